@@ -1,0 +1,1 @@
+"""From tables to estimates, verdicts and figures."""

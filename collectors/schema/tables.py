@@ -1,0 +1,398 @@
+"""Every table that collectors write. Times are int64 ns since the epoch, sizes bytes."""
+
+from __future__ import annotations
+
+from tracing.recording.schema import Column, Table
+
+_HOST = Column("host", "string", "label of the host: h0, h1, ...", nullable=False)
+_VPID = Column("vpid", "int32", "process id as the process itself sees it")
+_NODE = Column("node", "string", "full name of the node, namespace included")
+
+
+def _id(what: str, name: str | None = None) -> Column:
+    return Column(name or f"{what}_id", "int64", f"number of the {what}", nullable=False)
+
+
+def _ref(what: str) -> Column:
+    return Column(f"{what}_id", "int64", f"number of the {what}, null when it is not known")
+
+
+def _time(name: str, meaning: str) -> Column:
+    return Column(name, "int64", meaning, unit="ns")
+
+
+def _pointer(name: str, meaning: str) -> Column:
+    return Column(name, "uint64", meaning + " (address, valid in its process only)")
+
+
+_CREATED = _time("created_ns", "time of its init event")
+_GID = Column("gid", "list<uint8>", "DDS gid as traced: 24 bytes up to Jazzy, 16 from Kilted")
+
+RAW_EVENT_COLUMNS = (
+    Column("time_ns", "int64", "event time", unit="ns", nullable=False),
+    _HOST,
+    Column("trace", "string", "CTF trace, as a path relative to the recording's traces"),
+    Column("cpu_id", "int32", "CPU that recorded the event"),
+    _VPID,
+    Column("vtid", "int32", "thread id as the process itself sees it"),
+    Column("procname", "string", "thread name, at most 16 characters"),
+)
+"""The columns before the payload in every ``events/<provider>/<event>.parquet``."""
+
+PROCESSES = Table(
+    "processes",
+    "a process that recorded at least one event",
+    (
+        _id("process"),
+        _HOST,
+        Column("vpid", "int32", "process id as the process itself sees it", nullable=False),
+        Column("procname", "string", "name of its first recorded thread"),
+        Column("tracetools_version", "string", "from rcl_init; null when that was not recorded"),
+        _time("begin_ns", "first event"),
+        _time("end_ns", "last event"),
+        Column("events", "int64", "events recorded", nullable=False),
+    ),
+)
+
+NODES = Table(
+    "nodes",
+    "a node, from rcl_node_init",
+    (
+        _id("node"),
+        _HOST,
+        _VPID,
+        _NODE,
+        Column("name", "string", "node name"),
+        Column("namespace", "string", "namespace"),
+        _pointer("node_handle", "rcl_node_t"),
+        _pointer("rmw_handle", "rmw_node_t"),
+        _CREATED,
+    ),
+    needs=("ros2:rcl_node_init",),
+)
+
+PUBLISHERS = Table(
+    "publishers",
+    "a publisher, from rcl_publisher_init (or rmw_publisher_init alone)",
+    (
+        _id("publisher"),
+        _HOST,
+        _VPID,
+        _ref("node"),
+        _NODE,
+        Column("topic", "string", "topic name"),
+        Column("queue_depth", "uint64", "history depth of its QoS"),
+        _pointer("publisher_handle", "rcl_publisher_t"),
+        _pointer("rmw_publisher_handle", "rmw_publisher_t"),
+        _GID,
+        _CREATED,
+    ),
+    needs=("ros2:rcl_publisher_init",),
+)
+
+SUBSCRIPTIONS = Table(
+    "subscriptions",
+    "a subscription, from rcl_subscription_init",
+    (
+        _id("subscription"),
+        _HOST,
+        _VPID,
+        _ref("node"),
+        _NODE,
+        Column("topic", "string", "topic name"),
+        Column("queue_depth", "uint64", "history depth of its QoS"),
+        _pointer("subscription_handle", "rcl_subscription_t"),
+        _pointer("rmw_subscription_handle", "rmw_subscription_t"),
+        _GID,
+        _CREATED,
+    ),
+    needs=("ros2:rcl_subscription_init",),
+)
+
+SERVICES = Table(
+    "services",
+    "a service, from rcl_service_init",
+    (
+        _id("service"),
+        _HOST,
+        _VPID,
+        _ref("node"),
+        _NODE,
+        Column("service", "string", "service name"),
+        _pointer("service_handle", "rcl_service_t"),
+        _pointer("rmw_service_handle", "rmw_service_t"),
+        _CREATED,
+    ),
+    needs=("ros2:rcl_service_init",),
+)
+
+CLIENTS = Table(
+    "clients",
+    "a service client, from rcl_client_init",
+    (
+        _id("client"),
+        _HOST,
+        _VPID,
+        _ref("node"),
+        _NODE,
+        Column("service", "string", "service name"),
+        _pointer("client_handle", "rcl_client_t"),
+        _pointer("rmw_client_handle", "rmw_client_t"),
+        _GID,
+        _CREATED,
+    ),
+    needs=("ros2:rcl_client_init",),
+)
+
+TIMERS = Table(
+    "timers",
+    "a timer, from rcl_timer_init",
+    (
+        _id("timer"),
+        _HOST,
+        _VPID,
+        _ref("node"),
+        _NODE,
+        Column("period_ns", "int64", "period", unit="ns"),
+        _pointer("timer_handle", "rcl_timer_t"),
+        _CREATED,
+    ),
+    needs=("ros2:rcl_timer_init",),
+)
+
+_KIND = Column(
+    "kind",
+    "string",
+    "what the callback serves, null when its owner is not known",
+    values=("subscription", "timer", "service"),
+)
+_CALLBACK_NAME = Column("name", "string", "topic, service, or the timer's period such as '2 ms'")
+_SYMBOL = Column("symbol", "string", "function, from rclcpp_callback_register")
+_INTRA = Column("intra_process", "bool", "whether the message came within the process")
+
+CALLBACKS = Table(
+    "callbacks",
+    "a callback object of a subscription, timer or service",
+    (
+        _id("callback"),
+        _HOST,
+        _VPID,
+        _pointer("callback", "callback object"),
+        _KIND,
+        Column("owner_id", "int64", "subscription_id, timer_id or service_id, by `kind`"),
+        _CALLBACK_NAME,
+        _ref("node"),
+        _NODE,
+        _SYMBOL,
+        _CREATED,
+    ),
+    needs=("ros2:rclcpp_callback_register",),
+)
+
+CALLBACK_INSTANCES = Table(
+    "callback_instances",
+    "one execution of a callback: callback_start to callback_end in one thread",
+    (
+        _id("callback instance", "callback_instance_id"),
+        _HOST,
+        _ref("callback"),
+        _KIND,
+        _CALLBACK_NAME,
+        _NODE,
+        _SYMBOL,
+        Column("vpid", "int32", "process id as the process itself sees it"),
+        Column("vtid", "int32", "thread id as the process itself sees it"),
+        Column("start_ns", "int64", "callback_start", unit="ns", nullable=False),
+        _time("end_ns", "callback_end; null when it never ended within the trace"),
+        _time("duration_ns", "end - start"),
+        _INTRA,
+    ),
+    needs=("ros2:callback_start", "ros2:callback_end"),
+)
+
+PUBLICATIONS = Table(
+    "publications",
+    "one publish() of one message, whoever received it",
+    (
+        _id("message"),
+        _HOST,
+        _ref("publisher"),
+        Column("topic", "string", "topic name"),
+        _NODE,
+        _VPID,
+        Column("vtid", "int32", "thread id as the process itself sees it"),
+        _time("publish_ns", "first publish event of the publication"),
+        _time("rclcpp_publish_ns", "rclcpp_publish"),
+        _time("intra_publish_ns", "rclcpp_intra_publish"),
+        _time("rcl_publish_ns", "rcl_publish"),
+        _time("rmw_publish_ns", "rmw_publish"),
+        _time("source_timestamp_ns", "timestamp that the middleware gave it (system clock)"),
+        _ref("callback_instance"),
+    ),
+    needs=("ros2:rcl_publish",),
+)
+
+TAKES = Table(
+    "takes",
+    "one message taken: rmw_take with taken = 1, or a ring buffer's dequeue",
+    (
+        _id("take"),
+        _HOST,
+        _ref("subscription"),
+        Column("topic", "string", "topic name"),
+        _NODE,
+        _VPID,
+        Column("vtid", "int32", "thread id as the process itself sees it"),
+        Column("take_ns", "int64", "rmw_take, or the dequeue", unit="ns", nullable=False),
+        _time("rcl_take_ns", "rcl_take"),
+        _time("rclcpp_take_ns", "rclcpp_take"),
+        _time("source_timestamp_ns", "timestamp that the publishing middleware gave it"),
+        _ref("callback_instance"),
+        _INTRA,
+    ),
+    needs=("ros2:rmw_take",),
+)
+
+OUTCOMES = (
+    "delivered",
+    "taken",
+    "overwritten",
+    "lost",
+    "unknown",
+    "replayed",
+    "no_subscriber",
+)
+
+MESSAGES = Table(
+    "messages",
+    "one publication for one subscription that existed when it was published",
+    (
+        Column("message_id", "int64", "number of the publication; null when replayed"),
+        _HOST,
+        Column("topic", "string", "topic name"),
+        _ref("publisher"),
+        _ref("subscription"),
+        Column("publisher_node", "string", "full name of the publishing node"),
+        Column("subscription_node", "string", "full name of the subscribing node"),
+        Column("publisher_host", "string", "host of the publisher"),
+        Column("subscription_host", "string", "host of the subscription"),
+        Column("publisher_vpid", "int32", "process of the publisher"),
+        Column("subscription_vpid", "int32", "process of the subscription"),
+        _INTRA,
+        _time("publish_ns", "first publish event of the publication"),
+        _time("rcl_publish_ns", "rcl_publish"),
+        _time("rmw_publish_ns", "rmw_publish"),
+        _time("source_timestamp_ns", "timestamp that the middleware gave it (system clock)"),
+        _time("take_ns", "rmw_take, or the ring buffer's dequeue"),
+        _time("rclcpp_take_ns", "rclcpp_take"),
+        _time("callback_start_ns", "start of its callback"),
+        _time("callback_end_ns", "end of its callback"),
+        _time("latency_ns", "callback_start - publish; null without one of them"),
+        Column(
+            "outcome",
+            "string",
+            "delivered: its callback ran; taken: taken, no callback seen; overwritten: in an "
+            "intra-process ring buffer; lost: inter-process, never taken; unknown: the trace's "
+            "edge or tracer loss forbids saying; replayed: to a late joiner; no_subscriber: "
+            "nobody subscribed",
+            nullable=False,
+            values=OUTCOMES,
+        ),
+        Column(
+            "match",
+            "string",
+            "how publication and take were joined; null where nothing was",
+            values=("exact", "approximate", "ambiguous"),
+        ),
+        _ref("callback_instance"),
+    ),
+    needs=("ros2:rcl_publish", "ros2:rmw_publish", "ros2:rmw_take"),
+)
+
+SERVICE_CALLS = Table(
+    "service_calls",
+    "one request of one client, for one server that took it (or none)",
+    (
+        _HOST,
+        Column("service", "string", "service name"),
+        Column("client_node", "string", "full name of the calling node"),
+        Column("server_node", "string", "full name of the serving node"),
+        _ref("client"),
+        _ref("service"),
+        Column("sequence_number", "int64", "number of the request at its client"),
+        _time("request_sent_ns", "rmw_send_request (Fast DDS: after the write)"),
+        _time("request_taken_ns", "rmw_take_request"),
+        _time("callback_start_ns", "start of the service's callback"),
+        _time("callback_end_ns", "end of the service's callback"),
+        _time("response_sent_ns", "rmw_send_response"),
+        _time("response_taken_ns", "rmw_take_response"),
+    ),
+    needs=(
+        "ros2:rmw_send_request",
+        "ros2:rmw_take_request",
+        "ros2:rmw_send_response",
+        "ros2:rmw_take_response",
+    ),
+)
+
+LOSSES = Table(
+    "losses",
+    "a stretch of one stream in which the tracer dropped something",
+    (
+        _HOST,
+        Column("trace", "string", "CTF trace, as a path relative to the recording's traces"),
+        Column("stream", "string", "stream file"),
+        Column("cpu_id", "int32", "CPU of the stream"),
+        Column(
+            "kind",
+            "string",
+            "what was dropped",
+            nullable=False,
+            values=("discarded_events", "lost_packets", "truncated"),
+        ),
+        Column("count", "int64", "events or packets; null when it cannot be known"),
+        _time("begin_ns", "after this time"),
+        _time("end_ns", "before this time"),
+    ),
+)
+
+HEALTH = Table(
+    "health",
+    "a finding about the recording or its tables",
+    (
+        Column("host", "string", "label of the host; null when it concerns all"),
+        Column("kind", "string", "short name of the finding", nullable=False),
+        Column(
+            "severity",
+            "string",
+            "info: good to know; warning: may bend a figure; error: figures cannot be trusted",
+            nullable=False,
+            values=("info", "warning", "error"),
+        ),
+        Column("count", "int64", "how many", nullable=False),
+        Column("what", "string", "one sentence: what was found and what it means", nullable=False),
+        Column("where", "string", "file, stream, table, topic or node", nullable=False),
+    ),
+)
+
+TABLES = {
+    table.name: table
+    for table in (
+        PROCESSES,
+        NODES,
+        PUBLISHERS,
+        SUBSCRIPTIONS,
+        SERVICES,
+        CLIENTS,
+        TIMERS,
+        CALLBACKS,
+        CALLBACK_INSTANCES,
+        PUBLICATIONS,
+        TAKES,
+        MESSAGES,
+        SERVICE_CALLS,
+        LOSSES,
+        HEALTH,
+    )
+}
+"""Model tables by name, in the order in which they are documented."""

@@ -1,0 +1,1 @@
+"""What runs and how it is recorded."""

@@ -1,0 +1,33 @@
+"""Errors that reach the user as one line, each with its exit code.
+
+Every verb ends with one of these codes: 0 done; 1 a verdict failed; 2 wrong use or
+unreadable input; 3 not enough evidence; 4 ran, but failed or incomplete; 130 interrupted.
+"""
+
+EXIT_OK = 0
+EXIT_VERDICT = 1
+EXIT_USAGE = 2
+EXIT_NOT_ENOUGH_EVIDENCE = 3
+EXIT_FAILED = 4
+EXIT_INTERRUPTED = 130
+
+
+class RoslensError(Exception):
+    """Something the user can act on; its text says what, where and what to do.
+
+    The command line prints ``str(error)`` on one line and exits with ``exit_code``.
+    """
+
+    exit_code: int = EXIT_FAILED
+
+
+class UsageError(RoslensError):
+    """Wrong use or unreadable input (exit code 2)."""
+
+    exit_code = EXIT_USAGE
+
+
+class RunFailedError(RoslensError):
+    """Something ran, but failed or stayed incomplete (exit code 4)."""
+
+    exit_code = EXIT_FAILED

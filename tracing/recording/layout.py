@@ -1,0 +1,125 @@
+"""Where things lie in a recording, and how recordings are found below a folder.
+
+A recording of ours is a folder with ``manifest.json``; its CTF traces lie under ``trace/``.
+A folder that ``ros2 trace`` or ``lttng`` wrote is a recording without a manifest: any folder
+that holds CTF traces (a file named ``metadata``) somewhere below it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tracing.recording.errors import UsageError
+from tracing.recording.manifest import MANIFEST_NAME, Manifest, read_manifest
+
+_OUTPUT_OF_BARE_TRACE = "roslens"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One recording on disk.
+
+    Attributes
+    ----------
+    path
+        The run's folder, or the bare trace's folder.
+    output
+        Where ``events/`` and ``tables/`` go; by default the run's folder, or
+        ``<path>/roslens`` for a bare trace.
+    """
+
+    path: Path
+    output: Path
+
+    @classmethod
+    def at(cls, path: Path, output: Path | None = None) -> Recording:
+        """Take `path` as one recording, without looking at its traces."""
+        if output is None:
+            output = path if (path / MANIFEST_NAME).is_file() else path / _OUTPUT_OF_BARE_TRACE
+        return cls(path=path, output=output)
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.path.resolve().name
+
+    @property
+    def has_manifest(self) -> bool:
+        """Whether it is a run of ours."""
+        return (self.path / MANIFEST_NAME).is_file()
+
+    @cached_property
+    def manifest(self) -> Manifest | None:
+        """The manifest, validated, or None for a bare trace.
+
+        Raises
+        ------
+        UsageError
+            The manifest is there but is not valid.
+        """
+        return read_manifest(self.path / MANIFEST_NAME) if self.has_manifest else None
+
+    @property
+    def trace_root(self) -> Path:
+        """The folder below which all its CTF traces lie."""
+        own = self.path / "trace"
+        return own if self.has_manifest and own.is_dir() else self.path
+
+    @property
+    def resources(self) -> Path:
+        """``resources.parquet``: what each process used while it ran."""
+        return self.path / "resources.parquet"
+
+    @property
+    def native(self) -> Path:
+        """Files that the benchmark itself wrote."""
+        return self.path / "native"
+
+    @property
+    def events(self) -> Path:
+        """Raw events, ``<provider>/<event>.parquet``."""
+        return self.output / "events"
+
+    @property
+    def tables(self) -> Path:
+        """Model tables, ``<table>.parquet``."""
+        return self.output / "tables"
+
+
+def find_traces(root: Path) -> list[Path]:
+    """Folders below `root` (itself included) that hold a CTF ``metadata`` file, sorted."""
+    found = []
+    for folder, folders, files in os.walk(root, followlinks=True):
+        folders.sort()
+        if "metadata" in files:
+            found.append(Path(folder))
+    return found
+
+
+def find_recordings(path: Path) -> list[Recording]:
+    """All recordings at or below `path`, in path order.
+
+    Folders with a manifest each are one recording. Where there is none, `path` as a whole is
+    one bare recording if any CTF trace lies below it.
+
+    Raises
+    ------
+    UsageError
+        `path` does not exist or holds no recording.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
+    if not path.is_dir():
+        raise UsageError(f"{path}: not a folder; give the folder of a recording")
+    runs = sorted(manifest.parent for manifest in path.rglob(MANIFEST_NAME))
+    if runs:
+        return [Recording.at(run) for run in runs]
+    if find_traces(path):
+        return [Recording.at(path)]
+    raise UsageError(
+        f"{path}: no recording here: neither a {MANIFEST_NAME} nor a CTF trace (a file named "
+        "'metadata') below it; give the folder that 'ros2 trace' or 'roslens record' wrote"
+    )

@@ -1,0 +1,157 @@
+"""The manifest of a run: what was run, how it was recorded, on what, and how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tracing.recording.errors import UsageError
+
+MANIFEST_NAME = "manifest.json"
+SCHEMA_VERSION = 1
+
+Level = str | int | float | bool
+"""A level of a factor."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Host(_Part):
+    """The machine, without its name."""
+
+    cpu_count: int
+    cpu_model: str | None = None
+    governor: str | None = None
+    kernel: str | None = None
+    memory_bytes: int | None = None
+    load_1min: float | None = Field(None, description="load average just before the run")
+    steal_fraction: float | None = Field(None, description="CPU time stolen during the run, 0..1")
+
+
+class Environment(_Part):
+    """The software that ran."""
+
+    ros_distro: str | None = None
+    rmw: str | None = None
+    executor: str | None = None
+    packages: dict[str, str] = Field(default_factory=dict)
+    variables: dict[str, str] = Field(default_factory=dict)
+    python: str | None = None
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+
+
+class Clock(_Part):
+    """The clock that event times are in."""
+
+    trace_clock: str = "monotonic"
+    synchronisation: str | None = None
+
+
+class TracingSettings(_Part):
+    """How it was traced."""
+
+    tracer: str
+    tracer_version: str | None = None
+    domains: list[str] = Field(default_factory=lambda: ["ust"])
+    events: list[str] = Field(default_factory=list)
+    contexts: list[str] = Field(default_factory=list)
+    mode: Literal["discard", "overwrite", "blocking"] = "discard"
+    subbuf_size_bytes: int | None = None
+    subbuf_count: int | None = None
+    notes: list[str] = Field(default_factory=list, description="e.g. why there is no kernel trace")
+
+
+class Loss(_Part):
+    """What the tracer says that it dropped, read back at the end of the session."""
+
+    discarded_events: int | None = None
+    lost_packets: int | None = None
+
+
+class Endpoint(_Part):
+    """A publisher or subscription with its QoS, as the workload saw it."""
+
+    topic: str
+    node: str
+    kind: Literal["publisher", "subscription"]
+    type: str | None = None
+    reliability: str | None = None
+    durability: str | None = None
+    history: str | None = None
+    depth: int | None = None
+
+
+class Manifest(_Part):
+    """A run's manifest (``manifest.json``), versioned, validated on reading.
+
+    Times are ns since the epoch. `repetition` is the block; `order` the place in the whole
+    campaign, from 0. `exit_status` is the workload's: 0 done, None unknown, negative a signal.
+    """
+
+    schema_version: Literal[1] = 1
+    suite: str
+    campaign: str
+    run: str
+    factors: dict[str, Level] = Field(default_factory=dict)
+    repetition: int = 0
+    order: int = 0
+    seed: int | None = None
+    parameters: dict[str, Level] = Field(default_factory=dict)
+    command: list[str] = Field(default_factory=list)
+    work_topic: str | None = None
+    environment: Environment = Field(default_factory=Environment)
+    host: Host
+    graph: list[Endpoint] = Field(default_factory=list)
+    clock: Clock = Field(default_factory=Clock)
+    tracing: TracingSettings
+    start_ns: int
+    end_ns: int | None = None
+    status: Literal["running", "complete", "failed", "interrupted"] = "running"
+    exit_status: int | None = None
+    failure: str | None = Field(None, description="one line: why the run is not complete")
+    loss: Loss = Field(default_factory=Loss)
+    provenance: str | None = Field(None, description="where a recording not made by us is from")
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read and validate a manifest.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, is no JSON, is of another schema version, or has wrong fields.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: not JSON: {error}; restore the file or remove it") from error
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if version != SCHEMA_VERSION:
+        raise UsageError(
+            f"{path}: manifest schema version {version!r}, this roslens reads {SCHEMA_VERSION}"
+        )
+    try:
+        return Manifest.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{path}: field '{where}': {first['msg']}") from error
+
+
+def write_manifest(manifest: Manifest, path: Path) -> None:
+    """Write a manifest so that a crash leaves the old one or the new one, never half of one."""
+    temporary = path.with_name(path.name + ".part")
+    with temporary.open("w", encoding="utf-8") as stream:
+        stream.write(manifest.model_dump_json(indent=1) + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())
+    temporary.replace(path)

@@ -1,0 +1,129 @@
+"""What a table definition is, what can be derived from it, and the recorder's own table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TYPES: Mapping[str, pl.DataType] = {
+    "int32": pl.Int32(),
+    "int64": pl.Int64(),
+    "uint32": pl.UInt32(),
+    "uint64": pl.UInt64(),
+    "float64": pl.Float64(),
+    "bool": pl.Boolean(),
+    "string": pl.String(),
+    "list<uint8>": pl.List(pl.UInt8()),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes
+    ----------
+    name, type
+        Its name, and a key of `TYPES`.
+    meaning
+        What it holds, in one sentence fragment.
+    unit
+        ``ns``, ``byte``, ... or empty.
+    nullable
+        Whether a value may be absent.
+    values
+        The allowed values, where there is a fixed set.
+    """
+
+    name: str
+    type: str
+    meaning: str
+    unit: str = ""
+    nullable: bool = True
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table: its columns in order, what a row is, and the events it is made from."""
+
+    name: str
+    row: str
+    columns: tuple[Column, ...]
+    needs: tuple[str, ...] = ()
+
+    @property
+    def schema(self) -> pl.Schema:
+        """The polars schema."""
+        return pl.Schema({column.name: TYPES[column.type] for column in self.columns})
+
+    def empty(self) -> pl.DataFrame:
+        """A frame of no rows with the right columns and types."""
+        return pl.DataFrame(schema=self.schema)
+
+    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Select, order and cast the columns; a column that `frame` lacks becomes null.
+
+        Raises
+        ------
+        ValueError
+            A column that may not be null is missing or holds a null, or a column has a value
+            outside its fixed set: a defect of the collector, never of the input.
+        """
+        selected = frame.select(
+            pl.col(c.name).cast(TYPES[c.type])
+            if c.name in frame.columns
+            else pl.lit(None, dtype=TYPES[c.type]).alias(c.name)
+            for c in self.columns
+        )
+        for column in self.columns:
+            series = selected[column.name]
+            if not column.nullable and series.null_count():
+                raise ValueError(f"table {self.name}: column {column.name} holds a null")
+            if column.values and not series.drop_nulls().is_in(column.values).all():
+                raise ValueError(f"table {self.name}: column {column.name} has an unknown value")
+        return selected
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, for ``roslens schema`` and the docs."""
+        return {
+            "name": self.name,
+            "row": self.row,
+            "needs": list(self.needs),
+            "columns": [
+                {
+                    "name": c.name,
+                    "type": c.type,
+                    "unit": c.unit or None,
+                    "nullable": c.nullable,
+                    "values": list(c.values) or None,
+                    "meaning": c.meaning,
+                }
+                for c in self.columns
+            ],
+        }
+
+
+RESOURCES = Table(
+    "resources",
+    "what one process used up to one moment",
+    (
+        Column("time_ns", "int64", "when it was sampled", unit="ns", nullable=False),
+        Column("host", "string", "label of the host: h0, h1, ...", nullable=False),
+        Column("vpid", "int32", "process id", nullable=False),
+        Column("process", "string", "name of the process"),
+        Column("cpu_time_ns", "int64", "user and system CPU time since its start", unit="ns"),
+        Column("rss_bytes", "int64", "resident set, not its peak", unit="byte"),
+        Column("pss_bytes", "int64", "proportional set", unit="byte"),
+        Column("heap_bytes", "int64", "live heap; null where not measured", unit="byte"),
+        Column("threads", "int64", "threads"),
+        Column("voluntary_switches", "int64", "context switches since its start"),
+        Column("involuntary_switches", "int64", "preemptions since its start"),
+    ),
+)
+"""``resources.parquet``, which the recorder writes."""
