@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["nox[uv]>=2025.2.9"]
+# ///
+"""Everything one does with roslens, one session each.
+
+``python3 noxfile.py -s trace`` is the same as ``nox -s trace``: where nox is not installed it is
+fetched into a private environment first. Arguments after ``--`` go to the session.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
+NOX_REQUIREMENT = "nox[uv]==2026.10.20"
+OLDEST_PYTHON = (3, 11)
+
+
+# ---------------------------------------------------------------- system packages
+
+
+class Need:
+    """A system package: how to see that it is there, and its name with apt and dnf."""
+
+    def __init__(self, apt: str, dnf: str, why: str, *probe: str, stdin: str = "") -> None:
+        self.apt, self.dnf, self.why, self.probe, self.stdin = apt, dnf, why, probe, stdin
+
+    def met(self) -> bool:
+        if shutil.which(self.probe[0]) is None:
+            return False
+        run = subprocess.run(self.probe, input=self.stdin, text=True, capture_output=True)
+        return run.returncode == 0
+
+
+COMPILER = Need(
+    "build-essential",
+    "gcc gcc-c++",
+    "compiles the trace reader and the ROS tracepoints",
+    *("cc", "-x", "c", "-fsyntax-only", "-"),
+    stdin="#include <stdint.h>\n#include <stdio.h>\n",
+)
+VENV = Need(
+    f"python{sys.version_info.major}.{sys.version_info.minor}-venv",
+    "python3-pip",
+    "makes the environments",
+    *(sys.executable, "-c", "import venv, ensurepip"),
+)
+LTTNG_TOOLS = Need("lttng-tools", "lttng-tools", "records traces", "lttng", "--version")
+LTTNG_UST = Need(
+    "liblttng-ust-dev",
+    "lttng-ust-devel",
+    "tracepoints in user space",
+    *("cc", "-x", "c", "-fsyntax-only", "-"),
+    stdin="#include <lttng/tracepoint.h>\n",
+)
+BABELTRACE = Need(
+    "babeltrace2", "babeltrace2", "the independent reader of the tests", "babeltrace2", "--version"
+)
+BT2 = Need(
+    "python3-bt2",
+    "python3-bt2",
+    "the independent reader of the tests",
+    *("/usr/bin/python3", "-c", "import bt2"),
+)
+RECORDING = (COMPILER, LTTNG_TOOLS, LTTNG_UST)
+TESTING = (*RECORDING, BABELTRACE, BT2)
+
+
+def need(*needs: Need) -> None:
+    """Install what is missing with apt where that needs no question; else stop with one line."""
+    missing = [n for n in needs if not n.met()]
+    if not missing:
+        return
+    apt = " ".join(n.apt for n in missing)
+    is_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    sudo = [] if is_root else ["sudo", "-n"]
+    can_install = shutil.which("apt-get") is not None and (
+        is_root
+        or (
+            shutil.which("sudo") is not None
+            and subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode == 0
+        )
+    )
+    if can_install:
+        print(f"roslens: installing system packages: {apt}", flush=True)
+        apt_get = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
+        subprocess.run([*apt_get, "update", "-q"], stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [*apt_get, "install", "-y", "-q", "--no-install-recommends", *apt.split()],
+            stdout=subprocess.DEVNULL,
+        )
+        missing = [n for n in missing if not n.met()]
+        if not missing:
+            return
+    lines = ["roslens: system packages are missing:"]
+    lines += [f"  {n.apt}: {n.why}" for n in missing]
+    apt = " ".join(n.apt for n in missing)
+    dnf = " ".join(n.dnf for n in missing)
+    lines += [
+        f"Debian, Ubuntu:  sudo apt-get install -y {apt}",
+        f"Fedora, RHEL:    sudo dnf install -y {dnf}",
+        "(conda-forge has neither lttng-tools nor babeltrace2: use the system's.)",
+    ]
+    sys.exit("\n".join(lines))
+
+
+# ---------------------------------------------------------------- nox itself
+
+
+def start_under_nox() -> None:
+    """Start this file again with nox, fetched into a private environment if need be."""
+    home = ROOT / ".nox" / ".bootstrap"
+    python = home / "bin" / "python"
+    done = home / NOX_REQUIREMENT.replace("[", "_").replace("]", "_")
+    if not done.is_file():
+        need(VENV)
+        print("roslens: nox is not installed; fetching it into .nox/.bootstrap", flush=True)
+        steps = (
+            [sys.executable, "-m", "venv", "--clear", str(home)],
+            [str(python), "-m", "pip", "install", "-q", NOX_REQUIREMENT],
+        )
+        for step in steps:
+            if subprocess.run(step).returncode != 0:
+                sys.exit("roslens: could not fetch nox (see above); is a package index reachable?")
+        done.touch()
+    os.environ["PATH"] = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    os.execv(python, [str(python), str(Path(__file__).resolve()), *sys.argv[1:]])
+
+
+if sys.version_info < OLDEST_PYTHON:
+    sys.exit(
+        f"roslens needs Python 3.11 or newer, this is {sys.version.split()[0]}; "
+        "start it as 'python3.11 noxfile.py ...' or 'python3.12 noxfile.py ...'"
+    )
+try:
+    import nox
+except ModuleNotFoundError:
+    start_under_nox()
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["trace"]
+PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
+
+
+def install(session: nox.Session, *groups: str, extras: str = "") -> None:
+    """Install roslens (editable) with dependency groups, unless nothing has changed."""
+    sources = [
+        ROOT / "pyproject.toml",
+        CONSTRAINTS,
+        ROOT / "Cargo.toml",
+        ROOT / "Cargo.lock",
+        *sorted((ROOT / "collectors").rglob("*.rs")),
+        *sorted((ROOT / "collectors").rglob("Cargo.toml")),
+    ]
+    digest = hashlib.sha256(repr((groups, extras)).encode())
+    for source in sources:
+        digest.update(source.read_bytes())
+    stamp = Path(session.virtualenv.location) / "roslens.stamp"
+    native = any((ROOT / "collectors").glob("_native*.so"))
+    if native and stamp.is_file() and stamp.read_text() == digest.hexdigest():
+        return
+    need(COMPILER)
+    session.log("installing roslens; the first time this compiles the reader, 2 to 3 minutes")
+    requirements = list(nox.project.dependency_groups(PYPROJECT, *groups)) if groups else []
+    constraints = ("-c", str(CONSTRAINTS))
+    # First what comes from an index, then the project itself without any cache of builds: its
+    # compiled module lies in this tree, and a cached build would not put it there again.
+    dependencies = [*PYPROJECT["project"]["dependencies"]]
+    for extra in filter(None, extras.split(",")):
+        dependencies += PYPROJECT["project"]["optional-dependencies"][extra]
+    session.install(*dependencies, *requirements, *constraints)
+    fresh = ("--refresh-package", "roslens") if session.venv_backend == "uv" else ()
+    session.install(
+        "--no-deps",
+        "--reinstall-package" if fresh else "--force-reinstall",
+        *(("roslens",) if fresh else ()),
+        *fresh,
+        "-e",
+        str(ROOT),
+    )
+    stamp.write_text(digest.hexdigest())
+
+
+# ---------------------------------------------------------------- the main job
+
+
+@nox.session
+def trace(session: nox.Session) -> None:
+    """Record a suite with LTTng, collect it, execute the latency notebook, print the results."""
+    need(*RECORDING)
+    install(session)
+    arguments = list(session.posargs)
+    suite = "demo"
+    if "--suite" in arguments:
+        at = arguments.index("--suite")
+        suite = arguments[at + 1] if at + 1 < len(arguments) else session.error("--suite NAME?")
+        del arguments[at : at + 2]
+    name = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
+    campaign = str(Path("data", "recordings", suite, name))
+    failed = 4
+    recorded = session.run(
+        *("roslens", "record", "--suite", suite, "--name", name, *arguments),
+        success_codes=[0, failed],
+    )
+    session.run("roslens", "collect", campaign)
+    session.run("roslens", "report", "latency", campaign)
+    if recorded is False or (ROOT / campaign / "incomplete").exists():
+        session.error(f"some runs failed; they are marked in {campaign}")
+
+
+@nox.session
+def collect(session: nox.Session) -> None:
+    """Turn recordings into tables: ``-- PATH...`` (default: all of data/recordings)."""
+    install(session)
+    session.run("roslens", "collect", *(session.posargs or ["data/recordings"]))
+
+
+@nox.session
+def notebooks(session: nox.Session) -> None:
+    """Execute every notebook: ``-- PATH...`` (default: the samples)."""
+    install(session)
+    paths = session.posargs or ["data/samples"]
+    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
+        session.run("roslens", "report", notebook.stem, *paths)
+
+
+@nox.session
+def lab(session: nox.Session) -> None:
+    """Open JupyterLab on the notebooks (this machine only)."""
+    install(session, extras="lab")
+    session.run(
+        "jupyter",
+        "lab",
+        "--ServerApp.ip=localhost",
+        f"--ServerApp.root_dir={ROOT}",
+        *session.posargs,
+    )
+
+
+# ---------------------------------------------------------------- development
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run all tests: Rust, Python, real recordings, live LTTng and ROS 2."""
+    need(*TESTING)
+    install(session, "tests", extras="lab")
+    if not session.posargs:
+        if shutil.which("cargo"):
+            session.run("cargo", "test", "--workspace", "--locked", external=True)
+        else:
+            session.warn("cargo is not installed: the Rust unit tests are left out")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, imports against the data flow, notebooks, Rust."""
+    install(session, "lint")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("lint-imports")
+    session.run("nbstripout", "--verify", *map(str, (ROOT / "notebooks").glob("*.ipynb")))
+    if shutil.which("cargo"):
+        session.run("cargo", "fmt", "--all", "--check", external=True)
+        session.run(
+            *("cargo", "clippy", "--workspace", "--all-targets", "--locked", "--"),
+            *("-D", "warnings"),
+            external=True,
+        )
+    else:
+        session.warn("cargo is not installed: rustfmt and clippy are left out")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types, strictly."""
+    install(session, "types")
+    session.run("mypy")
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure: ``-- NAME`` runs benchmarks/NAME.py (default: all)."""
+    need(*TESTING)
+    install(session)
+    names = session.posargs[:1] or sorted(p.stem for p in (ROOT / "benchmarks").glob("[a-z]*.py"))
+    for name in names:
+        session.run("python", f"benchmarks/{name}.py", *session.posargs[1:])
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Write the generated pages of docs/ anew."""
+    install(session)
+    session.run("roslens", "schema", "--format", "markdown", "-o", "docs/tables.md")
+
+
+if __name__ == "__main__":
+    nox.main()
