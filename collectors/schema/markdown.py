@@ -1,0 +1,47 @@
+"""docs/tables.md, written from the definitions."""
+
+from __future__ import annotations
+
+from collectors.schema.tables import RAW_EVENT_COLUMNS, TABLES
+from tracing.recording.schema import RESOURCES, Column, Table
+
+_INTRODUCTION = """\
+# Tables
+
+Written by `nox -s docs` from the definitions in the code; do not edit.
+
+Times are int64 nanoseconds since the epoch, sizes bytes. Addresses are unsigned and mean
+something only within one process. Every `..._id` is a small integer that is unique within a
+recording.
+"""
+
+
+def tables_markdown() -> str:
+    """The whole page."""
+    raw = Table(
+        "Raw events",
+        "one event; after these columns come `ctx_<name>` for other contexts and the payload "
+        "under its own names (a payload field with one of these names becomes `field_<name>`)",
+        RAW_EVENT_COLUMNS,
+    )
+    parts = [_INTRODUCTION, _section(raw, "events/&lt;provider&gt;/&lt;event&gt;.parquet")]
+    parts += [_section(table, f"tables/{table.name}.parquet") for table in TABLES.values()]
+    parts.append(_section(RESOURCES, "resources.parquet, written while recording"))
+    return "\n".join(parts)
+
+
+def _section(table: Table, where: str) -> str:
+    lines = [f"## {table.name}", "", f"{where}. A row is {table.row}.", ""]
+    if table.needs:
+        lines += ["Needs " + ", ".join(f"`{name}`" for name in table.needs) + ".", ""]
+    lines += ["| column | type | unit | may be null | meaning |", "|---|---|---|---|---|"]
+    lines += [_line(column) for column in table.columns]
+    return "\n".join(lines) + "\n"
+
+
+def _line(column: Column) -> str:
+    values = f" ({', '.join(f'`{v}`' for v in column.values)})" if column.values else ""
+    null = "yes" if column.nullable else "no"
+    return (
+        f"| `{column.name}` | {column.type} | {column.unit} | {null} | {column.meaning}{values} |"
+    )

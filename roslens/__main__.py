@@ -1,0 +1,5 @@
+"""``python -m roslens``."""
+
+from roslens.cli import main
+
+main()
