@@ -1,0 +1,176 @@
+"""The columns of a raw event table: names, and one type where several classes share a name.
+
+The native reader follows the same rules; `tests/ctf` holds the two against each other.
+
+* Integers take the next of 8, 16, 32, 64 bits and keep their sign.
+* Contexts ``vpid``, ``vtid``, ``procname`` have their own columns, others become ``ctx_<name>``.
+* A payload field whose name is taken by a common or context column becomes ``field_<name>``.
+* Classes that share an event name share a table: union of columns; integers and floats widen to
+  hold both; where no type holds both, the later class gets ``<name>_2``, ``<name>_3``, ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import polars as pl
+
+from collectors.schema import RAW_EVENT_COLUMNS
+
+Kind: TypeAlias = Sequence[Any]
+"""``["int", bits, signed]`` and so on, as `collectors.babeltrace_rows` writes it."""
+
+_RAW_NAMES = tuple(column.name for column in RAW_EVENT_COLUMNS)
+_RAW_CONTEXTS = {"vpid": "int", "vtid": "int", "procname": "string"}
+
+
+@dataclass
+class EventTable:
+    """The columns of one event name, growing with each class that has the name.
+
+    Attributes
+    ----------
+    contexts, payload
+        Column name to kind, in order.
+    """
+
+    contexts: dict[str, Kind] = field(default_factory=dict)
+    payload: dict[str, Kind] = field(default_factory=dict)
+
+    def add_contexts(self, members: Sequence[tuple[str, Kind]]) -> list[str]:
+        """Add a class's context fields; returns the column of each."""
+        taken: set[str] = set()
+        columns = []
+        for name, kind in members:
+            if _RAW_CONTEXTS.get(name) == kind[0] and name not in taken and _fits(kind):
+                column = name
+            else:
+                column = _merge(self.contexts, f"ctx_{name}", kind, taken)
+            taken.add(column)
+            columns.append(column)
+        return columns
+
+    def add_payload(self, members: Sequence[tuple[str, Kind]]) -> list[str]:
+        """Add a class's payload fields, after all contexts; returns the column of each."""
+        taken: set[str] = set()
+        columns = []
+        for name, kind in members:
+            free = name
+            while free in _RAW_NAMES or free in self.contexts or free in taken:
+                free = f"field_{free}"
+            column = _merge(self.payload, free, kind, taken)
+            taken.add(column)
+            columns.append(column)
+        return columns
+
+    @property
+    def schema(self) -> dict[str, pl.DataType]:
+        """Column name to polars type, common columns first."""
+        raw = {column.name: _RAW_TYPES[column.type] for column in RAW_EVENT_COLUMNS}
+        own = {name: polars_type(kind) for name, kind in (self.contexts | self.payload).items()}
+        return raw | own
+
+
+_RAW_TYPES: dict[str, pl.DataType] = {
+    "int32": pl.Int32(),
+    "int64": pl.Int64(),
+    "string": pl.String(),
+}
+_INTS: dict[tuple[int, bool], pl.DataType] = {
+    (8, True): pl.Int8(),
+    (16, True): pl.Int16(),
+    (32, True): pl.Int32(),
+    (64, True): pl.Int64(),
+    (8, False): pl.UInt8(),
+    (16, False): pl.UInt16(),
+    (32, False): pl.UInt32(),
+    (64, False): pl.UInt64(),
+}
+
+
+def polars_type(kind: Kind) -> pl.DataType:
+    """The polars type of a kind."""
+    match kind:
+        case ["int", bits, signed]:
+            return _INTS[_width(bits), signed]
+        case ["float", bits]:
+            return pl.Float32() if bits == 32 else pl.Float64()
+        case ["string"]:
+            return pl.String()
+        case ["bool"]:
+            return pl.Boolean()
+        case ["enum", bits, signed]:
+            return pl.Struct({"value": _INTS[_width(bits), signed], "label": pl.String()})
+        case ["list", element]:
+            return pl.List(polars_type(element))
+        case ["struct", members]:
+            return pl.Struct({name: polars_type(member) for name, member in members})
+    raise ValueError(f"unknown kind {kind!r}")
+
+
+def plain(kind: Kind, value: Any) -> Any:
+    """A value as `babeltrace_rows` writes it, as polars takes it (structs as dicts)."""
+    if value is None:
+        return None
+    match kind:
+        case ["enum", *_]:
+            return {"value": value[0], "label": value[1]}
+        case ["list", element]:
+            return [plain(element, item) for item in value]
+        case ["struct", members]:
+            return {n: plain(k, item) for (n, k), item in zip(members, value, strict=True)}
+    return value
+
+
+def _width(bits: int) -> int:
+    return next(width for width in (8, 16, 32, 64) if bits <= width)
+
+
+def _fits(kind: Kind) -> bool:
+    return kind[0] == "string" or _width(kind[1]) <= 32
+
+
+def _merge(columns: dict[str, Kind], name: str, kind: Kind, taken: set[str]) -> str:
+    attempt = name
+    number = 1
+    while True:
+        if attempt not in taken:
+            both = kind if attempt not in columns else _unify(columns[attempt], kind)
+            if both is not None:
+                columns[attempt] = both
+                return attempt
+        number += 1
+        attempt = f"{name}_{number}"
+
+
+def _unify(one: Kind, other: Kind) -> Kind | None:
+    """The narrowest kind that holds the values of both, or None."""
+    if one[0] != other[0]:
+        return None
+    match one[0]:
+        case "int" | "enum":
+            bits = _unify_ints(_width(one[1]), one[2], _width(other[1]), other[2])
+            return None if bits is None else [one[0], bits, one[2] or other[2]]
+        case "float":
+            return ["float", max(one[1], other[1])]
+        case "list":
+            element = _unify(one[1], other[1])
+            return None if element is None else ["list", element]
+        case "struct":
+            if [name for name, _ in one[1]] != [name for name, _ in other[1]]:
+                return None
+            kinds = [_unify(a, b) for (_, a), (_, b) in zip(one[1], other[1], strict=True)]
+            if None in kinds:
+                return None
+            return ["struct", [[n, k] for (n, _), k in zip(one[1], kinds, strict=True)]]
+    return one
+
+
+def _unify_ints(bits: int, signed: bool, other_bits: int, other_signed: bool) -> int | None:
+    if signed == other_signed:
+        return max(bits, other_bits)
+    signed_bits, unsigned_bits = (bits, other_bits) if signed else (other_bits, bits)
+    needed = max(signed_bits, 2 * unsigned_bits)
+    return needed if needed <= 64 else None
