@@ -255,7 +255,7 @@ def lab(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests: Rust, Python, real recordings, live LTTng and ROS 2."""
     need(*TESTING)
-    install(session, "tests", extras="lab")
+    install(session, "tests", "lint", "types", extras="lab")
     if not session.posargs:
         if shutil.which("cargo"):
             session.run("cargo", "test", "--workspace", "--locked", external=True)
