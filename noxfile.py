@@ -28,6 +28,14 @@ OLDEST_PYTHON = (3, 11)
 # ---------------------------------------------------------------- system packages
 
 
+def ok(*command: str, stdin: str = "") -> bool:
+    """Whether a command succeeds, without showing what it prints."""
+    return (
+        subprocess.run(command, input=stdin, text=True, capture_output=True, check=False).returncode
+        == 0
+    )
+
+
 class Need:
     """A system package: how to see that it is there, and its name with apt and dnf."""
 
@@ -35,10 +43,10 @@ class Need:
         self.apt, self.dnf, self.why, self.probe, self.stdin = apt, dnf, why, probe, stdin
 
     def met(self) -> bool:
+        """Whether the machine has it."""
         if shutil.which(self.probe[0]) is None:
             return False
-        run = subprocess.run(self.probe, input=self.stdin, text=True, capture_output=True)
-        return run.returncode == 0
+        return ok(*self.probe, stdin=self.stdin)
 
 
 COMPILER = Need(
@@ -84,19 +92,15 @@ def need(*needs: Need) -> None:
     is_root = hasattr(os, "geteuid") and os.geteuid() == 0
     sudo = [] if is_root else ["sudo", "-n"]
     can_install = shutil.which("apt-get") is not None and (
-        is_root
-        or (
-            shutil.which("sudo") is not None
-            and subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode == 0
-        )
+        is_root or (shutil.which("sudo") is not None and ok("sudo", "-n", "true"))
     )
     if can_install:
         print(f"roslens: installing system packages: {apt}", flush=True)
         apt_get = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
-        subprocess.run([*apt_get, "update", "-q"], stdout=subprocess.DEVNULL)
+        quiet = {"stdout": subprocess.DEVNULL, "check": False}
+        subprocess.run([*apt_get, "update", "-q"], **quiet)
         subprocess.run(
-            [*apt_get, "install", "-y", "-q", "--no-install-recommends", *apt.split()],
-            stdout=subprocess.DEVNULL,
+            [*apt_get, "install", "-y", "-q", "--no-install-recommends", *apt.split()], **quiet
         )
         missing = [n for n in missing if not n.met()]
         if not missing:
@@ -110,7 +114,8 @@ def need(*needs: Need) -> None:
         f"Fedora, RHEL:    sudo dnf install -y {dnf}",
         "(conda-forge has neither lttng-tools nor babeltrace2: use the system's.)",
     ]
-    sys.exit("\n".join(lines))
+    print("\n".join(lines), file=sys.stderr)
+    sys.exit(2)
 
 
 # ---------------------------------------------------------------- nox itself
@@ -129,11 +134,11 @@ def start_under_nox() -> None:
             [str(python), "-m", "pip", "install", "-q", NOX_REQUIREMENT],
         )
         for step in steps:
-            if subprocess.run(step).returncode != 0:
+            if subprocess.run(step, check=False).returncode != 0:
                 sys.exit("roslens: could not fetch nox (see above); is a package index reachable?")
         done.touch()
     os.environ["PATH"] = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
-    os.execv(python, [str(python), str(Path(__file__).resolve()), *sys.argv[1:]])
+    os.execv(python, [str(python), str(Path(__file__).resolve()), *sys.argv[1:]])  # noqa: S606
 
 
 if sys.version_info < OLDEST_PYTHON:
@@ -144,6 +149,8 @@ if sys.version_info < OLDEST_PYTHON:
 try:
     import nox
 except ModuleNotFoundError:
+    if __name__ != "__main__":
+        raise
     start_under_nox()
 
 nox.needs_version = ">=2025.2.9"

@@ -1,0 +1,77 @@
+"""Wrong use and unreadable input: one line on standard error, exit code 2, no traceback."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from conftest import Roslens
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+TWO_PROCESS = SAMPLES / "two_process" / "000_r0_fastrtps"
+
+
+def check_one_line(run: object, code: int, *words: str) -> None:
+    assert run.returncode == code, run.stderr  # type: ignore[attr-defined]
+    lines = run.stderr.strip().splitlines()  # type: ignore[attr-defined]
+    errors = [line for line in lines if line.startswith("roslens: error: ")]
+    assert len(errors) == 1, lines
+    assert "Traceback" not in run.stderr  # type: ignore[attr-defined]
+    for word in words:
+        assert re.search(re.escape(word), errors[0]), errors[0]
+
+
+@pytest.mark.parametrize("verb", ["info", "collect"])
+def test_path_that_does_not_exist(roslens: Roslens, verb: str) -> None:
+    check_one_line(roslens(verb, "no/such/folder"), 2, "no/such/folder", "no such file")
+
+
+@pytest.mark.parametrize("verb", ["info", "collect"])
+def test_folder_without_metadata(roslens: Roslens, tmp_path: Path, verb: str) -> None:
+    (tmp_path / "stream_0").write_bytes(b"\xc1\x1f\xfc\xc1" * 16)
+    check_one_line(roslens(verb, tmp_path), 2, "metadata", tmp_path.name)
+
+
+def test_unknown_verb_and_option(roslens: Roslens) -> None:
+    check_one_line(roslens("frobnicate"), 2, "frobnicate")
+    check_one_line(roslens("info", SAMPLES, "--frobnicate"), 2, "frobnicate")
+
+
+@pytest.mark.recording
+def test_truncated_metadata(roslens: Roslens, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(TWO_PROCESS, copy)
+    (metadata,) = copy.rglob("metadata")
+    content = metadata.read_bytes()
+    metadata.write_bytes(content[: len(content) // 2])
+    for verb in ("info", "collect"):
+        check_one_line(roslens(verb, copy), 2, "metadata")
+
+
+@pytest.mark.recording
+def test_broken_manifest(roslens: Roslens, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    shutil.copytree(TWO_PROCESS, copy)
+    (copy / "manifest.json").write_text('{"schema_version": 99}')
+    check_one_line(roslens("collect", copy), 2, "manifest.json", "99")
+
+
+@pytest.mark.recording
+def test_unknown_notebook_parameter(roslens: Roslens, tmp_path: Path) -> None:
+    run = roslens(
+        "report", "latency", SAMPLES / "communication", "-o", tmp_path / "out", "-p", "colour=red"
+    )
+    check_one_line(run, 2, "colour", "recordings")
+
+
+@pytest.mark.recording
+def test_unknown_notebook(roslens: Roslens) -> None:
+    check_one_line(roslens("report", "no_such_notebook", SAMPLES), 2, "no_such_notebook", "latency")
+
+
+def test_record_without_anything_to_record(roslens: Roslens) -> None:
+    check_one_line(roslens("record"), 2, "--suite")
+
+
+def test_record_unknown_suite(roslens: Roslens) -> None:
+    check_one_line(roslens("record", "--suite", "no_such_suite"), 2, "no_such_suite", "demo")
