@@ -1,0 +1,15 @@
+"""Real ROS 2 to record: the sourced one, or an embedded one whose events reach this LTTng."""
+
+from tracing.ros.diagnosis import diagnose_no_events
+from tracing.ros.environment import RosEnvironment, embedded_ros, find_ros, sourced_ros
+from tracing.ros.tracetools import CompileError, build_tracetools
+
+__all__ = [
+    "CompileError",
+    "RosEnvironment",
+    "build_tracetools",
+    "diagnose_no_events",
+    "embedded_ros",
+    "find_ros",
+    "sourced_ros",
+]

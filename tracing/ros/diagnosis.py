@@ -1,0 +1,144 @@
+"""Why a run gave no ``ros2`` events: the causes that can be checked, checked."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+_SOCKET = re.compile(rb"lttng-ust-sock-(\d+)")
+
+
+def diagnose_no_events(
+    environ: Mapping[str, str],
+    *,
+    preload_expected: bool = False,
+    home_of_daemon: Path | None = None,
+) -> str:
+    """Likely causes of a run without ``ros2`` events, on one line, the surest first.
+
+    Parameters
+    ----------
+    environ
+        The environment that the workload had.
+    preload_expected
+        Whether ROS's events come only from a preloaded libtracetools (the embedded ROS).
+    home_of_daemon
+        ``LTTNG_HOME`` (else ``HOME``) of the session daemon that recorded; ours by default.
+    """
+    home = _lttng_home(environ)
+    daemon_home = home_of_daemon or _lttng_home(os.environ)
+    library = _preloaded(environ)
+    found = []
+    if preload_expected and library is None:
+        found.append(
+            "libtracetools was not preloaded: LD_PRELOAD of the workload does not name one that "
+            "exists (a wrapper such as sudo or env -i drops it)"
+        )
+    library = library or _installed(environ)
+    daemons = _daemon_generations(daemon_home)
+    if not daemons:
+        found.append("no session daemon listens: lttng-sessiond does not run, or has ended")
+    if library is None:
+        found.append("no libtracetools is on the library path: is ROS 2 sourced?")
+    else:
+        found += _library_causes(library, environ, daemons)
+    if os.geteuid() != 0 and home != daemon_home:
+        found.append(
+            f"the workload's {'LTTNG_HOME' if environ.get('LTTNG_HOME') else 'HOME'} is not the "
+            "session daemon's, so they cannot meet: give both the same LTTNG_HOME"
+        )
+    if not found:
+        found.append(
+            "the tracer and the library fit together, so the workload probably ran no ROS 2 node, "
+            "ended before it made one, or ran it as another user or in a container; "
+            "'lttng list --userspace' while it runs shows which processes have registered"
+        )
+    return "no ros2 events were recorded; likely cause: " + "; ".join(found)
+
+
+def ust_generations(file: Path) -> set[int]:
+    """The generations of LTTng-UST's socket (6, 8, ...) that a library's bytes name."""
+    try:
+        return {int(number) for number in _SOCKET.findall(file.read_bytes())}
+    except OSError:
+        return set()
+
+
+def _library_causes(library: Path, environ: Mapping[str, str], daemons: set[int]) -> list[str]:
+    linked = _linked_ust(library, environ)
+    if linked is None:
+        return [f"{library.name} is built without LTTng (TRACETOOLS_DISABLED, or before Iron)"]
+    if not linked.is_file():
+        return [f"{library.name} needs {linked.name}, which is not found"]
+    speaks = ust_generations(linked)
+    if daemons and speaks and not speaks & daemons:
+        return [
+            f"ABI mismatch: {library.name} is linked with an LTTng-UST that registers at "
+            f"lttng-ust-sock-{max(speaks)}, the session daemon listens at "
+            f"lttng-ust-sock-{max(daemons)}; rebuild tracetools against the installed LTTng-UST"
+        ]
+    return []
+
+
+def _lttng_home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("LTTNG_HOME") or environ.get("HOME") or "/")
+
+
+def _preloaded(environ: Mapping[str, str]) -> Path | None:
+    for name in re.split("[: ]", environ.get("LD_PRELOAD", "")):
+        if "libtracetools" in Path(name).name and Path(name).is_file():
+            return Path(name)
+    return None
+
+
+def _installed(environ: Mapping[str, str]) -> Path | None:
+    for folder in environ.get("LD_LIBRARY_PATH", "").split(":"):
+        library = Path(folder) / "libtracetools.so"
+        if folder and library.is_file():
+            return library
+    return None
+
+
+def _linked_ust(library: Path, environ: Mapping[str, str]) -> Path | None:
+    """The LTTng-UST that the loader gives `library`; a bare name when it finds none."""
+    if shutil.which("ldd") is None:
+        return None
+    # LD_PRELOAD would put another library before the one that is asked about.
+    asked = {k: v for k, v in environ.items() if k != "LD_PRELOAD"}
+    run = subprocess.run(
+        ["ldd", str(library)], env=asked, text=True, capture_output=True, check=False
+    )
+    for line in run.stdout.splitlines():
+        found = re.match(r"\s*(liblttng-ust(?:-[0-9a-f]{8})?\.so\S*) => (\S+)", line)
+        if found:
+            path = Path(found.group(2))
+            return path if path.is_absolute() else Path(found.group(1))
+    return None
+
+
+def _daemon_generations(home: Path) -> set[int]:
+    """Generations of the sockets where a session daemon that lives listens for programs."""
+    folders = [home / ".lttng", Path("/var/run/lttng"), Path("/run/lttng")]
+    if os.environ.get("LTTNG_RUNDIR"):
+        folders.insert(0, Path(os.environ["LTTNG_RUNDIR"]))
+    listening = _listening()
+    return {
+        int(found.group(1))
+        for folder in folders
+        for path in folder.glob("lttng-ust-sock-*")
+        if (found := re.fullmatch(r"lttng-ust-sock-(\d+)", path.name))
+        and str(path.resolve()) in listening
+    }
+
+
+def _listening() -> set[str]:
+    """Unix sockets that a process of this machine has bound."""
+    try:
+        lines = Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()[1:]
+    except OSError:
+        return set()
+    return {str(Path(parts[7]).resolve()) for x in lines if len(parts := x.split(None, 7)) == 8}

@@ -1,0 +1,381 @@
+"""The ROS 2 to run nodes with: the one that is sourced, else an embedded one from wheels.
+
+The embedded environment is a virtual environment in the user's cache, made once from the pins
+of ``requirements/ros-kilted.txt``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from tracing.recording import RunFailedError, UsageError
+from tracing.ros.cache import cache_folder, locked
+from tracing.ros.domain import own_domain
+from tracing.ros.shm import without_leftovers
+from tracing.ros.tracetools import build_stub, build_tracetools
+
+EMBEDDED_DISTRO = "kilted"
+EMBEDDED_RMW = "rmw_fastrtps_cpp"
+SUPPORTED_PYTHONS = ((3, 12), (3, 11))
+PINS = Path(__file__).resolve().parents[2] / "requirements" / f"ros-{EMBEDDED_DISTRO}.txt"
+RCLPY_TRACING = Path(__file__).resolve().parents[1] / "rclpy_tracing"
+
+_MARKER = "roslens-complete"
+_PROBE = """
+import sys, json
+import rclpy
+json.dump({"python": sys.version.split()[0], "rmw": rclpy.get_rmw_implementation_identifier()},
+          sys.stdout)
+"""
+
+Progress = Callable[[str], None]
+"""Called with one line whenever a long step begins."""
+
+
+@dataclass(frozen=True)
+class RosEnvironment:
+    """A ROS 2 and how to start its programs.
+
+    Attributes
+    ----------
+    kind
+        ``sourced`` (the user's own) or ``embedded`` (made by roslens).
+    distro, rmw, python_version
+        What it is.
+    python
+        The interpreter that has ``rclpy``.
+    variables
+        Environment variables that its programs need beyond the caller's own.
+    packages
+        Versions by package name.
+    include
+        Folder of tracetools' headers, for an embedded one.
+    superseded
+        Sonames of libraries that must not be loaded (another generation of LTTng-UST).
+    """
+
+    kind: Literal["sourced", "embedded"]
+    distro: str
+    rmw: str | None
+    python: Path
+    python_version: str
+    variables: dict[str, str] = field(default_factory=dict)
+    packages: dict[str, str] = field(default_factory=dict)
+    include: Path | None = None
+    superseded: tuple[str, ...] = ()
+
+    def command(self, target: str | Path, *arguments: str, trace_rclpy: bool = False) -> list[str]:
+        """The command that runs a Python script (a path) or module (a name) with this ROS.
+
+        Parameters
+        ----------
+        target
+            Path of a script (ending in ``.py`` or holding a slash), else a module's name.
+        arguments
+            Its arguments.
+        trace_rclpy
+            Also emit the callback and publish events of rclpy (see docs/rclpy_tracing.md).
+        """
+        name = os.fspath(target)
+        is_script = name.endswith(".py") or "/" in name
+        wrapper = [str(RCLPY_TRACING)] if trace_rclpy else []
+        return [str(self.python), *wrapper, *([] if is_script else ["-m"]), name, *arguments]
+
+    def process_environment(
+        self, base: Mapping[str, str] | None = None, *, preload: Sequence[Path] = ()
+    ) -> dict[str, str]:
+        """The whole environment for a program: `base` (default: ours) with what it needs.
+
+        Parameters
+        ----------
+        base
+            The environment to start from.
+        preload
+            Libraries to put in front of ``LD_PRELOAD``.
+        """
+        merged = dict(os.environ if base is None else base)
+        merged.update(self.variables)
+        if preload:
+            already = [x for x in merged.get("LD_PRELOAD", "").split(":") if x]
+            merged["LD_PRELOAD"] = ":".join([*map(str, preload), *already])
+        return merged
+
+    def preload(self) -> list[Path]:
+        """What to preload so that ROS's own events reach LTTng; empty for a sourced ROS.
+
+        Compiles libtracetools the first time.
+
+        Raises
+        ------
+        HeaderError, CompileError
+            It cannot be made; says why.
+        """
+        if self.include is None:
+            return []
+        return [build_tracetools(self.include), *(build_stub(name) for name in self.superseded)]
+
+    @contextmanager
+    def isolated(self, log_folder: Path) -> Iterator[RosEnvironment]:
+        """This environment for one run: a domain of its own, this machine only, no leftovers.
+
+        Shared memory that a killed process of the run leaves is removed at the end.
+
+        Parameters
+        ----------
+        log_folder
+            Where ROS writes its log files; made if missing.
+
+        Raises
+        ------
+        RunFailedError
+            No ROS domain is free.
+        """
+        log_folder.mkdir(parents=True, exist_ok=True)
+        with own_domain() as domain, without_leftovers():
+            yield replace(
+                self,
+                variables={
+                    **self.variables,
+                    "ROS_DOMAIN_ID": str(domain),
+                    "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+                    # the same, for distributions before Iron
+                    "ROS_LOCALHOST_ONLY": "0" if self.distro >= "iron" else "1",
+                    "ROS_LOG_DIR": str(log_folder.resolve()),
+                },
+            )
+
+
+def find_ros(
+    progress: Progress | None = None, environ: Mapping[str, str] | None = None
+) -> RosEnvironment:
+    """The sourced ROS where there is one, else the embedded one, made if it is not there yet.
+
+    Parameters
+    ----------
+    progress
+        Called with one line whenever a long step begins.
+    environ
+        The environment to look in; ours by default.
+
+    Raises
+    ------
+    UsageError
+        A ROS is sourced but its rclpy cannot be imported; or the embedded one cannot run here.
+    RunFailedError
+        The embedded one could not be installed.
+    """
+    environ = os.environ if environ is None else environ
+    if environ.get("ROS_DISTRO") and environ.get("AMENT_PREFIX_PATH"):
+        return sourced_ros(environ)
+    return embedded_ros(progress)
+
+
+def sourced_ros(environ: Mapping[str, str]) -> RosEnvironment:
+    """The ROS that is sourced in `environ`.
+
+    Raises
+    ------
+    UsageError
+        ``python3 -c 'import rclpy'`` does not work in it.
+    """
+    distro = environ["ROS_DISTRO"]
+    python = shutil.which("python3", path=environ.get("PATH"))
+    if python is None:
+        raise UsageError(f"ROS 2 {distro} is sourced, but there is no python3 on PATH")
+    # A virtual environment of ours in front of PATH hides the interpreter that ROS was made for.
+    candidates = [python, *(p for p in ("/usr/bin/python3",) if p != python and Path(p).exists())]
+    failure = ""
+    for candidate in candidates:
+        probe = subprocess.run(
+            [candidate, "-c", _PROBE], env=environ, text=True, capture_output=True, check=False
+        )
+        if probe.returncode == 0:
+            found = json.loads(probe.stdout)
+            return RosEnvironment(
+                kind="sourced",
+                distro=distro,
+                rmw=found["rmw"],
+                python=Path(candidate),
+                python_version=found["python"],
+                packages=_ament_packages(environ["AMENT_PREFIX_PATH"]),
+            )
+        failure = failure or (probe.stderr.strip().splitlines() or ["no message"])[-1]
+    raise UsageError(
+        f"ROS 2 {distro} is sourced, but rclpy cannot be imported ({failure}); "
+        "repair it, or start roslens in a shell where no ROS is sourced"
+    )
+
+
+def embedded_ros(progress: Progress | None = None) -> RosEnvironment:
+    """The embedded ROS, made if it is not there yet.
+
+    Raises
+    ------
+    UsageError
+        The wheels cannot run on this machine.
+    RunFailedError
+        It could not be installed (no network, no venv module, ...).
+    """
+    _check_machine()
+    interpreter, version = _find_python()
+    digest = hashlib.sha256(_pins().encode()).hexdigest()[:12]
+    folder = cache_folder() / "ros" / f"{EMBEDDED_DISTRO}-py{version}-{digest}"
+    marker = folder / _MARKER
+    if not marker.is_file():
+        with locked(folder.with_name(folder.name + ".lock")):
+            if not marker.is_file():
+                _install(folder, interpreter, progress or _silent)
+                # Written last: a folder without it was interrupted and is made anew.
+                marker.write_text(json.dumps(_wheel_packages(folder)), encoding="utf-8")
+    return _embedded_at(folder)
+
+
+def _embedded_at(folder: Path) -> RosEnvironment:
+    site = next((folder / "lib").glob("python*/site-packages"))
+    bundled = sorted(site.glob("ros_*.libs"))
+    packages = json.loads((folder / _MARKER).read_text(encoding="utf-8"))
+    return RosEnvironment(
+        kind="embedded",
+        distro=EMBEDDED_DISTRO,
+        rmw=EMBEDDED_RMW,
+        python=folder / "bin" / "python",
+        python_version=site.parent.name.removeprefix("python"),
+        variables={
+            "AMENT_PREFIX_PATH": str(folder),
+            "ROS_DISTRO": EMBEDDED_DISTRO,
+            "RMW_IMPLEMENTATION": EMBEDDED_RMW,
+            "LD_LIBRARY_PATH": ":".join(map(str, [folder / "lib", *bundled])),
+            # The wheels start Python a second time to set the library path; it is set already.
+            "_ROS_WHEELS_BOOTSTRAP_COMPLETE": "1",
+            "PYTHONNOUSERSITE": "1",
+        },
+        packages=packages,
+        include=folder / "include" / "tracetools" / "tracetools",
+        superseded=tuple(
+            sorted({f.name for libs in bundled for f in libs.glob("liblttng-ust*.so*")})
+        ),
+    )
+
+
+def _pins() -> str:
+    try:
+        return PINS.read_text(encoding="utf-8")
+    except OSError as error:
+        raise RunFailedError(f"{PINS}: cannot be read: {error.strerror}") from error
+
+
+def _check_machine() -> None:
+    system, machine = platform.system(), platform.machine()
+    if system != "Linux" or machine != "x86_64":
+        raise UsageError(
+            f"no ROS 2 is sourced, and the embedded ROS 2 {EMBEDDED_DISTRO} exists for Linux on "
+            f"x86-64 only, this is {system} on {machine}; install ROS 2 and source its setup file"
+        )
+    library, version = platform.libc_ver()
+    if library == "glibc" and tuple(map(int, version.split(".")[:2])) < (2, 28):
+        raise UsageError(
+            f"no ROS 2 is sourced, and the embedded one needs glibc 2.28 or newer, this is "
+            f"{version}; install ROS 2 and source its setup file"
+        )
+
+
+def _find_python() -> tuple[str, str]:
+    """An interpreter that the wheels exist for, and its version, as ``3.11``."""
+    own = sys.version_info[:2]
+    if own in SUPPORTED_PYTHONS:
+        # Not the virtual environment's, which may vanish before the cache does.
+        base = Path(sys.base_prefix) / "bin" / f"python{own[0]}.{own[1]}"
+        return str(base if base.exists() else sys.executable), f"{own[0]}.{own[1]}"
+    for major, minor in SUPPORTED_PYTHONS:
+        found = shutil.which(f"python{major}.{minor}")
+        if found:
+            return found, f"{major}.{minor}"
+    raise UsageError(
+        f"no ROS 2 is sourced, and the wheels of the embedded ROS 2 {EMBEDDED_DISTRO} are for "
+        f"CPython 3.11 and 3.12 only, this is {own[0]}.{own[1]}; install python3.12 beside it"
+    )
+
+
+def _install(folder: Path, interpreter: str, progress: Progress) -> None:
+    """Make the virtual environment anew and fill it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    uv = shutil.which("uv")
+    progress(f"making the embedded ROS 2 {EMBEDDED_DISTRO} (once; 250 MB, about half a minute)")
+    python = folder / "bin" / "python"
+    if uv:
+        _run([uv, "venv", "--quiet", "--python", interpreter, str(folder)], "make its environment")
+        install = [uv, "pip", "install", "--quiet", "--python", str(python)]
+    else:
+        if subprocess.run(
+            [interpreter, "-c", "import venv, ensurepip"], capture_output=True, check=False
+        ).returncode:
+            version = re.sub(r".*python", "python", interpreter)
+            raise RunFailedError(
+                f"{interpreter} has no venv module, which the embedded ROS 2 needs; "
+                f"install it (apt-get install {version}-venv) or install uv"
+            )
+        _run([interpreter, "-m", "venv", str(folder)], "make its environment")
+        install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    progress(f"installing the wheels of ROS 2 {EMBEDDED_DISTRO}")
+    _run(
+        [*install, "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(PINS)],
+        "install its wheels; is a Python package index reachable?",
+    )
+
+
+def _run(command: list[str], what: str) -> None:
+    environment = {
+        k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV", "LD_PRELOAD"}
+    }
+    run = subprocess.run(command, text=True, capture_output=True, check=False, env=environment)
+    if run.returncode:
+        said = [x.strip() for x in (run.stderr + run.stdout).splitlines() if x.strip()]
+        errors = [x for x in said if re.search("error|failed|no solution", x, re.IGNORECASE)]
+        reason = " ".join((errors or said or ["no message"])[-2:])
+        raise RunFailedError(f"the embedded ROS 2 could not {what} ({reason})")
+
+
+def _wheel_packages(folder: Path) -> dict[str, str]:
+    """Versions of the installed ROS packages, by ROS package name."""
+    site = next((folder / "lib").glob("python*/site-packages"))
+    packages = {}
+    for info in site.glob("ros_*.dist-info"):
+        name, _, version = info.name.removesuffix(".dist-info").rpartition("-")
+        packages[name.removeprefix("ros_")] = version
+    return dict(sorted(packages.items()))
+
+
+def _ament_packages(prefixes: str) -> dict[str, str]:
+    """Versions of the packages of an ament installation that matter for a recording."""
+    packages = {}
+    for prefix in prefixes.split(":"):
+        for name in ("rclcpp", "rclpy", "rcl", "tracetools", *_rmws(prefix)):
+            manifest = Path(prefix) / "share" / name / "package.xml"
+            if name not in packages and manifest.is_file():
+                found = re.search(
+                    r"<version[^>]*>\s*([^<\s]+)", manifest.read_text(encoding="utf-8")
+                )
+                if found:
+                    packages[name] = found.group(1)
+    return dict(sorted(packages.items()))
+
+
+def _rmws(prefix: str) -> list[str]:
+    return sorted(p.name for p in (Path(prefix) / "share").glob("rmw_*_cpp"))
+
+
+def _silent(_: str) -> None:
+    pass

@@ -1,0 +1,272 @@
+"""What tracetools' installed headers say: every tracepoint, its arguments and its fields.
+
+``tracetools/tp_call.h`` is the definition of all ``ros2:*`` events of a ROS 2 distribution;
+``tracetools/tracetools.h`` declares the functions that call them. Their arguments differ in a
+few places (a function may keep an argument that its event no longer records), so both are read.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracing.recording import RunFailedError
+
+FIELD_KINDS = {
+    # macro of the header: number of its arguments
+    "ctf_integer": 3,
+    "ctf_integer_hex": 3,
+    "ctf_float": 3,
+    "ctf_string": 2,
+    "ctf_array": 4,
+    "ctf_array_hex": 4,
+    "ctf_sequence": 5,
+    "ctf_sequence_hex": 5,
+}
+"""The field macros of LTTng-UST that are understood."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a C function."""
+
+    type: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of an event.
+
+    Attributes
+    ----------
+    kind
+        The field macro (a key of `FIELD_KINDS`).
+    name
+        The field's name in the trace.
+    arguments
+        The macro's arguments in their order, as C.
+    """
+
+    kind: str
+    name: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Tracepoint:
+    """One event: what it is called with and what it records."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class Instrumentation:
+    """All that the headers of one tracetools version define.
+
+    Attributes
+    ----------
+    provider
+        The provider's name, ``ros2``.
+    version
+        The version of tracetools, which ``rcl_init`` records.
+    tracepoints
+        The events, in the header's order.
+    functions
+        For each event the parameters of its ``ros_trace_<event>`` function.
+    constants
+        Names that field arguments use, with their values as C.
+    """
+
+    provider: str
+    version: str
+    tracepoints: tuple[Tracepoint, ...]
+    functions: dict[str, tuple[Parameter, ...]]
+    constants: dict[str, str] = field(default_factory=dict)
+
+
+class HeaderError(RunFailedError):
+    """A header of tracetools that cannot be read or is not understood."""
+
+
+def read_instrumentation(include: Path) -> Instrumentation:
+    """Read the headers below the folder `include`, which holds ``tp_call.h``.
+
+    Raises
+    ------
+    HeaderError
+        A header is missing or holds something that is not understood; says which and where.
+    """
+    calls = include / "tp_call.h"
+    functions = include / "tracetools.h"
+    versions = include / "version.h"
+    return parse_instrumentation(
+        _read(calls), _read(functions), _read(versions), names=(str(calls), str(functions))
+    )
+
+
+def parse_instrumentation(
+    calls: str,
+    functions: str,
+    versions: str,
+    names: tuple[str, str] = ("tp_call.h", "tracetools.h"),
+) -> Instrumentation:
+    """Parse the text of ``tp_call.h``, ``tracetools.h`` and ``version.h``.
+
+    Raises
+    ------
+    HeaderError
+        As `read_instrumentation`.
+    """
+    defines = _defines(calls)
+    provider = defines.pop("TRACEPOINT_PROVIDER", "")
+    if not provider.isidentifier():
+        raise HeaderError(f"{names[0]}: no TRACEPOINT_PROVIDER is defined; is it tracetools' own?")
+    version = _defines(versions).get("TRACETOOLS_VERSION_STR", '""').strip('"')
+    tracepoints = tuple(_tracepoints(calls, names[0]))
+    declared = _declarations(functions, names[1])
+    missing = [t.name for t in tracepoints if t.name not in declared]
+    if missing:
+        raise HeaderError(f"{names[1]}: declares no function for {', '.join(missing)}")
+    return Instrumentation(
+        provider=provider,
+        version=version,
+        tracepoints=tracepoints,
+        functions={t.name: declared[t.name] for t in tracepoints},
+        constants={
+            **{k: v for k, v in defines.items() if k.startswith("TRACETOOLS_") and v},
+            "TRACETOOLS_VERSION_STR": f'"{version}"',
+        },
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise HeaderError(f"{path}: cannot be read ({error}); is tracetools installed?") from error
+
+
+def _without_comments(text: str) -> str:
+    # Newlines stay, so that line numbers do.
+    return re.sub(
+        r"/\*.*?\*/|//[^\n]*",
+        lambda found: re.sub(r"[^\n]", " ", found.group()),
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def _defines(text: str) -> dict[str, str]:
+    """Object-like macros with their values."""
+    found = re.findall(
+        r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?!\()[ \t]*(.*)$", _without_comments(text), re.M
+    )
+    return {name: value.strip() for name, value in found}
+
+
+def _tracepoints(text: str, name: str) -> list[Tracepoint]:
+    found = []
+    text = _without_comments(text)
+    for where, arguments in _calls(text, "TRACEPOINT_EVENT", name):
+        if len(arguments) != 4:
+            raise HeaderError(
+                f"{name}:{where}: TRACEPOINT_EVENT with {len(arguments)} parts, not 4"
+            )
+        event = arguments[1]
+        inner = _inside(arguments[2], "TP_ARGS", name, where)
+        pieces = _split(inner)
+        if len(pieces) % 2:
+            raise HeaderError(f"{name}:{where}: {event}: TP_ARGS is no list of type, name")
+        parameters = tuple(
+            Parameter(kind, argument)
+            for kind, argument in zip(pieces[::2], pieces[1::2], strict=True)
+        )
+        fields = tuple(_fields(_inside(arguments[3], "TP_FIELDS", name, where), name, where, event))
+        found.append(Tracepoint(event, parameters, fields))
+    if not found:
+        raise HeaderError(f"{name}: defines no TRACEPOINT_EVENT; is it tracetools' own?")
+    return found
+
+
+def _fields(text: str, name: str, where: int, event: str) -> list[Field]:
+    fields = []
+    rest = text.strip()
+    while rest:
+        macro = re.match(r"(\w+)\s*\(", rest)
+        if macro is None or macro.group(1) not in FIELD_KINDS:
+            unknown = rest.split("(")[0].strip()
+            raise HeaderError(f"{name}:{where}: {event}: field macro '{unknown}' is not understood")
+        kind = macro.group(1)
+        inner, end = _balanced(rest, macro.end() - 1, name, where)
+        arguments = tuple(_split(inner))
+        if len(arguments) != FIELD_KINDS[kind]:
+            raise HeaderError(f"{name}:{where}: {event}: {kind} with {len(arguments)} arguments")
+        fields.append(Field(kind, arguments[0 if kind == "ctf_string" else 1], arguments))
+        rest = rest[end:].strip()
+    return fields
+
+
+def _declarations(text: str, name: str) -> dict[str, tuple[Parameter, ...]]:
+    """Parameters of each function that ``_DECLARE_TRACEPOINT`` declares."""
+    text = re.sub(r"\\\n", "  ", _without_comments(text))
+    text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.M)
+    declared = {}
+    for where, arguments in _calls(text, "_DECLARE_TRACEPOINT", name):
+        parameters = []
+        for argument in arguments[1:]:
+            split = re.fullmatch(r"(.*?[\s*])(\w+)", argument, re.DOTALL)
+            if split is None:
+                raise HeaderError(f"{name}:{where}: {arguments[0]}: '{argument}' is no parameter")
+            parameters.append(Parameter(" ".join(split.group(1).split()), split.group(2)))
+        declared[arguments[0]] = tuple(parameters)
+    return declared
+
+
+def _calls(text: str, macro: str, name: str) -> list[tuple[int, list[str]]]:
+    """Line and arguments of each use of a macro."""
+    calls = []
+    for found in re.finditer(rf"^[ \t]*{macro}\s*\(", text, re.M):
+        where = text.count("\n", 0, found.start()) + 1
+        inner, _ = _balanced(text, found.end() - 1, name, where)
+        calls.append((where, _split(inner)))
+    return calls
+
+
+def _inside(text: str, macro: str, name: str, where: int) -> str:
+    found = re.fullmatch(rf"{macro}\s*(\(.*\))", text, re.DOTALL)
+    if found is None:
+        raise HeaderError(f"{name}:{where}: {macro}(...) expected")
+    return _balanced(found.group(1), 0, name, where)[0]
+
+
+def _balanced(text: str, start: int, name: str, where: int) -> tuple[str, int]:
+    """What the parenthesis at `start` holds, and the position after its end."""
+    depth = 0
+    for position in range(start, len(text)):
+        if text[position] == "(":
+            depth += 1
+        elif text[position] == ")":
+            depth -= 1
+            if depth == 0:
+                return text[start + 1 : position], position + 1
+    raise HeaderError(f"{name}:{where}: a parenthesis is never closed")
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas outside parentheses; spaces collapsed."""
+    pieces, depth, start = [], 0, 0
+    for position, char in enumerate(text):
+        if char == "(":
+            depth += 1
+        elif char == ")":
+            depth -= 1
+        elif char == "," and depth == 0:
+            pieces.append(text[start:position])
+            start = position + 1
+    pieces.append(text[start:])
+    cleaned = [" ".join(piece.split()) for piece in pieces]
+    return [] if cleaned == [""] else cleaned

@@ -1,0 +1,110 @@
+"""C source of a libtracetools that is made from tracetools' headers.
+
+The library has the same functions as the one that ROS was built with, so it can stand in for it
+(``LD_PRELOAD``), but is compiled against the LTTng-UST of this machine.
+"""
+
+from __future__ import annotations
+
+from tracing.ros.header import Instrumentation, Parameter, Tracepoint
+
+HEADER_NAME = "roslens_ros2_events.h"
+SOURCE_NAME = "roslens_tracetools.c"
+
+_SYMBOLS = """
+/* Names of callbacks, which tracetools' C++ interface asks for. libstdc++ is there whenever
+   something calls them; a process without C++ does not have to load it. */
+extern char * __cxa_demangle(const char *, char *, size_t *, int *) __attribute__((weak));
+
+char * _ZN10tracetools6detail15demangle_symbolEPKc(const char * mangled)
+{
+  int status = -1;
+  if (!__cxa_demangle || !mangled) {
+    return NULL;
+  }
+  char * plain = __cxa_demangle(mangled, NULL, NULL, &status);
+  return status == 0 ? plain : NULL;
+}
+
+char * _ZN10tracetools6detail18get_symbol_funcptrEPKv(const void * function)
+{
+  Dl_info found;
+  if (dladdr((void *) function, &found) == 0 || !found.dli_sname) {
+    return NULL;
+  }
+  return _ZN10tracetools6detail15demangle_symbolEPKc(found.dli_sname);
+}
+"""
+
+
+def header_source(instrumentation: Instrumentation) -> str:
+    """The header with the event definitions, which LTTng-UST reads several times."""
+    lines = [
+        "#undef TRACEPOINT_PROVIDER",
+        f"#define TRACEPOINT_PROVIDER {instrumentation.provider}",
+        "#undef TRACEPOINT_INCLUDE",
+        f'#define TRACEPOINT_INCLUDE "{HEADER_NAME}"',
+        "#if !defined(ROSLENS_ROS2_EVENTS_H) || defined(TRACEPOINT_HEADER_MULTI_READ)",
+        "#define ROSLENS_ROS2_EVENTS_H",
+        "#include <lttng/tracepoint.h>",
+        "#include <stdbool.h>",
+        "#include <stdint.h>",
+    ]
+    for name, value in instrumentation.constants.items():
+        lines += [f"#ifndef {name}", f"#define {name} {value}", "#endif"]
+    lines += [_event(t) for t in instrumentation.tracepoints]
+    lines += ["#endif", "#include <lttng/tracepoint-event.h>", ""]
+    return "\n".join(lines)
+
+
+def library_source(instrumentation: Instrumentation) -> str:
+    """The C file with the functions that ROS calls."""
+    lines = [
+        "#define _GNU_SOURCE",
+        "#define TRACEPOINT_CREATE_PROBES",
+        "#define TRACEPOINT_DEFINE",
+        f'#include "{HEADER_NAME}"',
+        "#include <dlfcn.h>",
+        "#include <stddef.h>",
+        "",
+        "bool ros_trace_compile_status(void) {return true;}",
+    ]
+    for tracepoint in instrumentation.tracepoints:
+        parameters = instrumentation.functions[tracepoint.name]
+        declared = ", ".join(f"{p.type} {p.name}" for p in parameters) or "void"
+        event = f"{instrumentation.provider}, {tracepoint.name}"
+        passed = "".join(f", {name}" for name in _passed(tracepoint, parameters))
+        lines += [
+            f"void ros_trace_{tracepoint.name}({declared})",
+            f"{{tracepoint({event}{passed});}}",
+            f"bool ros_trace_enabled_{tracepoint.name}(void)",
+            f"{{return tracepoint_enabled({event});}}",
+            f"void ros_trace_do_{tracepoint.name}({declared})",
+            f"{{do_tracepoint({event}{passed});}}",
+        ]
+    return "\n".join(lines) + "\n" + _SYMBOLS
+
+
+def _event(tracepoint: Tracepoint) -> str:
+    arguments = ", ".join(f"{p.type}, {p.name}" for p in tracepoint.parameters)
+    fields = "\n".join(f"    {f.kind}({', '.join(f.arguments)})" for f in tracepoint.fields)
+    return (
+        f"TRACEPOINT_EVENT(\n  TRACEPOINT_PROVIDER, {tracepoint.name},\n"
+        f"  TP_ARGS({arguments}),\n  TP_FIELDS(\n{fields}\n  )\n)"
+    )
+
+
+def _passed(tracepoint: Tracepoint, parameters: tuple[Parameter, ...]) -> list[str]:
+    """For each argument of the event the function's parameter that it takes.
+
+    They have the same order; where the function has more, those that the event does not name
+    are left out (``rclcpp_publish`` keeps ``publisher_handle`` only for its callers).
+    """
+    if len(parameters) == len(tracepoint.parameters):
+        return [p.name for p in parameters]
+    wanted = [p.name.removesuffix("_arg") for p in tracepoint.parameters]
+    known = {p.name for p in parameters}
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise ValueError(f"{tracepoint.name}: no parameter for {', '.join(unknown)}")
+    return wanted

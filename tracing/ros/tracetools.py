@@ -1,0 +1,166 @@
+"""libtracetools compiled against this machine's LTTng-UST.
+
+The wheels' own libtracetools was linked with LTTng-UST 2.8, whose programs cannot register with
+a session daemon of another generation: it records nothing, silently. So the same library is
+made from the wheel's headers and preloaded; it carries the same soname, so the wheel's own is
+never loaded beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tracing.recording import RunFailedError
+from tracing.ros.cache import cache_folder, locked
+from tracing.ros.header import read_instrumentation
+from tracing.ros.provider import HEADER_NAME, SOURCE_NAME, header_source, library_source
+
+LIBRARY_NAME = "libtracetools.so"
+_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-w", f"-Wl,-soname,{LIBRARY_NAME}")
+_LIBRARIES = ("-llttng-ust", "-ldl")
+_VERSION_PROBE = """
+#include <lttng/ust-version.h>
+#include <lttng/tracepoint.h>
+roslens_version LTTNG_UST_MAJOR_VERSION LTTNG_UST_MINOR_VERSION LTTNG_UST_PATCHLEVEL_VERSION
+"""
+
+
+class CompileError(RunFailedError):
+    """libtracetools could not be compiled."""
+
+
+def build_tracetools(include: Path) -> Path:
+    """Make libtracetools from the headers in `include`, or find it in the cache.
+
+    The cache's key is the generated source, the compiler and the version of LTTng-UST.
+
+    Parameters
+    ----------
+    include
+        The folder that holds ``tp_call.h``.
+
+    Returns
+    -------
+    Path
+        The library, for ``LD_PRELOAD``.
+
+    Raises
+    ------
+    HeaderError
+        The headers are not understood.
+    CompileError
+        There is no compiler, no LTTng-UST to compile against, or the compiler fails.
+    """
+    instrumentation = read_instrumentation(include)
+    header, source = header_source(instrumentation), library_source(instrumentation)
+    compiler = find_compiler()
+    key = hashlib.sha256(
+        "\0".join(
+            (header, source, *_FLAGS, *_LIBRARIES, _describe(compiler), ust_version(compiler))
+        ).encode()
+    ).hexdigest()[:16]
+    folder = cache_folder() / "tracetools" / f"{instrumentation.version}-{key}"
+    library = folder / LIBRARY_NAME
+    if library.is_file():
+        return library
+    with locked(folder.with_name(folder.name + ".lock")):
+        if not library.is_file():
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / HEADER_NAME).write_text(header, encoding="utf-8")
+            (folder / SOURCE_NAME).write_text(source, encoding="utf-8")
+            _compile([*compiler, *_FLAGS, f"-I{folder}"], folder / SOURCE_NAME, library)
+    return library
+
+
+def build_stub(soname: str) -> Path:
+    """An empty library of the name `soname`, or the one in the cache.
+
+    The wheels' libraries name their LTTng-UST as a dependency without using it. Preloaded, the
+    empty one takes its place, so that no second LTTng-UST starts its threads in every process.
+
+    Raises
+    ------
+    CompileError
+        There is no compiler, or it fails.
+    """
+    library = cache_folder() / "tracetools" / "empty" / soname
+    if library.is_file():
+        return library
+    compiler = find_compiler()
+    with locked(library.with_name(soname + ".lock")):
+        if not library.is_file():
+            _compile([*compiler, "-shared", "-fPIC", f"-Wl,-soname,{soname}"], None, library)
+    return library
+
+
+def find_compiler() -> list[str]:
+    """The C compiler's command: ``$CC``, else ``cc``, ``gcc`` or ``clang``.
+
+    Raises
+    ------
+    CompileError
+        There is none.
+    """
+    configured = shlex.split(os.environ.get("CC", ""))
+    if configured and shutil.which(configured[0]):
+        return configured
+    for name in ("cc", "gcc", "clang"):
+        found = shutil.which(name)
+        if found:
+            return [found]
+    raise CompileError(
+        "no C compiler: libtracetools must be compiled for this machine's LTTng-UST; "
+        "install one (apt-get install gcc libc6-dev)"
+    )
+
+
+def ust_version(compiler: list[str]) -> str:
+    """The version of LTTng-UST that `compiler` finds, as ``2.13.5``.
+
+    Raises
+    ------
+    CompileError
+        Its headers are not there.
+    """
+    run = subprocess.run(
+        [*compiler, "-E", "-P", "-x", "c", "-"],
+        input=_VERSION_PROBE,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    line = next((x for x in run.stdout.splitlines() if x.startswith("roslens_version")), None)
+    if run.returncode != 0 or line is None:
+        raise CompileError(
+            "no lttng/tracepoint.h: libtracetools must be compiled against LTTng-UST; "
+            "install its headers (apt-get install liblttng-ust-dev)"
+        )
+    return ".".join(line.split()[1:])
+
+
+def _describe(compiler: list[str]) -> str:
+    run = subprocess.run([*compiler, "--version"], text=True, capture_output=True, check=False)
+    return f"{run.stdout.partition(chr(10))[0]} {platform.machine()}"
+
+
+def _compile(command: list[str], source: Path | None, library: Path) -> None:
+    """Compile `source` (nothing if None) so that `library` is there whole or not at all."""
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
+        made = Path(scratch) / library.name
+        inputs = ["-x", "c", os.devnull] if source is None else [str(source), *_LIBRARIES]
+        run = subprocess.run(
+            [*command, "-o", str(made), *inputs], text=True, capture_output=True, check=False
+        )
+        if run.returncode != 0:
+            errors = [x for x in run.stderr.splitlines() if "error" in x or "cannot find" in x]
+            first = (errors or run.stderr.splitlines() or ["it says nothing"])[0]
+            raise CompileError(f"{command[0]} cannot compile {library.name}: {first}")
+        made.replace(library)
