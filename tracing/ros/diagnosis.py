@@ -76,11 +76,12 @@ def _library_causes(library: Path, environ: Mapping[str, str], daemons: set[int]
         return [f"{library.name} needs {linked.name}, which is not found"]
     speaks = ust_generations(linked)
     if daemons and speaks and not speaks & daemons:
-        return [
+        cause = (
             f"ABI mismatch: {library.name} is linked with an LTTng-UST that registers at "
             f"lttng-ust-sock-{max(speaks)}, the session daemon listens at "
             f"lttng-ust-sock-{max(daemons)}; rebuild tracetools against the installed LTTng-UST"
-        ]
+        )
+        return [cause]
     return []
 
 

@@ -128,7 +128,7 @@ class RosEnvironment:
 
     @contextmanager
     def isolated(self, log_folder: Path) -> Iterator[RosEnvironment]:
-        """This environment for one run: a domain of its own, this machine only, no leftovers.
+        """Yield the environment for one run: a domain of its own, this machine only, no leftovers.
 
         Shared memory that a killed process of the run leaves is removed at the end.
 

@@ -163,7 +163,7 @@ def _without_comments(text: str) -> str:
 def _defines(text: str) -> dict[str, str]:
     """Object-like macros with their values."""
     found = re.findall(
-        r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?!\()[ \t]*(.*)$", _without_comments(text), re.M
+        r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?!\()[ \t]*(.*)$", _without_comments(text), re.MULTILINE
     )
     return {name: value.strip() for name, value in found}
 
@@ -213,7 +213,7 @@ def _fields(text: str, name: str, where: int, event: str) -> list[Field]:
 def _declarations(text: str, name: str) -> dict[str, tuple[Parameter, ...]]:
     """Parameters of each function that ``_DECLARE_TRACEPOINT`` declares."""
     text = re.sub(r"\\\n", "  ", _without_comments(text))
-    text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.M)
+    text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
     declared = {}
     for where, arguments in _calls(text, "_DECLARE_TRACEPOINT", name):
         parameters = []
@@ -229,7 +229,7 @@ def _declarations(text: str, name: str) -> dict[str, tuple[Parameter, ...]]:
 def _calls(text: str, macro: str, name: str) -> list[tuple[int, list[str]]]:
     """Line and arguments of each use of a macro."""
     calls = []
-    for found in re.finditer(rf"^[ \t]*{macro}\s*\(", text, re.M):
+    for found in re.finditer(rf"^[ \t]*{macro}\s*\(", text, re.MULTILINE):
         where = text.count("\n", 0, found.start()) + 1
         inner, _ = _balanced(text, found.end() - 1, name, where)
         calls.append((where, _split(inner)))

@@ -1,0 +1,128 @@
+"""Puts the tracepoints into rclpy's classes."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+from typing import Any, Callable  # noqa: UP035
+
+from .callbacks import symbol_of, traced
+from .tracepoints import Tracepoints, load_tracepoints
+
+VARIABLE = "ROSLENS_TRACE_RCLPY"
+_state: dict[str, Tracepoints] = {}
+
+
+def is_enabled() -> bool:
+    """Whether rclpy is instrumented in this process."""
+    return bool(_state)
+
+
+def enable_if_asked() -> bool:
+    """`enable` if the variable ``ROSLENS_TRACE_RCLPY`` is set to anything but 0 or nothing."""
+    if os.environ.get(VARIABLE, "0") in {"", "0"}:
+        return False
+    enable()
+    return True
+
+
+def enable() -> None:
+    """Instrument rclpy in this process; a second call does nothing.
+
+    To be called before nodes are made: what exists already keeps running, untraced.
+
+    Raises
+    ------
+    TracetoolsError
+        There is no libtracetools that can trace.
+    ImportError
+        There is no rclpy.
+    """
+    if _state:
+        return
+    node, publisher, service, subscription, timer = (
+        importlib.import_module(f"rclpy.{name}")
+        for name in ("node", "publisher", "service", "subscription", "timer")
+    )
+    tracepoints = load_tracepoints()
+    _state["tracepoints"] = tracepoints
+
+    def subscription_added(entity: Any, callback: Any) -> None:
+        tracepoints.rclcpp_subscription_init(entity.handle.pointer, id(entity))
+        tracepoints.rclcpp_subscription_callback_added(id(entity), callback)
+
+    def service_added(entity: Any, callback: Any) -> None:
+        tracepoints.rclcpp_service_callback_added(entity.handle.pointer, callback)
+
+    def timer_added(entity: Any, callback: Any) -> None:
+        tracepoints.rclcpp_timer_callback_added(entity.handle.pointer, callback)
+
+    _trace_callbacks(subscription.Subscription, subscription_added, tracepoints)
+    _trace_callbacks(service.Service, service_added, tracepoints)
+    _trace_callbacks(timer.Timer, timer_added, tracepoints)
+    _trace_timer_owner(node.Node, tracepoints)
+    _trace_publish(publisher.Publisher, tracepoints)
+
+
+def _trace_callbacks(
+    entity_type: Any, added: Callable[[Any, Any], None], tracepoints: Tracepoints
+) -> None:
+    """Wrap each callback when it is given to an entity, at creation or later.
+
+    All entities pass here, also those that rclpy makes itself (parameter services, the clock's
+    subscription, rates), and all executors read ``entity.callback``.
+    """
+    before = getattr(entity_type, "callback", None)
+
+    def wrapped(entity: Any, callback: Any) -> Any:
+        if callback is None:
+            return None
+        wrapper, address = traced(callback, tracepoints)
+        added(entity, address)
+        tracepoints.rclcpp_callback_register(address, symbol_of(callback).encode())
+        return wrapper
+
+    if isinstance(before, property):
+        read, write = before.fget, before.fset
+
+        def set_callback(entity: Any, callback: Any) -> None:
+            write(entity, wrapped(entity, callback))  # type: ignore[misc]
+
+        entity_type.callback = property(read, set_callback)
+        return
+
+    # The attribute stays where it was, so that entities made earlier keep theirs.
+    def get_own(entity: Any) -> Any:
+        return entity.__dict__["callback"]
+
+    def set_own(entity: Any, callback: Any) -> None:
+        entity.__dict__["callback"] = wrapped(entity, callback)
+
+    entity_type.callback = property(get_own, set_own)
+
+
+def _trace_timer_owner(node_type: Any, tracepoints: Tracepoints) -> None:
+    original = node_type.create_timer
+
+    @functools.wraps(original)
+    def create_timer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timer = original(self, *args, **kwargs)
+        tracepoints.rclcpp_timer_link_node(timer.handle.pointer, self.handle.pointer)
+        return timer
+
+    node_type.create_timer = create_timer
+
+
+def _trace_publish(publisher_type: Any, tracepoints: Tracepoints) -> None:
+    original = publisher_type.publish
+    emit = tracepoints.rclcpp_publish
+
+    @functools.wraps(original)
+    def publish(self: Any, msg: Any) -> Any:
+        # Not for what publish() refuses: no rcl_publish would follow.
+        if isinstance(msg, (self.msg_type, bytes)):
+            emit(None, id(msg))
+        return original(self, msg)
+
+    publisher_type.publish = publish
