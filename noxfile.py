@@ -97,11 +97,8 @@ def need(*needs: Need) -> None:
     if can_install:
         print(f"roslens: installing system packages: {apt}", flush=True)
         apt_get = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]
-        quiet = {"stdout": subprocess.DEVNULL, "check": False}
-        subprocess.run([*apt_get, "update", "-q"], **quiet)
-        subprocess.run(
-            [*apt_get, "install", "-y", "-q", "--no-install-recommends", *apt.split()], **quiet
-        )
+        for step in (["update"], ["install", "-y", "--no-install-recommends", *apt.split()]):
+            subprocess.run([*apt_get, "-q", *step], stdout=subprocess.DEVNULL, check=False)
         missing = [n for n in missing if not n.met()]
         if not missing:
             return

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -88,8 +89,7 @@ def test_every_pin_satisfies_the_project() -> None:
         pins[name.lower().replace("_", "-")] = rest
     groups = PYPROJECT["dependency-groups"].values()
     extras = PYPROJECT["project"]["optional-dependencies"].values()
-    wanted = [*PYPROJECT["project"]["dependencies"], *sum([*groups, *extras], [])]
-    for requirement in wanted:
+    for requirement in chain(PYPROJECT["project"]["dependencies"], *groups, *extras):
         assert NAME.match(requirement).group() in pins, requirement  # type: ignore[union-attr]
 
 
