@@ -1,0 +1,89 @@
+"""Empirical distribution functions, exact, and thinned for drawing with exact tails."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+MOST_POINTS = 10_000
+"""No line of a figure has more points than this."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Steps of an empirical distribution of n samples, some of which may be infinite.
+
+    Attributes
+    ----------
+    values
+        Distinct finite values, increasing, shape (m,).
+    at_most
+        Fraction of all n samples at or below each value (the ECDF there), shape (m,).
+    at_least
+        Fraction of all n samples at or above each value (the CCDF there: it ends at 1/n, not
+        at 0, so that the largest sample can be drawn on a logarithmic axis), shape (m,).
+    samples
+        n, infinite ones included.
+    infinite
+        How many samples are infinite (lost messages): the ECDF stays below 1 by infinite / n.
+    """
+
+    values: Floats
+    at_most: Floats
+    at_least: Floats
+    samples: int
+    infinite: int
+
+
+def distribution(samples: ArrayLike) -> Distribution:
+    """Exact ECDF and CCDF of samples.
+
+    Raises
+    ------
+    ValueError
+        A nan among them.
+    """
+    x = np.asarray(samples, dtype=np.float64).ravel()
+    if np.isnan(x).any():
+        raise ValueError("a distribution needs numbers; there is a nan among the samples")
+    finite = x[np.isfinite(x)]
+    values, counts = np.unique(finite, return_counts=True)
+    n = x.size
+    cumulative = np.cumsum(counts)
+    at_most = cumulative / n if n else np.zeros(0)
+    at_least = (n - cumulative + counts) / n if n else np.zeros(0)
+    return Distribution(values, at_most, at_least, n, n - finite.size)
+
+
+def thin(steps: Distribution, most: int = MOST_POINTS) -> Distribution:
+    """At most `most` of the steps: the outer quarters exactly, every k-th of the rest.
+
+    Kept points keep their exact fractions, so a thinned line runs through true points only.
+    """
+    m = steps.values.size
+    if m <= most:
+        return steps
+    tail = most // 4
+    middle = np.linspace(tail, m - tail - 1, most - 2 * tail).round().astype(np.intp)
+    keep = np.unique(np.concatenate([np.arange(tail), middle, np.arange(m - tail, m)]))
+    return Distribution(
+        steps.values[keep],
+        steps.at_most[keep],
+        steps.at_least[keep],
+        steps.samples,
+        steps.infinite,
+    )
+
+
+def tail_limit(effective: float, exceedances: int = 20) -> float:
+    """The CCDF level below which `effective` samples are too few to say more than "it occurred".
+
+    Returns
+    -------
+    exceedances / effective, at most 1.
+    """
+    return min(1.0, exceedances / effective) if effective > 0 else 1.0

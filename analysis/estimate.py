@@ -1,0 +1,116 @@
+"""What an estimate is: a value with its interval, or the reason why there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Literal
+
+from tracing.recording.manifest import Level
+
+Better = Literal["lower", "higher"]
+Cell = Mapping[str, Level]
+"""The level of each factor; empty where no factor is known."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is estimated.
+
+    Attributes
+    ----------
+    name
+        Such as ``latency_p99``; stable, other tools match on it.
+    definition
+        From which event to which event, over which messages.
+    unit
+        Unit of value, low and high, such as ``ns``; ``1`` for a fraction.
+    better
+        Which direction is better.
+    """
+
+    name: str
+    definition: str
+    unit: str
+    better: Better | None = "lower"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """One number of a report, with all that is needed to judge it.
+
+    Attributes
+    ----------
+    metric, definition, better, unit
+        As in `Metric`.
+    cell
+        The level of each factor.
+    value
+        The estimate; infinite where lost messages make it so; None where there is none.
+    low, high
+        The interval at `level`; None when it is refused.
+    level
+        Nominal coverage, such as 0.95.
+    runs
+        Runs that went into it: the number of replications.
+    samples
+        Samples over all those runs.
+    effective_samples
+        Independent samples that would carry as much, over all those runs; None where the
+        metric has one value per run.
+    method
+        How value and interval were computed.
+    verdict
+        Set by tests of a hypothesis, never by an estimate alone.
+    refused
+        Why there is no interval, and what would be needed; None when there is one.
+    minimum_detectable
+        The smallest effect that would have been found, where a test was made.
+    """
+
+    metric: str
+    definition: str
+    better: Better | None
+    cell: Cell = field(default_factory=dict)
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    unit: str
+    runs: int
+    samples: int
+    effective_samples: float | None
+    method: str
+    verdict: str | None = None
+    refused: str | None = None
+    minimum_detectable: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; what is not finite becomes null, for JSON has no infinity."""
+        data = asdict(self)
+        data["cell"] = dict(self.cell)
+        for name, value in data.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                data[name] = None
+        return data
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Estimate:
+        """Read what `to_json` wrote.
+
+        Raises
+        ------
+        ValueError
+            Fields are missing or unknown.
+        """
+        known = {f.name for f in fields(cls)}
+        if set(data) != known:
+            missing, unknown = sorted(known - set(data)), sorted(set(data) - known)
+            raise ValueError(f"fields missing: {missing}, unknown: {unknown}")
+        return cls(**data)
+
+
+def cell_label(cell: Cell) -> str:
+    """Human text of a cell, such as ``payload=100, executor=events``."""
+    return ", ".join(f"{name}={level}" for name, level in cell.items()) or "(no factors)"

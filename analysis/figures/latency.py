@@ -1,0 +1,286 @@
+"""Figures of latency: distributions, intervals, drift."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import ArrayLike
+
+from analysis.autocorrelation import effective_samples
+from analysis.distributions import Distribution, distribution, tail_limit, thin
+from analysis.estimate import Estimate, cell_label
+from analysis.figures.style import (
+    FAINT,
+    Plot,
+    colour,
+    finish,
+    new_figure,
+    plain_numbers,
+    styled,
+)
+from analysis.latency import by_cell
+from analysis.quantiles import quantile
+from analysis.runs import Run
+from analysis.samples import RunSamples
+
+_SIDE_BY_SIDE = 6
+"""Up to so many cells are told apart by colour; more get a panel each."""
+
+_MOST_PANELS = 24
+
+
+@styled
+def distribution_plot(samples: Sequence[RunSamples], definition: str) -> Plot:
+    """ECDF and log-log CCDF of delivered messages per cell: runs thin, all of a cell bold."""
+    cells = [
+        (members, *_pooled(members))
+        for members in by_cell(samples)
+        if any(s.delivered_ns.size for s in members)
+    ]
+    if len(cells) > _SIDE_BY_SIDE:
+        return _panels(cells, definition)
+    figure = new_figure(4.3)
+    left, right = figure.subplots(1, 2)
+    for index, (members, whole, limit) in enumerate(cells):
+        for run in members:
+            if run.delivered_ns.size:
+                steps = thin(distribution(run.delivered_ns / 1e6), 2000)
+                _ecdf(left, steps, colour(index), 0.6, 0.35)
+                _ccdf(right, steps, colour(index), 0.6, 0.35)
+        _ecdf(left, whole, colour(index), 1.8, 1.0)
+        _ccdf(right, whole, colour(index), 1.8, 1.0, limit=limit)
+    _label_ecdf(left)
+    _label_ccdf(right)
+    handles = [
+        Line2D([], [], color=colour(i), lw=1.8, label=members[0].run.label)
+        for i, (members, _, _) in enumerate(cells)
+    ]
+    if handles:
+        figure.legend(handles=handles, loc="outside upper left", ncols=min(3, len(handles)))
+    return Plot(figure, _distribution_caption(cells, definition, len(cells)))
+
+
+def _panels(cells: Sequence[tuple[list[RunSamples], Distribution, float]], definition: str) -> Plot:
+    shown = cells[:_MOST_PANELS]
+    columns = 4
+    rows = math.ceil(len(shown) / columns)
+    figure = new_figure(0.6 + 2.1 * rows)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    background = [thin(whole, 500) for _, whole, _ in shown]
+    for panel, (members, whole, limit) in zip(grid.flat, shown, strict=False):
+        for other in background:
+            _ccdf(panel, other, FAINT, 0.5, 0.3)
+        for run in members:
+            if run.delivered_ns.size:
+                _ccdf(panel, thin(distribution(run.delivered_ns / 1e6), 500), colour(0), 0.6, 0.4)
+        _ccdf(panel, whole, colour(0), 1.8, 1.0, limit=limit)
+        _label_ccdf(panel)
+        panel.set(xlabel="", ylabel="")
+        panel.set_title("\n".join(f"{k}={v}" for k, v in members[0].run.cell.items()), fontsize=7.5)
+    for panel in list(grid.flat)[len(shown) :]:
+        panel.set_visible(False)
+    figure.supxlabel("latency [ms]")
+    figure.supylabel("fraction of messages at least so late")
+    return Plot(
+        figure, _distribution_caption(cells, definition, len(shown)) + " Grey: the other cells."
+    )
+
+
+def _pooled(members: Sequence[RunSamples]) -> tuple[Distribution, float]:
+    """All runs of a cell together, and the fraction below which their tail is thin evidence."""
+    together = np.concatenate([s.delivered_ns for s in members]) / 1e6
+    effective = sum(effective_samples(np.argsort(np.argsort(s.delivered_ns))) for s in members)
+    return thin(distribution(together)), tail_limit(effective)
+
+
+def _ecdf(axes: Axes, steps: Distribution, color: str, width: float, alpha: float) -> None:
+    x = np.concatenate([steps.values[:1], steps.values])
+    y = np.concatenate([[0.0], steps.at_most])
+    axes.step(x, y, where="post", color=color, lw=width, alpha=alpha)
+
+
+def _ccdf(
+    axes: Axes,
+    steps: Distribution,
+    color: str,
+    width: float,
+    alpha: float,
+    *,
+    limit: float | None = None,
+) -> None:
+    x, y = steps.values, steps.at_least
+    if limit is None:
+        axes.step(x, y, where="pre", color=color, lw=width, alpha=alpha)
+        return
+    supported = int(np.searchsorted(-y, -limit, side="right"))
+    axes.step(x[:supported], y[:supported], where="pre", color=color, lw=width, alpha=alpha)
+    beyond = slice(max(0, supported - 1), None)
+    axes.step(x[beyond], y[beyond], where="pre", color=color, lw=width * 0.7, ls=":", alpha=alpha)
+
+
+def _label_ecdf(axes: Axes) -> None:
+    axes.set(
+        xscale="log",
+        xlabel="latency [ms]",
+        ylabel="fraction of messages at most so late",
+        title="ECDF",
+        ylim=(0, 1.01),
+    )
+    plain_numbers(axes)
+    finish(axes)
+
+
+def _label_ccdf(axes: Axes) -> None:
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="latency [ms]",
+        ylabel="fraction of messages at least so late",
+        title="CCDF (the tail)",
+    )
+    plain_numbers(axes)
+    plain_numbers(axes, "y")
+    finish(axes)
+
+
+def _distribution_caption(
+    cells: Sequence[tuple[list[RunSamples], Distribution, float]], definition: str, shown: int
+) -> str:
+    runs = sum(len(members) for members, _, _ in cells)
+    count = sum(whole.samples for _, whole, _ in cells)
+    hidden = f" {len(cells) - shown} more cells are not drawn." if len(cells) > shown else ""
+    return (
+        f"Latency of {count:,} delivered messages in {runs} runs; thin: each run, bold: all runs "
+        "of a cell together, dotted where fewer than 20 effective samples lie beyond."
+        f"{hidden} {_sentence(definition)}"
+    )
+
+
+@styled
+def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) -> Plot:
+    """Each statistic per cell: value, interval, and the values of the runs.
+
+    Parameters
+    ----------
+    estimates
+        ``latency_mean``, ``latency_p50`` and so on of the main topics.
+    samples
+        Those that they were computed from.
+    """
+    names = [n for n in dict.fromkeys(e.metric for e in estimates) if _is_plain(n)]
+    of_cell = {members[0].run.label: members for members in by_cell(samples)}
+    labels = list(of_cell)
+    figure = new_figure(0.9 + 0.36 * len(labels) + (0.3 if len(labels) < 4 else 0))
+    row = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, name in zip(row, names, strict=True):
+        for e in (e for e in estimates if e.metric == name):
+            label = cell_label(e.cell)
+            if label in of_cell:
+                _interval(axes, labels.index(label), e, _per_run(name, of_cell[label]))
+        title = name.removeprefix("latency_")
+        axes.set_title(title.upper() if title[1:].replace(".", "").isdigit() else title)
+        axes.set_xlabel("ms")
+        axes.margins(x=0.08, y=0.5 / max(1, len(labels)))
+        axes.grid(visible=False, axis="y")
+        finish(axes)
+    row[0].set_yticks(range(len(labels)), labels)
+    row[0].set_ylim(len(labels) - 0.5, -0.5)
+    first = estimates[0]
+    return Plot(
+        figure,
+        f"Dot and bar: mean over runs with its {100 * first.level:g} % interval (Student t over "
+        "runs); grey: each run; hollow: no interval, the table says why. "
+        f"{_sentence(first.definition)}",
+    )
+
+
+def _is_plain(name: str) -> bool:
+    return name.startswith("latency_") and not name.startswith("latency_sent_")
+
+
+def _per_run(name: str, members: Sequence[RunSamples]) -> list[float]:
+    arrays = [s.delivered_ns for s in members if s.delivered_ns.size]
+    if name == "latency_mean":
+        return [float(a.mean()) / 1e6 for a in arrays]
+    q = float(name.removeprefix("latency_p")) / 100
+    return [quantile(a, q) / 1e6 for a in arrays]
+
+
+def _interval(axes: Axes, y: int, estimate: Estimate, per_run: ArrayLike) -> None:
+    values = np.asarray(per_run, dtype=np.float64)
+    axes.plot(values, np.full(values.size, y + 0.22), "o", ms=3, color=FAINT, mew=0, alpha=0.8)
+    if estimate.value is None or not math.isfinite(estimate.value):
+        return
+    value = estimate.value / 1e6
+    if estimate.low is None or estimate.high is None:
+        axes.plot([value], [y], "o", ms=6, mfc="white", mec=colour(0))
+        return
+    axes.plot([estimate.low / 1e6, estimate.high / 1e6], [y, y], "-", lw=2.2, color=colour(0))
+    axes.plot([value], [y], "o", ms=6, color=colour(0))
+
+
+@styled
+def drift_plot(
+    runs: Sequence[Run], values_ns: Sequence[float], effect: Estimate, definition: str
+) -> Plot:
+    """Per-run values against order of execution, as deviation from the mean of their cell."""
+    known = [(r, v) for r, v in zip(runs, values_ns, strict=True) if r.order is not None]
+    cells: dict[str, list[tuple[Run, float]]] = {}
+    for run, value in known:
+        cells.setdefault(run.label, []).append((run, value))
+    blocks = {b: i for i, b in enumerate(dict.fromkeys(r.block for r, _ in sorted(known, key=_at)))}
+    markers = "osD^vPX*"
+    figure = new_figure(3.4)
+    axes = figure.subplots()
+    for index, members in enumerate(cells.values()):
+        mean = float(np.mean([value for _, value in members]))
+        for run, value in members:
+            axes.plot(
+                [run.order or 0],
+                [100 * (value / mean - 1)],
+                markers[index % len(markers)],
+                color=colour(blocks[run.block]),
+                ms=6,
+                mec="white",
+                mew=0.5,
+            )
+    axes.axhline(0, color=FAINT, lw=1)
+    axes.set(xlabel="order of execution", ylabel="P50 against its cell's mean [%]")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    finish(axes)
+    shapes = [
+        Line2D([], [], ls="", marker=markers[i % len(markers)], color="#444444", label=label)
+        for i, label in enumerate(cells)
+    ]
+    if len(shapes) <= len(markers):
+        figure.legend(handles=shapes, loc="outside upper left", ncols=min(3, max(1, len(shapes))))
+    if effect.value is not None and effect.low is not None and effect.high is not None:
+        slope = (
+            f"Slope {100 * effect.value:+.2g} % per run, {100 * effect.level:g} % interval "
+            f"[{100 * effect.low:.2g}, {100 * effect.high:.2g}] %."
+        )
+    else:
+        slope = f"No slope: {effect.refused}."
+    return Plot(
+        figure,
+        f"Median latency of each of {len(known)} runs in the order in which they were made; one "
+        f"colour per repetition (block), one shape per cell. {slope} {_sentence(definition)}",
+    )
+
+
+def _at(pair: tuple[Run, float]) -> tuple[str, int]:
+    return (pair[0].campaign or "", pair[0].order or 0)
+
+
+def _sentence(definition: str) -> str:
+    return definition[:1].upper() + definition[1:] + "."
+
+
+def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:
+    """P50 of each run that delivered anything, by name of the run, in ns."""
+    return {s.run.name: quantile(s.delivered_ns, 0.5) for s in samples if s.delivered_ns.size}

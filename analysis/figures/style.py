@@ -1,0 +1,116 @@
+"""The one style of all figures."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from html import escape
+from typing import Any, ParamSpec
+
+import matplotlib as mpl
+import seaborn as sns  # type: ignore[import-untyped]
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+P = ParamSpec("P")
+
+WIDTH = 9.0
+"""Inches; the width of a report."""
+
+DPI = 144
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Distinguishable with every kind of colour vision (Okabe and Ito 2008), yellow left out."""
+
+FAINT = "#9a9a9a"
+LOUD = "#D55E00"
+
+_SETTINGS = {
+    "figure.dpi": DPI,
+    "savefig.dpi": DPI,
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.titleweight": "bold",
+    "axes.labelsize": 9.5,
+    "axes.edgecolor": "#666666",
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "lines.solid_capstyle": "round",
+    # Names of topics and nodes may hold a dollar sign; they are no formulas.
+    "text.parse_math": False,
+}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure with the caption that belongs to it.
+
+    Attributes
+    ----------
+    caption
+        What is shown, number of runs and samples, and the definition.
+    alternative
+        What a reader who cannot see it is told.
+    """
+
+    figure: Figure
+    caption: str
+    alternative: str = ""
+
+    def png(self) -> bytes:
+        """The figure as PNG."""
+        stream = io.BytesIO()
+        self.figure.savefig(stream, format="png", dpi=DPI, facecolor="white")
+        return stream.getvalue()
+
+    def _repr_html_(self) -> str:
+        data = base64.b64encode(self.png()).decode("ascii")
+        alternative = escape(self.alternative or self.caption, quote=True)
+        return (
+            f'<figure class="roslens-figure" style="margin:1em 0"><img alt="{alternative}" '
+            f'style="width:100%;max-width:{WIDTH * 110:.0f}px;background:white" '
+            f'src="data:image/png;base64,{data}"><figcaption style="max-width:60em">'
+            f"{escape(self.caption)}</figcaption></figure>"
+        )
+
+
+def styled(draw: Callable[P, Plot]) -> Callable[P, Plot]:
+    """Draw in the style of reports, whatever the notebook has set."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Plot:
+        settings: dict[Any, Any] = {**sns.axes_style("ticks"), **_SETTINGS}
+        with mpl.rc_context(settings):
+            return draw(*args, **kwargs)
+
+    return drawn
+
+
+def new_figure(height: float, width: float = WIDTH) -> Figure:
+    """A figure that is drawn only by whom it is returned to (not by the notebook as well)."""
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def colour(index: int) -> str:
+    """The colour of the index-th of several things; they repeat after seven."""
+    return COLOURS[index % len(COLOURS)]
+
+
+def plain_numbers(axes: Axes, which: str = "x") -> None:
+    """Write a logarithmic axis as 0.1, 1, 10 instead of powers."""
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def finish(axes: Axes) -> None:
+    """No frame but the two axes."""
+    axes.spines[["top", "right"]].set_visible(False)

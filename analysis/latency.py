@@ -1,0 +1,105 @@
+"""Latency and loss of each cell."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from analysis.estimate import Estimate, Metric
+from analysis.over_runs import fraction_over_runs, mean_over_runs, percentile_over_runs
+from analysis.runs import Run, cells_of
+from analysis.samples import RunSamples, TopicGroup
+
+PERCENTILES = (0.5, 0.9, 0.99)
+
+_HOP = (
+    "publish -> callback_start: from the first publish event of the publication to "
+    "callback_start of its callback"
+)
+_SENT = (
+    "messages sent; a lost or overwritten one counts as infinite, one of unknown outcome or "
+    "taken without a callback is left out"
+)
+
+
+def latency_metric(statistic: str, scope: str, *, sent: bool = False) -> Metric:
+    """``latency_<statistic>`` over delivered, or ``latency_sent_<statistic>`` over sent ones."""
+    messages = _SENT if sent else "delivered messages"
+    prefix = "latency_sent_" if sent else "latency_"
+    return Metric(prefix + statistic, f"{_HOP}; {messages}; {scope}", "ns")
+
+
+def loss_metric(scope: str) -> Metric:
+    """Fraction of messages lost on the way."""
+    return Metric(
+        "loss",
+        "messages lost or overwritten / messages sent (delivered, taken, lost, overwritten); "
+        f"unknown, replayed and without subscriber left out; {scope}",
+        "1",
+    )
+
+
+def latency_estimates(
+    samples: Sequence[RunSamples],
+    group: TopicGroup,
+    level: float = 0.95,
+    percentiles: Sequence[float] = PERCENTILES,
+) -> list[Estimate]:
+    """Mean, percentiles (over delivered, and over sent) and loss of each cell, in cell order.
+
+    Parameters
+    ----------
+    samples
+        One per run that counts.
+    group
+        The topics they are of; a further topic becomes a part of the cell.
+    """
+    estimates = []
+    for members in by_cell(samples):
+        cell = dict(members[0].run.cell)
+        if group.topic is not None:
+            cell["topic"] = group.topic
+        delivered = [s.delivered_ns for s in members]
+        sent = [s.sent_ns for s in members]
+        scope = group.scope
+        estimates.append(mean_over_runs(latency_metric("mean", scope), cell, delivered, level))
+        for over_sent, arrays in ((False, delivered), (True, sent)):
+            for q in percentiles:
+                name = f"p{round(100 * q, 6):g}"
+                metric = latency_metric(name, scope, sent=over_sent)
+                estimates.append(
+                    percentile_over_runs(metric, cell, arrays, q, level, rate_hz=_rate(members))
+                )
+        estimates.append(
+            fraction_over_runs(
+                loss_metric(scope),
+                cell,
+                [s.lost for s in members],
+                [s.sent for s in members],
+                level,
+            )
+        )
+    return estimates
+
+
+def by_cell(samples: Iterable[RunSamples]) -> list[list[RunSamples]]:
+    """Samples grouped by cell, in the order of `cells_of`."""
+    of_run = {s.run.name: s for s in samples}
+    cells = cells_of([s.run for s in of_run.values()])
+    return [[of_run[run.name] for run in runs] for runs in cells.values()]
+
+
+def _rate(members: Sequence[RunSamples]) -> float | None:
+    rates = [s.sent_ns.size / s.seconds for s in members if s.seconds > 0]
+    return statistics.median(rates) if rates else None
+
+
+def runs_that_count(
+    runs: Iterable[Run], *, include_failed: bool = False
+) -> tuple[list[Run], list[Run]]:
+    """Split runs into those that enter estimates and those left out because they failed."""
+    kept: list[Run] = []
+    left_out: list[Run] = []
+    for run in runs:
+        (kept if run.complete or include_failed else left_out).append(run)
+    return kept, left_out

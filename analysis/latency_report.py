@@ -1,0 +1,385 @@
+"""What the latency notebook shows, section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import polars as pl
+
+from analysis.callbacks import callback_duration_estimates, durations, worst_messages
+from analysis.drift import order_effect
+from analysis.estimate import Estimate
+from analysis.figures.callbacks import durations_plot
+from analysis.figures.latency import distribution_plot, drift_plot, interval_plot, medians
+from analysis.figures.resources import usage_plot
+from analysis.figures.style import Plot
+from analysis.latency import latency_estimates, latency_metric, runs_that_count
+from analysis.loss import TracerLoss, health_findings, outcomes_by_cell
+from analysis.metrics import metrics_of, write_metrics
+from analysis.parameters import LatencyParameters
+from analysis.report_table import ReportTable, Sentence
+from analysis.resources import resource_estimates, usage_over_time, usage_per_run
+from analysis.runs import Run
+from analysis.samples import RunSamples, TopicGroup, run_samples, topic_groups
+from analysis.services import service_estimates, unanswered
+from analysis.tables_for_report import (
+    definitions_table,
+    durations_table,
+    estimates_table,
+    health_table,
+    outcomes_table,
+    runs_table,
+    tracer_loss_table,
+    worst_table,
+)
+
+_MOST_FURTHER_TOPICS = 20
+
+
+class Tables(Protocol):
+    """Runs and their tables, as ``rl.open`` gives them."""
+
+    @property
+    def runs(self) -> Sequence[Run]: ...  # noqa: D102
+    @property
+    def resources(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
+    def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
+    @property
+    def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
+    def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
+
+
+class Section:
+    """Sentences, tables and figures, shown one below the other."""
+
+    def __init__(self, *parts: Sentence | ReportTable | Plot) -> None:
+        self.parts = parts
+
+    def _repr_html_(self) -> str:
+        return "\n".join(part._repr_html_() for part in self.parts)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(
+            part.caption if isinstance(part, Plot) else str(part) for part in self.parts
+        )
+
+
+class LatencyReport:
+    """The sections of a latency report; each is computed when it is asked for."""
+
+    def __init__(self, tables: Tables, parameters: LatencyParameters) -> None:
+        self.tables = tables
+        self.parameters = parameters
+        self.counting, self.left_out = runs_that_count(
+            tables.runs, include_failed=parameters.include_failed
+        )
+        self.messages = tables.table("messages")
+        self.callback_instances = tables.table("callback_instances")
+        self.service_calls = tables.table("service_calls")
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def groups(self) -> list[TopicGroup]:
+        """The main topics first, then further ones."""
+        return topic_groups(self.messages, self.counting, self.parameters.topics)
+
+    @cached_property
+    def samples(self) -> list[RunSamples]:
+        """Samples of the main topics, one entry per run that counts."""
+        return self._samples(self.groups[0])
+
+    def _samples(self, group: TopicGroup) -> list[RunSamples]:
+        return run_samples(self.messages, self.counting, group, self.parameters.warm_up_s)
+
+    @cached_property
+    def main_estimates(self) -> list[Estimate]:
+        """Latency and loss of the main topics."""
+        return latency_estimates(self.samples, self.groups[0], self.parameters.level)
+
+    @cached_property
+    def further_estimates(self) -> list[Estimate]:
+        """Latency and loss of further topics."""
+        return [
+            estimate
+            for group in self.groups[1 : 1 + _MOST_FURTHER_TOPICS]
+            for estimate in latency_estimates(self._samples(group), group, self.parameters.level)
+        ]
+
+    @cached_property
+    def service_estimates(self) -> list[Estimate]:
+        """Response times."""
+        return service_estimates(self.service_calls, self.counting, self.parameters.level)
+
+    @cached_property
+    def callback_estimates(self) -> list[Estimate]:
+        """Mean duration of the callbacks on the main topics."""
+        return callback_duration_estimates(
+            self.callback_instances, self.counting, self.groups[0], self.parameters.level
+        )
+
+    @cached_property
+    def resource_estimates(self) -> list[Estimate]:
+        """CPU and memory."""
+        usage = usage_per_run(self.tables.resources, self.parameters.warm_up_s)
+        return resource_estimates(usage, self.counting, self.parameters.level)
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """All of them."""
+        return [
+            *self.main_estimates,
+            *self.callback_estimates,
+            *self.resource_estimates,
+            *self.service_estimates,
+            *self.further_estimates,
+        ]
+
+    # ------------------------------------------------------------ sections
+
+    def loss(self) -> Section:
+        """What the tracer lost, what is odd about the recordings, what was not delivered."""
+        parts: list[Sentence | ReportTable | Plot] = []
+        lossy = [loss for loss in self.tables.tracer_loss if loss.any]
+        if lossy:
+            parts.append(
+                Sentence(
+                    f"The tracer lost events in {len(lossy)} of {len(self.tables.runs)} runs: "
+                    "every figure below can be bent by what is missing.",
+                    loud=True,
+                )
+            )
+            parts.append(tracer_loss_table(lossy))
+        else:
+            parts.append(Sentence(f"The tracer lost nothing in {_runs(len(self.tables.runs))}."))
+        findings = health_findings(self.tables.table("health"))
+        if findings.height:
+            parts.append(health_table(findings))
+        outcomes = outcomes_by_cell(self.samples)
+        lost = int(outcomes["lost"].sum())
+        unknown = int(outcomes["unknown"].sum()) if "unknown" in outcomes.columns else 0
+        if not outcomes.height or not any(s.outcomes for s in self.samples):
+            parts.append(
+                Sentence(f"There is no message to look at ({self.groups[0].scope}).", loud=True)
+            )
+        elif lost:
+            parts.append(
+                Sentence(
+                    f"{lost:,} of {int(outcomes['sent'].sum()):,} messages did not arrive: "
+                    "percentiles over delivered messages look better than what the receiver got. "
+                    "Read those over sent ones beside them.",
+                    loud=True,
+                )
+            )
+        else:
+            parts.append(Sentence(f"Every message arrived ({self.groups[0].scope})."))
+        if unknown:
+            parts.append(
+                Sentence(f"Of {unknown:,} messages nobody can say whether they arrived.", loud=True)
+            )
+        if outcomes.height:
+            parts.append(outcomes_table(outcomes))
+        if self.parameters.warm_up_s:
+            parts.append(
+                Sentence(
+                    f"The first {self.parameters.warm_up_s:g} s of each run are left out as "
+                    f"warm-up: {int(outcomes['left_out'].sum()):,} messages."
+                )
+            )
+        return Section(*parts)
+
+    def runs(self) -> Section:
+        """Every run; those left out are named."""
+        table = runs_table(
+            self.tables.tracer_loss, self.samples, [run.name for run in self.counting]
+        )
+        campaigns = {run.campaign for run in self.tables.runs if run.campaign}
+        parts: list[Sentence | ReportTable | Plot] = []
+        if self.left_out:
+            names = ", ".join(run.name for run in self.left_out[:5])
+            more = f" and {len(self.left_out) - 5} more" if len(self.left_out) > 5 else ""
+            parts.append(
+                Sentence(
+                    f"{_runs(len(self.left_out))} did not complete and enter no estimate: "
+                    f"{names}{more}.",
+                    loud=True,
+                )
+            )
+        if len(campaigns) > 1:
+            parts.append(
+                Sentence(
+                    f"The runs are of {len(campaigns)} campaigns; those of one cell are taken "
+                    "together."
+                )
+            )
+        return Section(*parts, table)
+
+    def distributions(self) -> Section:
+        """ECDF and CCDF."""
+        if not self._delivered:
+            return self._nothing()
+        return Section(distribution_plot(self.samples, self._definition))
+
+    def statistics(self) -> Section:
+        """Mean and percentiles with intervals, over delivered and over sent messages."""
+        main = self.main_estimates
+        delivered = [e for e in main if not e.metric.startswith(("latency_sent", "loss"))]
+        sent = [e for e in main if e.metric.startswith(("latency_sent", "loss"))]
+        scope = self.groups[0].scope
+        tables = [
+            estimates_table(delivered, f"Over delivered messages; {scope}", prefix="latency_"),
+            estimates_table(
+                sent, f"Over sent messages, a lost one infinitely late; {scope}", prefix="latency_"
+            ),
+        ]
+        return Section(*tables)
+
+    def intervals(self) -> Section:
+        """The same as a picture."""
+        if not self._delivered:
+            return self._nothing()
+        delivered = [e for e in self.main_estimates if not e.metric.startswith("loss")]
+        return Section(interval_plot(delivered, self.samples))
+
+    def further_topics(self) -> Section:
+        """Other topics, in short."""
+        wanted = [e for e in self.further_estimates if e.metric in _IN_SHORT]
+        further = len(self.groups) - 1
+        if not wanted:
+            return Section(Sentence("There is no further topic with a subscription."))
+        hidden = further - _MOST_FURTHER_TOPICS
+        more = f" {hidden} with less traffic are not shown." if hidden > 0 else ""
+        return Section(
+            Sentence(f"{further} further topics, the busiest first.{more}"),
+            estimates_table(wanted, "Further topics", prefix="latency_"),
+        )
+
+    def worst(self) -> Section:
+        """The worst messages and why."""
+        topics = pl.DataFrame(
+            [
+                (name, topic)
+                for name, chosen in self.groups[0].topics_of_run.items()
+                for topic in sorted(chosen)
+            ],
+            schema={"run": pl.String, "topic": pl.String},
+            orient="row",
+        ).lazy()
+        found = worst_messages(
+            self.messages.join(topics, on=["run", "topic"]),
+            self.callback_instances,
+            self.counting,
+            self.parameters.worst,
+        )
+        if not found.height:
+            return self._nothing()
+        return Section(
+            worst_table(found),
+            Sentence(
+                "Meanwhile: callbacks that ran between publish and callback_start on the thread "
+                "that then ran the message's own callback, with the time they took within it."
+            ),
+        )
+
+    def drift(self) -> Section:
+        """Per-run medians against order of execution."""
+        values = medians(self.samples)
+        runs = [run for run in self.counting if run.name in values and run.order is not None]
+        if len(runs) < 2:
+            return Section(Sentence("Order of execution: not known for at least two runs."))
+        of_run = [values[run.name] for run in runs]
+        effect = order_effect(runs, of_run, self.parameters.level)
+        plot = drift_plot(
+            runs, of_run, effect, latency_metric("p50", self.groups[0].scope).definition
+        )
+        drifts = effect.low is not None and effect.high is not None and effect.low * effect.high > 0
+        if not drifts:
+            return Section(plot)
+        return Section(
+            Sentence("Latency drifts with the order of execution: see the slope below.", loud=True),
+            plot,
+        )
+
+    def callbacks(self) -> Section:
+        """How long callbacks took."""
+        found = durations(self.callback_instances, self.counting)
+        if not found.height:
+            return Section(Sentence("No callback was traced."))
+        return Section(durations_plot(found), durations_table(found))
+
+    def services(self) -> Section:
+        """Response times of services."""
+        if not self.service_estimates:
+            return Section(Sentence("No answered call of a service of the application was traced."))
+        names = {str(e.cell["service"]) for e in self.service_estimates}
+        calls = unanswered(self.service_calls).filter(pl.col("service").is_in(sorted(names)))
+        missing = int(calls["not_answered"].sum())
+        text = f"{int(calls['requests'].sum()):,} requests, {missing:,} without a traced answer."
+        return Section(
+            Sentence(text, loud=missing > 0),
+            estimates_table(
+                self.service_estimates,
+                "Response time of services: " + self.service_estimates[0].definition,
+                prefix="service_latency_",
+            ),
+        )
+
+    def resources(self) -> Section:
+        """CPU and memory over time."""
+        without = {run.name for run in self.tables.without_resources}
+        counting = [run for run in self.counting if run.name not in without]
+        parts: list[Sentence | ReportTable | Plot] = []
+        if without:
+            parts.append(
+                Sentence(
+                    f"CPU and memory were not recorded in {_runs(len(without))} (no "
+                    "resources.parquet)."
+                )
+            )
+        names = pl.LazyFrame({"run": [run.name for run in counting]}, schema={"run": pl.String})
+        usage = usage_over_time(self.tables.resources.join(names, on="run"))
+        if usage.height:
+            parts.append(usage_plot(usage, counting))
+            parts.append(estimates_table(self.resource_estimates, "CPU and memory per run"))
+        elif not without:
+            parts.append(Sentence("No sample of CPU or memory was recorded."))
+        return Section(*parts)
+
+    def definitions(self) -> Section:
+        """What each number is."""
+        return Section(definitions_table(self.estimates))
+
+    def write(self) -> Section:
+        """Write metrics.json where the parameters say so."""
+        if self.parameters.output_dir is None:
+            return Section(Sentence("metrics.json is not written: output_dir is not set."))
+        counting = [run.name for run in self.counting]
+        metrics = metrics_of(self.estimates, self.tables.tracer_loss, counting)
+        path = write_metrics(metrics, Path(self.parameters.output_dir))
+        return Section(Sentence(f"{len(metrics.estimates)} estimates written to {path.name}."))
+
+    # ------------------------------------------------------------ small things
+
+    @property
+    def _definition(self) -> str:
+        return latency_metric("mean", self.groups[0].scope).definition
+
+    @property
+    def _delivered(self) -> bool:
+        return any(s.delivered_ns.size for s in self.samples)
+
+    def _nothing(self) -> Section:
+        taken = sum(s.outcomes.get("taken", 0) for s in self.samples)
+        why = f" {taken:,} were taken, but their callbacks are not in the trace." if taken else ""
+        return Section(Sentence(f"No delivered message with a latency.{why}", loud=True))
+
+
+_IN_SHORT = ("latency_p50", "latency_p99", "loss")
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'s' if count != 1 else ''}"

@@ -1,0 +1,142 @@
+"""metrics.json: the estimates of a report, for programs."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from analysis.estimate import Estimate
+from analysis.loss import TracerLoss
+from tracing.recording import UsageError
+
+METRICS_NAME = "metrics.json"
+SCHEMA_VERSION = 1
+
+_PACKAGES = ("roslens", "numpy", "polars", "scipy")
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The contents of a metrics.json.
+
+    Attributes
+    ----------
+    recordings
+        One entry per run: ``run``, ``suite``, ``campaign``, ``cell``, ``status``, ``counts``
+        (whether it entered the estimates), ``discarded_events``, ``lost_packets``,
+        ``truncated``, ``git_commit`` (of what was measured).
+    versions
+        Of what computed it; ``git_commit`` is the commit of the source tree, if it is one.
+    """
+
+    recordings: list[dict[str, Any]]
+    versions: dict[str, str | None]
+    estimates: list[Estimate] = field(default_factory=list)
+
+
+def metrics_of(
+    estimates: Sequence[Estimate], losses: Sequence[TracerLoss], counting: Sequence[str]
+) -> Metrics:
+    """Put together what a report found.
+
+    Parameters
+    ----------
+    losses
+        Of every run looked at.
+    counting
+        Names of the runs that entered the estimates.
+    """
+    recordings = [
+        {
+            "run": loss.run.name,
+            "suite": loss.run.suite,
+            "campaign": loss.run.campaign,
+            "cell": dict(loss.run.cell),
+            "status": loss.run.status,
+            "counts": loss.run.name in counting,
+            "discarded_events": loss.discarded_events,
+            "lost_packets": loss.lost_packets,
+            "truncated": loss.truncated,
+            "git_commit": loss.run.git_commit,
+        }
+        for loss in losses
+    ]
+    return Metrics(recordings, versions(), list(estimates))
+
+
+def write_metrics(metrics: Metrics, folder: Path) -> Path:
+    """Write ``metrics.json`` into `folder` (made if missing)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / METRICS_NAME
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "recordings": metrics.recordings,
+        "versions": metrics.versions,
+        "estimates": [estimate.to_json() for estimate in metrics.estimates],
+    }
+    path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    return path
+
+
+def read_metrics(path: Path) -> Metrics:
+    """Read a metrics.json, or the one in folder `path`.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, is of another schema version, or has other fields.
+    """
+    path = path / METRICS_NAME if path.is_dir() else path
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: not JSON: {error}; make the report again") from error
+    found = data.get("schema_version") if isinstance(data, dict) else None
+    if found != SCHEMA_VERSION:
+        raise UsageError(
+            f"{path}: metrics schema version {found!r}, this roslens reads {SCHEMA_VERSION}"
+        )
+    try:
+        estimates = [Estimate.from_json(entry) for entry in data["estimates"]]
+        return Metrics(list(data["recordings"]), dict(data["versions"]), estimates)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: not as expected: {error}; make the report again") from error
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of what computes, and the commit of its source tree, if it is one."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    found["git_commit"] = _git_commit(Path(__file__).resolve().parent)
+    return found
+
+
+def _git_commit(folder: Path) -> str | None:
+    # Only a tree that tracks this very file: a site-packages inside somebody's repository is not.
+    try:
+        subprocess.run(
+            ["git", "-C", str(folder), "ls-files", "--error-unmatch", Path(__file__).name],
+            capture_output=True,
+            check=True,
+        )
+        done = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"],
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.strip()

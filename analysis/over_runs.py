@@ -1,0 +1,289 @@
+"""Estimates over runs: one statistic per run, then Student t over the runs.
+
+The run is the unit of replication. Samples within a run are correlated and share what the run
+was dealt (placement, discovery, frequency), so an interval over pooled samples is far too
+narrow; one over per-run statistics holds its level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from analysis.autocorrelation import effective_samples, effective_samples_of_quantile
+from analysis.estimate import Cell, Estimate, Metric
+from analysis.quantiles import least_samples, percentile_name, quantile
+
+MINIMUM_RUNS = 3
+"""With two runs the interval is 9 standard deviations to either side: true, but no evidence."""
+
+EXCEEDANCES = 20
+"""A percentile needs this many effective samples beyond it in each run: n_eff >= 20 / (1 - q).
+
+Below that the per-run percentile is biased and skewed enough to bend the interval over runs.
+"""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its interval; bounds None and `refused` set where there is none."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    refused: str | None = None
+
+
+def student_t(values: ArrayLike, level: float = 0.95) -> Interval:
+    """Mean of one value per run, with its Student t interval.
+
+    mean +- t(k - 1, (1 + level) / 2) * s / sqrt(k), s with k - 1 in the denominator (Student
+    1908, Biometrika 6). Refused for fewer than `MINIMUM_RUNS` values or one that is not finite.
+
+    Parameters
+    ----------
+    values
+        One statistic per run, shape (k,).
+    level
+        Nominal coverage, between 0 and 1.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if not 0 < level < 1:
+        raise ValueError("the level must lie between 0 and 1")
+    k = x.size
+    if k == 0:
+        return Interval(None, refused=f"no run has a value; at least {MINIMUM_RUNS} are needed")
+    if np.isnan(x).any():
+        return Interval(None, refused=f"{np.isnan(x).sum()} of {k} runs gave what is not a number")
+    if np.isinf(x).any():
+        return Interval(math.inf, refused=f"infinite in {np.isinf(x).sum()} of {k} runs")
+    mean = float(x.mean())
+    if k < MINIMUM_RUNS:
+        return Interval(
+            mean,
+            refused=f"{k} run{'s' if k > 1 else ''}; at least {MINIMUM_RUNS} are needed to tell "
+            "how much runs differ",
+        )
+    half = float(stats.t.ppf((1 + level) / 2, k - 1)) * float(x.std(ddof=1)) / math.sqrt(k)
+    return Interval(mean, mean - half, mean + half)
+
+
+def value_over_runs(
+    metric: Metric, cell: Cell, values: Sequence[float], samples: int, level: float = 0.95
+) -> Estimate:
+    """A quantity that has one value per run, such as CPU use.
+
+    Parameters
+    ----------
+    values
+        One per run.
+    samples
+        Samples from which those values were made, over all runs.
+    """
+    return _estimate(
+        metric,
+        cell,
+        student_t(values, level),
+        level,
+        runs=len(values),
+        samples=samples,
+        effective=None,
+        method="one value per run, Student t over runs",
+    )
+
+
+def mean_over_runs(
+    metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
+) -> Estimate:
+    """Mean over runs of the mean of each run; every run counts the same.
+
+    Parameters
+    ----------
+    runs
+        The samples of each run in time order. A run without samples is left out and named in
+        `method`; one with a nan makes the estimate refused.
+    """
+    samples, left_out = _with_samples(runs)
+    finite = all(np.isfinite(s).all() for s in samples)
+    return _estimate(
+        metric,
+        cell,
+        student_t([float(s.mean()) for s in samples], level),
+        level,
+        runs=len(samples),
+        samples=sum(s.size for s in samples),
+        effective=sum(effective_samples(s) for s in samples) if finite else None,
+        method="mean per run, Student t over runs" + left_out,
+    )
+
+
+def percentile_over_runs(
+    metric: Metric,
+    cell: Cell,
+    runs: Sequence[ArrayLike],
+    q: float,
+    level: float = 0.95,
+    *,
+    rate_hz: float | None = None,
+) -> Estimate:
+    """Percentile of a run, averaged over runs.
+
+    Refused unless each run has `EXCEEDANCES` / (1 - q) effective samples (for q below one half
+    the lower tail counts: / q), and without even a value where a run has fewer samples than the
+    least that enclose the percentile at all.
+
+    Parameters
+    ----------
+    runs
+        The samples of each run in time order; lost messages may be infinite. A run without
+        samples is left out and named in `method`; one with a nan makes the estimate refused.
+    q
+        Between 0 and 1, such as 0.99.
+    rate_hz
+        Samples per second, to say how long runs would have to be.
+    """
+    name = percentile_name(q)
+    samples, left_out = _with_samples(runs)
+    method = f"{name} per run (interpolated), Student t over runs{left_out}"
+    total = sum(s.size for s in samples)
+    effective: float | None = None
+    if any(np.isnan(s).any() for s in samples):
+        interval = student_t([math.nan if np.isnan(s).any() else 0.0 for s in samples], level)
+    else:
+        each = [effective_samples_of_quantile(s, q) for s in samples]
+        effective = sum(each)
+        interval = student_t([quantile(s, q) for s in samples], level)
+        least = least_samples(q, level)
+        fewest = min((s.size for s in samples), default=0)
+        if interval.value == math.inf:
+            infinite = sum(math.isinf(quantile(s, q)) for s in samples)
+            interval = Interval(
+                math.inf,
+                refused=f"infinite: in {infinite} of {len(samples)} runs more than "
+                f"{100 * (1 - q):g} % were lost",
+            )
+        elif samples and fewest < least:
+            interval = Interval(
+                None,
+                refused=f"{fewest:,} samples in the shortest run; {name} needs {least:,} "
+                "for a value and more for an interval",
+            )
+        elif interval.refused is None:
+            reason = _too_few_effective(samples, each, q, rate_hz)
+            if reason:
+                interval = Interval(interval.value, refused=reason)
+    return _estimate(
+        metric,
+        cell,
+        interval,
+        level,
+        runs=len(samples),
+        samples=total,
+        effective=effective,
+        method=method,
+    )
+
+
+def fraction_over_runs(
+    metric: Metric,
+    cell: Cell,
+    events: Sequence[int],
+    totals: Sequence[int],
+    level: float = 0.95,
+) -> Estimate:
+    """Mean over runs of a fraction, such as messages lost of messages sent.
+
+    Student t over the runs' fractions, its bounds kept within 0..1. Where every run has none
+    (or all), runs do not differ and t has nothing to go by: then the far bound is the exact
+    binomial one of Clopper and Pearson (1934, Biometrika 26) over the pooled counts, which
+    assumes independent events, and `method` says so.
+
+    Parameters
+    ----------
+    events, totals
+        Per run; a run with total 0 is left out and named in `method`.
+    """
+    pairs = [(e, n) for e, n in zip(events, totals, strict=True) if n > 0]
+    left_out = _left_out(len(totals) - len(pairs))
+    fractions = [e / n for e, n in pairs]
+    total = sum(n for _, n in pairs)
+    interval = student_t(fractions, level)
+    method = "fraction per run, Student t over runs, bounds within 0..1" + left_out
+    if interval.low is not None and interval.high is not None:
+        bound = float(-np.expm1(np.log((1 - level) / 2) / total))
+        if set(fractions) in ({0.0}, {1.0}):
+            none = fractions[0] == 0
+            interval = Interval(0.0, 0.0, bound) if none else Interval(1.0, 1.0 - bound, 1.0)
+            method = (
+                "fraction per run; the same in every run, so the bound is the exact binomial one "
+                "over pooled counts, which assumes independence" + left_out
+            )
+        else:
+            low, high = max(0.0, interval.low), min(1.0, interval.high)
+            interval = Interval(interval.value, low, high)
+    return _estimate(
+        metric, cell, interval, level, runs=len(pairs), samples=total, effective=None, method=method
+    )
+
+
+def _with_samples(runs: Sequence[ArrayLike]) -> tuple[list[Floats], str]:
+    arrays = [np.asarray(run, dtype=np.float64).ravel() for run in runs]
+    kept = [array for array in arrays if array.size]
+    return kept, _left_out(len(arrays) - len(kept))
+
+
+def _left_out(count: int) -> str:
+    return f"; {count} run{'s' if count > 1 else ''} without samples left out" if count else ""
+
+
+def _too_few_effective(
+    samples: Sequence[Floats], each: Sequence[float], q: float, rate_hz: float | None
+) -> str | None:
+    needed = math.ceil(round(EXCEEDANCES / min(q, 1 - q), 6))
+    worst = min(range(len(each)), key=lambda i: each[i])
+    if each[worst] >= needed:
+        return None
+    size = samples[worst].size
+    # Longer runs of the same kind keep the same correlation.
+    wanted = math.ceil(needed * size / each[worst])
+    seconds = f", {wanted / rate_hz:,.3g} s" if rate_hz else ""
+    return (
+        f"{each[worst]:,.0f} effective of {size:,} samples in the weakest run; "
+        f"{percentile_name(q)} needs {needed:,}: about {wanted:,} samples{seconds} per run"
+    )
+
+
+def _estimate(
+    metric: Metric,
+    cell: Cell,
+    interval: Interval,
+    level: float,
+    *,
+    runs: int,
+    samples: int,
+    effective: float | None,
+    method: str,
+) -> Estimate:
+    return Estimate(
+        metric=metric.name,
+        definition=metric.definition,
+        better=metric.better,
+        cell=dict(cell),
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        level=level,
+        unit=metric.unit,
+        runs=runs,
+        samples=samples,
+        effective_samples=effective,
+        method=method,
+        refused=interval.refused,
+    )

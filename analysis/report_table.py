@@ -1,0 +1,89 @@
+"""Tables of a report: text in cells, escaped, with a caption; the same in HTML and in text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """A table to be read by people.
+
+    Attributes
+    ----------
+    columns
+        Headings.
+    rows
+        Text of the cells.
+    caption
+        What it shows.
+    notes
+        Sentences below it.
+    marked
+        Rows (from 0) that must not be overlooked.
+    left
+        Headings of columns of text; all others are aligned to the right.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    caption: str
+    notes: Sequence[str] = ()
+    marked: frozenset[int] = frozenset()
+    left: frozenset[str] = field(default_factory=frozenset)
+
+    def _repr_html_(self) -> str:
+        sides = ["left" if name in self.left else "right" for name in self.columns]
+
+        def cells(tag: str, texts: Sequence[str]) -> str:
+            return "".join(
+                f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>'
+                for side, text in zip(sides, texts, strict=True)
+            )
+
+        rows = "\n".join(
+            f"<tr{_MARK if index in self.marked else ''}>{cells('td', row)}</tr>"
+            for index, row in enumerate(self.rows)
+        )
+        notes = "".join(f'<p class="roslens-note">{escape(note)}</p>' for note in self.notes)
+        return (
+            f'<table class="roslens-table"><caption style="text-align:left">'
+            f"{escape(self.caption)}</caption>\n<thead><tr>{cells('th', self.columns)}</tr>"
+            f"</thead>\n<tbody>\n{rows}\n</tbody></table>{notes}"
+        )
+
+    def __str__(self) -> str:
+        lines = [list(self.columns), *map(list, self.rows)]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
+        text = [
+            "  ".join(
+                cell.ljust(width) if name in self.left else cell.rjust(width)
+                for cell, width, name in zip(line, widths, self.columns, strict=True)
+            ).rstrip()
+            for line in lines
+        ]
+        return "\n".join([self.caption, *text, *self.notes])
+
+
+_MARK = ' class="roslens-marked" style="background:#fde2d4;color:#7a2b00;font-weight:600"'
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of a report; a loud one is a warning that must not be overlooked."""
+
+    text: str
+    loud: bool = False
+
+    def _repr_html_(self) -> str:
+        if not self.loud:
+            return f"<p>{escape(self.text)}</p>"
+        return (
+            '<p class="roslens-loud" style="border-left:4px solid #d55e00;background:#fde2d4;'
+            f'color:#7a2b00;padding:.5em .8em;font-weight:600">{escape(self.text)}</p>'
+        )
+
+    def __str__(self) -> str:
+        return ("! " if self.loud else "") + self.text

@@ -1,0 +1,123 @@
+"""The runs that are looked at: which cell and block each belongs to, and which count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from analysis.estimate import Cell, cell_label
+from tracing.recording import Recording
+from tracing.recording.manifest import Level
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run as the analysis sees it; what a bare trace cannot tell is None.
+
+    Attributes
+    ----------
+    name
+        Unique among the runs looked at.
+    cell
+        The level of each factor.
+    block
+        Runs of one block were made close together: campaign and repetition.
+    order
+        Place within its campaign, from 0.
+    status
+        ``complete``, ``failed``, ``interrupted``, ``running``; None without a manifest.
+    """
+
+    name: str
+    cell: Cell = field(default_factory=dict)
+    suite: str | None = None
+    campaign: str | None = None
+    block: str | None = None
+    repetition: int | None = None
+    order: int | None = None
+    status: str | None = None
+    failure: str | None = None
+    work_topic: str | None = None
+    steal_fraction: float | None = None
+    discarded_events: int | None = None
+    lost_packets: int | None = None
+    git_commit: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether it counts: complete, or a bare trace of which nothing else is known."""
+        return self.status in (None, "complete")
+
+    @property
+    def label(self) -> str:
+        """Its cell as text."""
+        return cell_label(self.cell)
+
+
+def runs_of(recordings: Sequence[Recording]) -> list[Run]:
+    """Describe recordings as runs, in the same order.
+
+    Runs of different suites never share a cell: with several suites, ``suite`` becomes a
+    factor. Nor do bare traces, of which nobody said that they are replications: with several,
+    ``recording`` becomes one.
+    """
+    names = _unique_names(recordings)
+    suites = {r.manifest.suite for r in recordings if r.manifest}
+    bare = sum(r.manifest is None for r in recordings)
+    several = len(suites) + bool(bare) > 1
+    runs = []
+    for recording, name in zip(recordings, names, strict=True):
+        manifest = recording.manifest
+        if manifest is None:
+            runs.append(Run(name, {"recording": name} if several or bare > 1 else {}))
+            continue
+        cell: dict[str, Level] = {"suite": manifest.suite} if several else {}
+        cell |= manifest.factors
+        runs.append(
+            Run(
+                name,
+                cell,
+                suite=manifest.suite,
+                campaign=manifest.campaign,
+                block=f"{manifest.campaign}/{manifest.repetition}",
+                repetition=manifest.repetition,
+                order=manifest.order,
+                status=manifest.status,
+                failure=manifest.failure,
+                work_topic=manifest.work_topic,
+                steal_fraction=manifest.host.steal_fraction,
+                discarded_events=manifest.loss.discarded_events,
+                lost_packets=manifest.loss.lost_packets,
+                git_commit=manifest.environment.git_commit,
+            )
+        )
+    return runs
+
+
+def _unique_names(recordings: Sequence[Recording]) -> list[str]:
+    """Shortest tail of each path (run, campaign/run, ...) that makes all names distinct."""
+    paths = [r.path.resolve().parts for r in recordings]
+    depth = 1
+    while True:
+        names = ["/".join(parts[-depth:]) for parts in paths]
+        if len(set(names)) == len(names) or depth > max(map(len, paths), default=0):
+            return names
+        depth += 1
+
+
+def cells_of(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """Runs by the label of their cell, in order of first appearance of the sorted levels."""
+    grouped: dict[str, list[Run]] = {}
+    for run in sorted(runs, key=lambda r: _sort_key(r.cell)):
+        grouped.setdefault(run.label, []).append(run)
+    return grouped
+
+
+def _sort_key(cell: Mapping[str, Level]) -> tuple[tuple[str, int, float, str], ...]:
+    # Numbers by size, before text.
+    return tuple(
+        (name, 0, float(level), "")
+        if isinstance(level, (int, float))
+        else (name, 1, 0.0, str(level))
+        for name, level in cell.items()
+    )

@@ -1,0 +1,127 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Latency
+#
+# How long messages take from publisher to callback, how sure that is, and what was lost on the
+# way. The run is the unit of replication: each interval is Student's t over runs. An estimate for
+# which the evidence does not suffice is refused, with what would be needed.
+
+# %% tags=["parameters"]
+recordings: str = "data/samples"  # a recording or a folder that holds some, or a list of these
+topics: list = []  # topics to look at; none: the work topic of each run, else the application's
+level: float = 0.95  # nominal coverage of the intervals
+warm_up_s: float = 0.0  # seconds at the start of each run that are left out
+include_failed: bool = False  # let runs that failed enter the estimates
+worst: int = 10  # how many of the worst messages are explained
+output_dir: str = ""  # folder for metrics.json; empty: not written
+
+# %%
+import roslens as rl
+from analysis.latency_report import LatencyReport
+from analysis.parameters import LatencyParameters
+
+parameters = LatencyParameters.checked(
+    {
+        "recordings": recordings,
+        "topics": topics,
+        "level": level,
+        "warm_up_s": warm_up_s,
+        "include_failed": include_failed,
+        "worst": worst,
+        "output_dir": output_dir or None,
+    }
+)
+opened = rl.open(parameters.recordings)
+report = LatencyReport(opened, parameters)
+opened
+
+# %% [markdown]
+# ## Loss first
+#
+# What the tracer dropped, what is odd about the recordings, and which messages did not arrive.
+
+# %%
+report.loss()
+
+# %% [markdown]
+# ## Runs
+
+# %%
+report.runs()
+
+# %% [markdown]
+# ## Latency
+#
+# ### Distribution
+
+# %%
+report.distributions()
+
+# %% [markdown]
+# ### Mean and percentiles
+#
+# A percentile is that of a run, averaged over runs. *Effective* is the number of independent
+# samples that the correlated ones are worth.
+
+# %%
+report.statistics()
+
+# %%
+report.intervals()
+
+# %% [markdown]
+# ### Further topics
+
+# %%
+report.further_topics()
+
+# %% [markdown]
+# ### The worst messages
+
+# %%
+report.worst()
+
+# %% [markdown]
+# ### Drift over the order of execution
+
+# %%
+report.drift()
+
+# %% [markdown]
+# ## Callbacks
+
+# %%
+report.callbacks()
+
+# %% [markdown]
+# ## Services
+
+# %%
+report.services()
+
+# %% [markdown]
+# ## CPU and memory
+
+# %%
+report.resources()
+
+# %% [markdown]
+# ## Definitions
+
+# %%
+report.definitions()
+
+# %%
+report.write()

@@ -1,0 +1,136 @@
+"""Runs a notebook with papermill, in a kernel of this very interpreter."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill  # type: ignore[import-untyped]
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from papermill.engines import (  # type: ignore[import-untyped]
+    NBClientEngine,
+    papermill_engines,
+)
+from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
+
+from tracing.recording import RunFailedError, UsageError
+
+CellDone = Callable[[int, int], None]
+"""Called after each cell: how many are done, of how many."""
+
+_ENGINE = "roslens"
+
+
+class _OwnKernel(AsyncKernelManager):
+    """Starts this interpreter, whatever kernel the user has registered as ``python3``."""
+
+    @property
+    def kernel_spec(self) -> KernelSpec:
+        return KernelSpec(
+            argv=[
+                sys.executable,
+                "-Xfrozen_modules=off",
+                "-m",
+                "ipykernel_launcher",
+                "-f",
+                "{connection_file}",
+                "--HistoryManager.enabled=False",
+            ],
+            display_name="Python 3",
+            language="python",
+        )
+
+
+class _Engine(NBClientEngine):  # type: ignore[misc]
+    @classmethod
+    def execute_managed_notebook(
+        cls, nb_man: Any, kernel_name: str, cell_done: CellDone | None = None, **kwargs: Any
+    ) -> Any:
+        if cell_done is not None:
+            total, done = len(nb_man.nb.cells), 0
+            complete = nb_man.cell_complete
+
+            def report(*args: Any, **named: Any) -> None:
+                nonlocal done
+                complete(*args, **named)
+                done += 1
+                cell_done(done, total)
+
+            nb_man.cell_complete = report
+        return super().execute_managed_notebook(
+            nb_man, kernel_name, kernel_manager_class=_OwnKernel, **kwargs
+        )
+
+
+papermill_engines.register(_ENGINE, _Engine)
+
+
+def known_parameters(notebook: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Parameters of a notebook by name: ``default`` (as source text), ``help`` and more.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read as a notebook.
+    """
+    try:
+        found: Mapping[str, Mapping[str, Any]] = papermill.inspect_notebook(str(notebook))
+    except (OSError, ValueError, AttributeError, nbformat.ValidationError) as error:
+        raise UsageError(f"{notebook}: not a readable notebook: {error}") from error
+    return found
+
+
+def execute(
+    notebook: Path,
+    output: Path,
+    parameters: Mapping[str, Any],
+    cell_done: CellDone | None = None,
+) -> nbformat.NotebookNode:
+    """Execute `notebook` with `parameters` and keep the result, failed or not, as `output`.
+
+    Raises
+    ------
+    UsageError
+        The notebook itself ended with one (a parameter's value, an unreadable recording).
+    RunFailedError
+        Any other failure of the notebook, or its kernel did not start.
+    """
+    with tempfile.TemporaryDirectory() as private:
+        # Neither the user's start-up files nor a home that cannot be written to may interfere.
+        before = os.environ.get("IPYTHONDIR")
+        os.environ["IPYTHONDIR"] = private
+        try:
+            executed = papermill.execute_notebook(
+                str(notebook),
+                str(output),
+                parameters=dict(parameters),
+                engine_name=_ENGINE,
+                kernel_name="python3",
+                progress_bar=False,
+                cell_done=cell_done,
+            )
+        except PapermillExecutionError as error:
+            if error.ename == "UsageError":
+                raise UsageError(error.evalue) from error
+            what = " ".join(f"{error.ename}: {error.evalue}".split())
+            raise RunFailedError(
+                f"notebook {notebook.name} failed in cell {error.cell_index}: {what} "
+                f"(kept with its traceback: {output})"
+            ) from error
+        except RuntimeError as error:
+            raise RunFailedError(
+                f"notebook {notebook.name}: {error} (as far as it came: {output})"
+            ) from error
+        finally:
+            if before is None:
+                del os.environ["IPYTHONDIR"]
+            else:
+                os.environ["IPYTHONDIR"] = before
+    assert isinstance(executed, nbformat.NotebookNode)
+    return executed

@@ -1,0 +1,69 @@
+"""An executed notebook as one HTML file that needs nothing from anywhere."""
+
+from __future__ import annotations
+
+import re
+from html import escape, unescape
+
+import nbformat
+from nbconvert.exporters import HTMLExporter
+
+_STYLE = """
+:root { color-scheme: light dark; --text: #1c1c1c; --page: #ffffff; --line: #d8d8d8;
+  --soft: #5c5c5c; --stripe: #f5f6f8; --link: #00629b; }
+@media (prefers-color-scheme: dark) { :root { --text: #e4e4e4; --page: #16181b; --line: #3a3d42;
+  --soft: #a5a9b0; --stripe: #1f2226; --link: #6cb8e6; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--text); background: var(--page);
+  max-width: 1040px; margin: 0 auto; padding: 1.5em 1.2em 4em; }
+h1, h2, h3 { line-height: 1.2; margin: 1.6em 0 .5em; }
+h1 { margin-top: .4em; }
+h2 { border-bottom: 1px solid var(--line); padding-bottom: .25em; }
+a { color: var(--link); } a.anchor-link { display: none; }
+nav { font-size: 14px; margin: 1em 0; } nav a { margin-right: 1em; white-space: nowrap; }
+pre { overflow-x: auto; color: var(--soft); }
+p { max-width: 60em; }
+.roslens-table { border-collapse: collapse; font-size: 13px; margin: 1.2em 0 .3em;
+  font-variant-numeric: tabular-nums; display: block; overflow-x: auto; }
+.roslens-table caption { font-weight: 600; padding-bottom: .4em; display: block; }
+.roslens-table th { border-bottom: 1px solid var(--soft); font-weight: 600;
+  vertical-align: bottom; }
+.roslens-table td, .roslens-table th { padding: .2em .7em .2em 0; vertical-align: top; }
+.roslens-table tbody tr { border-bottom: 1px solid var(--line); }
+.roslens-note { font-size: 12.5px; color: var(--soft); margin: .2em 0; }
+figcaption { font-size: 12.5px; color: var(--soft); }
+@media print { body { max-width: none; padding: 0; } nav { display: none; }
+  figure, tr { break-inside: avoid; } }
+"""
+
+_HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>', re.DOTALL)
+_ANCHOR = re.compile(r'<a class="anchor-link".*?</a>', re.DOTALL)
+
+
+def html_page(notebook: nbformat.NotebookNode, title: str) -> str:
+    """The outputs and texts of a notebook, without its code, as a page of its own.
+
+    No script, style sheet, font or picture is loaded from elsewhere.
+    """
+    exporter = HTMLExporter(  # type: ignore[no-untyped-call]
+        template_name="basic",
+        exclude_input=True,
+        exclude_input_prompt=True,
+        exclude_output_prompt=True,
+        embed_images=True,
+    )
+    body, _ = exporter.from_notebook_node(notebook)
+    body = _ANCHOR.sub("", body)
+    links = "".join(
+        f'<a href="#{anchor}">{escape(unescape(re.sub("<[^>]+>", "", text)).strip())}</a>'
+        for anchor, text in _HEADING.findall(body)
+    )
+    # The contents go below the title, which is the notebook's own first heading.
+    head, end_of_title, rest = body.partition("</h1>")
+    if end_of_title:
+        body = f"{head}{end_of_title}\n<nav>{links}</nav>{rest}"
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
+        f"<body>\n<main>{body}</main>\n</body></html>\n"
+    )
