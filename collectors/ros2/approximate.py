@@ -1,0 +1,116 @@
+"""Partners for messages that no key joins; every row made here is labelled approximate."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from collectors.ros2.callbacks import Callbacks
+from collectors.ros2.events import I64, Events
+
+_TOLERANCE_NS = 10_000_000
+
+
+def estimate_timestamps(publications: pl.DataFrame, takes: pl.DataFrame) -> pl.DataFrame:
+    """Add ``key_ns``, the source timestamp that a publication probably got (Humble, Iron).
+
+    The middleware stamps a message just after `rmw_publish`. So each timestamp that was taken
+    belongs to the latest publication on its topic at most 10 ms before it; of several timestamps
+    that claim one publication, the nearest keeps it. Event times are wall-clock times as of the
+    start of the trace, source timestamps of the moment.
+    """
+    sent = publications.filter(pl.col("topic").is_not_null()).select(
+        "message_id", "topic", pl.coalesce("rmw_publish_ns", "rcl_publish_ns").alias("time_ns")
+    )
+    stamps = (
+        takes.select("topic", pl.col("source_timestamp_ns").alias("key_ns")).drop_nulls().unique()
+    )
+    claims = (
+        stamps.sort("key_ns")
+        .join_asof(
+            sent.drop_nulls().sort("time_ns"),
+            left_on="key_ns",
+            right_on="time_ns",
+            by="topic",
+            strategy="backward",
+            tolerance=_TOLERANCE_NS,
+            check_sortedness=False,
+        )
+        .drop_nulls("message_id")
+        .sort("key_ns")
+        .unique("message_id", keep="first", maintain_order=True)
+    )
+    return publications.join(
+        claims.select("message_id", "key_ns"),
+        on="message_id",
+        how="left",
+        maintain_order="left",
+    )
+
+
+def by_order(
+    publications: pl.DataFrame, pairs: pl.DataFrame, callbacks: Callbacks, events: Events
+) -> pl.DataFrame:
+    """Publications and callbacks of a trace without takes, joined in order per subscription.
+
+    With as many callbacks as publications the first belongs to the first, if none starts before
+    its publication. Otherwise a callback belongs to the latest publication before it, if no
+    other callback does. Where neither holds for the whole of a subscription, nothing is joined.
+
+    Returns
+    -------
+    polars.DataFrame
+        message_id, subscription_id, match, callback_instance_id, callback_start_ns,
+        callback_end_ns.
+    """
+    schema = {
+        "message_id": I64,
+        "subscription_id": I64,
+        "match": pl.String(),
+        "callback_instance_id": I64,
+        "callback_start_ns": I64,
+        "callback_end_ns": I64,
+    }
+    if events["rmw_take"].height or pairs.is_empty():
+        return pl.DataFrame(schema=schema)
+    starts = (
+        callbacks.instances.filter((pl.col("kind") == "subscription") & ~pl.col("intra"))
+        .select(
+            pl.col("owner_id").alias("subscription_id"),
+            "callback_instance_id",
+            pl.col("start_ns").alias("callback_start_ns"),
+            pl.col("end_ns").alias("callback_end_ns"),
+        )
+        .sort("callback_start_ns", "callback_instance_id")
+    )
+    intra = publications.filter(pl.col("intra_publish_ns").is_not_null())
+    sent = (
+        pairs.join(intra, on="message_id", how="anti")
+        .join(publications.select("message_id", "publish_ns"), on="message_id")
+        .sort("publish_ns", "message_id")
+    )
+    place = pl.int_range(pl.len()).over("subscription_id").alias("place")
+    counted = sent.with_columns(place, pl.len().over("subscription_id").alias("sent")).join(
+        starts.with_columns(place, pl.len().over("subscription_id").alias("ran")),
+        on=["subscription_id", "place"],
+        how="inner",
+    )
+    whole = (
+        (pl.col("sent") == pl.col("ran")) & (pl.col("callback_start_ns") >= pl.col("publish_ns"))
+    ).all()
+    first = counted.filter(whole.over("subscription_id"))
+    latest = starts.join(first, on="subscription_id", how="anti").join_asof(
+        sent,
+        left_on="callback_start_ns",
+        right_on="publish_ns",
+        by="subscription_id",
+        strategy="backward",
+        check_sortedness=False,
+    )
+    once = (
+        pl.col("message_id").is_not_null().all() & ~pl.col("message_id").is_duplicated().any()
+    )
+    second = latest.filter(once.over("subscription_id"))
+    label = pl.lit("approximate").alias("match")
+    return pl.concat(
+        [part.with_columns(label).select(list(schema)) for part in (first, second)]
+    ).cast(dict(schema))

@@ -1,0 +1,216 @@
+"""Callback objects and their executions.
+
+An execution is a `callback_start` and the `callback_end` of the same callback on the same thread.
+Ends are matched as parentheses are, per thread and callback: a reentrant callback runs in several
+threads at once, a nested one several times in one, and a start that never ends (an exception, a
+killed process, the trace's edge) leaves the later ones alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from collectors.ros2.events import I64, TEXT, Events
+from collectors.ros2.joins import as_of, nearest, timeline
+from collectors.ros2.objects import Objects
+
+_HANDLE_KEY = {"service": "service_handle", "timer": "timer_handle"}
+
+
+@dataclass(frozen=True)
+class Callbacks:
+    """Callback objects and executions.
+
+    Attributes
+    ----------
+    objects
+        ``callback_id``, proc, callback (address), kind, owner_id, name, node_id, node, symbol,
+        created_ns.
+    instances
+        ``callback_instance_id``, proc, thread, callback_id, kind, owner_id, name, node, symbol,
+        start_ns, end_ns, intra (whether the message came within the process).
+    ends_alone
+        Number of callback_end without a start.
+    """
+
+    objects: pl.DataFrame
+    instances: pl.DataFrame
+    ends_alone: int
+
+
+def find_callbacks(events: Events, objects: Objects) -> Callbacks:
+    """Callback objects with their owners, and each of their executions."""
+    table = _objects(events, objects)
+    instances, ends_alone = _instances(events, table)
+    return Callbacks(objects=table, instances=instances, ends_alone=ends_alone)
+
+
+def _objects(events: Events, objects: Objects) -> pl.DataFrame:
+    added = pl.concat(
+        [
+            _of_subscriptions(events, objects),
+            _of(events, "service", objects.services, pl.col("service")),
+            _of(events, "timer", objects.timers, _period("period_ns")),
+        ]
+    )
+    registered = events["rclcpp_callback_register"]
+    added = nearest(added, registered, ["proc", "callback"], ["symbol"])
+    # Registered, but the event that names the owner was not recorded.
+    alone = registered.join(added, on=["proc", "callback"], how="anti").select(
+        "proc", "time_ns", "callback", "symbol"
+    )
+    return (
+        pl.concat([added, alone], how="diagonal")
+        .rename({"time_ns": "created_ns"})
+        .sort("created_ns", "proc", "callback", maintain_order=True)
+        .with_row_index("callback_id")
+        .with_columns(pl.col("callback_id").cast(I64))
+    )
+
+
+def _of_subscriptions(events: Events, objects: Objects) -> pl.DataFrame:
+    added = events["rclcpp_subscription_callback_added"].select(
+        "proc", "time_ns", "subscription", "callback"
+    )
+    inits = events["rclcpp_subscription_init"]
+    # The intra-process twin of a subscription gets its callback before its own init event.
+    added = nearest(added, inits, ["proc", "subscription"], ["subscription_handle"])
+    handle = pl.col("subscription_handle").fill_null(pl.col("subscription"))
+    return _owned(
+        added.with_columns(handle),
+        "subscription",
+        objects.subscriptions,
+        "subscription_handle",
+        pl.col("topic"),
+    )
+
+
+def _of(events: Events, kind: str, owners: pl.DataFrame, name: pl.Expr) -> pl.DataFrame:
+    return _owned(events[f"rclcpp_{kind}_callback_added"], kind, owners, _HANDLE_KEY[kind], name)
+
+
+def _owned(
+    added: pl.DataFrame, kind: str, owners: pl.DataFrame, handle: str, name: pl.Expr
+) -> pl.DataFrame:
+    owners = owners.select(
+        "proc", "created_ns", handle, pl.col(f"{kind}_id").alias("owner_id"), name.alias("name"),
+        "node_id", "node",
+    )  # fmt: skip
+    key = [("proc", "proc"), (handle, handle)]
+    return as_of(added, owners, key, ["owner_id", "name", "node_id", "node"]).select(
+        "proc",
+        "time_ns",
+        "callback",
+        pl.lit(kind).alias("kind"),
+        "owner_id",
+        "name",
+        "node_id",
+        "node",
+    )
+
+
+def _period(column: str) -> pl.Expr:
+    """A period as text, in the largest unit that keeps it whole: ``2 ms``."""
+    period = pl.col(column)
+    text = pl.lit(None, dtype=TEXT)
+    for unit, size in (("ns", 1), ("us", 10**3), ("ms", 10**6), ("s", 10**9)):
+        written = (period // size).cast(TEXT) + f" {unit}"
+        text = pl.when(period % size == 0).then(written).otherwise(text)
+    return text
+
+
+def _instances(events: Events, objects: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    starts, ends = events["callback_start"], events["callback_end"]
+    key = ["thread", "callback"]
+    both = pl.concat(
+        [
+            starts.select("thread", "callback", "time_ns", pl.lit(0, dtype=pl.Int8).alias("end")),
+            ends.select("thread", "callback", "time_ns", pl.lit(1, dtype=pl.Int8).alias("end")),
+        ]
+    )
+    both = both.with_row_index("row").sort(*key, "time_ns", "end", maintain_order=True)
+    # Depth after a start equals depth before the end that closes it.
+    depth = (1 - 2 * pl.col("end")).cast(pl.Int32).cum_sum().over(key) + pl.col("end")
+    both = both.with_columns(depth.alias("level"))
+    if both["level"].n_unique() > 1:
+        both = both.sort(*key, "level", "time_ns", "end", maintain_order=True)
+        same = pl.all_horizontal(pl.col(c) == pl.col(c).shift(-1) for c in (*key, "level"))
+    else:
+        same = pl.all_horizontal(pl.col(c) == pl.col(c).shift(-1) for c in key)
+    closed = same & (pl.col("end") == 0) & (pl.col("end").shift(-1) == 1)
+    both = both.with_columns(
+        pl.when(closed.fill_null(value=False)).then(pl.col("time_ns").shift(-1)).alias("end_ns")
+    )
+    found = both.filter(pl.col("end") == 0).sort("row")["end_ns"]
+    instances = starts.with_columns(found)
+    ends_alone = ends.height - (found.len() - found.null_count())
+    instances = instances.sort("time_ns", "thread", "callback", maintain_order=True)
+    instances = as_of(
+        instances,
+        objects,
+        [("proc", "proc"), ("callback", "callback")],
+        ["callback_id", "kind", "owner_id", "name", "node", "symbol"],
+    )
+    of_message = pl.col("kind").fill_null("subscription") == "subscription"
+    return (
+        instances.rename({"time_ns": "start_ns"})
+        .with_columns(
+            pl.when(of_message).then(pl.col("is_intra_process") != 0).alias("intra"),
+        )
+        .drop("is_intra_process")
+        .with_row_index("callback_instance_id")
+        .with_columns(pl.col("callback_instance_id").cast(I64))
+    ), ends_alone
+
+
+def enclosing(instances: pl.DataFrame, moments: pl.DataFrame) -> pl.Series:
+    """The innermost execution that was running on a thread at a moment.
+
+    Parameters
+    ----------
+    instances
+        As `Callbacks.instances`. One without an end counts until the next start on its thread:
+        whether it had returned by then cannot be known.
+    moments
+        ``thread`` and ``time_ns``.
+
+    Returns
+    -------
+    polars.Series
+        ``callback_instance_id`` per moment, null outside of all callbacks.
+    """
+    number = "callback_instance_id"
+    ids = instances.select(
+        "thread", number, "start_ns", pl.col("end_ns").fill_null(
+            pl.col("start_ns").shift(-1).over("thread", order_by=number)
+        ),
+    )  # fmt: skip
+    moments = moments.select("thread", "time_ns").with_row_index("moment")
+    line = timeline(
+        [
+            (ids.select("thread", pl.col("start_ns").alias("time_ns"), number, "end_ns"),
+             [number, "end_ns"]),
+            (moments, ["moment"]),
+            (ids.select("thread", pl.col("end_ns").alias("time_ns")).drop_nulls(), []),
+        ]
+    )  # fmt: skip
+    step = pl.col("kind").replace_strict({0: 1, 1: 0, 2: -1}, return_dtype=pl.Int32)
+    line = line.with_columns(step.cum_sum().over("thread").alias("level")).filter(
+        pl.col("kind") != 2
+    )
+    level = ["thread", "level"]
+    filled = line.with_columns(
+        pl.col(number).forward_fill().over(level), pl.col("end_ns").forward_fill().over(level)
+    )
+    inside = (pl.col("level") > 0) & (
+        pl.col("end_ns").is_null() | (pl.col("end_ns") >= pl.col("time_ns"))
+    )
+    return (
+        filled.filter(pl.col("kind") == 1)
+        .sort("moment")
+        .select(pl.when(inside).then(pl.col(number)))
+        .to_series()
+        .alias(number)
+    )

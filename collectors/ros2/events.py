@@ -1,0 +1,245 @@
+"""Raw events as the model reads them: typed, with a number for each process and thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+U64 = pl.UInt64()
+I64 = pl.Int64()
+I32 = pl.Int32()
+TEXT = pl.String()
+BYTES = pl.List(pl.UInt8)
+
+FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
+    "rcl_init": {"context_handle": U64, "version": TEXT},
+    "rcl_node_init": {
+        "node_handle": U64,
+        "rmw_handle": U64,
+        "node_name": TEXT,
+        "namespace": TEXT,
+    },
+    "rmw_publisher_init": {"rmw_publisher_handle": U64, "gid": BYTES},
+    "rcl_publisher_init": {
+        "publisher_handle": U64,
+        "node_handle": U64,
+        "rmw_publisher_handle": U64,
+        "topic_name": TEXT,
+        "queue_depth": U64,
+    },
+    "rclcpp_intra_publish": {"publisher_handle": U64, "message": U64},
+    "rclcpp_publish": {"message": U64, "publisher_handle": U64},
+    "rcl_publish": {"publisher_handle": U64, "message": U64},
+    "rmw_publish": {"rmw_publisher_handle": U64, "message": U64, "timestamp": I64},
+    "rmw_subscription_init": {"rmw_subscription_handle": U64, "gid": BYTES},
+    "rcl_subscription_init": {
+        "subscription_handle": U64,
+        "node_handle": U64,
+        "rmw_subscription_handle": U64,
+        "topic_name": TEXT,
+        "queue_depth": U64,
+    },
+    "rclcpp_subscription_init": {"subscription_handle": U64, "subscription": U64},
+    "rclcpp_subscription_callback_added": {"subscription": U64, "callback": U64},
+    "rmw_take": {
+        "rmw_subscription_handle": U64,
+        "message": U64,
+        "source_timestamp": I64,
+        "taken": I32,
+    },
+    "rcl_take": {"message": U64},
+    "rclcpp_take": {"message": U64},
+    "rcl_service_init": {
+        "service_handle": U64,
+        "node_handle": U64,
+        "rmw_service_handle": U64,
+        "service_name": TEXT,
+    },
+    "rclcpp_service_callback_added": {"service_handle": U64, "callback": U64},
+    "rmw_take_request": {
+        "rmw_service_handle": U64,
+        "request": U64,
+        "client_gid": BYTES,
+        "sequence_number": I64,
+        "taken": I32,
+    },
+    "rmw_send_response": {
+        "rmw_service_handle": U64,
+        "response": U64,
+        "client_gid": BYTES,
+        "sequence_number": I64,
+        "timestamp": I64,
+    },
+    "rmw_client_init": {"rmw_client_handle": U64, "gid": BYTES},
+    "rcl_client_init": {
+        "client_handle": U64,
+        "node_handle": U64,
+        "rmw_client_handle": U64,
+        "service_name": TEXT,
+    },
+    "rmw_send_request": {"rmw_client_handle": U64, "request": U64, "sequence_number": I64},
+    "rmw_take_response": {
+        "rmw_client_handle": U64,
+        "response": U64,
+        "sequence_number": I64,
+        "source_timestamp": I64,
+        "taken": I32,
+    },
+    "rcl_timer_init": {"timer_handle": U64, "period": I64},
+    "rclcpp_timer_callback_added": {"timer_handle": U64, "callback": U64},
+    "rclcpp_timer_link_node": {"timer_handle": U64, "node_handle": U64},
+    "rclcpp_callback_register": {"callback": U64, "symbol": TEXT},
+    "callback_start": {"callback": U64, "is_intra_process": I32},
+    "callback_end": {"callback": U64},
+    "rclcpp_ipb_to_subscription": {"ipb": U64, "subscription": U64},
+    "rclcpp_buffer_to_ipb": {"buffer": U64, "ipb": U64},
+    "rclcpp_construct_ring_buffer": {"buffer": U64, "capacity": U64},
+    "rclcpp_ring_buffer_enqueue": {"buffer": U64, "index": U64, "size": U64, "overwritten": I32},
+    "rclcpp_ring_buffer_dequeue": {"buffer": U64, "index": U64, "size": U64},
+    "rclcpp_ring_buffer_clear": {"buffer": U64},
+}
+"""The events that the model reads: payload fields by event, after ``tracetools/tp_call.h``."""
+
+INIT_EVENTS = tuple(
+    name
+    for name in FIELDS
+    if name.endswith(("_init", "_added", "_register", "_link_node", "_ipb", "_to_subscription"))
+    or name == "rclcpp_construct_ring_buffer"
+)
+"""Rare events that name objects; a snapshot session records them again and again."""
+
+NOTHING = -1
+"""Process and thread number in place of a missing context."""
+
+
+class Events:
+    """The raw events of a recording, by name without the provider.
+
+    Parameters
+    ----------
+    raw
+        Event name (``ros2:rmw_take``) to frame, columns as in `RAW_EVENT_COLUMNS` and payload.
+
+    Attributes
+    ----------
+    processes
+        ``proc`` (number), host, vpid, procname, begin_ns, end_ns, events; over all events.
+    repeated
+        Init events that were recorded more than once, now removed.
+    without_context
+        ros2 events without the context vpid or vtid.
+    """
+
+    def __init__(self, raw: Mapping[str, pl.DataFrame]) -> None:
+        self._raw = {
+            name.removeprefix("ros2:"): frame
+            for name, frame in raw.items()
+            if name.startswith("ros2:")
+        }
+        self.processes = _processes(raw)
+        self.repeated = 0
+        self.without_context = 0
+        self._frames: dict[str, pl.DataFrame] = {}
+
+    def declared(self, name: str) -> bool:
+        """Whether the event was enabled, as far as the trace says."""
+        return name.removeprefix("ros2:") in self._raw
+
+    def has_field(self, name: str, field: str) -> bool:
+        """Whether the event was recorded with this payload field."""
+        return name in self._raw and field in self._raw[name].columns
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        """The events of one name: time_ns, proc, thread (one number), then the payload, typed.
+
+        Sorted by time where it is an init event. Absent events give an empty frame, absent
+        fields nulls.
+        """
+        if name not in self._frames:
+            self._frames[name] = self._load(name)
+        return self._frames[name]
+
+    def _load(self, name: str) -> pl.DataFrame:
+        fields = FIELDS[name]
+        raw = self._raw.get(name)
+        if raw is None:
+            schema = {"time_ns": I64, "proc": I32, "thread": I64, **fields}
+            return pl.DataFrame(schema=schema)
+        frame = raw.select(
+            pl.col("time_ns").cast(I64),
+            "host",
+            pl.col("vpid").cast(I32).fill_null(NOTHING),
+            pl.col("vtid").cast(I64).fill_null(NOTHING),
+            *(
+                pl.col(field).cast(kind)
+                if field in raw.columns
+                else pl.lit(None, dtype=kind).alias(field)
+                for field, kind in fields.items()
+            ),
+        )
+        self.without_context += frame.filter(
+            (pl.col("vpid") == NOTHING) | (pl.col("vtid") == NOTHING)
+        ).height
+        frame = frame.join(
+            self.processes.select("host", "vpid", "proc"),
+            on=["host", "vpid"],
+            how="left",
+            maintain_order="left",
+        ).select(
+            "time_ns",
+            "proc",
+            (pl.col("proc").cast(I64) * 2**32 + pl.col("vtid")).alias("thread"),
+            *fields,
+        )
+        if name in INIT_EVENTS:
+            unique = frame.unique(maintain_order=True)
+            self.repeated += frame.height - unique.height
+            frame = unique.sort("time_ns", maintain_order=True)
+        return frame
+
+
+def vtid(thread: str = "thread") -> pl.Expr:
+    """The thread id within the number that stands for (host, vpid, vtid)."""
+    low = pl.col(thread) % 2**32
+    return pl.when(low < 2**31).then(low).cast(I32)
+
+
+def _processes(raw: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    parts = [
+        frame.filter(pl.lit(name.startswith("ros2:")) | pl.col("vpid").is_not_null())
+        .group_by("host", pl.col("vpid").cast(I32).fill_null(NOTHING))
+        .agg(
+            pl.col("time_ns").min().cast(I64).alias("begin_ns"),
+            pl.col("time_ns").max().cast(I64).alias("end_ns"),
+            pl.len().cast(I64).alias("events"),
+            pl.col("procname").get(pl.col("time_ns").arg_min()).cast(TEXT),
+        )
+        .select("host", "vpid", "begin_ns", "end_ns", "events", "procname")
+        for name, frame in raw.items()
+        if frame.height
+    ]
+    empty = pl.DataFrame(
+        schema={
+            "host": TEXT,
+            "vpid": I32,
+            "begin_ns": I64,
+            "end_ns": I64,
+            "events": I64,
+            "procname": TEXT,
+        }
+    )
+    return (
+        pl.concat([empty, *parts])
+        .sort("begin_ns", maintain_order=True)
+        .group_by("host", "vpid")
+        .agg(
+            pl.col("procname").first(),
+            pl.col("begin_ns").min(),
+            pl.col("end_ns").max(),
+            pl.col("events").sum(),
+        )
+        .sort("begin_ns", "host", "vpid")
+        .with_row_index("proc")
+        .with_columns(pl.col("proc").cast(I32))
+    )

@@ -1,0 +1,310 @@
+"""Findings about a recording: what was dropped, what could not be matched, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+from collectors.ros2.callbacks import Callbacks
+from collectors.ros2.events import FIELDS, Events
+from collectors.ros2.messages import Messages
+from collectors.ros2.objects import DISCOVERY, Objects
+from collectors.ros2.services import service_events_recorded
+from collectors.schema.tables import HEALTH, TABLES
+
+Severity: TypeAlias = Literal["info", "warning", "error"]
+Finding: TypeAlias = dict[str, object]
+
+_STEP_NS = 1_000_000
+_BLOCK_NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Model:
+    """What findings are drawn from."""
+
+    events: Events
+    objects: Objects
+    callbacks: Callbacks
+    publications: pl.DataFrame
+    takes: pl.DataFrame
+    messages: Messages
+    losses: pl.DataFrame
+
+
+def find_health(model: Model, extra: Sequence[Finding] = ()) -> pl.DataFrame:
+    """The table ``health``; most severe first."""
+    rows = [
+        *extra,
+        *_losses(model),
+        *_missing(model),
+        *_unmatched(model),
+        *_objects(model),
+        *_clock(model),
+    ]
+    rank = pl.col("severity").replace_strict({"error": 0, "warning": 1, "info": 2})
+    frame = pl.DataFrame(rows, schema=HEALTH.schema) if rows else HEALTH.empty()
+    return HEALTH.conform(frame).sort(rank, maintain_order=True)
+
+
+def finding(
+    kind: str,
+    severity: Severity,
+    count: int,
+    what: str,
+    where: str,
+    host: str | None = None,
+) -> Finding:
+    """One row of ``health``."""
+    return {
+        "host": host,
+        "kind": kind,
+        "severity": severity,
+        "count": count,
+        "what": what,
+        "where": where,
+    }
+
+
+def _losses(model: Model) -> Iterator[Finding]:
+    if model.losses.is_empty():
+        return
+    grouped = (
+        model.losses.group_by("host", "kind", "trace", "stream", maintain_order=True)
+        .agg(pl.col("count").sum(), pl.col("count").is_null().any().alias("open"), pl.len())
+        .iter_rows(named=True)
+    )
+    texts = {
+        "discarded_events": "the tracer discarded events because its buffers were full; every "
+        "table may lack rows, messages without a take in that time are 'unknown', and starts may "
+        "lack ends: enlarge the buffers or record fewer events",
+        "lost_packets": "the tracer lost whole packets (overwrite mode, or a slow consumer); every "
+        "table may lack rows, messages without a take in that time are 'unknown'",
+        "truncated": "the stream ends in the middle of a packet; everything before was read, what "
+        "followed is missing from every table",
+    }
+    for row in grouped:
+        where = f"{row['trace']}/{row['stream']}" if row["stream"] else str(row["trace"] or "trace")
+        yield finding(
+            row["kind"],
+            "warning",
+            max(row["count"], row["len"] if row["open"] else row["count"]),
+            texts[row["kind"]],
+            where,
+            row["host"],
+        )
+
+
+def _missing(model: Model) -> Iterator[Finding]:
+    events = model.events
+    if not any(events.declared(name) for name in FIELDS):
+        yield finding(
+            "no_ros_events",
+            "warning",
+            1,
+            "no ros2 event was recorded: the session did not enable ros2:*, or the processes ran "
+            "without a tracetools that was built with LTTng",
+            "trace",
+        )
+    for table in TABLES.values():
+        absent = [name for name in table.needs if not events.declared(name)]
+        if not absent:
+            continue
+        what = f"events not recorded: {', '.join(absent)}; table {table.name} "
+        if table.name == "service_calls" and not service_events_recorded(events):
+            what += (
+                "holds only the servers' callbacks, without clients and requests (these events "
+                "exist from Kilted on)"
+            )
+        elif table.name == "messages":
+            what += "is joined by order where that is possible, and cannot tell losses"
+        else:
+            what += "lacks what they tell, and is empty where nothing else does"
+        yield finding("missing_events", "info", len(absent), what, table.name)
+    if events.without_context:
+        yield finding(
+            "missing_context",
+            "error",
+            events.without_context,
+            "events without the contexts vpid and vtid: processes and threads cannot be told "
+            "apart; record with 'lttng add-context -u -t vpid -t vtid -t procname'",
+            "trace",
+        )
+
+
+def _unmatched(model: Model) -> Iterator[Finding]:
+    instances = model.callbacks.instances
+    open_ones = instances.filter(pl.col("end_ns").is_null())
+    if open_ones.height:
+        yield finding(
+            "unfinished_callbacks",
+            "info" if open_ones.height <= instances["thread"].n_unique() else "warning",
+            open_ones.height,
+            "callback_start without callback_end: it raised, the process died, the trace ended, "
+            "or (services up to Jazzy) the response was deferred; their end is null",
+            "callback_instances",
+        )
+    if model.callbacks.ends_alone:
+        yield finding(
+            "callback_end_without_start",
+            "info",
+            model.callbacks.ends_alone,
+            "callback_end without callback_start: the trace began, or events were lost, while "
+            "they ran; they have no row",
+            "callback_instances",
+        )
+    yield from _unmatched_messages(model)
+
+
+def _unmatched_messages(model: Model) -> Iterator[Finding]:
+    messages = model.messages
+    if messages.ambiguous:
+        yield finding(
+            "ambiguous_timestamps",
+            "warning",
+            messages.ambiguous,
+            "publications that share topic and source timestamp with another one; they are joined "
+            "in order and labelled ambiguous",
+            "messages",
+        )
+    alone = messages.takes_alone
+    if alone.height:
+        yield finding(
+            "takes_without_publication",
+            "info",
+            alone.height,
+            "messages taken whose publication was not recorded: published before the trace began, "
+            "by a process that is not traced, or dropped by the tracer; they have no row",
+            _some(alone["topic"], "messages"),
+        )
+    approximate = messages.rows.filter(pl.col("match") == "approximate").height
+    if approximate:
+        yield finding(
+            "approximate_matches",
+            "warning",
+            approximate,
+            "publication and take or callback joined by time or order, as the events that would "
+            "join them exactly were not recorded",
+            "messages",
+        )
+    if messages.cleared:
+        yield finding(
+            "ring_buffer_cleared",
+            "info",
+            messages.cleared,
+            "intra-process messages dropped because their buffer was cleared; their outcome is "
+            "'overwritten'",
+            "messages",
+        )
+    yield from _silent_subscriptions(model)
+
+
+def _silent_subscriptions(model: Model) -> Iterator[Finding]:
+    names = model.objects.subscriptions.select("subscription_id", "topic", "node")
+    never = (
+        model.messages.rows.group_by("subscription_id", "publisher_id", maintain_order=True)
+        .agg((pl.col("outcome") == "lost").all().alias("all"), pl.len())
+        .filter(pl.col("all") & pl.col("subscription_id").is_not_null())
+        .group_by("subscription_id", maintain_order=True)
+        .agg(pl.col("len").sum())
+        .join(names, on="subscription_id", maintain_order="left")
+    )
+    for row in never.iter_rows(named=True):
+        yield finding(
+            "never_taken",
+            "warning",
+            row["len"],
+            "none of a publisher's messages was ever taken: it may not be matched (QoS, domain), "
+            "or its executor did not spin; they count as lost",
+            f"{row['topic']} at {row['node']}",
+        )
+    for row in model.messages.gone.join(names, on="subscription_id").iter_rows(named=True):
+        yield finding(
+            "receiver_gone",
+            "info",
+            row["count"],
+            "publications more than a second after the last event of a subscription's process, "
+            "which is taken to have ended: no rows for it",
+            f"{row['topic']} at {row['node']}",
+        )
+
+
+def _objects(model: Model) -> Iterator[Finding]:
+    if model.events.repeated:
+        yield finding(
+            "repeated_init_events",
+            "info",
+            model.events.repeated,
+            "init events recorded more than once (snapshots repeat them); the copies are left out",
+            "trace",
+        )
+    unknown = (
+        ("publications", model.publications, "publisher_id", "publisher"),
+        ("takes", model.takes, "subscription_id", "subscription"),
+        ("callback_instances", model.callbacks.instances, "callback_id", "callback"),
+    )
+    for table, frame, column, what in unknown:
+        named = pl.col("topic").is_null() if "topic" in frame.columns else pl.lit(value=True)
+        count = frame.filter(pl.col(column).is_null() & named).height
+        if count:
+            yield finding(
+                "events_before_init",
+                "warning",
+                count,
+                f"rows whose {what} is not known: its init event was not recorded (tracing began "
+                "later, or the tracer dropped it); they are kept without names",
+                table,
+            )
+    ownerless = model.callbacks.instances.filter(
+        pl.col("callback_id").is_not_null() & pl.col("owner_id").is_null()
+    ).height
+    if ownerless:
+        yield finding(
+            "callbacks_without_owner",
+            "warning",
+            ownerless,
+            "executions whose callback is known but not what it serves: an init event is missing",
+            "callback_instances",
+        )
+
+
+def _clock(model: Model) -> Iterator[Finding]:
+    """Steps of the system clock, as it stamps messages, against the clock of the events."""
+    published = model.publications.filter(
+        pl.col("source_timestamp_ns").is_not_null()
+        & (pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY))
+    )
+    if published.is_empty():
+        return
+    blocks = (
+        published.join(model.events.processes.select("proc", "host"), on="proc", how="left")
+        .with_columns((pl.col("source_timestamp_ns") - pl.col("rmw_publish_ns")).alias("offset"))
+        .group_by("host", pl.col("rmw_publish_ns") // _BLOCK_NS)
+        .agg(pl.col("offset").median(), pl.len())
+        .filter(pl.col("len") >= 3)
+        .sort("host", "rmw_publish_ns")
+        .with_columns(pl.col("offset").diff().over("host").abs().alias("step"))
+    )
+    steps = blocks.filter(pl.col("step") > _STEP_NS)
+    for row in steps.group_by("host", maintain_order=True).agg(
+        pl.len(), pl.col("step").max()
+    ).iter_rows(named=True):  # fmt: skip
+        yield finding(
+            "clock_step",
+            "warning",
+            row["len"],
+            f"the system clock stepped (by up to {row['step'] / 1e6:.1f} ms) while recording: "
+            "source timestamps are no times there; latencies are not touched, they use event times",
+            "messages.source_timestamp_ns",
+            row["host"],
+        )
+
+
+def _some(names: pl.Series, default: str) -> str:
+    found = names.drop_nulls().unique().sort().to_list()
+    if not found:
+        return default
+    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")

@@ -1,0 +1,124 @@
+"""Joins over time: what an address meant then, and what came next on a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+_ORDER = "_order"
+
+
+def as_of(
+    left: pl.DataFrame,
+    right: pl.DataFrame,
+    key: Sequence[tuple[str, str]],
+    bring: Sequence[str],
+    *,
+    time: str = "time_ns",
+    since: str = "created_ns",
+) -> pl.DataFrame:
+    """Add to each row of `left` the latest row of `right` of the same key at or before its time.
+
+    Parameters
+    ----------
+    left
+        Has `time` and the left key columns; its order is kept.
+    right
+        Has `since`, the right key columns and `bring`, which `left` must not have.
+    key
+        Pairs of column names, left and right.
+    bring
+        Columns of `right` to add; null where nothing matches.
+    """
+    on_left, on_right = [pair[0] for pair in key], [pair[1] for pair in key]
+    right = right.select(*on_right, since, *(b for b in bring if b not in (since, *on_right)))
+    if left.is_empty() or right.is_empty():
+        kinds = right.schema
+        return left.with_columns(pl.lit(None, dtype=kinds[name]).alias(name) for name in bring)
+    if right.select(on_right).is_duplicated().any():
+        return (
+            left.with_row_index(_ORDER)
+            .sort(time)
+            .join_asof(
+                right.with_columns(pl.col(since).alias("_since")).sort("_since"),
+                left_on=time,
+                right_on="_since",
+                by_left=on_left,
+                by_right=on_right,
+                strategy="backward",
+                check_sortedness=False,
+            )
+            .sort(_ORDER)
+            .select(*left.columns, *bring)
+        )
+    # No address was used twice: a plain join, much faster.
+    right = right.rename({name: f"_right_{name}" for name in right.columns})
+    known = pl.col(f"_right_{since}") <= pl.col(time)
+    return (
+        left.join(
+            right,
+            left_on=on_left,
+            right_on=[f"_right_{name}" for name in on_right],
+            how="left",
+            maintain_order="left",
+            coalesce=False,
+        )
+        .with_columns(pl.when(known).then(pl.col(f"_right_{name}")).alias(name) for name in bring)
+        .select(*left.columns, *bring)
+    )
+
+
+def nearest(
+    left: pl.DataFrame,
+    right: pl.DataFrame,
+    key: Sequence[str],
+    bring: Sequence[str],
+) -> pl.DataFrame:
+    """Add to each row of `left` the row of `right` of the same key that is nearest in time.
+
+    For init events of one object, which come together but in an order that depends on the kind
+    of object. Both have ``time_ns`` and `key`; the order of `left` is kept.
+    """
+    if left.is_empty() or right.is_empty():
+        kinds = right.schema
+        return left.with_columns(pl.lit(None, dtype=kinds[name]).alias(name) for name in bring)
+    return (
+        left.with_row_index(_ORDER)
+        .sort("time_ns")
+        .join_asof(
+            right.select("time_ns", *key, *bring).sort("time_ns"),
+            on="time_ns",
+            by=list(key),
+            strategy="nearest",
+            check_sortedness=False,
+        )
+        .sort(_ORDER)
+        .drop(_ORDER)
+    )
+
+
+def timeline(parts: Sequence[tuple[pl.DataFrame, Sequence[pl.Expr | str]]]) -> pl.DataFrame:
+    """Events of several kinds on their threads, in order.
+
+    Parameters
+    ----------
+    parts
+        Frames with ``time_ns`` and ``thread``, each with further columns to keep; their place in
+        this sequence, column ``kind``, decides between equal times in one thread.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``thread``, ``time_ns``, ``kind`` and the union of all columns, sorted by thread and time.
+    """
+    frames = [
+        frame.select("thread", "time_ns", pl.lit(kind, dtype=pl.Int8).alias("kind"), *columns)
+        for kind, (frame, columns) in enumerate(parts)
+    ]
+    return pl.concat(frames, how="diagonal").sort("thread", "time_ns", "kind", maintain_order=True)
+
+
+def follows(*, by: int) -> pl.Expr:
+    """Whether the row `by` places before (negative: after) is of the same thread."""
+    return (pl.col("thread") == pl.col("thread").shift(by)).fill_null(value=False)

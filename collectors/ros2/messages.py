@@ -1,0 +1,264 @@
+"""Messages: what became of each publication at each subscription that existed then.
+
+Between processes a publication and a take are the same message when topic and source timestamp
+are equal. Within a process the ring buffer tells. Where the middleware gives publications no
+timestamp (Humble, Iron) or no take was recorded, `collectors.ros2.approximate` finds partners and
+the rows say so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from collectors.ros2.approximate import by_order, estimate_timestamps
+from collectors.ros2.callbacks import Callbacks
+from collectors.ros2.events import I64, TEXT, Events
+from collectors.ros2.objects import DISCOVERY, Objects
+from collectors.ros2.outcomes import settle
+from collectors.ros2.ring_buffers import PENDING
+
+_LINKS = ("take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
+
+
+@dataclass(frozen=True)
+class Messages:
+    """The messages of a recording.
+
+    Attributes
+    ----------
+    rows
+        One per publication and subscription; columns of the table but for the names.
+    ambiguous
+        Publications that share topic and source timestamp with another one.
+    takes_alone
+        Takes whose publication was not recorded.
+    cleared
+        Messages dropped because their ring buffer was cleared.
+    gone
+        Publications left without a row for a subscription whose process had gone, per
+        subscription: subscription_id, count.
+    """
+
+    rows: pl.DataFrame
+    ambiguous: int
+    takes_alone: pl.DataFrame
+    cleared: int
+    gone: pl.DataFrame
+
+
+def find_messages(
+    events: Events,
+    objects: Objects,
+    callbacks: Callbacks,
+    publications: pl.DataFrame,
+    takes: pl.DataFrame,
+    enqueues: pl.DataFrame,
+    losses: pl.DataFrame,
+) -> Messages:
+    """One row per publication and subscription, with its outcome."""
+    public = pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY)
+    publications = publications.filter(public)
+    inter = takes.filter(public & ~pl.col("intra_process"))
+    publications, inter_match = _numbered(publications, inter, events)
+    matched, ambiguous, takes_alone = _by_timestamp(publications, inter, inter_match)
+    intra = _intra(enqueues, takes)
+    pairs, gone = _pairs(publications, objects, events)
+    ordered = by_order(publications, pairs, callbacks, events)
+    rows = _rows(publications, pairs, matched, intra, ordered)
+    rows = settle(rows, objects, events, losses)
+    return Messages(
+        rows=rows,
+        ambiguous=ambiguous,
+        takes_alone=takes_alone,
+        cleared=enqueues.filter(pl.col("fate") == "cleared").height,
+        gone=gone,
+    )
+
+
+def _numbered(
+    publications: pl.DataFrame, takes: pl.DataFrame, events: Events
+) -> tuple[pl.DataFrame, str]:
+    """Publications with the timestamp to join on, and how sure that is."""
+    if events.has_field("rmw_publish", "timestamp") or takes.is_empty():
+        return publications.with_columns(pl.col("source_timestamp_ns").alias("key_ns")), "exact"
+    return estimate_timestamps(publications, takes), "approximate"
+
+
+def _by_timestamp(
+    publications: pl.DataFrame, takes: pl.DataFrame, certainty: str
+) -> tuple[pl.DataFrame, int, pl.DataFrame]:
+    """Join publications and takes by topic and source timestamp.
+
+    Several publications with one key are numbered, and so are the takes of one subscription with
+    that key: the first belongs to the first, and the rows say that this is ambiguous.
+    """
+    sent = publications.filter(pl.col("key_ns").is_not_null()).select(
+        "message_id", "topic", "key_ns"
+    )
+    received = takes.select(
+        "take_id",
+        "subscription_id",
+        "topic",
+        pl.col("source_timestamp_ns").alias("key_ns"),
+        "callback_instance_id",
+        *_LINKS,
+    )
+    sent, shared = _ranked(sent, ["topic", "key_ns"], "message_id")
+    received, _ = _ranked(received, ["subscription_id", "topic", "key_ns"], "take_id")
+    label = pl.when("shared").then(pl.lit("ambiguous")).otherwise(pl.lit(certainty)).alias("match")
+    matched = sent.join(received, on=["topic", "key_ns", "rank"], how="inner").with_columns(label)
+    rest_sent = sent.filter(pl.col("topic").is_null())
+    rest_received = received.join(matched, on="take_id", how="anti")
+    if rest_received.height and (
+        rest_sent.height or rest_received["topic"].null_count()
+    ):
+        matched = pl.concat([matched, _without_topic(sent, rest_sent, rest_received, matched)])
+        rest_received = rest_received.join(matched, on="take_id", how="anti")
+    alone = takes.join(rest_received, on="take_id", how="semi")
+    return matched.drop("topic", "key_ns", "rank", "shared"), shared, alone
+
+
+def _without_topic(
+    sent: pl.DataFrame, nameless: pl.DataFrame, received: pl.DataFrame, matched: pl.DataFrame
+) -> pl.DataFrame:
+    """Where an init event is missing, a timestamp that is unique in the recording joins alone."""
+    unique = ["key_ns"]
+    by_time = sent.filter(~pl.struct(unique).is_duplicated())
+    first = by_time.join(nameless, on="message_id", how="semi").join(
+        received.drop("topic", "rank"), on="key_ns"
+    )
+    second = (
+        by_time.join(nameless, on="message_id", how="anti")
+        .join(received.filter(pl.col("topic").is_null()).drop("topic", "rank"), on="key_ns")
+    )
+    both = pl.concat([first, second]).with_columns(pl.lit("approximate").alias("match"))
+    return both.select(matched.columns)
+
+
+def _ranked(frame: pl.DataFrame, key: list[str], order: str) -> tuple[pl.DataFrame, int]:
+    """Add ``rank`` within equal keys and ``shared``; and the number of rows that share."""
+    counts = frame.group_by(key).agg(pl.len().alias("shared")).filter(pl.col("shared") > 1)
+    if counts.is_empty():
+        return frame.with_columns(
+            pl.lit(0, dtype=pl.UInt32).alias("rank"), pl.lit(value=False).alias("shared")
+        ), 0
+    frame = frame.sort(order).with_columns(
+        pl.int_range(pl.len(), dtype=pl.UInt32).over(key).alias("rank"),
+        (pl.len().over(key) > 1).alias("shared"),
+    )
+    return frame, frame["shared"].sum()
+
+
+def _intra(enqueues: pl.DataFrame, takes: pl.DataFrame) -> pl.DataFrame:
+    """Messages that went through a ring buffer: message_id, subscription_id, fate, times."""
+    times = takes.select("take_id", "callback_instance_id", *_LINKS)
+    return enqueues.join(times, on="take_id", how="left", maintain_order="left").select(
+        "message_id", "subscription_id", "proc", "time_ns", "fate", "callback_instance_id", *_LINKS
+    )
+
+
+def _pairs(
+    publications: pl.DataFrame, objects: Objects, events: Events
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Each publication with each subscription of its topic that existed then.
+
+    A subscription ends when its address is given to another one, or with its process. A process
+    is taken to have gone when more than a second, and more than one publication, follows its
+    last event.
+    """
+    ends = events.processes.select("proc", pl.col("end_ns").alias("gone_ns"))
+    subscriptions = (
+        objects.subscriptions.filter(pl.col("topic").is_not_null() & (pl.col("topic") != DISCOVERY))
+        .select("subscription_id", "topic", "created_ns", "ended_ns", "proc")
+        .join(ends, on="proc", how="left")
+    )
+    sent = publications.select("message_id", "topic", "publish_ns")
+    pairs = sent.join(subscriptions.drop("proc"), on="topic", how="inner").filter(
+        (pl.col("created_ns") <= pl.col("publish_ns"))
+        & (pl.col("publish_ns") < pl.col("ended_ns").fill_null(2**63 - 1))
+    )
+    after = pl.col("publish_ns") > pl.col("gone_ns")
+    if not pairs.select(after.any()).item():
+        return pairs.select("message_id", "subscription_id"), _no_one()
+    first = pl.col("publish_ns").filter(after).min().over("subscription_id")
+    gone = after & (pl.col("publish_ns") > pl.col("gone_ns") + 10**9) & (pl.col("publish_ns") > first)
+    pairs = pairs.with_columns(gone.fill_null(value=False).alias("gone"))
+    counts = (
+        pairs.filter("gone")
+        .group_by("subscription_id")
+        .agg(pl.len().cast(I64).alias("count"))
+        .sort("subscription_id")
+    )
+    return pairs.filter(~pl.col("gone")).select("message_id", "subscription_id"), counts
+
+
+def _no_one() -> pl.DataFrame:
+    return pl.DataFrame(schema={"subscription_id": I64, "count": I64})
+
+
+def _rows(
+    publications: pl.DataFrame,
+    pairs: pl.DataFrame,
+    matched: pl.DataFrame,
+    intra: pl.DataFrame,
+    ordered: pl.DataFrame,
+) -> pl.DataFrame:
+    """All rows, each with ``how`` it was joined; not settled yet."""
+    pair = ["message_id", "subscription_id"]
+    known = intra.filter(pl.col("message_id").is_not_null())
+    # The copy that also came through the middleware is dropped by rclcpp: one row, the intra one.
+    rest = pairs.join(known, on=pair, how="anti")
+    unresolved = known.filter(pl.col("subscription_id").is_null())["message_id"].unique()
+    matched = pl.concat([matched, ordered], how="diagonal").join(known, on=pair, how="anti")
+    late = matched.join(pairs, on=pair, how="anti").with_columns(
+        pl.when(pl.col("subscription_id").is_not_null()).then(pl.lit("replayed")).alias("fate")
+    )
+    inter = rest.join(matched, on=pair, how="left").with_columns(
+        pl.when(pl.col("match").is_null() & pl.col("message_id").is_in(unresolved.to_list()))
+        .then(pl.lit(PENDING))
+        .alias("fate")
+    )
+    exact = pl.when(pl.col("fate") != PENDING).then(pl.lit("exact"))
+    known = known.with_columns(pl.lit(value=True).alias("intra_process"), exact.alias("match"))
+    replays = intra.filter(pl.col("message_id").is_null()).with_columns(
+        pl.lit("replayed").alias("fate"),
+        pl.lit(value=True).alias("intra_process"),
+        pl.col("proc").alias("subscription_proc"),
+    )
+    rows = pl.concat(
+        [part.drop("take_id", "proc", "time_ns", strict=False) for part in (inter, late, known)]
+        + [replays.drop("take_id", "proc", strict=False)],
+        how="diagonal",
+    )
+    nobody = publications.join(rows, on="message_id", how="anti").select(
+        "message_id",
+        pl.when(pl.col("topic").is_null())
+        .then(pl.lit(PENDING))
+        .otherwise(pl.lit("no_subscriber"))
+        .alias("fate"),
+    )
+    rows = pl.concat([rows, nobody], how="diagonal")
+    sent = publications.select(
+        "message_id",
+        pl.col("proc").alias("publisher_proc"),
+        "topic",
+        "publisher_id",
+        pl.col("node").alias("publisher_node"),
+        "publish_ns",
+        "rcl_publish_ns",
+        "rmw_publish_ns",
+        "key_ns",
+        "source_timestamp_ns",
+        "guessed",
+    )
+    rows = rows.join(sent, on="message_id", how="left")
+    inter_row = pl.col("subscription_id").is_not_null() | pl.col("take_ns").is_not_null()
+    return rows.with_columns(
+        pl.when(inter_row)
+        .then(pl.col("intra_process").fill_null(value=False))
+        .alias("intra_process"),
+        pl.col("source_timestamp_ns").fill_null(pl.col("key_ns")),
+        pl.col("topic").cast(TEXT),
+    )

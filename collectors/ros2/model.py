@@ -1,0 +1,104 @@
+"""The whole model: raw events to every table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from collectors.ros2.callbacks import find_callbacks
+from collectors.ros2.events import NOTHING, Events, vtid
+from collectors.ros2.health import Model, find_health
+from collectors.ros2.messages import find_messages
+from collectors.ros2.objects import find_objects
+from collectors.ros2.publications import find_publications
+from collectors.ros2.ring_buffers import find_enqueues
+from collectors.ros2.services import find_service_calls
+from collectors.ros2.takes import find_takes
+from collectors.schema.tables import LOSSES, TABLES
+
+
+def build_tables(
+    raw: Mapping[str, pl.DataFrame], losses: pl.DataFrame | None = None
+) -> dict[str, pl.DataFrame]:
+    """Make every model table.
+
+    Parameters
+    ----------
+    raw
+        Raw events: event name (``ros2:rmw_take``) to frame, `RAW_EVENT_COLUMNS` then the payload.
+        A name that is absent was not recorded; an empty frame means that nothing happened.
+    losses
+        What the tracer dropped, columns of the table ``losses``; None for nothing.
+
+    Returns
+    -------
+    dict
+        Table name to frame, all of `TABLES`, with the columns defined there. Missing events
+        give empty tables and rows in ``health``, never an error.
+    """
+    losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
+    events = Events(raw)
+    objects = find_objects(events)
+    callbacks = find_callbacks(events, objects)
+    publications = find_publications(events, objects, callbacks)
+    takes = find_takes(events, objects, callbacks)
+    enqueues = find_enqueues(events, objects, publications, takes)
+    messages = find_messages(
+        events, objects, callbacks, publications, takes, enqueues, losses
+    )
+    found = Model(events, objects, callbacks, publications, takes, messages, losses)
+    frames = {
+        "nodes": objects.nodes,
+        "publishers": objects.publishers,
+        "subscriptions": objects.subscriptions,
+        "services": objects.services,
+        "clients": objects.clients,
+        "timers": objects.timers,
+        "callbacks": callbacks.objects,
+        "callback_instances": callbacks.instances.with_columns(
+            (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
+            pl.col("intra").alias("intra_process"),
+        ),
+        "publications": publications,
+        "takes": takes,
+        "service_calls": find_service_calls(events, objects, callbacks),
+    }
+    processes = events.processes.select("proc", "host", pl.col("vpid").replace(NOTHING, None))
+    tables = {
+        name: TABLES[name].conform(_placed(frame, processes)) for name, frame in frames.items()
+    }
+    tables["processes"] = TABLES["processes"].conform(_processes(events))
+    tables["messages"] = TABLES["messages"].conform(_messages(messages.rows, processes))
+    tables["losses"] = losses
+    tables["health"] = find_health(found)
+    return {name: tables[name] for name in TABLES}
+
+
+def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
+    """Add host, vpid and, where there is a thread, vtid."""
+    if "thread" in frame.columns:
+        frame = frame.with_columns(vtid().alias("vtid"))
+    return frame.join(processes, on="proc", how="left", maintain_order="left")
+
+
+def _processes(events: Events) -> pl.DataFrame:
+    versions = events["rcl_init"].group_by("proc").agg(pl.col("version").last())
+    return (
+        events.processes.filter(pl.col("vpid") != NOTHING)
+        .join(versions, on="proc", how="left", maintain_order="left")
+        .rename({"proc": "process_id", "version": "tracetools_version"})
+    )
+
+
+def _messages(rows: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
+    for side in ("publisher", "subscription"):
+        rows = rows.drop(f"{side}_host", f"{side}_vpid", strict=False).join(
+            processes.rename(
+                {"proc": f"{side}_proc", "host": f"{side}_host", "vpid": f"{side}_vpid"}
+            ),
+            on=f"{side}_proc",
+            how="left",
+            maintain_order="left",
+        )
+    return rows.with_columns(pl.coalesce("publisher_host", "subscription_host").alias("host"))

@@ -1,0 +1,151 @@
+"""What became of a message, and when that cannot be said."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from collectors.ros2.events import Events
+from collectors.ros2.objects import Objects
+from collectors.ros2.ring_buffers import CLEARED, OVERWRITTEN, PENDING
+
+_FOREVER = 2**63 - 1
+_USUAL_WAIT_NS = 10**9
+"""How long a message may be on its way where no other of the subscription shows it."""
+
+
+def settle(
+    rows: pl.DataFrame, objects: Objects, events: Events, losses: pl.DataFrame
+) -> pl.DataFrame:
+    """Add outcome, latency_ns and the subscription's names to message rows.
+
+    A message between processes that was never taken is lost, unless the recording cannot know:
+
+    * no later message of that publisher was taken by that subscription, and the receiver's last
+      event comes sooner after the publication than the longest wait seen there (1 s where none
+      was): it may have been on its way still;
+    * the tracer dropped something at the receiver before the next message was taken;
+    * the receiver's takes, or this publication's timestamp, were not recorded.
+    """
+    subscriptions = objects.subscriptions.select(
+        "subscription_id",
+        pl.col("proc").alias("sub_proc"),
+        pl.col("node").alias("subscription_node"),
+        pl.col("topic").alias("sub_topic"),
+    )
+    rows = rows.join(subscriptions, on="subscription_id", how="left", maintain_order="left")
+    here = [pl.col("sub_proc")]
+    if "subscription_proc" in rows.columns:
+        here.append(pl.col("subscription_proc"))
+    processes = events.processes.select(
+        pl.col("proc").alias("subscription_proc"), pl.col("end_ns").alias("receiver_end_ns"), "host"
+    )
+    rows = (
+        rows.with_columns(
+            pl.coalesce(here).alias("subscription_proc"), pl.col("topic").fill_null("sub_topic")
+        )
+        .drop("sub_proc", "sub_topic")
+        .join(processes, on="subscription_proc", how="left", maintain_order="left")
+    )
+    rows = _with_bounds(rows)
+    rows = _with_tracer_loss(rows, losses)
+    fate = pl.col("fate")
+    started = pl.col("callback_start_ns").is_not_null()
+    arrived = pl.col("take_ns").is_not_null() | started
+    outcome = (
+        pl.when(fate == "replayed")
+        .then(pl.lit("replayed"))
+        .when(started)
+        .then(pl.lit("delivered"))
+        .when(arrived)
+        .then(pl.lit("taken"))
+        .when(fate == "no_subscriber")
+        .then(pl.lit("no_subscriber"))
+        .when(fate.is_in([OVERWRITTEN, CLEARED]))
+        .then(pl.lit("overwritten"))
+        .when(fate == PENDING)
+        .then(pl.lit("unknown"))
+        .when(_undecided(events))
+        .then(pl.lit("unknown"))
+        .otherwise(pl.lit("lost"))
+    )
+    return rows.with_columns(
+        outcome.alias("outcome"),
+        (pl.col("callback_start_ns") - pl.col("publish_ns")).alias("latency_ns"),
+    ).sort("publish_ns", "take_ns", "message_id", "subscription_id", nulls_last=True)
+
+
+def _undecided(events: Events) -> pl.Expr:
+    edge = (
+        pl.col("next_ns").is_null()
+        & (pl.col("publish_ns") + pl.col("longest_ns") > pl.col("receiver_end_ns"))
+    )
+    blind = not (events.declared("rmw_take") and events["rmw_take"].height)
+    return (
+        edge
+        | pl.col("tracer_lost")
+        | pl.col("key_ns").is_null()
+        | pl.col("shared_key").fill_null(value=False)
+        | pl.lit(blind)
+    )
+
+
+def _with_bounds(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add next_ns, when the subscription next took a later message of that publisher, and
+    longest_ns, the longest that a message waited for it.
+    """  # noqa: D205
+    way = ["publisher_id", "subscription_id"]
+    taken = pl.coalesce("take_ns", "callback_start_ns")
+    rows = rows.sort("publish_ns", maintain_order=True)
+    waited = (
+        rows.filter(pl.col("fate").is_null() | (pl.col("fate") != "replayed"))
+        .group_by("subscription_id")
+        .agg((taken - pl.col("publish_ns")).max().alias("longest_ns"))
+    )
+    # Topic, publisher and timestamp equal, fewer takes than publications: nobody can say which.
+    key = ["topic", "key_ns"]
+    shared = (
+        rows.filter(pl.col("match") == "ambiguous")
+        .select(key)
+        .unique()
+        .with_columns(pl.lit(value=True).alias("shared_key"))
+    )
+    return (
+        rows.with_columns(taken.backward_fill().over(way).alias("next_ns"))
+        .join(waited, on="subscription_id", how="left", maintain_order="left")
+        .join(shared, on=key, how="left", maintain_order="left")
+        .with_columns(pl.col("longest_ns").fill_null(_USUAL_WAIT_NS))
+    )
+
+
+def _with_tracer_loss(rows: pl.DataFrame, losses: pl.DataFrame) -> pl.DataFrame:
+    """Add whether the tracer dropped something at the receiver while a take could have come."""
+    if losses.is_empty():
+        return rows.with_columns(pl.lit(value=False).alias("tracer_lost"))
+    gaps = (
+        losses.select(
+            "host",
+            pl.col("begin_ns").fill_null(0),
+            pl.col("end_ns").fill_null(_FOREVER).alias("gap_end_ns"),
+        )
+        # One merged row per run of overlapping gaps would do; a running minimum does as well:
+        # of all gaps that end at or after a moment, the earliest begin decides.
+        .sort("host", "gap_end_ns")
+        .with_columns(
+            pl.col("begin_ns").reverse().cum_min().reverse().over("host").alias("gap_begin_ns")
+        )
+        .select("host", "gap_begin_ns", "gap_end_ns")
+        .sort("gap_end_ns")
+    )
+    until = pl.coalesce("next_ns", pl.col("publish_ns") + pl.col("longest_ns"))
+    placed = rows.filter(pl.col("publish_ns").is_not_null()).sort("publish_ns", maintain_order=True)
+    rest = rows.filter(pl.col("publish_ns").is_null())
+    placed = placed.join_asof(
+        gaps,
+        left_on="publish_ns",
+        right_on="gap_end_ns",
+        by="host",
+        strategy="forward",
+        check_sortedness=False,
+    ).with_columns((pl.col("gap_begin_ns") <= until).fill_null(value=False).alias("tracer_lost"))
+    rest = rest.with_columns(pl.lit(value=False).alias("tracer_lost"))
+    return pl.concat([placed.select(rest.columns), rest])

@@ -1,0 +1,204 @@
+"""Publications: the publish events of one publish() call, put together.
+
+On one thread, in this order: ``rclcpp_intra_publish``, ``rclcpp_publish``, ``rcl_publish``,
+``rmw_publish``; each of them may be absent. Message addresses are compared between neighbours
+only. rclpy cannot know the address: there neighbours alone decide.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from collectors.ros2.callbacks import Callbacks, enclosing
+from collectors.ros2.events import I64, Events
+from collectors.ros2.joins import as_of, follows, timeline
+from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
+
+INTRA, RCLCPP, RCL, RMW = range(4)
+_TIMES = {
+    INTRA: "intra_publish_ns",
+    RCLCPP: "rclcpp_publish_ns",
+    RCL: "rcl_publish_ns",
+    RMW: "rmw_publish_ns",
+}
+INTERNAL = (ROSOUT, "/parameter_events", DISCOVERY)
+
+
+def find_publications(events: Events, objects: Objects, callbacks: Callbacks) -> pl.DataFrame:
+    """One row per publication.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``message_id``, proc, thread, publisher_id, topic, node, publish_ns (first event), the
+        four times, source_timestamp_ns, callback_instance_id, guessed (whether the publisher
+        follows only from what else the process could publish).
+    """
+    line = _group(events)
+    calls = line.group_by("call", maintain_order=True).agg(
+        pl.col("thread").first(),
+        pl.col("proc").first(),
+        pl.col("time_ns").first().alias("publish_ns"),
+        pl.col("publisher_handle").max(),
+        pl.col("rmw_publisher_handle").max(),
+        pl.col("timestamp").max().alias("source_timestamp_ns"),
+        *(pl.col(name).max() for name in _TIMES.values()),
+    )
+    calls = _with_publisher(calls, events, objects)
+    calls = calls.sort("publish_ns", "thread", maintain_order=True).with_row_index("message_id")
+    moments = calls.select("thread", pl.col("publish_ns").alias("time_ns"))
+    return calls.with_columns(
+        pl.col("message_id").cast(I64), enclosing(callbacks.instances, moments)
+    )
+
+
+def _group(events: Events) -> pl.DataFrame:
+    """Publish events in order, with ``call``, the number of the publication they belong to."""
+    common = ["proc", "message"]
+    line = timeline(
+        [
+            (events["rclcpp_intra_publish"], [*common, "publisher_handle"]),
+            (events["rclcpp_publish"], [*common, "publisher_handle"]),
+            (events["rcl_publish"], [*common, "publisher_handle"]),
+            (events["rmw_publish"], [*common, "rmw_publisher_handle", "timestamp"]),
+        ]
+    )
+    kind, message = pl.col("kind"), pl.col("message")
+    publisher = pl.col("publisher_handle")
+    previous = pl.col("kind").shift(1)
+    same_message = message == message.shift(1)
+    same_publisher = publisher == publisher.shift(1)
+    # rclpy's rclcpp_publish holds the Python object's id, never the address that rcl sees.
+    pair = follows(by=1) & (kind == RCL) & (previous == RCLCPP)
+    python = (
+        line.with_columns(pair.alias("pair"), (pair & same_message).alias("equal"))
+        .group_by("proc")
+        .agg((pl.col("pair").any() & ~pl.col("equal").any()).alias("python"))
+    )
+    line = line.join(python, on="proc", how="left", maintain_order="left")
+    then_rcl = follows(by=-1) & (kind.shift(-1) == RCL)
+    intra_then_rclcpp = (
+        pl.when(then_rcl).then(publisher.shift(-1) == publisher.shift(1)).otherwise(same_message)
+    )
+    joined = (
+        pl.when((kind == RCLCPP) & (previous == INTRA))
+        .then(intra_then_rclcpp)
+        .when((kind == RCL) & (previous == RCLCPP))
+        .then(same_message | pl.col("python"))
+        .when((kind == RCL) & (previous == INTRA))
+        .then(same_publisher)
+        .when((kind == RMW) & (previous == RCL))
+        .then(same_message)
+        .otherwise(statement=False)
+    ) & follows(by=1)
+    return line.with_columns(
+        (~joined.fill_null(value=False)).cum_sum().alias("call"),
+        *(pl.when(kind == k).then(pl.col("time_ns")).alias(name) for k, name in _TIMES.items()),
+    )
+
+
+def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
+    """Add publisher_id, topic, node: by the rmw handle first, as rosout's rcl handle is on the stack."""
+    calls = as_of(
+        calls,
+        objects.publisher_by_rmw.rename({"publisher_id": "by_rmw"}),
+        [("proc", "proc"), ("rmw_publisher_handle", "rmw_publisher_handle")],
+        ["by_rmw"],
+        time="publish_ns",
+        since="since_ns",
+    )
+    calls = as_of(
+        calls,
+        objects.publishers.rename({"publisher_id": "by_rcl"}),
+        [("proc", "proc"), ("publisher_handle", "publisher_handle")],
+        ["by_rcl"],
+        time="publish_ns",
+    )
+    known = objects.publishers.select("publisher_id", "topic", "node")
+    calls = calls.with_columns(
+        pl.col("by_rmw").fill_null(pl.col("by_rcl")).alias("publisher_id")
+    ).join(known, on="publisher_id", how="left", maintain_order="left")
+    calls = _rosout(calls, objects)
+    return _guess(calls, objects).select(
+        "proc",
+        "thread",
+        "publisher_id",
+        "topic",
+        "node",
+        "publish_ns",
+        *_TIMES.values(),
+        "source_timestamp_ns",
+        "guessed",
+    )
+
+
+def _rosout(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
+    """Without an rmw handle, an rcl publication of an unknown handle is a log message."""
+    loggers = objects.publishers.filter(pl.col("topic") == ROSOUT)["proc"].unique().to_list()
+    log = (
+        pl.col("publisher_id").is_null()
+        & pl.col("rcl_publish_ns").is_not_null()
+        & pl.col("rclcpp_publish_ns").is_null()
+        & pl.col("intra_publish_ns").is_null()
+        & pl.col("rmw_publisher_handle").is_null()
+        & pl.col("proc").is_in(loggers)
+    )
+    return calls.with_columns(
+        pl.when(log).then(pl.lit(ROSOUT)).otherwise(pl.col("topic")).alias("topic")
+    )
+
+
+def _guess(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
+    """Where only rclcpp_publish was recorded, the publisher is the only one it can be, if any.
+
+    It has no field that names the publisher. rosout never goes through rclcpp; a process publishes
+    on /parameter_events while its nodes start, so that topic counts while there is no other.
+    """
+    calls = calls.with_columns(pl.lit(value=False).alias("guessed"))
+    alone = (
+        pl.col("topic").is_null()
+        & pl.col("rclcpp_publish_ns").is_not_null()
+        & pl.col("rcl_publish_ns").is_null()
+    )
+    wanted = calls.filter(alone)
+    if wanted.is_empty():
+        return calls
+    candidates = objects.publishers.filter(
+        pl.col("topic").is_not_null() & ~pl.col("topic").is_in([ROSOUT, DISCOVERY])
+    ).with_columns(pl.col("topic").is_in(INTERNAL).alias("internal"))
+    # What a process could publish on changes only when it makes a publisher.
+    steps = candidates.select("proc", "created_ns").unique().sort("proc", "created_ns")
+    there = (
+        steps.join(candidates, on="proc", suffix="_other")
+        .filter(pl.col("created_ns_other") <= pl.col("created_ns"))
+        .filter(pl.col("internal") == pl.col("internal").min().over("proc", "created_ns"))
+        .group_by("proc", "created_ns")
+        .agg(
+            pl.col("topic").first(),
+            pl.col("topic").n_unique().alias("topics"),
+            pl.col("publisher_id").first(),
+            pl.col("node").first(),
+            pl.len().alias("publishers"),
+        )
+    )
+    one_topic, one = pl.col("topics") == 1, pl.col("publishers") == 1
+    there = there.select(
+        "proc",
+        "created_ns",
+        pl.when(one_topic).then("topic").alias("guess_topic"),
+        pl.when(one).then("publisher_id").alias("guess_id"),
+        pl.when(one).then("node").alias("guess_node"),
+    )
+    bring = ["guess_topic", "guess_id", "guess_node"]
+    calls = as_of(calls, there, [("proc", "proc")], bring, time="publish_ns")
+    return calls.with_columns(
+        (alone & pl.col("guess_topic").is_not_null()).alias("guessed"),
+        *(
+            pl.when(alone).then(pl.col(guess)).otherwise(pl.col(name)).alias(name)
+            for name, guess in (
+                ("topic", "guess_topic"),
+                ("publisher_id", "guess_id"),
+                ("node", "guess_node"),
+            )
+        ),
+    ).drop(bring)

@@ -1,0 +1,155 @@
+"""Intra-process ring buffers: who owns them, and what became of each message put into one."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from collectors.ros2.events import Events
+from collectors.ros2.joins import as_of, nearest, timeline
+from collectors.ros2.objects import Objects
+
+PENDING, DEQUEUED, OVERWRITTEN, CLEARED = "pending", "dequeued", "overwritten", "cleared"
+
+
+def buffer_owners(events: Events, objects: Objects) -> pl.DataFrame:
+    """Which subscription a ring buffer serves: proc, buffer, created_ns, subscription_id."""
+    buffers = events["rclcpp_construct_ring_buffer"].select("proc", "buffer", "time_ns")
+    linked = events["rclcpp_buffer_to_ipb"].select("proc", "buffer", "ipb", "time_ns")
+    alone = linked.join(buffers, on=["proc", "buffer"], how="anti")
+    buffers = pl.concat([buffers, alone.select(buffers.columns)])
+    buffers = nearest(buffers, linked, ["proc", "buffer"], ["ipb"])
+    owners = events["rclcpp_ipb_to_subscription"]
+    buffers = nearest(buffers, owners, ["proc", "ipb"], ["subscription"])
+    inits = events["rclcpp_subscription_init"]
+    buffers = nearest(buffers, inits, ["proc", "subscription"], ["subscription_handle"])
+    key = [("proc", "proc"), ("subscription_handle", "subscription_handle")]
+    return as_of(buffers, objects.subscriptions, key, ["subscription_id"]).select(
+        "proc", "buffer", pl.col("time_ns").alias("created_ns"), "subscription_id"
+    )
+
+
+def find_enqueues(
+    events: Events, objects: Objects, publications: pl.DataFrame, takes: pl.DataFrame
+) -> pl.DataFrame:
+    """One row per message put into a ring buffer.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``message_id`` (null where no publication put it there: replayed to a late joiner), proc,
+        time_ns, buffer, subscription_id, fate (dequeued, overwritten, cleared or pending),
+        take_id.
+    """
+    enqueues = events["rclcpp_ring_buffer_enqueue"].with_row_index("enqueue_id")
+    owners = buffer_owners(events, objects)
+    enqueues = as_of(
+        enqueues.with_columns(pl.col("time_ns").alias("at")),
+        owners.with_columns(pl.col("created_ns").alias("buffer_created_ns")),
+        [("proc", "proc"), ("buffer", "buffer")],
+        ["subscription_id", "buffer_created_ns"],
+    )
+    enqueues = _with_publication(enqueues, publications)
+    return _with_fate(enqueues, events, takes)
+
+
+def _with_publication(enqueues: pl.DataFrame, publications: pl.DataFrame) -> pl.DataFrame:
+    """Add message_id: the last publish event on the thread, if it is an intra-process one."""
+    calls = publications.select(
+        "thread", "message_id", "intra_publish_ns", "rclcpp_publish_ns", "rcl_publish_ns",
+        "rmw_publish_ns",
+    )  # fmt: skip
+    intra = calls.filter(pl.col("intra_publish_ns").is_not_null())
+    other = (
+        calls.unpivot(
+            ["rclcpp_publish_ns", "rcl_publish_ns", "rmw_publish_ns"],
+            index="thread",
+            value_name="time_ns",
+        )
+        .drop_nulls("time_ns")
+        .drop("variable")
+        .with_columns(pl.lit(-1, dtype=pl.Int64).alias("publication"))
+    )
+    line = timeline(
+        [
+            (
+                intra.select(
+                    "thread",
+                    pl.col("intra_publish_ns").alias("time_ns"),
+                    pl.col("message_id").alias("publication"),
+                    pl.col("intra_publish_ns").alias("published_ns"),
+                ),
+                ["publication", "published_ns"],
+            ),
+            (enqueues, ["enqueue_id"]),
+            (other, ["publication"]),
+        ]
+    )
+    found = (
+        line.with_columns(
+            pl.col("publication").forward_fill().over("thread"),
+            pl.col("published_ns").forward_fill().over("thread"),
+        )
+        .filter(pl.col("kind") == 1)
+        .select(
+            "enqueue_id",
+            pl.when(pl.col("publication") >= 0).then("publication").alias("message_id"),
+            "published_ns",
+        )
+    )
+    enqueues = enqueues.join(found, on="enqueue_id", how="left", maintain_order="left")
+    # A buffer made after the publication, or one that has it already, is a late joiner's.
+    late = pl.col("buffer_created_ns") > pl.col("published_ns")
+    again = pl.col("enqueue_id") != pl.col("enqueue_id").min().over("message_id", "proc", "buffer")
+    return enqueues.with_columns(
+        pl.when(~(late | again).fill_null(value=False)).then("message_id").alias("message_id")
+    ).drop("published_ns", "buffer_created_ns")
+
+
+def _with_fate(enqueues: pl.DataFrame, events: Events, takes: pl.DataFrame) -> pl.DataFrame:
+    """Add fate and take_id: what came next at the same place of the same buffer."""
+    place = ["proc", "buffer", "index"]
+    dequeues = takes.filter(pl.col("intra_process")).select(
+        *place, pl.col("take_ns").alias("time_ns"), "take_id"
+    )
+    line = pl.concat(
+        [enqueues.select(*place, "time_ns", "enqueue_id"), dequeues], how="diagonal"
+    ).sort(*place, "time_ns", "take_id", nulls_last=False, maintain_order=True)
+    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(-1) for name in place)
+    line = line.with_columns(
+        pl.when(same).then(pl.col("time_ns").shift(-1)).alias("next_ns"),
+        pl.when(same).then(pl.col("take_id").shift(-1)).alias("take_id"),
+    ).filter(pl.col("enqueue_id").is_not_null())
+    enqueues = enqueues.join(
+        line.select("enqueue_id", "next_ns", "take_id"), on="enqueue_id", how="left"
+    )
+    clears = events["rclcpp_ring_buffer_clear"].select(
+        "proc", "buffer", pl.col("time_ns").alias("clear_ns")
+    )
+    if clears.height and enqueues.height:
+        enqueues = (
+            enqueues.sort("time_ns")
+            .join_asof(
+                clears.sort("clear_ns"),
+                left_on="time_ns",
+                right_on="clear_ns",
+                by=["proc", "buffer"],
+                strategy="forward",
+                check_sortedness=False,
+            )
+            .sort("enqueue_id")
+        )
+    else:
+        enqueues = enqueues.with_columns(pl.lit(None, dtype=pl.Int64).alias("clear_ns"))
+    cleared = pl.col("clear_ns") < pl.col("next_ns").fill_null(2**63 - 1)
+    fate = (
+        pl.when(cleared.fill_null(value=False))
+        .then(pl.lit(CLEARED))
+        .when(pl.col("take_id").is_not_null())
+        .then(pl.lit(DEQUEUED))
+        .when(pl.col("next_ns").is_not_null())
+        .then(pl.lit(OVERWRITTEN))
+        .otherwise(pl.lit(PENDING))
+    )
+    return enqueues.with_columns(fate.alias("fate")).with_columns(
+        pl.when(pl.col("fate") == DEQUEUED).then("take_id").alias("take_id")
+    )

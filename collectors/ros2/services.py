@@ -1,0 +1,173 @@
+"""Service calls: one request of one client, at each server that took it.
+
+Key of a request: the client's gid (its first 16 bytes) and the sequence number. A response has
+that key too, and its timestamp tells apart the responses of several servers.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from collectors.ros2.callbacks import Callbacks
+from collectors.ros2.events import Events
+from collectors.ros2.joins import as_of, timeline
+from collectors.ros2.objects import Objects
+
+_KEY = ["gid_low", "gid_high", "sequence_number"]
+_EVENTS = ("rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response")
+
+
+def service_events_recorded(events: Events) -> bool:
+    """Whether the four events of Kilted and later are there."""
+    return all(events.declared(name) for name in _EVENTS)
+
+
+def find_service_calls(events: Events, objects: Objects, callbacks: Callbacks) -> pl.DataFrame:
+    """One row per request and server that took it; columns of the table and the two procs.
+
+    Before Kilted only the server's callbacks were recorded: then a row is one of those, with
+    nothing known about the client.
+    """
+    if not any(events[name].height for name in _EVENTS):
+        return _callbacks_alone(callbacks)
+    requests = _client_side(events, objects, "rmw_send_request").select(
+        *_KEY, "client_id", pl.col("time_ns").alias("request_sent_ns")
+    )
+    taken = _with_callback(_server_side(events, objects, "rmw_take_request"), callbacks)
+    taken = taken.select(
+        *_KEY,
+        "service_id",
+        pl.col("time_ns").alias("request_taken_ns"),
+        "callback_start_ns",
+        "callback_end_ns",
+    )
+    sent = _server_side(events, objects, "rmw_send_response").select(
+        *_KEY,
+        "service_id",
+        pl.col("time_ns").alias("response_sent_ns"),
+        pl.col("timestamp").alias("stamp"),
+    )
+    calls = requests.join(taken, on=_KEY, how="full", coalesce=True)
+    calls = calls.join(
+        sent, on=[*_KEY, "service_id"], how="full", coalesce=True, nulls_equal=True
+    )
+    calls = _with_response(calls.unique(maintain_order=True), events, objects)
+    return _named(calls, objects).sort(
+        pl.coalesce("request_sent_ns", "request_taken_ns", "response_sent_ns"),
+        "service_id",
+        "client_id",
+        "sequence_number",
+        maintain_order=True,
+    )
+
+
+def _halves(gid: str) -> list[pl.Expr]:
+    """The first 16 bytes as two numbers; what follows them is not part of the gid."""
+
+    def number(start: int) -> pl.Expr:
+        byte = [
+            pl.col(gid).list.get(start + i, null_on_oob=True).cast(pl.UInt64) * 2 ** (8 * i)
+            for i in range(8)
+        ]
+        return pl.sum_horizontal(byte, ignore_nulls=False)
+
+    return [number(0).alias("gid_low"), number(8).alias("gid_high")]
+
+
+def _client_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
+    handle = "rmw_client_handle"
+    found = as_of(
+        events[name], objects.clients, [("proc", "proc"), (handle, handle)], ["client_id", "gid"]
+    )
+    return found.with_columns(_halves("gid"))
+
+
+def _server_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
+    handle = "rmw_service_handle"
+    found = as_of(
+        events[name], objects.services, [("proc", "proc"), (handle, handle)], ["service_id"]
+    )
+    if name == "rmw_take_request":
+        found = found.filter(pl.col("taken") != 0)
+    return found.with_columns(_halves("client_gid"))
+
+
+def _with_callback(taken: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:
+    """Add the execution that follows each request on its thread, if it serves that service."""
+    taken = taken.with_row_index("request_row")
+    runs = callbacks.instances.select(
+        "thread",
+        pl.col("start_ns").alias("time_ns"),
+        pl.col("start_ns").alias("callback_start_ns"),
+        pl.col("end_ns").alias("callback_end_ns"),
+        pl.col("kind").fill_null("service").alias("serves"),
+        "owner_id",
+    )
+    line = timeline([(taken, ["request_row"]), (runs, runs.columns[2:])])
+    after = (pl.col("thread") == pl.col("thread").shift(-1)) & (pl.col("kind").shift(-1) == 1)
+    line = line.with_columns(
+        pl.when(after).then(pl.col(name).shift(-1)).alias(name) for name in runs.columns[2:]
+    ).filter(pl.col("kind") == 0)
+    taken = taken.join(
+        line.select("request_row", *runs.columns[2:]), on="request_row", maintain_order="left"
+    )
+    fits = (pl.col("serves") == "service") & (
+        (pl.col("owner_id") == pl.col("service_id")).fill_null(value=True)
+    )
+    return taken.with_columns(
+        pl.when(fits).then(pl.col(name)).alias(name)
+        for name in ("callback_start_ns", "callback_end_ns")
+    )
+
+
+def _with_response(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
+    """Add response_taken_ns: by key and timestamp, else by key where one server answered."""
+    taken = _client_side(events, objects, "rmw_take_response").filter(pl.col("taken") != 0)
+    taken = taken.select(
+        *_KEY,
+        pl.col("source_timestamp").alias("stamp"),
+        pl.col("time_ns").alias("response_taken_ns"),
+    )
+    exact = taken.unique([*_KEY, "stamp"], keep="first", maintain_order=True)
+    calls = calls.join(exact, on=[*_KEY, "stamp"], how="left", maintain_order="left")
+    single = taken.filter(~pl.struct(_KEY).is_duplicated()).select(
+        *_KEY, pl.col("response_taken_ns").alias("only_ns")
+    )
+    calls = calls.join(single, on=_KEY, how="left", maintain_order="left")
+    alone = pl.len().over(_KEY) == 1
+    used = pl.col("response_taken_ns").is_null() & alone
+    calls = calls.with_columns(
+        pl.when(used).then("only_ns").otherwise("response_taken_ns").alias("response_taken_ns")
+    )
+    return calls.drop("only_ns", "stamp")
+
+
+def _named(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
+    clients = objects.clients.select(
+        "client_id",
+        pl.col("node").alias("client_node"),
+        pl.col("service").alias("of_client"),
+        pl.col("proc").alias("client_proc"),
+    )
+    services = objects.services.select(
+        "service_id", pl.col("node").alias("server_node"), "service", pl.col("proc").alias("server_proc")
+    )
+    return (
+        calls.join(clients, on="client_id", how="left", maintain_order="left")
+        .join(services, on="service_id", how="left", maintain_order="left")
+        .with_columns(
+            pl.coalesce("service", "of_client").alias("service"),
+            pl.coalesce("server_proc", "client_proc").alias("proc"),
+        )
+    )
+
+
+def _callbacks_alone(callbacks: Callbacks) -> pl.DataFrame:
+    return callbacks.instances.filter(pl.col("kind") == "service").select(
+        "proc",
+        pl.col("name").alias("service"),
+        pl.col("node").alias("server_node"),
+        pl.col("owner_id").alias("service_id"),
+        pl.col("start_ns").alias("callback_start_ns"),
+        pl.col("end_ns").alias("callback_end_ns"),
+    )
