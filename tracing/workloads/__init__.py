@@ -1,0 +1,1 @@
+"""What is recorded: programs that run with ROS, each started by one command."""
