@@ -12,6 +12,7 @@ from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import FIELDS, Events
 from collectors.ros2.messages import Messages
 from collectors.ros2.objects import DISCOVERY, Objects
+from collectors.ros2.publications import INTERNAL
 from collectors.ros2.services import service_events_recorded
 from collectors.schema.tables import HEALTH, TABLES
 
@@ -215,7 +216,7 @@ def _silent_subscriptions(model: Model) -> Iterator[Finding]:
     for row in never.iter_rows(named=True):
         yield finding(
             "never_taken",
-            "warning",
+            "info" if row["topic"] in INTERNAL else "warning",
             row["len"],
             "none of a publisher's messages was ever taken: it may not be matched (QoS, domain), "
             "or its executor did not spin; they count as lost",

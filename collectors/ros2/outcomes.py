@@ -41,7 +41,7 @@ def settle(
     )
     rows = (
         rows.with_columns(
-            pl.coalesce(here).alias("subscription_proc"), pl.col("topic").fill_null("sub_topic")
+            pl.coalesce(here).alias("subscription_proc"), pl.coalesce("topic", "sub_topic").alias("topic")
         )
         .drop("sub_proc", "sub_topic")
         .join(processes, on="subscription_proc", how="left", maintain_order="left")

@@ -118,7 +118,7 @@ def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl
     calls = calls.with_columns(
         pl.col("by_rmw").fill_null(pl.col("by_rcl")).alias("publisher_id")
     ).join(known, on="publisher_id", how="left", maintain_order="left")
-    calls = _rosout(calls, objects)
+    calls = _rosout(_discovery(calls, events), objects)
     return _guess(calls, objects).select(
         "proc",
         "thread",
@@ -129,6 +129,20 @@ def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl
         *_TIMES.values(),
         "source_timestamp_ns",
         "guessed",
+    )
+
+
+def _discovery(calls: pl.DataFrame, events: Events) -> pl.DataFrame:
+    """Name what the middleware publishes on its own: no rcl_publish, and no publisher we know.
+
+    Fast DDS announces the publisher of these with an rmw event, Cyclone DDS does not.
+    """
+    if not events.declared("rcl_publish"):
+        return calls
+    above = ("intra_publish_ns", "rclcpp_publish_ns", "rcl_publish_ns")
+    own = pl.all_horizontal(pl.col(name).is_null() for name in (*above, "publisher_id"))
+    return calls.with_columns(
+        pl.when(own).then(pl.lit(DISCOVERY)).otherwise(pl.col("topic")).alias("topic")
     )
 
 

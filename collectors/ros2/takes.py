@@ -12,7 +12,7 @@ import polars as pl
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import I64, Events
 from collectors.ros2.joins import as_of, timeline
-from collectors.ros2.objects import Objects
+from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.ring_buffers import buffer_owners
 
 TAKE, DEQUEUE, RCL, RCLCPP, START = range(5)
@@ -115,12 +115,22 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
         intra.alias("intra_process"),
         *(pl.when(fits).then(pl.col(name)).alias(name) for name in linked),
     )
+    # The middleware's own takes have no rcl event, and Cyclone DDS announces no subscription.
+    own = (
+        pl.col("subscription_id").is_null()
+        & pl.col("rcl_take_ns").is_null()
+        & ~intra
+        & pl.lit(events.declared("rcl_take"))
+    )
     return (
         groups.join(
             objects.subscriptions.select("subscription_id", "topic", "node"),
             on="subscription_id",
             how="left",
             maintain_order="left",
+        )
+        .with_columns(
+            pl.when(own).then(pl.lit(DISCOVERY)).otherwise(pl.col("topic")).alias("topic")
         )
         .sort("take_ns", "thread", maintain_order=True)
         .with_row_index("take_id")

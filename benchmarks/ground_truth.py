@@ -1,0 +1,172 @@
+"""Check the messages table of recordings against what the workloads logged themselves.
+
+Usage: python benchmarks/ground_truth.py FOLDER... [--engine native|babeltrace2] [--show N]
+
+Reads every recording below the folders that has a ``messages.csv`` (topic, sequence,
+publish_realtime_ns just before publish(), callback_realtime_ns on the callback's first line or
+empty) in its folder or under ``native/``, or the ``samples.csv`` of the chain workload. Checks:
+
+* every logged message is exactly one row, and no row of these topics is invented;
+* what was received is delivered; what was not is lost, overwritten, or unknown at the edge;
+* how much longer the logged latency is than the trace's (median, P99, extremes).
+
+Exit status 1 if any recording fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from collectors.collect import Engine, read_raw
+from collectors.ros2 import build_tables
+from tracing.recording import Recording, RoslensError
+
+NOT_RECEIVED = ("lost", "overwritten", "unknown")
+_CHAIN = (
+    ("/a", "a_publish_realtime_ns", "b_start_realtime_ns"),
+    ("/b", "b_publish_realtime_ns", "c_b_start_realtime_ns"),
+    ("/a2", "a2_publish_realtime_ns", "c_a2_start_realtime_ns"),
+    ("/c", "c_publish_realtime_ns", "sink_start_realtime_ns"),
+)
+
+
+@dataclass
+class Verdict:
+    """What the comparison of one recording found.
+
+    Attributes
+    ----------
+    logged, received
+        Messages in the file, and those that were received.
+    outcomes
+        Rows by outcome.
+    problems
+        One line per disagreement.
+    longer_ns
+        Logged latency minus the trace's, per delivered message.
+    """
+
+    logged: int
+    received: int
+    outcomes: dict[str, int]
+    problems: list[str] = field(default_factory=list)
+    longer_ns: pl.Series = field(default_factory=lambda: pl.Series([], dtype=pl.Int64))
+
+
+def truth_of(run: Path) -> pl.DataFrame | None:
+    """Logged messages of a run: topic, sent_ns, received_ns (null if never); None if it has none."""
+    for folder in (run, run / "native"):
+        if (folder / "messages.csv").is_file():
+            frame = pl.read_csv(folder / "messages.csv")
+            return frame.select(
+                "topic",
+                pl.col("publish_realtime_ns").cast(pl.Int64).alias("sent_ns"),
+                pl.col("callback_realtime_ns").cast(pl.Int64).alias("received_ns"),
+            )
+        if (folder / "samples.csv").is_file():
+            frame = pl.read_csv(folder / "samples.csv")
+            return pl.concat(
+                frame.select(
+                    pl.lit(topic).alias("topic"),
+                    pl.col(sent).cast(pl.Int64).alias("sent_ns"),
+                    pl.col(received).cast(pl.Int64).alias("received_ns"),
+                ).drop_nulls("sent_ns")
+                for topic, sent, received in _CHAIN
+                if sent in frame.columns
+            )
+    return None
+
+
+def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
+    """Hold a messages table against logged messages, in the order in which they were sent."""
+    topics = truth["topic"].unique().to_list()
+    rows = messages.filter(pl.col("topic").is_in(topics))
+    verdict = Verdict(
+        logged=truth.height,
+        received=truth.height - truth["received_ns"].null_count(),
+        outcomes=dict(rows.group_by("outcome").len().sort("outcome").iter_rows()),
+    )
+    order = pl.int_range(pl.len()).over("topic").alias("place")
+    sent = truth.sort("sent_ns", maintain_order=True).with_columns(order)
+    seen = rows.sort("publish_ns", maintain_order=True).with_columns(order)
+    both = sent.join(seen, on=["topic", "place"], how="full", coalesce=True)
+    _count(verdict, both.filter(pl.col("message_id").is_null()), "logged, but not in the table")
+    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
+    both = both.filter(pl.col("sent_ns").is_not_null() & pl.col("message_id").is_not_null())
+    _count(verdict, rows.filter(pl.struct("message_id").is_duplicated()), "more than one row")
+    # Logged just before publish(): a row that is earlier, or a second later, is another message.
+    apart = pl.col("publish_ns") - pl.col("sent_ns")
+    _count(verdict, both.filter((apart < -100_000) | (apart > 10**9)), "out of step with the log")
+    received = pl.col("received_ns").is_not_null()
+    delivered = pl.col("outcome") == "delivered"
+    _count(verdict, both.filter(received & ~delivered), "received, but not delivered")
+    missed = ~received & ~pl.col("outcome").is_in(NOT_RECEIVED)
+    _count(verdict, both.filter(missed), "not received, but not lost either")
+    logged = pl.col("received_ns") - pl.col("sent_ns")
+    verdict.longer_ns = (
+        both.filter(received & delivered).select(logged - pl.col("latency_ns")).to_series()
+    )
+    return verdict
+
+
+def _count(verdict: Verdict, rows: pl.DataFrame, what: str) -> None:
+    if rows.height:
+        verdict.problems.append(f"{rows.height} {what}")
+
+
+def recordings(folders: list[Path]) -> Iterator[Path]:
+    """Run folders with ground truth, in path order."""
+    for folder in folders:
+        runs = {
+            file.parent.parent if file.parent.name == "native" else file.parent
+            for name in ("messages.csv", "samples.csv")
+            for file in folder.rglob(name)
+        }
+        yield from sorted(runs)
+
+
+def _figures(longer: pl.Series) -> str:
+    if longer.is_empty():
+        return "-"
+    quantile = [longer.quantile(p, interpolation="lower") or 0 for p in (0, 0.5, 0.99, 1)]
+    return " ".join(f"{value / 1e3:10.1f}" for value in quantile)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", nargs="+", type=Path)
+    parser.add_argument("--engine", choices=["native", "babeltrace2"], default="native")
+    arguments = parser.parse_args()
+    engine: Engine = arguments.engine
+    failed = checked = 0
+    print("logged latency minus the trace's, us:        least     median        P99       most")
+    for run in recordings(arguments.folder):
+        truth = truth_of(run)
+        if truth is None:
+            continue
+        try:
+            raw = read_raw(Recording.at(run), engine=engine)
+        except RoslensError as error:
+            print(f"{run.name}: {error}")
+            failed += 1
+            continue
+        verdict = compare(build_tables(raw.events, raw.losses)["messages"], truth)
+        checked += 1
+        failed += bool(verdict.problems)
+        outcomes = ", ".join(f"{count} {name}" for name, count in verdict.outcomes.items())
+        print(f"{run.parent.name}/{run.name}: {verdict.logged} logged, {verdict.received} received")
+        print(f"    {outcomes:40} {_figures(verdict.longer_ns)}")
+        for problem in verdict.problems:
+            print(f"    FAILED: {problem}")
+    print(f"{checked} recordings checked, {failed} failed")
+    return 1 if failed or not checked else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

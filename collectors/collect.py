@@ -1,0 +1,302 @@
+"""The engine of ``roslens collect``: a recording becomes ``events/`` and ``tables/``.
+
+Idempotent: ``tables/collected.json`` says from which trace, with which options and by which
+version of the collectors the files were made; they are made again when any of these changes.
+Files are replaced one by one, and that note is written last, so a crash leaves no mixture that
+passes for whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import polars as pl
+
+from collectors import babeltrace
+from collectors.ros2 import build_tables
+from collectors.schema import TABLES
+from tracing.recording import Recording, UsageError
+from tracing.recording.layout import find_traces
+
+Engine: TypeAlias = Literal["native", "babeltrace2"]
+Progress: TypeAlias = Callable[[str], None]
+"""Called with what begins now: reading, events, model, tables."""
+
+NOTE = "collected.json"
+_NOTE_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A decoded recording.
+
+    Attributes
+    ----------
+    events
+        Event name to frame, columns as in `RAW_EVENT_COLUMNS` and the payload.
+    losses
+        What the tracer dropped, columns of the table ``losses``.
+    warnings
+        What the reader has to say, one line each.
+    """
+
+    events: Mapping[str, pl.DataFrame]
+    losses: pl.DataFrame
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a collection left.
+
+    Attributes
+    ----------
+    recording
+        Where it lies.
+    events_by_name
+        Number of events per name.
+    rows
+        Number of rows per table; empty with ``events_only``.
+    discarded_events
+        What the tracer says that it dropped.
+    warnings
+        What the reader had to say.
+    rebuilt
+        False if everything was up to date and nothing was read.
+    """
+
+    recording: Recording
+    events_by_name: dict[str, int]
+    rows: dict[str, int]
+    discarded_events: int
+    warnings: list[str]
+    rebuilt: bool
+
+    @property
+    def events(self) -> int:
+        """Number of events."""
+        return sum(self.events_by_name.values())
+
+
+def collect(
+    recording: Recording,
+    *,
+    engine: Engine = "native",
+    threads: int = 0,
+    events_only: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Collected:
+    """Make a recording's ``events/`` and ``tables/``, unless they are there and up to date.
+
+    Parameters
+    ----------
+    recording
+        Its traces are read, its output folder is written.
+    engine
+        Our reader, or babeltrace2 (slow, for comparison).
+    threads
+        Threads that decode; 0 for one per CPU.
+    events_only
+        Raw events only, no tables.
+    force
+        Make them even if they are up to date.
+    progress
+        Called with the name of each step as it begins.
+
+    Raises
+    ------
+    UsageError
+        No trace there, a trace cannot be read, or the output folder cannot be written to.
+    """
+    say = progress if progress is not None else lambda _: None
+    options = {"engine": engine, "events_only": events_only}
+    fingerprint = _fingerprint(recording)
+    if not force and (done := _up_to_date(recording, options, fingerprint)) is not None:
+        return done
+    _prepare(recording)
+    say("reading")
+    raw = read_raw(recording, engine=engine, threads=threads)
+    say("events")
+    _write_events(raw.events, recording)
+    tables: dict[str, pl.DataFrame] = {}
+    if not events_only:
+        say("model")
+        tables = build_tables(raw.events, raw.losses)
+        say("tables")
+    for name, frame in tables.items():
+        _write(frame, recording.tables / f"{name}.parquet")
+    discarded = raw.losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
+    note = {
+        "note_version": _NOTE_VERSION,
+        "collector": _collector(),
+        "options": options,
+        "trace": fingerprint,
+        "events_by_name": {name: frame.height for name, frame in sorted(raw.events.items())},
+        "rows": {name: frame.height for name, frame in tables.items()},
+        "discarded_events": int(discarded or 0),
+        "warnings": raw.warnings,
+    }
+    _write_note(note, recording.tables / NOTE)
+    return _from_note(recording, note, rebuilt=True)
+
+
+def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 0) -> Raw:
+    """Decode all traces of a recording into memory.
+
+    Raises
+    ------
+    UsageError
+        No trace there, or a trace cannot be read.
+    """
+    root = recording.trace_root
+    if engine == "babeltrace2":
+        return Raw(babeltrace.read(root), TABLES["losses"].empty())
+    from collectors.reader import open_trace  # noqa: PLC0415  (the other engine needs no native code)
+
+    trace = open_trace(root, threads=threads)
+    return Raw(trace.read(), trace.losses, list(trace.info().warnings))
+
+
+def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
+    """The model tables of a collected recording, lazily.
+
+    Raises
+    ------
+    UsageError
+        It was not collected.
+    """
+    missing = [name for name in TABLES if not (recording.tables / f"{name}.parquet").is_file()]
+    if missing:
+        raise UsageError(
+            f"{recording.path}: no table '{missing[0]}' yet; run 'roslens collect {recording.path}'"
+        )
+    return {name: pl.scan_parquet(recording.tables / f"{name}.parquet") for name in TABLES}
+
+
+def _prepare(recording: Recording) -> None:
+    """Make the output folders; from here on the note of an older collection is gone."""
+    try:
+        recording.events.mkdir(parents=True, exist_ok=True)
+        recording.tables.mkdir(parents=True, exist_ok=True)
+        (recording.tables / NOTE).unlink(missing_ok=True)
+        probe = recording.tables / f".{os.getpid()}.part"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(
+            f"{recording.output}: cannot be written to ({error.strerror}); "
+            "give another folder for the output with -o"
+        ) from error
+
+
+def _write_events(events: Mapping[str, pl.DataFrame], recording: Recording) -> None:
+    wanted = set()
+    for name, frame in events.items():
+        provider, _, event = name.rpartition(":")
+        path = recording.events / (provider or "kernel") / f"{event.replace('/', '_')}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        _write(frame, path)
+        wanted.add(path)
+    for old in recording.events.glob("*/*.parquet"):
+        if old not in wanted:
+            old.unlink()
+
+
+def _write(frame: pl.DataFrame, path: Path) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        frame.write_parquet(temporary, compression="zstd", compression_level=1)
+        temporary.replace(path)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_note(note: Mapping[str, Any], path: Path) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def _up_to_date(
+    recording: Recording, options: Mapping[str, Any], fingerprint: str
+) -> Collected | None:
+    try:
+        note = json.loads((recording.tables / NOTE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    same = (
+        note.get("note_version") == _NOTE_VERSION
+        and note["collector"] == _collector()
+        and note["trace"] == fingerprint
+        and note["options"]["engine"] == options["engine"]
+        # Tables were not asked for, or are there.
+        and (options["events_only"] or not note["options"]["events_only"])
+    )
+    if not same:
+        return None
+    files = [recording.tables / f"{name}.parquet" for name in note["rows"]]
+    if recording.events.is_dir() and all(file.is_file() for file in files):
+        return _from_note(recording, note, rebuilt=False)
+    return None
+
+
+def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) -> Collected:
+    return Collected(
+        recording=recording,
+        events_by_name=note["events_by_name"],
+        rows=note["rows"],
+        discarded_events=note["discarded_events"],
+        warnings=note["warnings"],
+        rebuilt=rebuilt,
+    )
+
+
+def _fingerprint(recording: Recording) -> str:
+    """Digest of names, sizes and times of all files of its traces.
+
+    Raises
+    ------
+    UsageError
+        There is no trace.
+    """
+    root = recording.trace_root
+    found = find_traces(root)
+    if not found:
+        raise UsageError(f"{root}: no CTF trace here (no file named 'metadata' at or below it)")
+    lines = []
+    for trace in found:
+        for path in sorted(trace.rglob("*")):
+            if path.is_file() and not path.is_relative_to(recording.output):
+                state = path.stat()
+                name = path.relative_to(root).as_posix()
+                lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
+    return _digest("\n".join(lines).encode())
+
+
+@cache
+def _collector() -> str:
+    """Version of the collectors: the distribution's and a digest of the code itself."""
+    try:
+        number = version("roslens")
+    except PackageNotFoundError:
+        number = "0"
+    here = Path(__file__).parent
+    code = hashlib.sha256()
+    for path in sorted([*here.rglob("*.py"), *here.glob("_native*")]):
+        code.update(path.read_bytes())
+    return f"{number}+{code.hexdigest()[:16]}"
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
