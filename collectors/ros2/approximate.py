@@ -106,11 +106,9 @@ def by_order(
         strategy="backward",
         check_sortedness=False,
     )
-    once = (
-        pl.col("message_id").is_not_null().all() & ~pl.col("message_id").is_duplicated().any()
-    )
+    once = pl.col("message_id").is_not_null().all() & ~pl.col("message_id").is_duplicated().any()
     second = latest.filter(once.over("subscription_id"))
     label = pl.lit("approximate").alias("match")
     return pl.concat(
         [part.with_columns(label).select(list(schema)) for part in (first, second)]
-    ).cast(dict(schema))
+    ).cast(pl.Schema(schema))

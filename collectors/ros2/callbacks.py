@@ -182,11 +182,13 @@ def enclosing(instances: pl.DataFrame, moments: pl.DataFrame) -> pl.Series:
         ``callback_instance_id`` per moment, null outside of all callbacks.
     """
     number = "callback_instance_id"
+    following = pl.col("start_ns").shift(-1).over("thread", order_by=number)
     ids = instances.select(
-        "thread", number, "start_ns", pl.col("end_ns").fill_null(
-            pl.col("start_ns").shift(-1).over("thread", order_by=number)
-        ),
-    )  # fmt: skip
+        "thread",
+        number,
+        "start_ns",
+        pl.col("end_ns").fill_null(following - 1),
+    )
     moments = moments.select("thread", "time_ns").with_row_index("moment")
     line = timeline(
         [

@@ -56,6 +56,7 @@ def finding(
     severity: Severity,
     count: int,
     what: str,
+    *,
     where: str,
     host: str | None = None,
 ) -> Finding:
@@ -94,8 +95,8 @@ def _losses(model: Model) -> Iterator[Finding]:
             "warning",
             max(row["count"], row["len"] if row["open"] else row["count"]),
             texts[row["kind"]],
-            where,
-            row["host"],
+            where=where,
+            host=row["host"],
         )
 
 
@@ -108,7 +109,7 @@ def _missing(model: Model) -> Iterator[Finding]:
             1,
             "no ros2 event was recorded: the session did not enable ros2:*, or the processes ran "
             "without a tracetools that was built with LTTng",
-            "trace",
+            where="trace",
         )
     for table in TABLES.values():
         absent = [name for name in table.needs if not events.declared(name)]
@@ -124,7 +125,7 @@ def _missing(model: Model) -> Iterator[Finding]:
             what += "is joined by order where that is possible, and cannot tell losses"
         else:
             what += "lacks what they tell, and is empty where nothing else does"
-        yield finding("missing_events", "info", len(absent), what, table.name)
+        yield finding("missing_events", "info", len(absent), what, where=table.name)
     if events.without_context:
         yield finding(
             "missing_context",
@@ -132,7 +133,7 @@ def _missing(model: Model) -> Iterator[Finding]:
             events.without_context,
             "events without the contexts vpid and vtid: processes and threads cannot be told "
             "apart; record with 'lttng add-context -u -t vpid -t vtid -t procname'",
-            "trace",
+            where="trace",
         )
 
 
@@ -146,7 +147,7 @@ def _unmatched(model: Model) -> Iterator[Finding]:
             open_ones.height,
             "callback_start without callback_end: it raised, the process died, the trace ended, "
             "or (services up to Jazzy) the response was deferred; their end is null",
-            "callback_instances",
+            where="callback_instances",
         )
     if model.callbacks.ends_alone:
         yield finding(
@@ -155,7 +156,7 @@ def _unmatched(model: Model) -> Iterator[Finding]:
             model.callbacks.ends_alone,
             "callback_end without callback_start: the trace began, or events were lost, while "
             "they ran; they have no row",
-            "callback_instances",
+            where="callback_instances",
         )
     yield from _unmatched_messages(model)
 
@@ -169,7 +170,7 @@ def _unmatched_messages(model: Model) -> Iterator[Finding]:
             messages.ambiguous,
             "publications that share topic and source timestamp with another one; they are joined "
             "in order and labelled ambiguous",
-            "messages",
+            where="messages",
         )
     alone = messages.takes_alone
     if alone.height:
@@ -179,7 +180,7 @@ def _unmatched_messages(model: Model) -> Iterator[Finding]:
             alone.height,
             "messages taken whose publication was not recorded: published before the trace began, "
             "by a process that is not traced, or dropped by the tracer; they have no row",
-            _some(alone["topic"], "messages"),
+            where=_some(alone["topic"], "messages"),
         )
     approximate = messages.rows.filter(pl.col("match") == "approximate").height
     if approximate:
@@ -189,7 +190,7 @@ def _unmatched_messages(model: Model) -> Iterator[Finding]:
             approximate,
             "publication and take or callback joined by time or order, as the events that would "
             "join them exactly were not recorded",
-            "messages",
+            where="messages",
         )
     if messages.cleared:
         yield finding(
@@ -198,7 +199,7 @@ def _unmatched_messages(model: Model) -> Iterator[Finding]:
             messages.cleared,
             "intra-process messages dropped because their buffer was cleared; their outcome is "
             "'overwritten'",
-            "messages",
+            where="messages",
         )
     yield from _silent_subscriptions(model)
 
@@ -220,7 +221,7 @@ def _silent_subscriptions(model: Model) -> Iterator[Finding]:
             row["len"],
             "none of a publisher's messages was ever taken: it may not be matched (QoS, domain), "
             "or its executor did not spin; they count as lost",
-            f"{row['topic']} at {row['node']}",
+            where=f"{row['topic']} at {row['node']}",
         )
     for row in model.messages.gone.join(names, on="subscription_id").iter_rows(named=True):
         yield finding(
@@ -229,7 +230,7 @@ def _silent_subscriptions(model: Model) -> Iterator[Finding]:
             row["count"],
             "publications more than a second after the last event of a subscription's process, "
             "which is taken to have ended: no rows for it",
-            f"{row['topic']} at {row['node']}",
+            where=f"{row['topic']} at {row['node']}",
         )
 
 
@@ -240,7 +241,7 @@ def _objects(model: Model) -> Iterator[Finding]:
             "info",
             model.events.repeated,
             "init events recorded more than once (snapshots repeat them); the copies are left out",
-            "trace",
+            where="trace",
         )
     unknown = (
         ("publications", model.publications, "publisher_id", "publisher"),
@@ -257,7 +258,7 @@ def _objects(model: Model) -> Iterator[Finding]:
                 count,
                 f"rows whose {what} is not known: its init event was not recorded (tracing began "
                 "later, or the tracer dropped it); they are kept without names",
-                table,
+                where=table,
             )
     ownerless = model.callbacks.instances.filter(
         pl.col("callback_id").is_not_null() & pl.col("owner_id").is_null()
@@ -268,7 +269,7 @@ def _objects(model: Model) -> Iterator[Finding]:
             "warning",
             ownerless,
             "executions whose callback is known but not what it serves: an init event is missing",
-            "callback_instances",
+            where="callback_instances",
         )
 
 
@@ -284,7 +285,8 @@ def _clock(model: Model) -> Iterator[Finding]:
         published.join(model.events.processes.select("proc", "host"), on="proc", how="left")
         .with_columns((pl.col("source_timestamp_ns") - pl.col("rmw_publish_ns")).alias("offset"))
         .group_by("host", pl.col("rmw_publish_ns") // _BLOCK_NS)
-        .agg(pl.col("offset").median(), pl.len())
+        # Not their mean where the step falls into the block: one side or the other.
+        .agg(pl.col("offset").quantile(0.5, interpolation="lower"), pl.len())
         .filter(pl.col("len") >= 3)
         .sort("host", "rmw_publish_ns")
         .with_columns(pl.col("offset").diff().over("host").abs().alias("step"))
@@ -299,8 +301,8 @@ def _clock(model: Model) -> Iterator[Finding]:
             row["len"],
             f"the system clock stepped (by up to {row['step'] / 1e6:.1f} ms) while recording: "
             "source timestamps are no times there; latencies are not touched, they use event times",
-            "messages.source_timestamp_ns",
-            row["host"],
+            where="messages.source_timestamp_ns",
+            host=row["host"],
         )
 
 

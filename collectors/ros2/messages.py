@@ -19,6 +19,8 @@ from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.outcomes import settle
 from collectors.ros2.ring_buffers import PENDING
 
+_GRACE_NS = 10**9
+"""How long after its last event a process is still taken to live."""
 _LINKS = ("take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
 
 
@@ -52,6 +54,7 @@ def find_messages(
     events: Events,
     objects: Objects,
     callbacks: Callbacks,
+    *,
     publications: pl.DataFrame,
     takes: pl.DataFrame,
     enqueues: pl.DataFrame,
@@ -111,9 +114,7 @@ def _by_timestamp(
     matched = sent.join(received, on=["topic", "key_ns", "rank"], how="inner").with_columns(label)
     rest_sent = sent.filter(pl.col("topic").is_null())
     rest_received = received.join(matched, on="take_id", how="anti")
-    if rest_received.height and (
-        rest_sent.height or rest_received["topic"].null_count()
-    ):
+    if rest_received.height and (rest_sent.height or rest_received["topic"].null_count()):
         matched = pl.concat([matched, _without_topic(sent, rest_sent, rest_received, matched)])
         rest_received = rest_received.join(matched, on="take_id", how="anti")
     alone = takes.join(rest_received, on="take_id", how="semi")
@@ -129,9 +130,8 @@ def _without_topic(
     first = by_time.join(nameless, on="message_id", how="semi").join(
         received.drop("topic", "rank"), on="key_ns"
     )
-    second = (
-        by_time.join(nameless, on="message_id", how="anti")
-        .join(received.filter(pl.col("topic").is_null()).drop("topic", "rank"), on="key_ns")
+    second = by_time.join(nameless, on="message_id", how="anti").join(
+        received.filter(pl.col("topic").is_null()).drop("topic", "rank"), on="key_ns"
     )
     both = pl.concat([first, second]).with_columns(pl.lit("approximate").alias("match"))
     return both.select(matched.columns)
@@ -148,7 +148,7 @@ def _ranked(frame: pl.DataFrame, key: list[str], order: str) -> tuple[pl.DataFra
         pl.int_range(pl.len(), dtype=pl.UInt32).over(key).alias("rank"),
         (pl.len().over(key) > 1).alias("shared"),
     )
-    return frame, frame["shared"].sum()
+    return frame, int(frame["shared"].sum())
 
 
 def _intra(enqueues: pl.DataFrame, takes: pl.DataFrame) -> pl.DataFrame:
@@ -183,7 +183,8 @@ def _pairs(
     if not pairs.select(after.any()).item():
         return pairs.select("message_id", "subscription_id"), _no_one()
     first = pl.col("publish_ns").filter(after).min().over("subscription_id")
-    gone = after & (pl.col("publish_ns") > pl.col("gone_ns") + 10**9) & (pl.col("publish_ns") > first)
+    later = pl.col("publish_ns") > pl.max_horizontal(first, pl.col("gone_ns") + _GRACE_NS)
+    gone = after & later
     pairs = pairs.with_columns(gone.fill_null(value=False).alias("gone"))
     counts = (
         pairs.filter("gone")

@@ -45,7 +45,13 @@ def build_tables(
     takes = find_takes(events, objects, callbacks)
     enqueues = find_enqueues(events, objects, publications, takes)
     messages = find_messages(
-        events, objects, callbacks, publications, takes, enqueues, losses
+        events,
+        objects,
+        callbacks,
+        publications=publications,
+        takes=takes,
+        enqueues=enqueues,
+        losses=losses,
     )
     found = Model(events, objects, callbacks, publications, takes, messages, losses)
     frames = {

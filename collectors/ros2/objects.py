@@ -86,9 +86,7 @@ def _with_node(frame: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     return as_of(frame, nodes, key, ["node_id", "node"], time="created_ns").drop("node_handle")
 
 
-def _endpoints(
-    events: Events, nodes: pl.DataFrame, kind: str
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _endpoints(events: Events, nodes: pl.DataFrame, kind: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Publishers or subscriptions, and which one an rmw handle means since when."""
     handle, rmw, number = f"{kind}_handle", f"rmw_{kind}_handle", f"{kind}_id"
     below = (
@@ -107,9 +105,7 @@ def _endpoints(
     )
     above = _with_node(above, nodes)
     key = [("proc", "proc"), (rmw, rmw)]
-    above = as_of(
-        above, below, key, ["gid", "rmw_ns", "_rmw"], time="created_ns", since="rmw_ns"
-    )
+    above = as_of(above, below, key, ["gid", "rmw_ns", "_rmw"], time="created_ns", since="rmw_ns")
     # Where rcl inits were recorded, an rmw endpoint without one is the middleware's own.
     own = DISCOVERY if events.declared(f"rcl_{kind}_init") else None
     alone = below.filter(~pl.col("_rmw").is_in(above["_rmw"].drop_nulls().to_list())).with_columns(
@@ -166,5 +162,8 @@ def _timers(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
     )
     links = links.unique("timer_id", keep="first", maintain_order=True)
     return timers.join(
-        links.select("timer_id", "node_id", "node"), on="timer_id", how="left", maintain_order="left"
+        links.select("timer_id", "node_id", "node"),
+        on="timer_id",
+        how="left",
+        maintain_order="left",
     )

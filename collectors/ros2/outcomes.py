@@ -41,7 +41,8 @@ def settle(
     )
     rows = (
         rows.with_columns(
-            pl.coalesce(here).alias("subscription_proc"), pl.coalesce("topic", "sub_topic").alias("topic")
+            pl.coalesce(here).alias("subscription_proc"),
+            pl.coalesce("topic", "sub_topic").alias("topic"),
         )
         .drop("sub_proc", "sub_topic")
         .join(processes, on="subscription_proc", how="left", maintain_order="left")
@@ -75,9 +76,8 @@ def settle(
 
 
 def _undecided(events: Events) -> pl.Expr:
-    edge = (
-        pl.col("next_ns").is_null()
-        & (pl.col("publish_ns") + pl.col("longest_ns") > pl.col("receiver_end_ns"))
+    edge = pl.col("next_ns").is_null() & (
+        pl.col("publish_ns") + pl.col("longest_ns") > pl.col("receiver_end_ns")
     )
     blind = not (events.declared("rmw_take") and events["rmw_take"].height)
     return (

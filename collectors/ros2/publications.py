@@ -98,7 +98,7 @@ def _group(events: Events) -> pl.DataFrame:
 
 
 def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
-    """Add publisher_id, topic, node: by the rmw handle first, as rosout's rcl handle is on the stack."""
+    """Add publisher_id, topic, node: by the rmw handle first, as rosout's rcl handle varies."""
     calls = as_of(
         calls,
         objects.publisher_by_rmw.rename({"publisher_id": "by_rmw"}),

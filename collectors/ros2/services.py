@@ -48,9 +48,7 @@ def find_service_calls(events: Events, objects: Objects, callbacks: Callbacks) -
         pl.col("timestamp").alias("stamp"),
     )
     calls = requests.join(taken, on=_KEY, how="full", coalesce=True)
-    calls = calls.join(
-        sent, on=[*_KEY, "service_id"], how="full", coalesce=True, nulls_equal=True
-    )
+    calls = calls.join(sent, on=[*_KEY, "service_id"], how="full", coalesce=True, nulls_equal=True)
     calls = _with_response(calls.unique(maintain_order=True), events, objects)
     return _named(calls, objects).sort(
         pl.coalesce("request_sent_ns", "request_taken_ns", "response_sent_ns"),
@@ -150,7 +148,10 @@ def _named(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
         pl.col("proc").alias("client_proc"),
     )
     services = objects.services.select(
-        "service_id", pl.col("node").alias("server_node"), "service", pl.col("proc").alias("server_proc")
+        "service_id",
+        pl.col("node").alias("server_node"),
+        "service",
+        pl.col("proc").alias("server_proc"),
     )
     return (
         calls.join(clients, on="client_id", how="left", maintain_order="left")

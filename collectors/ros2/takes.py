@@ -137,4 +137,3 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
         .with_columns(pl.col("take_id").cast(I64))
         .drop("group", "kind", "taken", "may", "owner_id", "intra")
     )
-

@@ -1,0 +1,209 @@
+"""A small language for traces: events in the words of the tracepoints, tables back as dicts.
+
+Times are microseconds after an arbitrary wall-clock instant, so that expected values stay short.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from collectors.ros2 import build_tables
+from collectors.ros2.events import FIELDS
+
+T0 = 1_700_000_000_000_000_000
+TYPES = {
+    "time_ns": pl.Int64(),
+    "host": pl.String(),
+    "trace": pl.String(),
+    "cpu_id": pl.Int32(),
+    "vpid": pl.Int32(),
+    "vtid": pl.Int32(),
+    "procname": pl.String(),
+}
+
+
+def at(microseconds: float) -> int:
+    """A moment in ns since the epoch."""
+    return T0 + round(microseconds * 1000)
+
+
+class Trace:
+    """Events in the order in which they are given."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, dict[str, Any]]] = []
+        self.declared: set[str] = set()
+        self.losses: list[dict[str, Any]] = []
+
+    def emit(
+        self,
+        us: float,
+        name: str,
+        *,
+        pid: int = 1,
+        tid: int | None = None,
+        host: str = "h0",
+        **payload: Any,
+    ) -> None:
+        common = {
+            "time_ns": at(us),
+            "host": host,
+            "trace": "ust/uid/0/64-bit",
+            "cpu_id": 0,
+            "vpid": pid,
+            "vtid": pid if tid is None else tid,
+            "procname": f"p{pid}",
+        }
+        self.rows.append((name, common | payload))
+
+    def lose(self, begin_us: float, end_us: float, count: int, *, host: str = "h0") -> None:
+        self.losses.append(
+            {
+                "host": host,
+                "trace": "ust/uid/0/64-bit",
+                "stream": "ch0_0",
+                "cpu_id": 0,
+                "kind": "discarded_events",
+                "count": count,
+                "begin_ns": at(begin_us),
+                "end_ns": at(end_us),
+            }
+        )
+
+    # Objects, as rclcpp makes them.
+
+    def node(
+        self, us: float, handle: int, name: str, *, namespace: str = "/", **where: Any
+    ) -> None:
+        self.emit(
+            us, "rcl_node_init", node_handle=handle, rmw_handle=handle + 1, node_name=name,
+            namespace=namespace, **where,
+        )  # fmt: skip
+
+    def publisher(
+        self, us: float, handle: int, topic: str, *, node: int, rmw: int | None = None, **where: Any
+    ) -> None:
+        rmw = handle + 1 if rmw is None else rmw
+        self.emit(us - 1, "rmw_publisher_init", rmw_publisher_handle=rmw, gid=[7] * 24, **where)
+        self.emit(
+            us, "rcl_publisher_init", publisher_handle=handle, node_handle=node,
+            rmw_publisher_handle=rmw, topic_name=topic, queue_depth=10, **where,
+        )  # fmt: skip
+
+    def subscription(
+        self, us: float, handle: int, topic: str, *, node: int, callback: int, symbol: str = "f",
+        **where: Any,
+    ) -> None:  # fmt: skip
+        self.emit(
+            us - 1, "rmw_subscription_init", rmw_subscription_handle=handle + 1, gid=[8] * 24,
+            **where,
+        )  # fmt: skip
+        self.emit(
+            us, "rcl_subscription_init", subscription_handle=handle, node_handle=node,
+            rmw_subscription_handle=handle + 1, topic_name=topic, queue_depth=10, **where,
+        )  # fmt: skip
+        self.emit(
+            us + 1, "rclcpp_subscription_init", subscription_handle=handle,
+            subscription=handle + 2, **where,
+        )  # fmt: skip
+        self.emit(
+            us + 2, "rclcpp_subscription_callback_added", subscription=handle + 2,
+            callback=callback, **where,
+        )  # fmt: skip
+        self.emit(us + 3, "rclcpp_callback_register", callback=callback, symbol=symbol, **where)
+
+    def ring_buffer(
+        self, us: float, buffer: int, *, subscription: int, callback: int, capacity: int = 2,
+        **where: Any,
+    ) -> None:  # fmt: skip
+        """The intra-process twin of a subscription: its callback comes before its init."""
+        twin, ipb = buffer + 1, buffer + 2
+        self.emit(us, "rclcpp_construct_ring_buffer", buffer=buffer, capacity=capacity, **where)
+        self.emit(us + 0.1, "rclcpp_buffer_to_ipb", buffer=buffer, ipb=ipb, **where)
+        self.emit(us + 0.2, "rclcpp_ipb_to_subscription", ipb=ipb, subscription=twin, **where)
+        self.emit(
+            us + 0.3, "rclcpp_subscription_callback_added", subscription=twin, callback=callback,
+            **where,
+        )  # fmt: skip
+        self.emit(us + 0.4, "rclcpp_callback_register", callback=callback, symbol="f", **where)
+        self.emit(
+            us + 0.5, "rclcpp_subscription_init", subscription_handle=subscription,
+            subscription=twin, **where,
+        )  # fmt: skip
+
+    # What happens while running.
+
+    def publish(
+        self, us: float, publisher: int, *, message: int = 0x9000, stamp: int | None = None,
+        rmw: int | None = None, **where: Any,
+    ) -> None:  # fmt: skip
+        """rclcpp, rcl and rmw, 1 us apart; the timestamp is that of the rmw event by default."""
+        self.emit(us, "rclcpp_publish", message=message, **where)
+        self.emit(us + 1, "rcl_publish", publisher_handle=publisher, message=message, **where)
+        self.emit(
+            us + 2, "rmw_publish", rmw_publisher_handle=publisher + 1 if rmw is None else rmw,
+            message=message, timestamp=at(us + 2) if stamp is None else stamp, **where,
+        )  # fmt: skip
+
+    def take(
+        self, us: float, subscription: int, *, stamp: int, message: int = 0xA000, taken: int = 1,
+        **where: Any,
+    ) -> None:  # fmt: skip
+        self.emit(
+            us, "rmw_take", rmw_subscription_handle=subscription + 1, message=message,
+            source_timestamp=stamp, taken=taken, **where,
+        )  # fmt: skip
+        self.emit(us + 1, "rcl_take", message=message, **where)
+        self.emit(us + 2, "rclcpp_take", message=message, **where)
+
+    def run(
+        self, us: float, callback: int, *, lasts: float | None = 5, intra: int = 0, **where: Any
+    ) -> None:
+        self.emit(us, "callback_start", callback=callback, is_intra_process=intra, **where)
+        if lasts is not None:
+            self.emit(us + lasts, "callback_end", callback=callback, **where)
+
+    def receive(
+        self, us: float, subscription: int, callback: int, *, stamp: int, **where: Any
+    ) -> None:
+        """Take at `us`, callback from 3 us later for 5 us."""
+        self.take(us, subscription, stamp=stamp, **where)
+        self.run(us + 3, callback, **where)
+
+    def frames(self) -> dict[str, pl.DataFrame]:
+        """Raw events, sorted by time, of all declared and emitted names."""
+        found: dict[str, list[dict[str, Any]]] = {name: [] for name in self.declared}
+        for name, row in sorted(self.rows, key=lambda item: item[1]["time_ns"]):
+            found.setdefault(name, []).append(row)
+        frames = {}
+        for name, rows in found.items():
+            fields = {field for row in rows for field in row} - set(TYPES)
+            kinds = {field: kind for field, kind in FIELDS[name].items() if field in fields}
+            frames[f"ros2:{name}"] = pl.DataFrame(rows, schema=TYPES | kinds)
+        return frames
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """Every model table."""
+        return build_tables(self.frames(), pl.DataFrame(self.losses) if self.losses else None)
+
+
+def rows(frame: pl.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    """Some columns as tuples; times (``_ns``) as microseconds after the traces' instant."""
+    return [
+        tuple(
+            (value - T0) / 1000
+            if name.endswith("_ns") and name not in ("latency_ns", "duration_ns", "period_ns")
+            and value is not None
+            else value
+            for name, value in zip(columns, row, strict=True)
+        )
+        for row in frame.select(columns).iter_rows()
+    ]  # fmt: skip
+
+
+def findings(tables: dict[str, pl.DataFrame]) -> dict[str, int]:
+    """Health: count by kind, of all but missing events."""
+    health = tables["health"].filter(pl.col("kind") != "missing_events")
+    return dict(health.group_by("kind", maintain_order=True).agg(pl.col("count").sum()).iter_rows())

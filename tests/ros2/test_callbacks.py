@@ -1,0 +1,149 @@
+"""Callback executions and their owners; expected rows by hand, times in microseconds."""
+
+from __future__ import annotations
+
+import polars as pl
+from ros2_trace import Trace, findings, rows
+
+NODE, SUB, A, B = 0x100, 0x300, 0x400, 0x700
+COLUMNS = ("symbol", "vtid", "start_ns", "end_ns")
+
+
+def two_callbacks() -> Trace:
+    """Subscriptions /a and /b with callbacks `A` ("a") and `B` ("b")."""
+    trace = Trace()
+    trace.node(10, NODE, "n", namespace="/robot")
+    trace.subscription(20, SUB, "/a", node=NODE, callback=A, symbol="a")
+    trace.subscription(30, SUB + 0x80, "/b", node=NODE, callback=B, symbol="b")
+    trace.declared |= {"callback_start", "callback_end"}
+    return trace
+
+
+def test_nested_callbacks_end_each_with_their_own() -> None:
+    """a spins inside: b runs in it, and a itself again."""
+    trace = two_callbacks()
+    trace.run(100, A, lasts=100)
+    trace.run(110, B, lasts=10)
+    trace.run(130, A, lasts=20)
+    trace.run(160, B, lasts=10)
+    tables = trace.tables()
+    assert rows(tables["callback_instances"], *COLUMNS, "duration_ns") == [
+        ("a", 1, 100, 200, 100_000),
+        ("b", 1, 110, 120, 10_000),
+        ("a", 1, 130, 150, 20_000),
+        ("b", 1, 160, 170, 10_000),
+    ]
+    assert findings(tables) == {}
+
+
+def test_a_reentrant_callback_runs_in_two_threads_at_once() -> None:
+    trace = two_callbacks()
+    trace.run(100, A, lasts=100, tid=11)
+    trace.run(150, A, lasts=10, tid=12)
+    instances = trace.tables()["callback_instances"]
+    assert rows(instances, *COLUMNS) == [("a", 11, 100, 200), ("a", 12, 150, 160)]
+
+
+def test_a_callback_that_raised_leaves_the_later_ones_alone() -> None:
+    trace = two_callbacks()
+    trace.run(100, A, lasts=10)
+    trace.run(200, A, lasts=None)
+    trace.run(250, B, lasts=10)
+    trace.run(300, A, lasts=10)
+    trace.run(400, A, lasts=10)
+    tables = trace.tables()
+    assert rows(tables["callback_instances"], *COLUMNS) == [
+        ("a", 1, 100, 110),
+        ("a", 1, 200, None),
+        ("b", 1, 250, 260),
+        ("a", 1, 300, 310),
+        ("a", 1, 400, 410),
+    ]
+    assert tables["callback_instances"]["duration_ns"].null_count() == 1
+    assert findings(tables) == {"unfinished_callbacks": 1}
+
+
+def test_an_end_whose_start_was_before_the_trace_is_counted() -> None:
+    trace = two_callbacks()
+    trace.emit(90, "callback_end", callback=A)
+    trace.run(100, A, lasts=10)
+    tables = trace.tables()
+    assert rows(tables["callback_instances"], *COLUMNS) == [("a", 1, 100, 110)]
+    assert findings(tables) == {"callback_end_without_start": 1}
+
+
+def test_subscriptions_services_and_timers_own_callbacks() -> None:
+    trace = two_callbacks()
+    trace.emit(
+        40, "rcl_service_init", service_handle=0x1000, node_handle=NODE, rmw_service_handle=0x1001,
+        service_name="/robot/set",
+    )  # fmt: skip
+    trace.emit(41, "rclcpp_service_callback_added", service_handle=0x1000, callback=0x1100)
+    trace.emit(42, "rclcpp_callback_register", callback=0x1100, symbol="serve")
+    for us, timer, callback, period in (
+        (50, 0x2000, 0x2100, 2_000_000),
+        (60, 0x3000, 0x3100, 1_500_000_000),
+        (70, 0x4000, 0x4100, 1_000_000_000),
+    ):
+        trace.emit(us, "rcl_timer_init", timer_handle=timer, period=period)
+        trace.emit(us + 1, "rclcpp_timer_callback_added", timer_handle=timer, callback=callback)
+        trace.emit(us + 2, "rclcpp_callback_register", callback=callback, symbol="tick")
+    trace.emit(53, "rclcpp_timer_link_node", timer_handle=0x2000, node_handle=NODE)
+    trace.emit(80, "rclcpp_callback_register", callback=0x5100, symbol="of a waitable")
+    for us, callback in ((100, A), (200, 0x1100), (300, 0x2100), (400, 0x5100), (500, 0x6100)):
+        trace.run(us, callback)
+    tables = trace.tables()
+    assert rows(
+        tables["callback_instances"], "kind", "name", "node", "symbol", "intra_process"
+    ) == [
+        ("subscription", "/a", "/robot/n", "a", False),
+        ("service", "/robot/set", "/robot/n", "serve", None),
+        ("timer", "2 ms", "/robot/n", "tick", None),
+        (None, None, None, "of a waitable", False),
+        (None, None, None, None, False),
+    ]
+    assert rows(tables["callbacks"].filter(pl.col("kind") == "timer"), "name", "node") == [
+        ("2 ms", "/robot/n"),
+        ("1500 ms", None),
+        ("1 s", None),
+    ]
+    assert findings(tables) == {"events_before_init": 1, "callbacks_without_owner": 1}
+
+
+def test_a_publication_belongs_to_the_innermost_callback_around_it() -> None:
+    """Outside; in a; in b nested in a; in a again; in the other thread; after a raised, the next
+    callback ends its time.
+    """
+    trace = two_callbacks()
+    trace.publisher(40, 0x900, "/out", node=NODE)
+    trace.run(100, A, lasts=100)
+    trace.run(120, B, lasts=20)
+    trace.run(300, A, lasts=None)
+    trace.run(400, B, lasts=10)
+    for us, tid in ((90, 1), (110, 1), (130, 1), (150, 1), (160, 2), (310, 1), (405, 1), (450, 1)):
+        trace.publish(us, 0x900, tid=tid)
+    tables = trace.tables()
+    assert rows(tables["publications"], "publish_ns", "callback_instance_id") == [
+        (90, None),
+        (110, 0),
+        (130, 1),
+        (150, 0),
+        (160, None),
+        (310, 2),
+        (405, 3),
+        (450, None),
+    ]
+
+
+def test_processes_count_all_their_events() -> None:
+    trace = two_callbacks()
+    trace.emit(5, "rcl_init", context_handle=1, version="8.2.2")
+    trace.run(100, A)
+    trace.emit(50, "rcl_init", context_handle=1, version="4.1.1", pid=7, host="h1")
+    assert rows(
+        trace.tables()["processes"], "host", "vpid", "procname", "tracetools_version", "begin_ns",
+        "end_ns", "events",
+    ) == [
+        ("h0", 1, "p1", "8.2.2", 5, 105, 14),
+        ("h1", 7, "p7", "4.1.1", 50, 50, 1),
+    ]  # fmt: skip

@@ -1,0 +1,558 @@
+"""What became of each message. Every expected row is worked out by hand from the events above it,
+after the rules of docs/tables.md; times are microseconds.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from ros2_trace import Trace, at, findings, rows
+
+NODE, PUB, SUB, CALLBACK = 0x100, 0x200, 0x300, 0x400
+BUFFER, TWIN_CALLBACK = 0x500, 0x600
+
+
+def talker_and_listener(*, sub_pid: int = 2) -> Trace:
+    """/talker publishes /data in process 1, /listener subscribes in process `sub_pid`."""
+    trace = Trace()
+    trace.emit(0, "rcl_init", context_handle=1, version="8.2.2")
+    trace.node(10, NODE, "talker")
+    trace.publisher(20, PUB, "/data", node=NODE)
+    trace.node(10, NODE + 8, "listener", pid=sub_pid)
+    trace.subscription(30, SUB, "/data", node=NODE + 8, callback=CALLBACK, pid=sub_pid)
+    return trace
+
+
+def test_one_message_between_two_processes() -> None:
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    tables = trace.tables()
+    assert rows(
+        tables["messages"],
+        "message_id", "host", "topic", "publisher_node", "subscription_node", "publisher_vpid",
+        "subscription_vpid", "intra_process", "publish_ns", "rcl_publish_ns", "rmw_publish_ns",
+        "source_timestamp_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns",
+        "latency_ns", "outcome", "match",
+    ) == [
+        (0, "h0", "/data", "/talker", "/listener", 1, 2, False, 100, 101, 102, 102, 150, 152, 153,
+         158, 53_000, "delivered", "exact"),
+    ]  # fmt: skip
+    assert findings(tables) == {}
+
+
+def test_a_message_never_taken_is_lost() -> None:
+    trace = talker_and_listener()
+    for us in (100, 200, 300):
+        trace.publish(us, PUB)
+    trace.receive(120, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace.receive(320, SUB, CALLBACK, stamp=at(302), pid=2)
+    messages = trace.tables()["messages"]
+    assert rows(messages, "publish_ns", "take_ns", "latency_ns", "outcome", "match") == [
+        (100, 120, 23_000, "delivered", "exact"),
+        (200, None, None, "lost", None),
+        (300, 320, 23_000, "delivered", "exact"),
+    ]
+
+
+def test_at_the_edge_of_the_trace_nobody_knows() -> None:
+    """The longest wait is 50 us; of the untaken ones, only the first could not still come."""
+    trace = talker_and_listener()
+    for us in (100, 200, 300):
+        trace.publish(us, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace.run(270, CALLBACK + 1, lasts=10, pid=2)
+    messages = trace.tables()["messages"]
+    assert rows(messages, "publish_ns", "outcome") == [
+        (100, "delivered"),
+        (200, "lost"),
+        (300, "unknown"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "outcome"), [(210, 230, "unknown"), (110, 130, "lost"), (330, 340, "lost")]
+)
+def test_where_the_tracer_dropped_events_a_message_is_not_lost(
+    begin: float, end: float, outcome: str
+) -> None:
+    trace = talker_and_listener()
+    for us in (100, 200, 300):
+        trace.publish(us, PUB)
+    trace.receive(105, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace.receive(320, SUB, CALLBACK, stamp=at(302), pid=2)
+    trace.lose(begin, end, 12)
+    tables = trace.tables()
+    assert rows(tables["messages"], "publish_ns", "outcome") == [
+        (100, "delivered"),
+        (200, outcome),
+        (300, "delivered"),
+    ]
+    assert findings(tables) == {"discarded_events": 12}
+
+
+def test_loss_on_another_host_does_not_matter() -> None:
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    trace.publish(200, PUB)
+    trace.receive(250, SUB, CALLBACK, stamp=at(202), pid=2)
+    trace.lose(90, 190, 3, host="h1")
+    assert trace.tables()["messages"]["outcome"].to_list() == ["lost", "delivered"]
+
+
+def test_one_publication_for_two_subscriptions_and_one_made_too_late() -> None:
+    trace = talker_and_listener()
+    second, third = 0x1300, 0x2300
+    trace.subscription(50, second, "/data", node=NODE + 8, callback=0x1400, pid=2)
+    trace.publish(100, PUB)
+    trace.subscription(150, third, "/data", node=NODE + 8, callback=0x2400, pid=2)
+    trace.receive(200, second, 0x1400, stamp=at(102), pid=2)
+    trace.receive(220, SUB, CALLBACK, stamp=at(102), pid=2)
+    messages = trace.tables()["messages"].sort("subscription_id")
+    assert rows(messages, "message_id", "subscription_id", "take_ns", "outcome") == [
+        (0, 0, 220, "delivered"),
+        (0, 1, 200, "delivered"),
+    ]
+
+
+def test_a_late_joiner_gets_an_old_message_again() -> None:
+    """Transient local: taken by a subscription that did not exist when it was published."""
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    late = 0x1300
+    trace.receive(120, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace.subscription(500, late, "/data", node=NODE + 8, callback=0x1400, pid=2)
+    trace.receive(600, late, 0x1400, stamp=at(102), pid=2)
+    messages = trace.tables()["messages"]
+    assert rows(messages, "subscription_id", "publish_ns", "callback_start_ns", "outcome") == [
+        (0, 100, 123, "delivered"),
+        (1, 100, 603, "replayed"),
+    ]
+
+
+def test_no_subscriber_and_a_take_that_only_polls() -> None:
+    trace = Trace()
+    trace.node(10, NODE, "talker")
+    trace.publisher(20, PUB, "/nobody", node=NODE)
+    trace.publisher(22, 0x1200, "/polled", node=NODE)
+    trace.subscription(30, SUB, "/polled", node=NODE, callback=CALLBACK)
+    trace.publish(100, PUB)
+    trace.publish(200, 0x1200)
+    trace.take(210, SUB, stamp=0, taken=0)
+    trace.take(220, SUB, stamp=at(202))
+    tables = trace.tables()
+    assert rows(
+        tables["messages"], "topic", "subscription_id", "intra_process", "take_ns",
+        "callback_start_ns", "latency_ns", "outcome", "match",
+    ) == [
+        ("/nobody", None, None, None, None, None, "no_subscriber", None),
+        ("/polled", 0, False, 220, None, None, "taken", "exact"),
+    ]  # fmt: skip
+    assert tables["takes"].height == 1
+
+
+def test_a_reused_address_names_the_object_of_the_moment() -> None:
+    """The publisher is made again at the same addresses for another topic, the callback too."""
+    trace = Trace()
+    trace.node(10, NODE, "first")
+    trace.publisher(20, PUB, "/old", node=NODE)
+    trace.subscription(30, SUB, "/old", node=NODE, callback=CALLBACK, symbol="old")
+    trace.publish(100, PUB)
+    trace.receive(110, SUB, CALLBACK, stamp=at(102))
+    trace.node(200, NODE, "second")
+    trace.publisher(220, PUB, "/new", node=NODE)
+    trace.subscription(230, SUB, "/new", node=NODE, callback=CALLBACK, symbol="new")
+    trace.publish(300, PUB)
+    trace.receive(310, SUB, CALLBACK, stamp=at(302))
+    tables = trace.tables()
+    assert rows(
+        tables["messages"], "topic", "publisher_id", "publisher_node", "subscription_id",
+        "subscription_node", "outcome",
+    ) == [
+        ("/old", 0, "/first", 0, "/first", "delivered"),
+        ("/new", 1, "/second", 1, "/second", "delivered"),
+    ]  # fmt: skip
+    assert rows(tables["callback_instances"], "name", "symbol", "node") == [
+        ("/old", "old", "/first"),
+        ("/new", "new", "/second"),
+    ]
+
+
+def test_a_subscription_ends_when_its_address_is_given_away() -> None:
+    trace = Trace()
+    trace.node(10, NODE, "n")
+    trace.publisher(20, PUB, "/data", node=NODE)
+    trace.subscription(30, SUB, "/data", node=NODE, callback=CALLBACK)
+    trace.subscription(200, SUB, "/other", node=NODE, callback=CALLBACK)
+    trace.publish(300, PUB)
+    trace.run(5_000_000, 0xDEAD)
+    assert rows(trace.tables()["messages"], "topic", "subscription_id", "outcome") == [
+        ("/data", None, "no_subscriber")
+    ]
+
+
+def test_a_process_that_has_gone_receives_nothing_and_is_named() -> None:
+    """Its last event is at 158 us. The next publication could have reached it; the one a second
+    later could not.
+    """
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace.publish(700_000, PUB)
+    trace.publish(2_000_000, PUB)
+    tables = trace.tables()
+    assert rows(tables["messages"], "publish_ns", "subscription_id", "outcome") == [
+        (100, 0, "delivered"),
+        (700_000, 0, "unknown"),
+        (2_000_000, None, "no_subscriber"),
+    ]
+    assert findings(tables) == {"receiver_gone": 1}
+
+
+def test_rosout_is_found_by_its_rmw_handle() -> None:
+    """Its rcl handle lies on the stack: it is another one at each publication."""
+    trace = Trace()
+    trace.node(10, NODE, "a")
+    trace.publisher(20, 0x7FFF0010, "/rosout", node=NODE, rmw=0x900)
+    trace.node(30, 0x180, "b")
+    trace.publisher(40, 0x7FFF0010, "/rosout", node=0x180, rmw=0xA00)
+    trace.emit(100, "rcl_publish", publisher_handle=0x7FFF0010, message=0x7FFF0100)
+    trace.emit(
+        101, "rmw_publish", rmw_publisher_handle=0x900, message=0x7FFF0100, timestamp=at(101)
+    )
+    trace.emit(200, "rcl_publish", publisher_handle=0x7FFF0770, message=0x7FFF0100)
+    trace.emit(
+        201, "rmw_publish", rmw_publisher_handle=0xA00, message=0x7FFF0100, timestamp=at(201)
+    )
+    assert rows(trace.tables()["messages"], "topic", "publisher_node", "publish_ns", "outcome") == [
+        ("/rosout", "/a", 100, "no_subscriber"),
+        ("/rosout", "/b", 200, "no_subscriber"),
+    ]
+
+
+def test_what_the_middleware_publishes_itself_is_no_message() -> None:
+    """Only rmw events: announced (Fast DDS) or not (Cyclone DDS)."""
+    trace = talker_and_listener()
+    trace.emit(40, "rmw_publisher_init", rmw_publisher_handle=0x1900, gid=[1] * 24)
+    trace.emit(50, "rmw_publish", rmw_publisher_handle=0x1900, message=1, timestamp=at(50))
+    trace.emit(51, "rmw_publish", rmw_publisher_handle=0x2900, message=1, timestamp=at(51))
+    trace.emit(
+        60, "rmw_take", rmw_subscription_handle=0x3900, message=2, source_timestamp=at(51), taken=1,
+        pid=2, tid=9,
+    )  # fmt: skip
+    trace.publish(100, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    tables = trace.tables()
+    assert rows(tables["publications"], "topic", "publish_ns") == [
+        ("ros_discovery_info", 50),
+        ("ros_discovery_info", 51),
+        ("/data", 100),
+    ]
+    assert tables["takes"]["topic"].to_list() == ["ros_discovery_info", "/data"]
+    assert tables["messages"]["topic"].to_list() == ["/data"]
+    assert findings(tables) == {}
+
+
+def test_equal_timestamps_are_counted_and_labelled() -> None:
+    """Two publishers stamp the same nanosecond; both messages are taken, then one of two."""
+    trace = talker_and_listener()
+    other = 0x1200
+    trace.publisher(25, other, "/data", node=NODE)
+    for us, stamp in ((100, 1000), (500, 2000)):
+        trace.publish(us, PUB, stamp=at(stamp), tid=11)
+        trace.publish(us + 10, other, stamp=at(stamp), tid=12)
+    trace.receive(1100, SUB, CALLBACK, stamp=at(1000), pid=2)
+    trace.receive(1200, SUB, CALLBACK, stamp=at(1000), pid=2)
+    trace.receive(2100, SUB, CALLBACK, stamp=at(2000), pid=2)
+    tables = trace.tables()
+    assert rows(tables["messages"], "publish_ns", "take_ns", "outcome", "match") == [
+        (100, 1100, "delivered", "ambiguous"),
+        (110, 1200, "delivered", "ambiguous"),
+        (500, 2100, "delivered", "ambiguous"),
+        (510, None, "unknown", None),
+    ]
+    assert findings(tables) == {"ambiguous_timestamps": 4}
+
+
+def test_a_take_whose_publication_was_not_recorded_invents_nothing() -> None:
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace.receive(250, SUB, CALLBACK, stamp=at(180), pid=2)
+    tables = trace.tables()
+    assert tables["messages"].height == 1
+    assert tables["takes"].height == 2
+    assert findings(tables) == {"takes_without_publication": 1}
+
+
+def test_the_same_topic_on_two_hosts_and_equal_pids() -> None:
+    """Addresses and pids are equal on both hosts; the message goes from h0 to h1."""
+    trace = Trace()
+    trace.node(10, NODE, "talker")
+    trace.publisher(20, PUB, "/data", node=NODE)
+    trace.node(12, NODE, "listener", host="h1")
+    trace.subscription(30, PUB, "/data", node=NODE, callback=CALLBACK, host="h1")
+    trace.publish(100, PUB)
+    trace.receive(150, PUB, CALLBACK, stamp=at(102), host="h1")
+    messages = trace.tables()["messages"]
+    columns = ("host", "publisher_host", "subscription_host", "subscription_node", "outcome")
+    assert rows(messages, *columns) == [("h0", "h0", "h1", "/listener", "delivered")]
+
+
+# Within a process.
+
+
+def one_process(*, capacity: int = 2) -> Trace:
+    trace = Trace()
+    trace.node(10, NODE, "n")
+    trace.publisher(20, PUB, "/data", node=NODE)
+    trace.subscription(30, SUB, "/data", node=NODE, callback=CALLBACK)
+    trace.ring_buffer(35, BUFFER, subscription=SUB, callback=TWIN_CALLBACK, capacity=capacity)
+    trace.declared |= {"rmw_publish", "rmw_take", "rclcpp_ring_buffer_dequeue"}
+    return trace
+
+
+def intra_publish(trace: Trace, us: float, index: int, *, overwritten: int = 0) -> None:
+    trace.emit(us, "rclcpp_intra_publish", publisher_handle=PUB, message=0x9000)
+    trace.emit(
+        us + 1, "rclcpp_ring_buffer_enqueue", buffer=BUFFER, index=index, size=1,
+        overwritten=overwritten,
+    )  # fmt: skip
+
+
+def intra_receive(trace: Trace, us: float, index: int) -> None:
+    trace.emit(us, "rclcpp_ring_buffer_dequeue", buffer=BUFFER, index=index, size=0, tid=2)
+    trace.run(us + 1, TWIN_CALLBACK, intra=1, tid=2)
+
+
+def test_a_message_within_a_process() -> None:
+    trace = one_process()
+    intra_publish(trace, 100, 0)
+    intra_receive(trace, 130, 0)
+    tables = trace.tables()
+    assert rows(
+        tables["messages"], "topic", "publisher_node", "subscription_node", "intra_process",
+        "publish_ns", "rmw_publish_ns", "take_ns", "callback_start_ns", "callback_end_ns",
+        "latency_ns", "outcome", "match",
+    ) == [
+        ("/data", "/n", "/n", True, 100, None, 130, 131, 136, 31_000, "delivered", "exact"),
+    ]  # fmt: skip
+    assert rows(tables["takes"], "topic", "take_ns", "intra_process") == [("/data", 130, True)]
+
+
+def test_a_full_ring_buffer_overwrites_the_oldest() -> None:
+    """Two places: the third message takes the first one's, the fourth finds the second's free."""
+    trace = one_process()
+    intra_publish(trace, 100, 0)
+    intra_publish(trace, 200, 1)
+    intra_publish(trace, 300, 0, overwritten=1)
+    intra_receive(trace, 400, 1)
+    intra_publish(trace, 500, 1)
+    intra_receive(trace, 600, 0)
+    messages = trace.tables()["messages"]
+    assert rows(messages, "publish_ns", "take_ns", "outcome", "match") == [
+        (100, None, "overwritten", "exact"),
+        (200, 400, "delivered", "exact"),
+        (300, 600, "delivered", "exact"),
+        (500, None, "unknown", None),
+    ]
+
+
+def test_a_cleared_buffer_drops_what_it_held() -> None:
+    trace = one_process()
+    intra_publish(trace, 100, 0)
+    trace.emit(150, "rclcpp_ring_buffer_clear", buffer=BUFFER)
+    intra_publish(trace, 200, 0)
+    intra_receive(trace, 250, 0)
+    tables = trace.tables()
+    assert rows(tables["messages"], "publish_ns", "take_ns", "outcome") == [
+        (100, None, "overwritten"),
+        (200, 250, "delivered"),
+    ]
+    assert findings(tables) == {"ring_buffer_cleared": 1}
+
+
+def test_both_ways_at_once_are_one_row_per_subscription() -> None:
+    """A subscription in another process makes rclcpp publish through the middleware as well; the
+    own subscription takes that copy too and drops it. The copy lies at another address.
+    """
+    trace = one_process()
+    trace.node(10, NODE, "far", pid=2)
+    trace.subscription(40, SUB, "/data", node=NODE, callback=CALLBACK, pid=2)
+    intra_publish(trace, 100, 0)
+    trace.publish(110, PUB, message=0x9999)
+    intra_receive(trace, 130, 0)
+    trace.take(150, SUB, stamp=at(112), tid=2)
+    trace.receive(170, SUB, CALLBACK, stamp=at(112), pid=2)
+    tables = trace.tables()
+    assert tables["publications"].height == 1
+    assert rows(
+        tables["messages"].sort("subscription_id"), "message_id", "subscription_node",
+        "intra_process", "publish_ns", "rmw_publish_ns", "take_ns", "outcome",
+    ) == [
+        (0, "/n", True, 100, 112, 130, "delivered"),
+        (0, "/far", False, 100, 112, 170, "delivered"),
+    ]  # fmt: skip
+
+
+def test_messages_from_the_publishers_history_have_no_publication() -> None:
+    """A late joiner's buffer is filled on the thread that published last, before its first."""
+    trace = one_process()
+    intra_publish(trace, 100, 0)
+    intra_receive(trace, 110, 0)
+    late = 0x1300
+    trace.subscription(200, late, "/data", node=NODE, callback=0x1400)
+    trace.ring_buffer(205, 0x1500, subscription=late, callback=0x1600)
+    trace.emit(210, "rclcpp_ring_buffer_enqueue", buffer=0x1500, index=0, size=1, overwritten=0)
+    trace.emit(220, "rclcpp_ring_buffer_dequeue", buffer=0x1500, index=0, size=0, tid=2)
+    trace.run(221, 0x1600, intra=1, tid=2)
+    messages = trace.tables()["messages"]
+    assert rows(
+        messages, "message_id", "topic", "subscription_id", "publish_ns", "take_ns",
+        "callback_start_ns", "latency_ns", "outcome",
+    ) == [
+        (0, "/data", 0, 100, 110, 111, 11_000, "delivered"),
+        (None, "/data", 1, None, 220, 221, None, "replayed"),
+    ]  # fmt: skip
+
+
+def test_a_log_line_after_an_intra_process_publication_is_its_own() -> None:
+    trace = one_process()
+    trace.publisher(25, 0x7FFF0010, "/rosout", node=NODE, rmw=0x900)
+    intra_publish(trace, 100, 0)
+    trace.emit(105, "rcl_publish", publisher_handle=0x7FFF0220, message=0x7FFF0100)
+    trace.emit(
+        106, "rmw_publish", rmw_publisher_handle=0x900, message=0x7FFF0100, timestamp=at(106)
+    )
+    intra_receive(trace, 130, 0)
+    publications = trace.tables()["publications"]
+    assert rows(publications, "topic", "intra_publish_ns", "rcl_publish_ns") == [
+        ("/data", 100, None),
+        ("/rosout", None, 105),
+    ]
+
+
+# Where the events that join exactly are missing.
+
+
+def test_humble_has_no_timestamp_so_the_nearest_publication_before_it_is_taken() -> None:
+    """Stamped 3 us after the rmw event; the second message is lost; the third stamp is 20 ms from
+    any publication, so nothing is claimed for it.
+    """
+    trace = talker_and_listener()
+    for us in (100, 20_100, 40_100):
+        trace.emit(us, "rclcpp_publish", message=0x9000)
+        trace.emit(us + 1, "rcl_publish", publisher_handle=PUB, message=0x9000)
+        trace.emit(us + 2, "rmw_publish", message=0x9000)
+    trace.receive(150, SUB, CALLBACK, stamp=at(105), pid=2)
+    trace.receive(40_150, SUB, CALLBACK, stamp=at(40_105), pid=2)
+    trace.receive(70_150, SUB, CALLBACK, stamp=at(70_105), pid=2)
+    tables = trace.tables()
+    assert rows(tables["messages"], "publish_ns", "take_ns", "latency_ns", "match") == [
+        (100, 150, 53_000, "approximate"),
+        (20_100, None, None, None),
+        (40_100, 40_150, 53_000, "approximate"),
+    ]
+    assert findings(tables) == {"takes_without_publication": 1, "approximate_matches": 2}
+
+
+def only_callbacks() -> Trace:
+    """What the leak recordings hold: rclcpp_publish, callbacks and names."""
+    trace = talker_and_listener(sub_pid=1)
+    trace.publisher(15, 0x1200, "/parameter_events", node=NODE)
+    return trace
+
+
+def test_without_takes_equal_counts_join_in_order() -> None:
+    """The second callback starts after the third publication: latency above the period."""
+    trace = only_callbacks()
+    for us in (100, 200, 300):
+        trace.emit(us, "rclcpp_publish", message=0x9000)
+    for us in (110, 310, 320):
+        trace.run(us, CALLBACK, tid=2)
+    tables = trace.tables()
+    assert rows(
+        tables["messages"], "topic", "publisher_node", "publish_ns", "callback_start_ns",
+        "outcome", "match",
+    ) == [
+        ("/data", "/talker", 100, 110, "delivered", "approximate"),
+        ("/data", "/talker", 200, 310, "delivered", "approximate"),
+        ("/data", "/talker", 300, 320, "delivered", "approximate"),
+    ]  # fmt: skip
+    assert findings(tables) == {"approximate_matches": 3}
+
+
+def test_without_takes_unequal_counts_join_only_where_there_is_one_way() -> None:
+    trace = only_callbacks()
+    for us in (100, 200, 300):
+        trace.emit(us, "rclcpp_publish", message=0x9000)
+    for us in (110, 310):
+        trace.run(us, CALLBACK, tid=2)
+    messages = trace.tables()["messages"]
+    assert rows(messages, "publish_ns", "callback_start_ns", "outcome") == [
+        (100, 110, "delivered"),
+        (200, None, "unknown"),
+        (300, 310, "delivered"),
+    ]
+
+
+def test_without_takes_nothing_is_joined_where_order_says_nothing() -> None:
+    """Two callbacks after the last of three publications: either could be anyone's."""
+    trace = only_callbacks()
+    for us in (100, 200, 300):
+        trace.emit(us, "rclcpp_publish", message=0x9000)
+    for us in (310, 320):
+        trace.run(us, CALLBACK, tid=2)
+    messages = trace.tables()["messages"]
+    assert messages["outcome"].to_list() == ["unknown"] * 3
+    assert messages["match"].null_count() == 3
+
+
+def test_tracing_that_began_late_keeps_rows_without_names() -> None:
+    """No init event: the timestamp alone joins, and says so."""
+    trace = Trace()
+    trace.publish(100, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace.publish(200, PUB)
+    tables = trace.tables()
+    assert rows(
+        tables["messages"], "topic", "publisher_id", "subscription_id", "publish_ns", "take_ns",
+        "latency_ns", "outcome", "match",
+    ) == [
+        (None, None, None, 100, 150, 53_000, "delivered", "approximate"),
+        (None, None, None, 200, None, None, "unknown", None),
+    ]  # fmt: skip
+    assert findings(tables) == {"approximate_matches": 1, "events_before_init": 4}
+
+
+def test_rclpy_messages_are_joined_by_their_order_on_the_thread() -> None:
+    """rclpy's rclcpp_publish holds a Python object's id, another number than rcl's address."""
+    trace = talker_and_listener()
+    for us, pointer in ((100, 0xAAA0), (200, 0xBBB0)):
+        trace.emit(us, "rclcpp_publish", message=0x55555)
+        trace.emit(us + 10, "rcl_publish", publisher_handle=PUB, message=pointer)
+        trace.emit(
+            us + 12, "rmw_publish", rmw_publisher_handle=PUB + 1, message=pointer,
+            timestamp=at(us + 12),
+        )  # fmt: skip
+        trace.receive(us + 50, SUB, CALLBACK, stamp=at(us + 12), pid=2)
+    messages = trace.tables()["messages"]
+    assert rows(messages, "publish_ns", "rcl_publish_ns", "latency_ns", "outcome") == [
+        (100, 110, 53_000, "delivered"),
+        (200, 210, 53_000, "delivered"),
+    ]
+
+
+def test_every_publication_has_a_row() -> None:
+    trace = talker_and_listener()
+    for us in range(100, 2000, 100):
+        trace.publish(us, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    tables = trace.tables()
+    published = tables["publications"].select("message_id")
+    assert published.join(tables["messages"], on="message_id", how="anti").is_empty()
+    assert (
+        tables["messages"]
+        .filter(pl.struct("message_id", "subscription_id").is_duplicated())
+        .is_empty()
+    )

@@ -1,0 +1,180 @@
+"""The model as a whole: missing events, repeated ones, odd inputs, order that must not matter."""
+
+from __future__ import annotations
+
+import random
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+from ros2_trace import TYPES, Trace, at, findings, rows
+from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener
+
+from collectors.ros2 import build_tables
+from collectors.schema import TABLES
+
+
+def test_an_empty_trace_gives_every_table_empty_and_typed() -> None:
+    tables = build_tables({})
+    assert list(tables) == list(TABLES)
+    for name, frame in tables.items():
+        assert frame.schema == TABLES[name].schema
+        assert frame.is_empty() or name == "health"
+    kinds = tables["health"]["kind"].unique().sort().to_list()
+    assert kinds == ["missing_events", "no_ros_events"]
+
+
+def test_events_that_never_happened_are_not_missing() -> None:
+    trace = Trace()
+    trace.declared = {
+        name.removeprefix("ros2:") for table in TABLES.values() for name in table.needs
+    }
+    tables = trace.tables()
+    assert all(frame.is_empty() for frame in tables.values())
+    assert all(frame.schema == TABLES[name].schema for name, frame in tables.items())
+
+
+@pytest.mark.parametrize("table", [name for name, table in TABLES.items() if table.needs])
+def test_a_table_names_the_events_it_lacks(table: str) -> None:
+    needed = TABLES[table].needs[0].removeprefix("ros2:")
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace.rows = [row for row in trace.rows if row[0] != needed]
+    health = trace.tables()["health"].filter(kind="missing_events", where=table)
+    assert health.height == 1
+    assert f"ros2:{needed}" in health["what"].item()
+
+
+def test_repeated_init_events_are_one_object() -> None:
+    """Each snapshot of a flight recorder begins with the same init events."""
+    trace = talker_and_listener()
+    trace.rows += [(name, dict(row, trace="snapshot-2")) for name, row in trace.rows]
+    count = len(trace.rows) // 2
+    trace.publish(100, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    tables = trace.tables()
+    heights = {name: tables[name].height for name in ("nodes", "publishers", "subscriptions")}
+    assert heights == {"nodes": 2, "publishers": 1, "subscriptions": 1}
+    assert tables["messages"]["outcome"].to_list() == ["delivered"]
+    assert findings(tables) == {"repeated_init_events": count}
+
+
+def test_a_step_of_the_system_clock_is_named_and_bends_no_latency() -> None:
+    """From 2.5 s on, source timestamps are 5 s ahead."""
+    trace = talker_and_listener()
+    for k in range(50):
+        us = 1000 + 100_000 * k
+        stamp = at(us + 2 + (5_000_000 if us > 2_500_000 else 0))
+        trace.publish(us, PUB, stamp=stamp)
+        trace.receive(us + 50, SUB, CALLBACK, stamp=stamp, pid=2)
+    tables = trace.tables()
+    assert tables["messages"]["latency_ns"].unique().to_list() == [53_000]
+    assert findings(tables) == {"clock_step": 1}
+
+
+def test_events_without_thread_ids_are_an_error_in_health() -> None:
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    frames = {
+        name: frame.with_columns(vpid=pl.lit(None, pl.Int32), vtid=pl.lit(None, pl.Int32))
+        for name, frame in trace.frames().items()
+    }
+    tables = build_tables(frames)
+    assert tables["processes"].is_empty()
+    first = tables["health"].row(0, named=True)
+    assert (first["kind"], first["severity"]) == ("missing_context", "error")
+
+
+def test_other_providers_do_not_disturb() -> None:
+    trace = talker_and_listener()
+    kernel = pl.DataFrame(
+        [{"time_ns": at(1), "host": "h0", "trace": "kernel", "cpu_id": 0}], schema=TYPES
+    )
+    heap = kernel.with_columns(vpid=pl.lit(1, pl.Int32), vtid=pl.lit(1, pl.Int32))
+    raw = {**trace.frames(), "sched_switch": kernel, "lttng_ust_libc:malloc": heap}
+    processes = build_tables(raw)["processes"]
+    alone = build_tables(trace.frames())["processes"]
+    assert rows(processes, "vpid", "events") == [
+        (vpid, events + (vpid == 1)) for vpid, events in rows(alone, "vpid", "events")
+    ]
+
+
+def test_truncated_streams_and_lost_packets_are_findings() -> None:
+    trace = talker_and_listener()
+    trace.lose(100, 200, 7)
+    trace.losses[0]["kind"] = "truncated"
+    trace.losses[0]["count"] = None
+    tables = trace.tables()
+    assert findings(tables) == {"truncated": 1}
+    assert tables["losses"].height == 1
+
+
+def _busy(seed: int) -> Trace:
+    """Two publishers' threads, two executor threads, nested callbacks, all at random times."""
+    draw = random.Random(seed)
+    trace = Trace()
+    for pid in (1, 2):
+        trace.node(1, NODE, f"n{pid}", pid=pid)
+        trace.publisher(3, PUB, "/data", node=NODE, pid=pid)
+        trace.subscription(5, SUB, "/data", node=NODE, callback=CALLBACK, pid=pid)
+    for pid in (1, 2):
+        us = 100.0
+        for _ in range(draw.randrange(1, 12)):
+            us += draw.randrange(10, 200)
+            trace.publish(us, PUB, pid=pid, tid=pid * 10, stamp=at(us + 2) + pid)
+            for receiver in (1, 2):
+                if draw.random() < 0.7:
+                    later = us + 20 + draw.random() * 500
+                    tid = 100 * receiver + draw.randrange(1000)
+                    trace.receive(
+                        later, SUB, CALLBACK, stamp=at(us + 2) + pid, pid=receiver, tid=tid
+                    )
+    return trace
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.randoms(use_true_random=False))
+def test_the_order_in_which_threads_are_read_does_not_matter(
+    seed: int, shuffled: random.Random
+) -> None:
+    """Events of one thread keep their order, threads interleave at random, names come in any
+    order: the tables stay the same (ids too, as no two events of one kind share a time).
+    """
+    trace = _busy(seed)
+    expected = trace.tables()
+    by_thread: dict[tuple[int, int], list[tuple[str, dict[str, object]]]] = {}
+    for name, row in sorted(trace.rows, key=lambda item: item[1]["time_ns"]):
+        by_thread.setdefault((row["vpid"], row["vtid"]), []).append((name, row))
+    mixed: dict[str, list[dict[str, object]]] = {}
+    queues = list(by_thread.values())
+    while queues:
+        queue = shuffled.choice(queues)
+        name, row = queue.pop(0)
+        mixed.setdefault(f"ros2:{name}", []).append(row)
+        queues = [q for q in queues if q]
+    schemas = {name: frame.schema for name, frame in trace.frames().items()}
+    names = list(mixed)
+    shuffled.shuffle(names)
+    tables = build_tables({name: pl.DataFrame(mixed[name], schema=schemas[name]) for name in names})
+    for name, frame in expected.items():
+        assert_frame_equal(tables[name], frame)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000))
+def test_each_pair_of_publication_and_subscription_is_one_row(seed: int) -> None:
+    """Against a second implementation: plain loops over the events."""
+    trace = _busy(seed)
+    tables = trace.tables()
+    sent = {r["timestamp"]: r["time_ns"] for n, r in trace.rows if n == "rmw_publish"}
+    taken = {
+        (r["vpid"], r["source_timestamp"]): r["time_ns"] for n, r in trace.rows if n == "rmw_take"
+    }
+    expected = sorted((stamp, vpid, taken.get((vpid, stamp))) for stamp in sent for vpid in (1, 2))
+    found = sorted(
+        tables["messages"].select("source_timestamp_ns", "subscription_vpid", "take_ns").iter_rows()
+    )
+    assert found == expected

@@ -1,0 +1,128 @@
+"""Service calls; expected rows by hand, times in microseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ros2_trace import Trace, at, findings, rows
+
+CLIENT, SERVER = 0x100, 0x200
+GID = [1, 15, *range(14)]
+COLUMNS = (
+    "service", "client_node", "server_node", "sequence_number", "request_sent_ns",
+    "request_taken_ns", "callback_start_ns", "callback_end_ns", "response_sent_ns",
+    "response_taken_ns",
+)  # fmt: skip
+
+
+def client_and_servers(*servers: int) -> Trace:
+    trace = Trace()
+    trace.node(10, 0x900, "client")
+    trace.emit(15, "rmw_client_init", rmw_client_handle=CLIENT + 1, gid=GID)
+    trace.emit(
+        16, "rcl_client_init", client_handle=CLIENT, node_handle=0x900,
+        rmw_client_handle=CLIENT + 1, service_name="/add",
+    )  # fmt: skip
+    for pid in servers:
+        trace.node(10, 0x900, f"server{pid}", pid=pid)
+        trace.emit(
+            20, "rcl_service_init", service_handle=SERVER, node_handle=0x900,
+            rmw_service_handle=SERVER + 1, service_name="/add", pid=pid,
+        )  # fmt: skip
+        trace.emit(
+            21, "rclcpp_service_callback_added", service_handle=SERVER, callback=0x300, pid=pid
+        )
+        trace.emit(22, "rclcpp_callback_register", callback=0x300, symbol="add", pid=pid)
+    trace.declared |= {
+        "rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response",
+    }  # fmt: skip
+    return trace
+
+
+def request(trace: Trace, us: float, seq: int) -> None:
+    trace.emit(us, "rmw_send_request", rmw_client_handle=CLIENT + 1, request=1, sequence_number=seq)
+
+
+def serve(trace: Trace, us: float, seq: int, **where: Any) -> None:
+    """Take at `us`, callback from +1 to +10, response at +9."""
+    trace.emit(
+        us, "rmw_take_request", rmw_service_handle=SERVER + 1, request=1, client_gid=GID,
+        sequence_number=seq, taken=1, **where,
+    )  # fmt: skip
+    trace.run(us + 1, 0x300, lasts=9, **where)
+    trace.emit(
+        us + 9, "rmw_send_response", rmw_service_handle=SERVER + 1, response=1, client_gid=GID,
+        sequence_number=seq, timestamp=at(us + 9), **where,
+    )  # fmt: skip
+
+
+def response(trace: Trace, us: float, seq: int, *, stamp: float) -> None:
+    trace.emit(
+        us, "rmw_take_response", rmw_client_handle=CLIENT + 1, response=1, sequence_number=seq,
+        source_timestamp=at(stamp), taken=1,
+    )  # fmt: skip
+
+
+def test_a_call_and_one_that_nobody_served() -> None:
+    """Fast DDS reports the request after the write: it may be later than the server's take."""
+    trace = client_and_servers(2)
+    request(trace, 101, 1)
+    serve(trace, 100, 1, pid=2)
+    response(trace, 120, 1, stamp=109)
+    request(trace, 200, 2)
+    tables = trace.tables()
+    assert rows(tables["service_calls"], *COLUMNS) == [
+        ("/add", "/client", "/server2", 1, 101, 100, 101, 110, 109, 120),
+        ("/add", "/client", None, 2, 200, None, None, None, None, None),
+    ]
+    assert findings(tables) == {}
+
+
+def test_two_servers_answer_one_request() -> None:
+    """Each response is told apart by its timestamp, also when the later one is taken first."""
+    trace = client_and_servers(2, 3)
+    request(trace, 100, 1)
+    serve(trace, 110, 1, pid=2)
+    serve(trace, 115, 1, pid=3)
+    response(trace, 140, 1, stamp=124)
+    response(trace, 150, 1, stamp=119)
+    calls = trace.tables()["service_calls"].sort("request_taken_ns")
+    assert rows(calls, *COLUMNS) == [
+        ("/add", "/client", "/server2", 1, 100, 110, 111, 120, 119, 150),
+        ("/add", "/client", "/server3", 1, 100, 115, 116, 125, 124, 140),
+    ]
+
+
+def test_only_the_first_16_bytes_of_a_gid_count() -> None:
+    trace = client_and_servers(2)
+    trace.emit(12, "rmw_client_init", rmw_client_handle=0x55, gid=[*GID[:15], 99, *([3] * 8)])
+    init = next(row for name, row in trace.rows if name == "rmw_client_init")
+    init["gid"] = [*GID, 5, 5, 5, 5, 5, 5, 5, 5]
+    request(trace, 100, 1)
+    serve(trace, 110, 1, pid=2)
+    calls = trace.tables()["service_calls"]
+    assert rows(calls, "client_node", "server_node", "request_taken_ns") == [
+        ("/client", "/server2", 110)
+    ]
+
+
+def test_a_client_that_is_not_traced() -> None:
+    trace = client_and_servers(2)
+    trace.rows = [row for row in trace.rows if "client" not in row[0]]
+    serve(trace, 110, 1, pid=2)
+    assert rows(trace.tables()["service_calls"], *COLUMNS) == [
+        ("/add", None, "/server2", 1, None, 110, 111, 120, 119, None),
+    ]
+
+
+def test_before_kilted_only_the_servers_callbacks_are_known() -> None:
+    trace = client_and_servers(2)
+    trace.declared = set()
+    trace.run(100, 0x300, pid=2)
+    tables = trace.tables()
+    assert rows(tables["service_calls"], *COLUMNS) == [
+        ("/add", None, "/server2", None, None, None, 100, 105, None, None),
+    ]
+    missing = tables["health"].filter(kind="missing_events", where="service_calls")
+    assert missing["count"].to_list() == [4]
+    assert "Kilted" in missing["what"].item()
