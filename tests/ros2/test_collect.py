@@ -1,0 +1,140 @@
+"""The collect engine on a real recording: what it writes, and when it writes again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from collectors import collect as module
+from collectors.babeltrace import count_events
+from collectors.collect import NOTE, Engine, collect, tables
+from collectors.schema import TABLES
+from tracing.recording import Recording, UsageError
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+pytestmark = pytest.mark.recording
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A copy of the smallest sample, that tests may change."""
+    samples = sorted(SAMPLES.glob("*/*/manifest.json"))
+    assert samples, "data/samples holds no recording"
+    sizes = {
+        sample.parent: sum(f.stat().st_size for f in sample.parent.rglob("*") if f.is_file())
+        for sample in samples
+    }
+    target = tmp_path / "run"
+    shutil.copytree(min(sizes, key=lambda path: sizes[path]), target)
+    for old in ("events", "tables"):
+        shutil.rmtree(target / old, ignore_errors=True)
+    return target
+
+
+@pytest.mark.parametrize("engine", ["native", "babeltrace2"])
+def test_events_and_tables_are_written(run: Path, engine: Engine) -> None:
+    """Event counts by babeltrace2 itself; every table with its schema."""
+    steps: list[str] = []
+    done = collect(Recording.at(run), engine=engine, progress=steps.append)
+    assert steps == ["reading", "events", "model", "tables"]
+    assert done.rebuilt
+    assert {name: n for name, n in done.events_by_name.items() if n} == count_events(run / "trace")
+    for name, count in done.events_by_name.items():
+        provider, event = name.split(":")
+        assert pl.read_parquet(run / "events" / provider / f"{event}.parquet").height == count
+    found = tables(Recording.at(run))
+    for name, table in TABLES.items():
+        frame = found[name].collect()
+        assert frame.schema == table.schema
+        assert frame.height == done.rows[name]
+    assert not list(run.rglob("*.part"))
+
+
+def test_engines_give_the_same_tables(run: Path) -> None:
+    both = []
+    for engine in ("native", "babeltrace2"):
+        collect(Recording.at(run), engine=engine)  # type: ignore[arg-type]
+        both.append({name: frame.collect() for name, frame in tables(Recording.at(run)).items()})
+    for name in TABLES:
+        assert both[0][name].equals(both[1][name]), name
+
+
+def test_nothing_is_done_twice(run: Path) -> None:
+    first = collect(Recording.at(run))
+    again = collect(Recording.at(run))
+    assert (first.rebuilt, again.rebuilt) == (True, False)
+    assert (again.events_by_name, again.rows) == (first.events_by_name, first.rows)
+
+
+def test_it_is_made_again_when_anything_changed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = Recording.at(run)
+    collect(recording)
+    assert collect(recording, force=True).rebuilt
+    stream = next(path for path in (run / "trace").rglob("*_0") if path.is_file())
+    os.utime(stream, ns=(1, 1))
+    assert collect(recording).rebuilt
+    assert not collect(recording).rebuilt
+    assert collect(recording, engine="babeltrace2").rebuilt
+    assert collect(recording).rebuilt
+    (recording.tables / "messages.parquet").unlink()
+    assert collect(recording).rebuilt
+    (recording.tables / NOTE).write_text("{")
+    assert collect(recording).rebuilt
+    monkeypatch.setattr(module, "_collector", lambda: "another version")
+    assert collect(recording).rebuilt
+    assert not collect(recording).rebuilt
+
+
+def test_events_alone_and_then_tables(run: Path) -> None:
+    recording = Recording.at(run)
+    done = collect(recording, events_only=True)
+    assert done.rows == {}
+    assert [path.name for path in recording.tables.iterdir()] == [NOTE]
+    with pytest.raises(UsageError, match="roslens collect"):
+        tables(recording)
+    assert not collect(recording, events_only=True).rebuilt
+    assert collect(recording).rebuilt
+    assert not collect(recording, events_only=True).rebuilt
+
+
+def test_what_an_older_collection_left_is_removed(run: Path) -> None:
+    recording = Recording.at(run)
+    collect(recording)
+    stale = recording.events / "ros2" / "of_another_trace.parquet"
+    shutil.copy(recording.events / "ros2" / "rcl_init.parquet", stale)
+    collect(recording, force=True)
+    assert not stale.exists()
+
+
+def test_a_bare_trace_and_another_output(run: Path, tmp_path: Path) -> None:
+    bare = run / "trace"
+    collect(Recording.at(bare))
+    assert (bare / "roslens" / "tables" / "messages.parquet").is_file()
+    assert not collect(Recording.at(bare)).rebuilt
+    collect(Recording.at(bare, tmp_path / "out"))
+    assert (tmp_path / "out" / "events" / "ros2" / "rcl_init.parquet").is_file()
+
+
+def test_an_output_that_cannot_be_written_to_is_wrong_use(run: Path, tmp_path: Path) -> None:
+    """A file where the folder should be: also root cannot write there."""
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"cannot be written to.*-o") as error:
+        collect(Recording.at(run, tmp_path / "file"))
+    assert error.value.exit_code == 2
+
+
+def test_a_folder_without_a_trace(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no CTF trace"):
+        collect(Recording.at(tmp_path))
+    assert not (tmp_path / "roslens").exists()
+
+
+def test_the_note_holds_no_path(run: Path) -> None:
+    collect(Recording.at(run))
+    note = json.loads((run / "tables" / NOTE).read_text())
+    assert str(run) not in json.dumps(note)
