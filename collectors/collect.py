@@ -275,9 +275,10 @@ def _fingerprint(recording: Recording) -> str:
     if not found:
         raise UsageError(f"{root}: no CTF trace here (no file named 'metadata' at or below it)")
     lines = []
+    made = (recording.events, recording.tables)
     for trace in found:
         for path in sorted(trace.rglob("*")):
-            if path.is_file() and not path.is_relative_to(recording.output):
+            if path.is_file() and not any(path.is_relative_to(folder) for folder in made):
                 state = path.stat()
                 name = path.relative_to(root).as_posix()
                 lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
