@@ -13,6 +13,12 @@ from analysis.samples import TopicGroup
 
 CALLBACK = ("kind", "name", "node")
 
+_OF_MESSAGE = (
+    *("topic", "outcome", "publish_ns", "take_ns", "callback_start_ns", "latency_ns"),
+    *("callback_instance_id", "subscription_node", "subscription_host", "subscription_vpid"),
+)
+# Columns are always selected first: a factor may be called "cell" too.
+
 
 def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     """Duration of each callback in each cell.
@@ -35,7 +41,8 @@ def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     )
     d = pl.col("duration_ns")
     return (
-        instances.join(labels, on="run")
+        instances.select("run", *CALLBACK, "start_ns", "end_ns", "duration_ns")
+        .join(labels, on="run")
         .join(spans, on="run")
         .group_by("cell", *CALLBACK)
         .agg(
@@ -100,7 +107,8 @@ def worst_messages(
     """
     labels = _labels(runs)
     worst = (
-        messages.join(labels, on="run")
+        messages.select("run", *_OF_MESSAGE)
+        .join(labels, on="run")
         .with_columns(first=pl.col("publish_ns").min().over("run"))
         .filter((pl.col("outcome") == "delivered") & pl.col("latency_ns").is_not_null())
         .top_k(count, by="latency_ns")

@@ -43,7 +43,7 @@ def order_effect(runs: Sequence[Run], values: Sequence[float], level: float = 0.
     refused: str | None = None
     if not np.isfinite(relative).all() or (relative <= 0).any():
         refused = "a run has no positive finite value"
-    elif len({run.campaign for run, _ in pairs}) > 1:
+    elif len({(run.suite, run.campaign) for run, _ in pairs}) > 1:
         refused = "runs of several campaigns have no common order"
     freedom = len(pairs) - len(cells) - 1
     if refused is None and freedom < 1:

@@ -197,7 +197,7 @@ class LatencyReport:
         table = runs_table(
             self.tables.tracer_loss, self.samples, [run.name for run in self.counting]
         )
-        campaigns = {run.campaign for run in self.tables.runs if run.campaign}
+        campaigns = {(run.suite, run.campaign) for run in self.tables.runs if run.campaign}
         parts: list[Sentence | ReportTable | Plot] = []
         if self.left_out:
             names = ", ".join(run.name for run in self.left_out[:5])

@@ -53,4 +53,5 @@ def value_and_interval(estimate: Estimate) -> tuple[str, str]:
     if half <= 0:
         return significant(value), f"[{significant(low)}, {significant(high)}]"
     decimals = min(9, max(0, 1 - math.floor(math.log10(half))))
-    return f"{value:,.{decimals}f}", f"[{low:,.{decimals}f}, {high:,.{decimals}f}]"
+    shown = f"{value:,.{decimals}f}" if value else "0"
+    return shown, f"[{low:,.{decimals}f}, {high:,.{decimals}f}]"

@@ -216,7 +216,8 @@ def fraction_over_runs(
     total = sum(n for _, n in pairs)
     interval = student_t(fractions, level)
     method = "fraction per run, Student t over runs, bounds within 0..1" + left_out
-    if interval.low is not None and interval.high is not None:
+    low, high = interval.low, interval.high
+    if low is not None and high is not None:
         bound = float(-np.expm1(np.log((1 - level) / 2) / total))
         if set(fractions) in ({0.0}, {1.0}):
             none = fractions[0] == 0
@@ -226,8 +227,7 @@ def fraction_over_runs(
                 "over pooled counts, which assumes independence" + left_out
             )
         else:
-            low, high = max(0.0, interval.low), min(1.0, interval.high)
-            interval = Interval(interval.value, low, high)
+            interval = Interval(interval.value, max(0.0, low), min(1.0, high))
     return _estimate(
         metric, cell, interval, level, runs=len(pairs), samples=total, effective=None, method=method
     )

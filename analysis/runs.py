@@ -21,7 +21,7 @@ class Run:
     cell
         The level of each factor.
     block
-        Runs of one block were made close together: campaign and repetition.
+        Runs of one block were made close together: suite, campaign and repetition.
     order
         Place within its campaign, from 0.
     status
@@ -58,20 +58,19 @@ def runs_of(recordings: Sequence[Recording]) -> list[Run]:
     """Describe recordings as runs, in the same order.
 
     Runs of different suites never share a cell: with several suites, ``suite`` becomes a
-    factor. Nor do bare traces, of which nobody said that they are replications: with several,
-    ``recording`` becomes one.
+    factor. Nor do bare traces, of which nobody said that they are replications:
+    beside other runs, ``recording`` becomes one.
     """
     names = _unique_names(recordings)
     suites = {r.manifest.suite for r in recordings if r.manifest}
-    bare = sum(r.manifest is None for r in recordings)
-    several = len(suites) + bool(bare) > 1
     runs = []
     for recording, name in zip(recordings, names, strict=True):
         manifest = recording.manifest
         if manifest is None:
-            runs.append(Run(name, {"recording": name} if several or bare > 1 else {}))
+            alone = len(recordings) == 1
+            runs.append(Run(name, {} if alone else {"recording": name}))
             continue
-        cell: dict[str, Level] = {"suite": manifest.suite} if several else {}
+        cell: dict[str, Level] = {"suite": manifest.suite} if len(suites) > 1 else {}
         cell |= manifest.factors
         runs.append(
             Run(
@@ -79,7 +78,7 @@ def runs_of(recordings: Sequence[Recording]) -> list[Run]:
                 cell,
                 suite=manifest.suite,
                 campaign=manifest.campaign,
-                block=f"{manifest.campaign}/{manifest.repetition}",
+                block=f"{manifest.suite}/{manifest.campaign}/{manifest.repetition}",
                 repetition=manifest.repetition,
                 order=manifest.order,
                 status=manifest.status,

@@ -79,10 +79,11 @@ class TopicGroup:
 def topic_groups(
     messages: pl.LazyFrame, runs: Sequence[Run], topics: Sequence[str] = ()
 ) -> list[TopicGroup]:
-    """What is looked at: first the main group, then one group per further topic, by traffic.
+    """What is looked at: first the main group, then one per further topic, the busiest first.
 
     The main group is the work topic of each run's manifest; where a run has none, all its
-    topics but those of the infrastructure. With `topics`, only those, one group each.
+    topics but those of the infrastructure, which are never looked at unless asked for. With
+    `topics`, only those, one group each.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def topic_groups(
     else:
         scope = "the work topic " + ", ".join(sorted(t for t in work_topics if t))
     groups = [TopicGroup(None, scope, main)]
-    busiest = sorted(traffic, key=lambda t: (-traffic[t], t))
+    busiest = sorted(traffic.keys() - {*INFRASTRUCTURE}, key=lambda t: (-traffic[t], t))
     for topic in busiest:
         beside = {
             run.name: frozenset((topic,))

@@ -74,9 +74,10 @@ def outcomes_table(outcomes: pl.DataFrame) -> ReportTable:
         rows,
         "What became of the messages (one count per message and subscription)",
         notes=[
-            "Sent: delivered, taken, lost, overwritten. Lost: never taken, or overwritten in an "
-            "intra-process buffer before it was. Unknown: the trace's edge or tracer loss forbids "
-            "saying; like no_subscriber and replayed, in no fraction."
+            "Sent: delivered, taken, lost, overwritten.",
+            "Lost: never taken, or overwritten in an intra-process buffer before it was.",
+            "Unknown: the trace's edge or tracer loss forbids saying.",
+            "Neither unknown nor no_subscriber nor replayed enter a fraction.",
         ],
         marked=frozenset(i for i, lost in enumerate(outcomes["lost"]) if lost),
         left=frozenset({"cell"}),

@@ -41,6 +41,7 @@ class _OwnKernel(AsyncKernelManager):
                 "-f",
                 "{connection_file}",
                 "--HistoryManager.enabled=False",
+                "--IPKernelApp.log_level=ERROR",
             ],
             display_name="Python 3",
             language="python",

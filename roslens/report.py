@@ -201,7 +201,7 @@ def summary_table(metrics: Path) -> Table:
     table = Table(title="Latency, publish to callback", caption=Text(caption))
     table.add_column("cell")
     for heading in ("runs", "P50 [ms]", "P99 [ms]", "lost [%]"):
-        table.add_column(heading, justify="right")
+        table.add_column(Text(heading), justify="right")
     reasons: list[str] = []
     for label, estimates in of_cell.items():
         shown = [_short(estimates.get(name), reasons) for name in _SUMMARY]
@@ -216,18 +216,17 @@ def summary_table(metrics: Path) -> Table:
 _SUMMARY = ("latency_p50", "latency_p99", "loss")
 
 
-def _short(estimate: Estimate | None, reasons: list[str]) -> str:
+def _short(estimate: Estimate | None, reasons: list[str]) -> Text:
     if estimate is None:
-        return "-"
+        return Text("-")
     value, interval = value_and_interval(estimate)
     if estimate.refused is None:
-        # Rich reads a bracket as markup.
-        return f"{value} \\{interval}"
+        return Text(f"{value}\n{interval}")
     if estimate.refused not in reasons:
         reasons.append(estimate.refused)
     number = reasons.index(estimate.refused) + 1
     known = estimate.value is not None and math.isfinite(estimate.value)
-    return f"{value if known else ''} refused ({number})".strip()
+    return Text(f"{value if known else ''}\nrefused ({number})".strip())
 
 
 def _progress(console: Console) -> Progress:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.figures.style import Plot, colour, finish, new_figure, plain_numbers, styled
+from analysis.figures.style import Plot, colour, finish, new_figure, plain_numbers, styled, wrapped
+from analysis.samples import INFRASTRUCTURE
 
 _MOST = 30
 
@@ -12,9 +13,12 @@ _MOST = 30
 @styled
 def durations_plot(durations: pl.DataFrame) -> Plot:
     """P50, P90, P99 and maximum per callback and cell; from `callbacks.durations`."""
-    known = durations.filter(pl.col("p50_ns").is_not_null())
+    known = durations.filter(
+        pl.col("p50_ns").is_not_null()
+        & ~pl.col("name").is_in(INFRASTRUCTURE).fill_null(value=False)
+    )
     shown = known.sort("max_ns", descending=True).head(_MOST).sort("kind", "name", "node", "cell")
-    figure = new_figure(1.0 + 0.27 * max(shown.height, 2))
+    figure = new_figure(1.0 + 0.42 * max(shown.height, 2))
     axes = figure.subplots()
     kinds = {kind: i for i, kind in enumerate(("subscription", "timer", "service", None))}
     labels = []
@@ -29,8 +33,8 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
         axes.plot([p50, p90], [y, y], "-", lw=4.5, color=c, solid_capstyle="butt")
         axes.plot([p50], [y], "o", ms=6, color=c)
         axes.plot([top], [y], "|", ms=8, color=c)
-        labels.append(f"{row['kind'] or '?'} {row['name'] or '?'}  ({row['cell']})")
-    axes.set_yticks(range(len(labels)), labels, fontsize=8)
+        labels.append(f"{row['kind'] or '?'} {row['name'] or '?'}\n{wrapped(row['cell'], 48)}")
+    axes.set_yticks(range(len(labels)), labels, fontsize=7.5)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set(xscale="log", xlabel="duration [ms]")
     plain_numbers(axes)
@@ -40,7 +44,7 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     return Plot(
         figure,
         f"Durations of {int(known['count'].sum()):,} callback executions: dot P50, bars to P90 "
-        "and P99, tick the longest. "
+        f"and P99, tick the longest; without those of {' and '.join(INFRASTRUCTURE)}. "
         + (
             f"The {shown.height} with the longest maximum; {hidden} more are not drawn. "
             if hidden

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from analysis.autocorrelation import effective_samples
+from analysis.autocorrelation import effective_samples_of_quantile
 from analysis.distributions import Distribution, distribution, tail_limit, thin
 from analysis.estimate import Estimate, cell_label
 from analysis.figures.style import (
@@ -19,13 +19,15 @@ from analysis.figures.style import (
     Plot,
     colour,
     finish,
+    legend_above,
     new_figure,
     plain_numbers,
     styled,
+    wrapped,
 )
 from analysis.latency import by_cell
 from analysis.quantiles import quantile
-from analysis.runs import Run
+from analysis.runs import Run, cells_of
 from analysis.samples import RunSamples
 
 _SIDE_BY_SIDE = 6
@@ -60,8 +62,7 @@ def distribution_plot(samples: Sequence[RunSamples], definition: str) -> Plot:
         Line2D([], [], color=colour(i), lw=1.8, label=members[0].run.label)
         for i, (members, _, _) in enumerate(cells)
     ]
-    if handles:
-        figure.legend(handles=handles, loc="outside upper left", ncols=min(3, len(handles)))
+    legend_above(figure, handles)
     return Plot(figure, _distribution_caption(cells, definition, len(cells)))
 
 
@@ -94,7 +95,7 @@ def _panels(cells: Sequence[tuple[list[RunSamples], Distribution, float]], defin
 def _pooled(members: Sequence[RunSamples]) -> tuple[Distribution, float]:
     """All runs of a cell together, and the fraction below which their tail is thin evidence."""
     together = np.concatenate([s.delivered_ns for s in members]) / 1e6
-    effective = sum(effective_samples(np.argsort(np.argsort(s.delivered_ns))) for s in members)
+    effective = sum(effective_samples_of_quantile(s.delivered_ns, 0.9) for s in members)
     return thin(distribution(together)), tail_limit(effective)
 
 
@@ -175,10 +176,15 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
     names = [n for n in dict.fromkeys(e.metric for e in estimates) if _is_plain(n)]
     of_cell = {members[0].run.label: members for members in by_cell(samples)}
     labels = list(of_cell)
-    figure = new_figure(0.9 + 0.36 * len(labels) + (0.3 if len(labels) < 4 else 0))
+    lines = max((wrapped(label).count("\n") for label in labels), default=0)
+    figure = new_figure(0.9 + (0.36 + 0.14 * lines) * len(labels) + (0.3 if len(labels) < 4 else 0))
     row = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
     for axes, name in zip(row, names, strict=True):
-        for e in (e for e in estimates if e.metric == name):
+        shown = [e for e in estimates if e.metric == name and e.value is not None]
+        if _spans_decades(shown):
+            axes.set_xscale("log")
+            plain_numbers(axes)
+        for e in shown:
             label = cell_label(e.cell)
             if label in of_cell:
                 _interval(axes, labels.index(label), e, _per_run(name, of_cell[label]))
@@ -188,7 +194,7 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
         axes.margins(x=0.08, y=0.5 / max(1, len(labels)))
         axes.grid(visible=False, axis="y")
         finish(axes)
-    row[0].set_yticks(range(len(labels)), labels)
+    row[0].set_yticks(range(len(labels)), [wrapped(label) for label in labels], fontsize=8.5)
     row[0].set_ylim(len(labels) - 0.5, -0.5)
     first = estimates[0]
     return Plot(
@@ -197,6 +203,13 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
         "runs); grey: each run; hollow: no interval, the table says why. "
         f"{_sentence(first.definition)}",
     )
+
+
+def _spans_decades(estimates: Sequence[Estimate]) -> bool:
+    """Whether a logarithmic axis is needed to tell the smaller ones apart, and possible."""
+    values = [e.value for e in estimates if e.value is not None]
+    lows = [e.low for e in estimates if e.low is not None]
+    return bool(values) and min([*values, *lows]) > 0 and max(values) > 10 * min(values)
 
 
 def _is_plain(name: str) -> bool:
@@ -231,8 +244,9 @@ def drift_plot(
     """Per-run values against order of execution, as deviation from the mean of their cell."""
     known = [(r, v) for r, v in zip(runs, values_ns, strict=True) if r.order is not None]
     cells: dict[str, list[tuple[Run, float]]] = {}
-    for run, value in known:
-        cells.setdefault(run.label, []).append((run, value))
+    of_run = {run.name: value for run, value in known}
+    for label, of_cell in cells_of([run for run, _ in known]).items():
+        cells[label] = [(run, of_run[run.name]) for run in of_cell]
     blocks = {b: i for i, b in enumerate(dict.fromkeys(r.block for r, _ in sorted(known, key=_at)))}
     markers = "osD^vPX*"
     figure = new_figure(3.4)
@@ -258,7 +272,7 @@ def drift_plot(
         for i, label in enumerate(cells)
     ]
     if len(shapes) <= len(markers):
-        figure.legend(handles=shapes, loc="outside upper left", ncols=min(3, max(1, len(shapes))))
+        legend_above(figure, shapes)
     if effect.value is not None and effect.low is not None and effect.high is not None:
         slope = (
             f"Slope {100 * effect.value:+.2g} % per run, {100 * effect.level:g} % interval "

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.lines import Line2D
 
-from analysis.figures.style import Plot, colour, finish, new_figure, styled
+from analysis.figures.style import Plot, colour, finish, legend_above, new_figure, styled
 from analysis.runs import Run, cells_of
 
 _MOST_CELLS = 6
@@ -55,7 +55,7 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
     grid[1][0].set_ylabel(f"{memory[:3].upper()} [MB]")
     if named:
         handles = [Line2D([], [], color=colour(i), label=n) for i, n in enumerate(processes)]
-        figure.legend(handles=handles, loc="outside upper left", ncols=min(6, len(handles)))
+        legend_above(figure, handles)
     hidden = len(cells) - len(shown)
     return Plot(
         figure,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from html import escape
@@ -14,6 +14,7 @@ import matplotlib as mpl
 import seaborn as sns  # type: ignore[import-untyped]
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 P = ParamSpec("P")
@@ -103,6 +104,27 @@ def new_figure(height: float, width: float = WIDTH) -> Figure:
 def colour(index: int) -> str:
     """The colour of the index-th of several things; they repeat after seven."""
     return COLOURS[index % len(COLOURS)]
+
+
+def wrapped(label: str, width: int = 34) -> str:
+    """The label of a cell, broken after commas into lines of about `width` characters."""
+    lines = [""]
+    for part in label.split(", "):
+        joined = f"{lines[-1]}, {part}" if lines[-1] else part
+        if len(joined) <= width or not lines[-1]:
+            lines[-1] = joined
+        else:
+            lines[-1] += ","
+            lines.append(part)
+    return "\n".join(lines)
+
+
+def legend_above(figure: Figure, handles: Sequence[Line2D]) -> None:
+    """A legend above the axes, as wide as its labels allow."""
+    if handles:
+        longest = max(len(str(handle.get_label())) for handle in handles)
+        columns = min(len(handles), max(1, 110 // (longest + 8)))
+        figure.legend(handles=list(handles), loc="outside upper left", ncols=columns)
 
 
 def plain_numbers(axes: Axes, which: str = "x") -> None:

@@ -1,0 +1,375 @@
+"""From tables to what the latency notebook shows; tables made by hand, numbers by counting."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from synthetic import START, write_run
+
+import roslens as rl
+from analysis.callbacks import durations, worst_messages
+from analysis.drift import order_effect
+from analysis.figures.style import Plot, wrapped
+from analysis.latency_report import LatencyReport, Section
+from analysis.loss import outcomes_by_cell
+from analysis.metrics import read_metrics
+from analysis.numbers import significant, value_and_interval
+from analysis.parameters import LatencyParameters
+from analysis.report_table import ReportTable, Sentence
+from analysis.resources import usage_per_run
+from analysis.runs import Run
+from analysis.samples import run_samples, topic_groups
+from tracing.recording import UsageError
+
+SECTIONS = (
+    *("loss", "runs", "distributions", "statistics", "intervals", "further_topics", "worst"),
+    *("drift", "callbacks", "services", "resources", "definitions", "write"),
+)
+
+
+def campaign(folder: Path, repetitions: int = 3, messages: int = 300) -> Path:
+    """Two cells; in cell b, every 20th message is lost; latency 1 ms +- a little per message."""
+    rng = np.random.default_rng(1)
+    order = 0
+    for repetition in range(repetitions):
+        for cell in ("a", "b"):
+            latencies = [
+                None if cell == "b" and i % 20 == 10 else int(value)
+                for i, value in enumerate(rng.normal(1e6, 1e4, messages))
+            ]
+            write_run(
+                folder / f"{order:03d}_{cell}",
+                latencies_ns=latencies,
+                factors={"cell": cell, "payload": 100},
+                repetition=repetition,
+                order=order,
+            )
+            order += 1
+    return folder
+
+
+def report_of(path: Path, **parameters: object) -> LatencyReport:
+    given = LatencyParameters.checked({"recordings": str(path), **parameters})
+    return LatencyReport(rl.open(path, collect=False), given)
+
+
+def texts(section: Section) -> str:
+    return repr(section)
+
+
+def test_samples_are_what_was_written(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", latencies_ns=[5, None, 3, 4], factors={"a": 1})
+    opened = rl.open(tmp_path, collect=False)
+    (group,) = topic_groups(opened.messages, opened.runs)
+    (samples,) = run_samples(opened.messages, opened.runs, group)
+    assert samples.delivered_ns.tolist() == [5, 3, 4]
+    assert samples.sent_ns.tolist() == [5, math.inf, 3, 4]
+    assert (samples.sent, samples.lost) == (4, 1)
+    assert samples.outcomes == {"delivered": 3, "lost": 1}
+    assert samples.seconds == pytest.approx(0.006)
+
+
+def test_warm_up_is_left_out_and_counted(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", latencies_ns=[5, None, 3, 4])
+    opened = rl.open(tmp_path, collect=False)
+    (group,) = topic_groups(opened.messages, opened.runs)
+    (samples,) = run_samples(opened.messages, opened.runs, group, warm_up_s=0.004)
+    assert samples.sent_ns.tolist() == [3, 4]
+    assert samples.left_out == 2
+
+
+def test_outcomes_that_are_in_no_fraction(tmp_path: Path) -> None:
+    run = Run("r", {})
+    names = ["delivered", "taken", "lost", "overwritten", "unknown", "replayed", "no_subscriber"]
+    messages = pl.LazyFrame(
+        {
+            "run": ["r"] * 7,
+            "topic": ["/t"] * 7,
+            "outcome": names,
+            "publish_ns": range(7),
+            "latency_ns": [1, None, None, None, None, 9, None],
+        }
+    )
+    (group,) = topic_groups(messages, [run])
+    samples = run_samples(messages, [run], group)
+    assert (samples[0].sent, samples[0].lost) == (4, 2)
+    assert samples[0].sent_ns.tolist() == [1, math.inf, math.inf]
+    row = outcomes_by_cell(samples).row(0, named=True)
+    assert row["loss"] == 0.5
+    assert (row["unknown"], row["replayed"], row["no_subscriber"]) == (1, 1, 1)
+
+
+def test_main_topics_and_further_ones() -> None:
+    rows = [("with", "/a"), ("with", "/b"), ("with", "/rosout"), ("without", "/a")]
+    messages = pl.LazyFrame(
+        {
+            "run": [run for run, _ in rows],
+            "topic": [topic for _, topic in rows],
+            "outcome": ["delivered"] * 4,
+        }
+    )
+    with_topic, without = Run("with", {}, work_topic="/a"), Run("without", {})
+    main, further = topic_groups(messages, [with_topic, without])
+    assert main.topics_of_run == {"with": {"/a"}, "without": {"/a"}}
+    assert (further.topic, dict(further.topics_of_run)) == ("/b", {"with": {"/b"}})
+    (chosen,) = topic_groups(messages, [with_topic], ["/rosout"])
+    assert chosen.topic == "/rosout"
+
+
+def test_estimates_of_a_campaign(tmp_path: Path) -> None:
+    report = report_of(campaign(tmp_path))
+    found = {(e.metric, e.cell["cell"]): e for e in report.main_estimates}
+    for cell in ("a", "b"):
+        mean = found["latency_mean", cell]
+        assert mean.low is not None
+        assert mean.high is not None
+        assert mean.low < 1e6 < mean.high
+        assert mean.runs == 3
+        assert found["latency_p90", cell].refused is None
+        assert "needs 2,000" in str(found["latency_p99", cell].refused) or (
+            "299" in str(found["latency_p99", cell].refused)
+        )
+    assert found["loss", "a"].value == 0
+    assert found["loss", "b"].value == pytest.approx(0.05)
+    assert found["latency_sent_p99", "b"].value == math.inf
+    assert "more than 1 % were lost" in str(found["latency_sent_p99", "b"].refused)
+    for estimate in report.estimates:
+        assert estimate.definition
+        assert estimate.unit in ("ns", "1", "core", "byte")
+        assert set(estimate.cell) >= {"cell", "payload"}
+
+
+def test_loss_is_loud_when_there_is_some_and_only_then(tmp_path: Path) -> None:
+    campaign(tmp_path / "c")
+    text = texts(report_of(tmp_path).loss())
+    assert "The tracer lost nothing in 6 runs." in text
+    assert "! 45 of 1,800 messages did not arrive" in text
+    write_run(tmp_path / "d", latencies_ns=[1000] * 50, factors={"cell": "c"}, discarded=7)
+    text = texts(report_of(tmp_path).loss())
+    assert "! The tracer lost events in 1 of 7 runs" in text
+    clean = texts(report_of(tmp_path / "c" / "000_a").loss())
+    assert "!" not in clean
+    assert "Every message arrived" in clean
+
+
+def test_failed_runs_are_named_and_left_out(tmp_path: Path) -> None:
+    campaign(tmp_path)
+    write_run(
+        tmp_path / "006_a",
+        latencies_ns=[10**9] * 300,
+        factors={"cell": "a", "payload": 100},
+        repetition=3,
+        order=6,
+        status="failed",
+    )
+    report = report_of(tmp_path)
+    text = texts(report.runs())
+    assert "! 1 run did not complete and enter no estimate: 006_a." in text
+    assert "failed, left out: the subscriber died" in text
+    assert report.main_estimates[0].runs == 3
+    assert report_of(tmp_path, include_failed=True).main_estimates[0].runs == 4
+
+
+def test_a_bare_trace_is_one_run_without_intervals(tmp_path: Path) -> None:
+    bare = write_run(
+        tmp_path / "bare", latencies_ns=[1000] * 400, with_manifest=False, resources=False
+    )
+    (bare / "metadata").write_text("")
+    report = report_of(bare)
+    assert [run.cell for run in report.tables.runs] == [{}]
+    for estimate in report.main_estimates:
+        assert estimate.low is None
+        assert "1 run; at least 3 are needed" in str(estimate.refused)
+    assert report.main_estimates[0].value == 1000
+    assert "CPU and memory were not recorded in 1 run" in texts(report.resources())
+    assert "Order of execution: not known" in texts(report.drift())
+    assert isinstance(report.distributions().parts[0], Plot)
+
+
+def test_every_section_of_every_kind_of_input_can_be_shown(tmp_path: Path) -> None:
+    campaign(tmp_path / "many")
+    write_run(tmp_path / "empty" / "r", latencies_ns=[], resources=False)
+    write_run(tmp_path / "lost" / "r", latencies_ns=[None] * 50)
+    for order in range(9):
+        write_run(
+            tmp_path / "cells" / f"r{order}",
+            latencies_ns=[1000 + order, 2000, 3000] * 20,
+            factors={"cell": order},
+            order=order,
+        )
+    for name in ("many", "empty", "lost", "cells"):
+        report = report_of(tmp_path / name, output_dir=str(tmp_path / "out" / name))
+        for section in SECTIONS:
+            shown = getattr(report, section)()
+            assert shown._repr_html_(), (name, section)
+            assert "nan" not in repr(shown).replace("nanosecond", ""), (name, section)
+        assert read_metrics(tmp_path / "out" / name).recordings
+
+
+def test_names_in_a_recording_are_text_not_html(tmp_path: Path) -> None:
+    hostile = "<script>alert(1)</script>"
+    write_run(tmp_path / "r", latencies_ns=[1000] * 60, factors={hostile: hostile})
+    report = report_of(tmp_path)
+    for section in SECTIONS:
+        html = getattr(report, section)()._repr_html_()
+        assert "<script" not in html, section
+    assert "&lt;script&gt;" in report.runs()._repr_html_()
+    assert "<b>" not in Sentence("<b>")._repr_html_()
+    assert "<b>" not in ReportTable(["<b>"], [["<b>"]], "<b>", notes=["<b>"])._repr_html_()
+
+
+def test_metrics_json_has_the_documented_fields(tmp_path: Path) -> None:
+    report = report_of(campaign(tmp_path / "c"), output_dir=str(tmp_path / "out"))
+    report.write()
+    data = json.loads((tmp_path / "out" / "metrics.json").read_text())
+    assert list(data) == ["schema_version", "recordings", "versions", "estimates"]
+    fields = (
+        "metric definition better cell value low high level unit runs samples effective_samples "
+        "method verdict refused minimum_detectable"
+    )
+    for estimate in data["estimates"]:
+        assert list(estimate) == fields.split()
+    names = {e["metric"] for e in data["estimates"]}
+    assert names >= {
+        *("latency_mean", "latency_p50", "latency_p90", "latency_p99", "latency_sent_p99"),
+        *("loss", "cpu", "pss", "rss", "callback_duration_mean", "service_latency_p50"),
+    }
+    infinite = [e for e in data["estimates"] if e["refused"] and "infinite" in e["refused"]]
+    assert infinite
+    assert all(e["value"] is None for e in infinite)
+    assert str(tmp_path) not in (tmp_path / "out" / "metrics.json").read_text()
+    read = read_metrics(tmp_path / "out")
+    assert [e.to_json() for e in read.estimates] == data["estimates"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read"),
+        ("{", "not JSON"),
+        ('{"schema_version": 7}', "schema version 7"),
+        ('{"schema_version": 1, "recordings": [], "versions": {}}', "not as expected"),
+        (
+            '{"schema_version": 1, "recordings": [], "versions": {}, "estimates": [{"x": 1}]}',
+            "fields missing",
+        ),
+    ],
+)
+def test_unreadable_metrics(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "metrics.json").write_text(content)
+    with pytest.raises(UsageError, match=message):
+        read_metrics(tmp_path / "metrics.json")
+
+
+def test_the_worst_messages_are_explained_by_what_the_thread_did(tmp_path: Path) -> None:
+    # A message published at 2 ms waits until 8 ms; two callbacks of 1 ms run on its thread
+    # meanwhile (at 5 and 6.5 ms), one ends within (started before it), one is on another thread.
+    ms = 1_000_000
+    message = {
+        "run": ["r"],
+        "topic": ["/t"],
+        "outcome": ["delivered"],
+        "publish_ns": [START + 2 * ms],
+        "take_ns": [START + 7 * ms],
+        "callback_start_ns": [START + 8 * ms],
+        "latency_ns": [6 * ms],
+        "callback_instance_id": [9],
+        "subscription_node": ["/n"],
+        "subscription_host": ["h0"],
+        "subscription_vpid": [1],
+    }
+    lives = [
+        (1, "timer", "5 ms", 11, 5.0, 6.0),
+        (2, "timer", "5 ms", 11, 6.5, 7.5),
+        (3, "service", "/s", 11, 1.0, 2.5),
+        (4, "timer", "1 ms", 12, 3.0, 4.0),
+        (9, "subscription", "/t", 11, 8.0, 9.0),
+    ]
+    instances = pl.LazyFrame(
+        {
+            "run": ["r"] * 5,
+            "callback_instance_id": [x[0] for x in lives],
+            "kind": [x[1] for x in lives],
+            "name": [x[2] for x in lives],
+            "node": ["/n"] * 5,
+            "host": ["h0"] * 5,
+            "vpid": [1] * 5,
+            "vtid": [x[3] for x in lives],
+            "start_ns": [START + round(x[4] * ms) for x in lives],
+            "end_ns": [START + round(x[5] * ms) for x in lives],
+        }
+    )
+    found = worst_messages(pl.LazyFrame(message), instances, [Run("r", {})]).row(0, named=True)
+    assert found["latency_ns"] == 6 * ms
+    assert found["to_take_ns"] == 5 * ms
+    assert found["take_to_callback_ns"] == 1 * ms
+    assert found["busy_ns"] == 2.5 * ms
+    assert found["meanwhile"] == "timer 5 ms x2 (2 ms), service /s (0.5 ms)"
+
+
+def test_durations_by_hand(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", latencies_ns=[1000] * 100, busy_ns=50_000, period_ns=100_000)
+    opened = rl.open(tmp_path, collect=False)
+    row = durations(opened.callback_instances, opened.runs).row(0, named=True)
+    assert (row["count"], row["unfinished"]) == (100, 0)
+    assert (row["mean_ns"], row["p99_ns"], row["max_ns"]) == (50_000, 50_000, 50_000)
+    assert row["busy"] == pytest.approx(100 * 50_000 / (99 * 100_000 + 50_000))
+
+
+def test_usage_by_hand(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", latencies_ns=[1000] * 100)
+    opened = rl.open(tmp_path, collect=False)
+    row = usage_per_run(opened.resources).row(0, named=True)
+    assert row["cpu"] == pytest.approx(0.5)
+    # The first sample of a process, taken while it is being loaded, is no level of memory.
+    assert row["pss"] == 50_000_000
+    assert row["rss"] == 60_000_000
+
+
+def test_order_effect_by_hand() -> None:
+    # Two cells of three runs, cell means 10 and 20, both rise by 10 % per place: slope 0.1.
+    runs = [
+        Run(f"{cell}{i}", {"cell": cell}, campaign="c", order=i) for cell in "ab" for i in range(3)
+    ]
+    effect = order_effect(runs, [9.0, 10.0, 11.0, 18.0, 20.0, 22.0])
+    assert effect.value == pytest.approx(0.1)
+    assert effect.low == pytest.approx(0.1)
+    assert effect.high == pytest.approx(0.1)
+    assert order_effect(runs[:2], [1.0, 2.0]).refused is not None
+    assert order_effect(runs, [0.0] * 6).refused is not None
+    other = [Run(r.name, r.cell, campaign=r.name, order=r.order) for r in runs]
+    assert "several campaigns" in str(order_effect(other, [1.0] * 6).refused)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"level": 95}, "parameter level = 95"),
+        ({"level": "high"}, "parameter level = 'high'"),
+        ({"warm_up_s": -1}, "parameter warm_up_s = -1"),
+        ({"recordings": []}, "parameter recordings"),
+        ({"worst": 0}, "parameter worst = 0"),
+        ({"colour": "red"}, "parameter colour"),
+    ],
+)
+def test_wrong_parameters_are_named(given: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        LatencyParameters.checked({"recordings": "x", **given})
+
+
+def test_numbers_for_people(tmp_path: Path) -> None:
+    assert significant(0.00012345) == "0.0001234"
+    assert significant(123456.7) == "123,457"
+    assert significant(None) == "-"
+    assert significant(math.inf) == "infinite"
+    assert wrapped("aaaa=1, bbbb=2, cccc=3", 14) == "aaaa=1, bbbb=2,\ncccc=3"
+    estimate = report_of(campaign(tmp_path)).main_estimates[0]
+    value, interval = value_and_interval(estimate)
+    assert value.startswith(("0.99", "1.00"))
+    assert interval.startswith("[")

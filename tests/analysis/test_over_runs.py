@@ -1,0 +1,278 @@
+"""Intervals over runs: by hand, by simulation, by property; what is refused, and why."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.estimate import Estimate, Metric
+from analysis.over_runs import (
+    fraction_over_runs,
+    mean_over_runs,
+    percentile_over_runs,
+    student_t,
+    value_over_runs,
+)
+
+METRIC = Metric("latency", "from a to b", "ns")
+
+
+@pytest.fixture(autouse=True)
+def _no_warnings() -> Iterator[None]:
+    """An estimate or a refusal, never a warning of numpy."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def bounds(estimate: Estimate) -> tuple[float, float]:
+    assert estimate.refused is None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low, estimate.high
+
+
+def test_student_t_by_hand() -> None:
+    # 1, 2, 3: mean 2, s = 1, t(2, .975) = 4.302653: half width 4.302653 / sqrt(3).
+    interval = student_t([1.0, 2.0, 3.0])
+    assert interval.value == 2
+    assert interval.low == pytest.approx(2 - 2.484138, abs=1e-6)
+    assert interval.high == pytest.approx(2 + 2.484138, abs=1e-6)
+
+
+def test_half_widths_in_standard_deviations() -> None:
+    # The tabulated t(k-1, .975) / sqrt(k) for k = 3, 5, 10.
+    for k, expected in ((3, 2.484), (5, 1.242), (10, 0.715)):
+        x = np.arange(k, dtype=float)
+        x /= x.std(ddof=1)
+        interval = student_t(x)
+        assert interval.high is not None
+        assert interval.value is not None
+        assert interval.high - interval.value == pytest.approx(expected, abs=5e-4)
+
+
+def test_another_level_by_hand() -> None:
+    # t(2, .95) = 2.919986
+    interval = student_t([1.0, 2.0, 3.0], level=0.9)
+    assert interval.high == pytest.approx(2 + 2.919986 / math.sqrt(3), abs=1e-6)
+
+
+def test_mean_over_runs_weighs_runs_not_samples() -> None:
+    # Run means 1, 2, 6: mean 3 although most samples are 1.
+    estimate = mean_over_runs(METRIC, {"a": 1}, [[1.0] * 100, [2.0] * 2, [5.0, 7.0]])
+    assert estimate.value == 3
+    assert (estimate.runs, estimate.samples) == (3, 104)
+    low, high = bounds(estimate)
+    half = 4.302653 * math.sqrt(7) / math.sqrt(3)
+    assert (low, high) == (pytest.approx(3 - half, abs=1e-5), pytest.approx(3 + half, abs=1e-5))
+
+
+@pytest.mark.parametrize("runs", [[], [[1.0, 2.0]], [[1.0, 2.0], [3.0]]])
+def test_fewer_than_three_runs_are_refused(runs: list[list[float]]) -> None:
+    estimate = mean_over_runs(METRIC, {}, runs)
+    assert (estimate.low, estimate.high) == (None, None)
+    assert estimate.refused is not None
+    assert "at least 3 are needed" in estimate.refused
+    assert (estimate.value is None) == (not runs)
+
+
+def test_nan_is_refused_and_said() -> None:
+    runs = [[1.0, math.nan], [2.0], [3.0]]
+    for estimate in (
+        mean_over_runs(METRIC, {}, runs),
+        percentile_over_runs(METRIC, {}, runs, 0.5),
+        value_over_runs(METRIC, {}, [1.0, math.nan, 2.0], 3),
+    ):
+        assert estimate.value is None
+        assert estimate.refused == "1 of 3 runs gave what is not a number"
+
+
+def test_runs_without_samples_are_left_out_and_named() -> None:
+    estimate = mean_over_runs(METRIC, {}, [[1.0], [], [2.0], [3.0]])
+    assert (estimate.value, estimate.runs) == (2, 3)
+    assert "1 run without samples left out" in estimate.method
+
+
+def test_constant_series_have_an_interval_of_no_width() -> None:
+    runs = [np.full(100, 7.0)] * 5
+    for estimate in (
+        mean_over_runs(METRIC, {}, runs),
+        percentile_over_runs(METRIC, {}, runs, 0.5),
+    ):
+        assert (estimate.value, estimate.low, estimate.high) == (7, 7, 7)
+        assert estimate.effective_samples == 500
+
+
+def test_a_percentile_needs_twenty_effective_samples_beyond_it() -> None:
+    rng = np.random.default_rng(1)
+    enough = [rng.standard_normal(2600) for _ in range(5)]
+    assert percentile_over_runs(METRIC, {}, enough, 0.99).refused is None
+    few = [run[:1500] for run in enough]
+    refused = percentile_over_runs(METRIC, {}, few, 0.99, rate_hz=500)
+    assert refused.refused is not None
+    assert "P99 needs 2,000" in refused.refused
+    assert "s per run" in refused.refused
+    assert refused.value is not None
+    assert (refused.low, refused.high) == (None, None)
+    assert percentile_over_runs(METRIC, {}, few, 0.9).refused is None
+
+
+def test_correlated_samples_do_not_count_as_independent() -> None:
+    rng = np.random.default_rng(2)
+    # Each value 10 times: 2,600 samples that are worth 260.
+    runs = [np.repeat(rng.standard_normal(260), 10) for _ in range(5)]
+    estimate = percentile_over_runs(METRIC, {}, runs, 0.99)
+    assert estimate.refused is not None
+    assert estimate.effective_samples is not None
+    assert estimate.effective_samples < 0.2 * estimate.samples
+
+
+@pytest.mark.parametrize(("q", "least"), [(0.5, 6), (0.9, 29), (0.99, 299)])
+def test_below_the_least_number_there_is_no_value_either(q: float, least: int) -> None:
+    rng = np.random.default_rng(3)
+    runs = [rng.standard_normal(least) for _ in range(5)]
+    assert percentile_over_runs(METRIC, {}, runs, q).value is not None
+    runs[2] = runs[2][:-1]
+    estimate = percentile_over_runs(METRIC, {}, runs, q)
+    assert estimate.value is None
+    assert estimate.refused is not None
+    assert f"needs {least}" in estimate.refused
+
+
+def test_lost_messages_make_a_percentile_infinite() -> None:
+    rng = np.random.default_rng(4)
+    runs = [rng.standard_normal(3000) for _ in range(5)]
+    runs[1][:60] = math.inf  # 2 %
+    p99 = percentile_over_runs(METRIC, {}, runs, 0.99)
+    assert p99.value == math.inf
+    assert p99.refused == "infinite: in 1 of 5 runs more than 1 % were lost"
+    assert p99.to_json()["value"] is None
+    p90 = percentile_over_runs(METRIC, {}, runs, 0.9)
+    assert p90.value is not None
+    assert math.isfinite(p90.value)
+
+
+def test_fraction_by_hand_and_within_its_limits() -> None:
+    # Fractions .01, .02, .03: mean .02, s = .01; the lower bound would be -.0048.
+    estimate = fraction_over_runs(METRIC, {}, [1, 4, 3], [100, 200, 100])
+    assert estimate.value == pytest.approx(0.02)
+    low, high = bounds(estimate)
+    assert low == 0
+    assert high == pytest.approx(0.02 + 0.02484138, abs=1e-8)
+    assert estimate.samples == 400
+
+
+def test_no_loss_in_any_run_is_bounded_by_the_binomial() -> None:
+    # Clopper-Pearson for 0 of 1000: 1 - .025^(1/1000) = .0036821
+    estimate = fraction_over_runs(METRIC, {}, [0, 0, 0], [300, 300, 400])
+    assert bounds(estimate) == (0, pytest.approx(0.0036821, abs=1e-7))
+    assert "assumes independence" in estimate.method
+    all_lost = fraction_over_runs(METRIC, {}, [300, 300, 400], [300, 300, 400])
+    assert bounds(all_lost) == (pytest.approx(1 - 0.0036821, abs=1e-7), 1)
+
+
+def test_fraction_of_nothing_is_refused() -> None:
+    estimate = fraction_over_runs(METRIC, {}, [0, 0], [0, 0])
+    assert estimate.value is None
+    assert estimate.refused is not None
+
+
+def test_coverage_where_runs_differ_and_samples_are_correlated() -> None:
+    """5 runs, within-run AR(1) with phi = 0.9, run-to-run deviation 0.2 of a sample's.
+
+    600 simulations: the Monte Carlo standard error of a coverage of .95 is .009, and .92 to .98
+    is +-3.4 of them. The interval over pooled samples covers about .2 of the time, which shows
+    that the test can fail.
+    """
+    rng = np.random.default_rng(5)
+    simulations, runs, samples, phi = 600, 5, 400, 0.9
+    noise = rng.standard_normal((simulations, runs, samples + 100))
+    series = np.empty_like(noise)
+    series[..., 0] = noise[..., 0]
+    for i in range(1, noise.shape[-1]):
+        series[..., i] = phi * series[..., i - 1] + math.sqrt(1 - phi**2) * noise[..., i]
+    effects = 0.2 * rng.standard_normal((simulations, runs, 1))
+    covered = pooled = 0
+    for simulated in series[..., 100:] + effects:
+        low, high = bounds(mean_over_runs(METRIC, {}, list(simulated)))
+        covered += low <= 0 <= high
+        wrong = student_t(simulated.ravel())
+        assert wrong.low is not None
+        assert wrong.high is not None
+        pooled += wrong.low <= 0 <= wrong.high
+    assert 0.92 <= covered / simulations <= 0.98
+    assert pooled / simulations < 0.4
+
+
+@pytest.mark.parametrize(("q", "samples"), [(0.5, 60), (0.9, 300), (0.99, 2400)])
+def test_coverage_of_percentiles_at_little_more_than_the_least_samples(
+    q: float, samples: int
+) -> None:
+    """Lognormal samples, 5 runs, 400 simulations: Monte Carlo standard error .011.
+
+    The true percentile of the population must be covered in .95 +- 3.3 standard errors.
+    """
+    rng = np.random.default_rng(6)
+    normal_quantile = {0.5: 0.0, 0.9: 1.2815515655446, 0.99: 2.3263478740408}
+    truth = math.exp(normal_quantile[q])
+    covered = given_up = 0
+    for _ in range(400):
+        runs = np.exp(rng.standard_normal((5, samples)))
+        estimate = percentile_over_runs(METRIC, {}, list(runs), q)
+        if estimate.low is None or estimate.high is None:
+            given_up += 1
+            continue
+        covered += estimate.low <= truth <= estimate.high
+    assert given_up < 200
+    assert 0.913 <= covered / (400 - given_up) <= 0.987
+
+
+per_run = st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=3, max_size=12)
+
+
+@given(per_run, st.floats(0.001, 1000), st.floats(-1e5, 1e5))
+def test_intervals_scale_and_shift(values: list[float], scale: float, shift: float) -> None:
+    original = student_t(values)
+    moved = student_t([scale * v + shift for v in values])
+    tolerance = 1e-9 * (scale * max(map(abs, values)) + abs(shift) + 1) * 10
+    for before, after in (
+        (original.value, moved.value),
+        (original.low, moved.low),
+        (original.high, moved.high),
+    ):
+        assert before is not None
+        assert after == pytest.approx(scale * before + shift, abs=tolerance)
+
+
+@given(st.permutations(range(5)))
+def test_the_order_of_runs_does_not_matter(order: list[int]) -> None:
+    rng = np.random.default_rng(7)
+    runs = [np.round(rng.standard_normal(60), 1) for _ in range(5)]  # with ties
+    shuffled = [runs[i] for i in order]
+    for q in (0.5, 0.25):
+        one = percentile_over_runs(METRIC, {}, runs, q)
+        other = percentile_over_runs(METRIC, {}, shuffled, q)
+        assert one.value == pytest.approx(other.value, abs=1e-12)
+        assert one.low == pytest.approx(other.low, abs=1e-12)
+        assert one.refused == other.refused
+
+
+@given(
+    st.lists(
+        st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=8), max_size=5
+    ),
+    st.sampled_from([0.01, 0.5, 0.9, 0.999]),
+)
+def test_anything_gives_an_estimate_or_a_refusal(runs: list[list[float]], q: float) -> None:
+    for estimate in (mean_over_runs(METRIC, {}, runs), percentile_over_runs(METRIC, {}, runs, q)):
+        assert (estimate.low is None) == (estimate.refused is not None)
+        assert (estimate.low is None) == (estimate.high is None)
+        assert estimate.value is None or not math.isnan(estimate.value)
+        json = estimate.to_json()
+        assert Estimate.from_json(json).refused == estimate.refused

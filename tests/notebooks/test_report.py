@@ -1,0 +1,200 @@
+"""``run_report``: from recordings to HTML and metrics.json, in a real kernel."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from rich.console import Console
+
+from analysis.metrics import read_metrics
+from roslens.report import ReportResult, find_notebook, parse_parameter, run_report, summary_table
+from tracing.recording import RunFailedError, UsageError
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "data" / "samples"
+
+# Anything that a browser would load: everything but what is within the page itself.
+LOADED = re.compile(r"""(?:src|href|srcset|poster|data)\s*=\s*["'](?!data:|\#)([^"']+)""")
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of a sample: the tables are written into it."""
+    copy = tmp_path_factory.mktemp("recordings") / "communication"
+    shutil.copytree(SAMPLES / "communication", copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def result(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReportResult]:
+    """A report made from another directory than the repository's."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(elsewhere)
+        yield run_report("latency", [sample], console=Console(quiet=True))
+
+
+@pytest.mark.recording
+def test_a_report_of_a_sample(result: ReportResult) -> None:
+    assert result.folder.parent == Path("data", "reports", "latency")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ", result.folder.name)
+    assert result.metrics is not None
+    metrics = read_metrics(result.metrics.resolve())
+    assert len(metrics.recordings) == 6
+    found = {(e.metric, e.cell["intra_process"]): e for e in metrics.estimates}
+    assert found["loss", True].value == 0
+    # Ground truth: what the program itself logged; 743 of 1,778 messages without a callback.
+    loss = found["loss", False].value
+    assert loss is not None
+    assert loss == pytest.approx(logged_loss(), abs=1e-12)
+
+
+def logged_loss() -> float:
+    """Mean over runs of the fraction of messages that the program did not log as received."""
+    fractions = []
+    for path in sorted(SAMPLES.glob("communication/*_ipc-off/native/messages.csv")):
+        rows = path.read_text().splitlines()[1:]
+        fractions.append(sum(row.endswith(",") for row in rows) / len(rows))
+    return sum(fractions) / len(fractions)
+
+
+@pytest.mark.recording
+def test_the_page_needs_nothing_from_anywhere(result: ReportResult, sample: Path) -> None:
+    page = result.html.read_text()
+    assert "<script" not in page
+    assert LOADED.findall(page) == []
+    assert "@import" not in page
+    assert "url(" not in page
+    assert len(page) < 5_000_000
+    assert page.index("Loss first") < page.index("Runs") < page.index("Distribution")
+    # Code stays in the notebook, and so does where the recordings lie.
+    assert "LatencyParameters" not in page
+    assert str(sample) not in page
+    assert page.count("<figure") >= 5
+
+
+@pytest.mark.recording
+def test_the_summary_names_loss_and_refusals(result: ReportResult) -> None:
+    console = Console(width=100, record=True, file=io.StringIO())
+    assert result.metrics is not None
+    console.print(summary_table(result.metrics.resolve()))
+    text = console.export_text()
+    assert "the tracer lost nothing" in text
+    assert "refused (1)" in text
+    assert "P99 [ms]" in text
+
+
+@pytest.mark.recording
+def test_papermill_by_itself_from_the_root(sample: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out.ipynb"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "papermill", "--no-progress-bar"),
+            *("notebooks/latency.ipynb", str(output), "-p", "recordings", str(sample)),
+        ],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    executed = nbformat.read(output, as_version=4)
+    outputs = [c.outputs for c in executed.cells if c.cell_type == "code"]
+    assert sum(bool(o) for o in outputs) >= 12
+    assert not any(o.output_type in ("error", "stream") for cell in outputs for o in cell)
+
+
+@pytest.mark.recording
+def test_run_all_with_defaults_from_the_notebooks_folder(tmp_path: Path) -> None:
+    # As JupyterLab does: the kernel's working directory is the notebook's.
+    work = tmp_path / "work"
+    shutil.copytree(SAMPLES / "two_process", work / "data" / "samples" / "two_process")
+    shutil.copytree(ROOT / "notebooks", work / "notebooks")
+    output = tmp_path / "out.ipynb"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "papermill", "--no-progress-bar"),
+            *("latency.ipynb", str(output)),
+        ],
+        cwd=work / "notebooks",
+        check=True,
+        capture_output=True,
+    )
+    text = output.read_text()
+    assert "two_process" in text or "rmw_fastrtps_cpp" in text
+
+
+@pytest.mark.parametrize(
+    ("notebook", "parameters", "message"),
+    [
+        ("latency", {"levle": 0.9}, "no parameter 'levle'; it has: recordings, topics, level"),
+        ("nonsense", {}, "no notebook 'nonsense'; there are: latency"),
+        ("latency", {"recordings": "nowhere"}, "nowhere: no such file or directory"),
+    ],
+)
+def test_wrong_use(
+    tmp_path: Path, notebook: str, parameters: dict[str, object], message: str
+) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        run_report(notebook, [], tmp_path / "out", parameters, Console(quiet=True))
+    assert not (tmp_path / "out" / "latency.html").exists()
+
+
+def write_notebook(path: Path, *sources: str) -> Path:
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    cells[0].metadata["tags"] = ["parameters"]
+    spec = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    notebook = nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": spec})
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_a_failed_notebook_is_kept_and_named_in_one_line(tmp_path: Path) -> None:
+    own = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", "print(1)\n1 / 0")
+    with pytest.raises(RunFailedError) as caught:
+        run_report(str(own), [], tmp_path / "out", {"x": 2}, Console(quiet=True))
+    assert caught.value.exit_code == 4
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "own.ipynb failed in cell" in text
+    assert "ZeroDivisionError" in text
+    assert "ZeroDivisionError" in (tmp_path / "out" / "own.ipynb").read_text()
+
+
+def test_a_notebook_of_ones_own_runs_in_this_interpreter(tmp_path: Path) -> None:
+    source = "import sys\nprint(sys.executable, x)"
+    own = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", source)
+    result = run_report(str(own), [], tmp_path / "out", {"x": 5}, Console(quiet=True))
+    assert f"{sys.executable} 5" in result.html.read_text()
+    assert result.metrics is None
+
+
+def test_find_notebook_by_name_and_by_path() -> None:
+    by_name = find_notebook("latency")
+    assert by_name.name == "latency.ipynb"
+    assert find_notebook(str(by_name)) == by_name
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("level=0.9", ("level", 0.9)),
+        ("topics=[/a, /b]", ("topics", ["/a", "/b"])),
+        ("recordings=a=b", ("recordings", "a=b")),
+        ("include_failed=true", ("include_failed", True)),
+    ],
+)
+def test_parameters_of_the_command_line(text: str, expected: tuple[str, object]) -> None:
+    assert parse_parameter(text) == expected
+
+
+@pytest.mark.parametrize("text", ["level", "=1", "x=[a"])
+def test_malformed_parameters(text: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"-p {text}")):
+        parse_parameter(text)
