@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal, NoReturn
@@ -23,7 +23,7 @@ app = App(
     help_format="markdown",
 )
 
-Paths = Annotated[list[Path], Parameter(help="Recordings, or folders that hold some.")]
+Recordings = Annotated[Path, Parameter(help="Recordings, or folders that hold some.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -65,6 +65,7 @@ def info(
 ) -> None:
     """Show what a recording holds: events, times, processes, and first of all what was lost."""
     from collectors.reader import open_trace  # noqa: PLC0415  (starts quickly without it)
+
     from roslens.show import show_info  # noqa: PLC0415
 
     if not path.exists():
@@ -95,3 +96,57 @@ def schema(
         sys.stdout.write(text)
     else:
         output.write_text(text, encoding="utf-8")
+
+
+@app.command
+def collect(
+    *paths: Recordings,
+    output: Annotated[
+        Path | None,
+        Parameter(
+            name=["--output", "-o"], help="Folder of the output (a folder below, if several)."
+        ),
+    ] = None,
+    engine: Annotated[
+        Literal["native", "babeltrace2"], Parameter(help="Ours, or the slow one, to compare.")
+    ] = "native",
+    threads: Annotated[int, Parameter(help="Threads that decode; 0: one per CPU.")] = 0,
+    events_only: Annotated[bool, Parameter(negative="", help="Raw events, no tables.")] = False,
+    force: Annotated[bool, Parameter(negative="", help="Even if all is up to date.")] = False,
+) -> None:
+    """Turn recordings into Parquet: every event, and the tables of the ROS 2 model."""
+    from roslens.collecting import collect_all  # noqa: PLC0415
+
+    if not paths:
+        raise UsageError("no recording given; give one or more folders")
+    collect_all(
+        paths,
+        output=output,
+        engine=engine,
+        threads=threads,
+        events_only=events_only,
+        force=force,
+        console=Console(),
+    )
+
+
+@app.command
+def report(
+    notebook: Annotated[str, Parameter(help="Name of a notebook (latency), or the path of one.")],
+    /,
+    *paths: Recordings,
+    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    parameter: Annotated[
+        list[str], Parameter(name=["-p", "--parameter"], negative="", help="NAME=VALUE")
+    ] = [],  # noqa: B006  (cyclopts copies it)
+) -> None:
+    """Execute a notebook over recordings: an HTML page and metrics.json; prints the folder last."""
+    from roslens.report import parse_parameter, run_report, summary_table  # noqa: PLC0415
+
+    parameters = dict(parse_parameter(text) for text in parameter)
+    result = run_report(notebook, paths, output, parameters)
+    console = Console()
+    if result.metrics is not None:
+        console.print(summary_table(result.metrics))
+    print(f"report: {result.html}")
+    print(result.folder)
