@@ -9,9 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from collectors.reader import TraceInfo
+    from rich.console import Console
 
 _NS = 1e9
 
