@@ -25,9 +25,8 @@ TOPIC = "/samples"
 SERVICE = "/status"
 ACTION = "/fibonacci"
 QOS = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
-GRACE_SECONDS = 1.0
-"""How long is waited for what was sent but has not arrived."""
 DISCOVERY_SECONDS = 15.0
+FOREVER_SECONDS = 1e6
 
 
 class Options(argparse.Namespace):
@@ -118,7 +117,11 @@ class Process:
         """Tell the launcher that all is ready, then execute callbacks until `finish`."""
         threading.Thread(target=self._listen, daemon=True).start()
         self.say("ready")
-        self.executor.spin_until_future_complete(self.finished)
+        # Where ROS is built for old C libraries (the wheels are), the events executor's wait
+        # without an end overflows and never returns; with an end that never comes it does. The
+        # others make a timer for every wait that has an end.
+        limit = {"timeout_sec": FOREVER_SECONDS} if self.options.executor == "Events" else {}
+        self.executor.spin_until_future_complete(self.finished, **limit)
         if self.signal:
             raise Stopped
 

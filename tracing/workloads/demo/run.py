@@ -212,7 +212,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--payload", type=int, default=100, help="bytes of a message (>= 16)")
     parser.add_argument(
-        "--executor", default="SingleThreaded", choices=("SingleThreaded", "MultiThreaded", "Events")
+        "--executor",
+        default="SingleThreaded",
+        choices=("SingleThreaded", "MultiThreaded", "Events"),
     )
     parser.add_argument("--rate", type=float, default=500.0, help="messages per second")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long is published")
