@@ -116,7 +116,10 @@ def timeline(parts: Sequence[tuple[pl.DataFrame, Sequence[pl.Expr | str]]]) -> p
         frame.select("thread", "time_ns", pl.lit(kind, dtype=pl.Int8).alias("kind"), *columns)
         for kind, (frame, columns) in enumerate(parts)
     ]
-    return pl.concat(frames, how="diagonal").sort("thread", "time_ns", "kind", maintain_order=True)
+    # Two stable sorts of nearly sorted columns are much faster than one sort by three keys; equal
+    # times keep the order of the kinds, in which they are put one after the other.
+    line = pl.concat(frames, how="diagonal").sort("time_ns", maintain_order=True)
+    return line.sort("thread", maintain_order=True) if line["thread"].n_unique() > 1 else line
 
 
 def follows(*, by: int) -> pl.Expr:
