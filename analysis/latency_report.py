@@ -18,7 +18,7 @@ from analysis.figures.resources import usage_plot
 from analysis.figures.style import Plot
 from analysis.latency import latency_estimates, latency_metric, runs_that_count
 from analysis.loss import TracerLoss, health_findings, outcomes_by_cell
-from analysis.metrics import metrics_of, write_metrics
+from analysis.metrics import metrics_of, versions, write_metrics
 from analysis.parameters import LatencyParameters
 from analysis.report_table import ReportTable, Sentence
 from analysis.resources import resource_estimates, usage_over_time, usage_per_run
@@ -229,14 +229,18 @@ class LatencyReport:
         main = self.main_estimates
         delivered = [e for e in main if not e.metric.startswith(("latency_sent", "loss"))]
         sent = [e for e in main if e.metric.startswith(("latency_sent", "loss"))]
-        scope = self.groups[0].scope
-        tables = [
-            estimates_table(delivered, f"Over delivered messages; {scope}", prefix="latency_"),
+        if not main:
+            return self._nothing()
+        return Section(
             estimates_table(
-                sent, f"Over sent messages, a lost one infinitely late; {scope}", prefix="latency_"
+                delivered, f"Over delivered messages. {delivered[0].definition}", prefix="latency_"
             ),
-        ]
-        return Section(*tables)
+            estimates_table(
+                sent,
+                f"Over sent messages, a lost one infinitely late. {sent[0].definition}",
+                prefix="latency_",
+            ),
+        )
 
     def intervals(self) -> Section:
         """The same as a picture."""
@@ -254,7 +258,7 @@ class LatencyReport:
         hidden = further - _MOST_FURTHER_TOPICS
         more = f" {hidden} with less traffic are not shown." if hidden > 0 else ""
         return Section(
-            Sentence(f"{further} further topics, the busiest first.{more}"),
+            Sentence(f"{further} further topic{'s' * (further > 1)}, the busiest first.{more}"),
             estimates_table(wanted, "Further topics", prefix="latency_"),
         )
 
@@ -351,7 +355,8 @@ class LatencyReport:
 
     def definitions(self) -> Section:
         """What each number is."""
-        return Section(definitions_table(self.estimates))
+        made_by = ", ".join(f"{name} {v}" for name, v in versions().items() if v)
+        return Section(definitions_table(self.estimates), Sentence(f"Computed by {made_by}."))
 
     def write(self) -> Section:
         """Write metrics.json where the parameters say so."""

@@ -20,9 +20,9 @@ def shown_unit(unit: str) -> tuple[float, str]:
     return _SHOWN.get(unit, (1.0, unit))
 
 
-def milliseconds(ns: float | None) -> str:
+def milliseconds(ns: float | None, digits: int = 4) -> str:
     """``0.1234``; an infinity as such, nothing as a dash."""
-    return significant(None if ns is None else ns * 1e-6)
+    return significant(None if ns is None else ns * 1e-6, digits)
 
 
 def significant(value: float | None, digits: int = 4) -> str:

@@ -163,6 +163,7 @@ def percentile_over_runs(
         least = least_samples(q, level)
         fewest = min((s.size for s in samples), default=0)
         if interval.value == math.inf:
+            effective = None
             infinite = sum(math.isinf(quantile(s, q)) for s in samples)
             interval = Interval(
                 math.inf,

@@ -90,7 +90,9 @@ def runs_table(
     """Every run looked at, whether it counts or not."""
     of_run = {s.run.name: s for s in samples}
     rows, marked = [], set()
-    shown = sorted(losses, key=lambda x: (x.run.campaign or "", x.run.order or 0))
+    shown = sorted(
+        losses, key=lambda x: (x.run.suite or "", x.run.campaign or "", x.run.order or 0)
+    )
     for index, loss in enumerate(shown[: 4 * _MOST_ROWS]):
         run, s = loss.run, of_run.get(loss.run.name)
         if not run.complete or loss.any or (s is not None and s.lost):
@@ -178,7 +180,7 @@ def worst_table(worst: pl.DataFrame) -> ReportTable:
     return ReportTable(
         [
             *("run", "topic", "into the run [s]", "latency [ms]", "publish to take [ms]"),
-            *("take to callback [ms]", "the receiving thread meanwhile"),
+            *("take to callback [ms]", "in callbacks [ms]", "the receiving thread meanwhile"),
         ],
         [
             [
@@ -187,7 +189,8 @@ def worst_table(worst: pl.DataFrame) -> ReportTable:
                 "-" if r["since_start_ns"] is None else f"{r['since_start_ns'] / 1e9:.3f}",
                 milliseconds(r["latency_ns"]),
                 milliseconds(r["to_take_ns"]),
-                milliseconds(r["take_to_callback_ns"]),
+                milliseconds(r["take_to_callback_ns"], 3),
+                milliseconds(r["busy_ns"], 3),
                 r["meanwhile"],
             ]
             for r in worst.iter_rows(named=True)
@@ -207,20 +210,21 @@ def durations_table(durations: pl.DataFrame) -> ReportTable:
             r["node"] or "-",
             f"{r['count']:,}",
             f"{r['unfinished']:,}",
-            *(milliseconds(r[c]) for c in ("mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns")),
-            "-" if r["busy"] is None else f"{significant(100 * r['busy'], 3)} %",
+            *(milliseconds(r[c], 3) for c in ("mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns")),
+            "-" if r["busy"] is None else f"{100 * r['busy']:.2f}",
         ]
         for r in durations.head(_MOST_ROWS).iter_rows(named=True)
     ]
     return ReportTable(
         [
             *("cell", "kind", "name", "node", "executions", "unfinished"),
-            *("mean [ms]", "P50 [ms]", "P90 [ms]", "P99 [ms]", "max [ms]", "share of time"),
+            *("mean [ms]", "P50 [ms]", "P90 [ms]", "P99 [ms]", "max [ms]", "busy [%]"),
         ],
         _without_repeats(rows),
         "Callback durations (callback_start -> callback_end), all runs of a cell together",
         notes=[
             "Over all executions, as a description: without intervals.",
+            "Busy: share of the time from the first start to the last end.",
             *_hidden(durations.height),
         ],
         left=frozenset({"cell", "kind", "name", "node"}),

@@ -51,7 +51,9 @@ def open_recordings(
     found: dict[Path, Recording] = {}
     for path in given:
         for recording in find_recordings(resolve(path)):
-            found.setdefault(recording.path.resolve(), _writable(recording))
+            found.setdefault(
+                recording.path.resolve(), _writable(recording) if collect else recording
+            )
     recordings = list(found.values())
     if collect:
         _collect(recordings, progress)
@@ -73,7 +75,7 @@ def resolve(path: PathLike) -> Path:
 
 def _writable(recording: Recording) -> Recording:
     parent = recording.output if recording.output.exists() else recording.path
-    if os.access(parent, os.W_OK) or recording.tables.is_dir():
+    if os.access(parent, os.W_OK):
         return recording
     where = hashlib.sha256(str(recording.path.resolve()).encode()).hexdigest()[:16]
     return Recording.at(recording.path, platformdirs.user_cache_path("roslens") / where)

@@ -1,0 +1,89 @@
+"""``rl.open``: all runs that are found, with their factors as columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from synthetic import write_run
+
+import roslens as rl
+from collectors.schema import RESOURCES, TABLES
+from roslens.recordings import resolve
+from tracing.recording import UsageError
+
+
+def test_factors_become_columns_and_types_are_common(tmp_path: Path) -> None:
+    write_run(tmp_path / "r0", latencies_ns=[1], factors={"a": 1, "flag": True, "mixed": 1})
+    write_run(tmp_path / "r1", latencies_ns=[2, 3], factors={"a": 2.5, "flag": False, "mixed": "x"})
+    write_run(tmp_path / "r2", latencies_ns=[4], factors={"topic": "odd"})
+    opened = rl.open(tmp_path, collect=False)
+    frame = opened.messages.collect()
+    assert frame.columns[:5] == ["run", "a", "flag", "mixed", "factor_topic"]
+    assert frame.columns[5:] == [column.name for column in TABLES["messages"].columns]
+    assert frame.schema["a"] == pl.Float64
+    assert frame.schema["flag"] == pl.Boolean
+    assert frame.select("run", "a", "mixed", "factor_topic", "latency_ns").rows() == [
+        ("r0", 1.0, "1", None, 1),
+        ("r1", 2.5, "x", None, 2),
+        ("r1", 2.5, "x", None, 3),
+        ("r2", None, None, "odd", 4),
+    ]
+
+
+def test_every_table_is_there_even_when_no_run_has_it(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "r", latencies_ns=[1], factors={"a": 1}, resources=False)
+    for file in (run / "tables").glob("*.parquet"):
+        file.unlink()
+    opened = rl.open(tmp_path, collect=False)
+    for name, table in TABLES.items():
+        frame = getattr(opened, name).collect()
+        assert frame.height == 0
+        assert frame.columns == ["run", "a", *(column.name for column in table.columns)]
+    assert opened.resources.collect().columns[2:] == [c.name for c in RESOURCES.columns]
+    assert [run.name for run in opened.without_resources] == ["r"]
+    with pytest.raises(AttributeError, match="no table 'nonsense'"):
+        _ = opened.nonsense
+    with pytest.raises(UsageError, match="no table 'nonsense'"):
+        opened.table("nonsense")
+
+
+def test_runs_of_one_name_and_repeated_paths(tmp_path: Path) -> None:
+    for campaign in ("c0", "c1"):
+        write_run(tmp_path / campaign / "r", latencies_ns=[1])
+    opened = rl.open([tmp_path, tmp_path / "c0"], collect=False)
+    assert [run.name for run in opened.runs] == ["c0/r", "c1/r"]
+
+
+def test_the_first_thing_shown_is_loss(tmp_path: Path) -> None:
+    write_run(tmp_path / "good", latencies_ns=[1], order=0)
+    assert repr(rl.open(tmp_path, collect=False)) == (
+        "1 run in 1 cell, 8 events\nthe tracer lost nothing"
+    )
+    write_run(tmp_path / "bad", latencies_ns=[1], discarded=1234, status="interrupted")
+    text = repr(rl.open(tmp_path, collect=False))
+    assert "THE TRACER LOST EVENTS in 1 run: bad (1,234 discarded)" in text
+    assert "1 not complete: bad" in text
+
+
+def test_a_bare_trace_beside_other_runs_is_a_cell_of_its_own(tmp_path: Path) -> None:
+    write_run(tmp_path / "suite" / "r", latencies_ns=[1], factors={"a": 1})
+    bare = write_run(tmp_path / "bare", latencies_ns=[1], with_manifest=False)
+    (bare / "metadata").write_text("")
+    opened = rl.open([tmp_path / "suite", bare], collect=False)
+    assert [run.cell for run in opened.runs] == [{"a": 1}, {"recording": "bare"}]
+
+
+def test_paths_are_found_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path / "data" / "mine" / "r", latencies_ns=[1])
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.chdir(tmp_path / "notebooks")
+    assert resolve("data/mine").resolve() == (tmp_path / "data" / "mine").resolve()
+    assert resolve("nowhere/at/all") == Path("nowhere/at/all")
+
+
+@pytest.mark.parametrize("paths", [[], ["nowhere"]])
+def test_nothing_to_open(paths: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"no recording given|no such file"):
+        rl.open(paths, collect=False)
