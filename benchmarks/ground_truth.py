@@ -60,7 +60,7 @@ class Verdict:
 
 
 def truth_of(run: Path) -> pl.DataFrame | None:
-    """Logged messages of a run: topic, sent_ns, received_ns (null if never); None if it has none."""
+    """Logged messages: topic, sent_ns, received_ns (null if never). None if the run has none."""
     for folder in (run, run / "native"):
         if (folder / "messages.csv").is_file():
             frame = pl.read_csv(folder / "messages.csv")

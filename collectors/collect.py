@@ -16,19 +16,26 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
 from collectors import babeltrace
 from collectors.ros2 import build_tables
-from collectors.schema import TABLES
-from tracing.recording import Recording, UsageError
+from collectors.schema import RAW_EVENT_COLUMNS, TABLES
+from tracing.recording import Recording, RunFailedError, UsageError
 from tracing.recording.layout import find_traces
+from tracing.recording.schema import TYPES
+
+if TYPE_CHECKING:
+    from collectors.reader import Trace
 
 Engine: TypeAlias = Literal["native", "babeltrace2"]
 Progress: TypeAlias = Callable[[str], None]
-"""Called with what begins now: reading, events, model, tables."""
+"""Called with what begins now: reading, model, tables."""
+
+_NO_EVENTS = pl.DataFrame(schema={c.name: TYPES[c.type] for c in RAW_EVENT_COLUMNS})
+_NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
 NOTE = "collected.json"
 _NOTE_VERSION = 1
@@ -41,15 +48,19 @@ class Raw:
     Attributes
     ----------
     events
-        Event name to frame, columns as in `RAW_EVENT_COLUMNS` and the payload.
+        Event name to frame, columns as in `RAW_EVENT_COLUMNS` and the payload; a declared event
+        that did not occur has an empty frame.
     losses
         What the tracer dropped, columns of the table ``losses``.
+    counts
+        Number of events by name, of those that occurred.
     warnings
         What the reader has to say, one line each.
     """
 
-    events: Mapping[str, pl.DataFrame]
+    events: Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
     losses: pl.DataFrame
+    counts: Mapping[str, int]
     warnings: list[str] = field(default_factory=list)
 
 
@@ -116,6 +127,8 @@ def collect(
     ------
     UsageError
         No trace there, a trace cannot be read, or the output folder cannot be written to.
+    RunFailedError
+        A file cannot be written (no space left).
     """
     say = progress if progress is not None else lambda _: None
     options = {"engine": engine, "events_only": events_only}
@@ -124,13 +137,11 @@ def collect(
         return done
     _prepare(recording)
     say("reading")
-    raw = read_raw(recording, engine=engine, threads=threads)
-    say("events")
-    _write_events(raw.events, recording)
+    raw = _to_parquet(recording, engine=engine, threads=threads)
     tables: dict[str, pl.DataFrame] = {}
     if not events_only:
         say("model")
-        tables = build_tables(raw.events, raw.losses)
+        tables = build_tables(raw.events, raw.losses, raw.warnings)
         say("tables")
     for name, frame in tables.items():
         _write(frame, recording.tables / f"{name}.parquet")
@@ -140,7 +151,7 @@ def collect(
         "collector": _collector(),
         "options": options,
         "trace": fingerprint,
-        "events_by_name": {name: frame.height for name, frame in sorted(raw.events.items())},
+        "events_by_name": dict(sorted(raw.counts.items())),
         "rows": {name: frame.height for name, frame in tables.items()},
         "discarded_events": int(discarded or 0),
         "warnings": raw.warnings,
@@ -150,7 +161,7 @@ def collect(
 
 
 def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 0) -> Raw:
-    """Decode all traces of a recording into memory.
+    """Decode all traces of a recording into memory, writing nothing.
 
     Raises
     ------
@@ -159,11 +170,43 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
     """
     root = recording.trace_root
     if engine == "babeltrace2":
-        return Raw(babeltrace.read(root), TABLES["losses"].empty())
-    from collectors.reader import open_trace  # noqa: PLC0415  (the other engine needs no native code)
+        events = babeltrace.read(root)
+        counts = {name: frame.height for name, frame in events.items() if frame.height}
+        return Raw(events, TABLES["losses"].empty(), counts, [_NO_LOSSES])
+    trace = _open(root)
+    events = trace.read(threads=threads)
+    info = trace.info(threads=threads)
+    return Raw(events, info.losses, info.events_by_name, info.warnings)
 
-    trace = open_trace(root, threads=threads)
-    return Raw(trace.read(), trace.losses, list(trace.info().warnings))
+
+def _to_parquet(recording: Recording, *, engine: Engine, threads: int) -> Raw:
+    """Decode all traces into ``events/``; the frames of the result read from there."""
+    for old in recording.events.glob("*/*.parquet"):
+        old.unlink()
+    if engine == "babeltrace2":
+        raw = read_raw(recording, engine=engine)
+        for name in raw.counts:
+            provider, _, event = name.rpartition(":")
+            path = recording.events / (provider or "kernel") / f"{event}.parquet"
+            path.parent.mkdir(exist_ok=True)
+            _write(raw.events[name].lazy().collect(), path)
+        return raw
+    trace = _open(recording.trace_root)
+    info = trace.write_events(recording.events, threads=threads)
+    events: dict[str, pl.LazyFrame] = {
+        f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
+        for path in sorted(recording.events.glob("*/*.parquet"))
+    }
+    for name in trace.event_names:
+        if name not in info.events_by_name:
+            events[name] = _NO_EVENTS.lazy()
+    return Raw(events, info.losses, info.events_by_name, info.warnings)
+
+
+def _open(root: Path) -> Trace:
+    from collectors.reader import open_trace  # noqa: PLC0415  (babeltrace2 needs no native code)
+
+    return open_trace(root)
 
 
 def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
@@ -198,26 +241,13 @@ def _prepare(recording: Recording) -> None:
         ) from error
 
 
-def _write_events(events: Mapping[str, pl.DataFrame], recording: Recording) -> None:
-    wanted = set()
-    for name, frame in events.items():
-        provider, _, event = name.rpartition(":")
-        path = recording.events / (provider or "kernel") / f"{event.replace('/', '_')}.parquet"
-        path.parent.mkdir(exist_ok=True)
-        _write(frame, path)
-        wanted.add(path)
-    for old in recording.events.glob("*/*.parquet"):
-        if old not in wanted:
-            old.unlink()
-
-
 def _write(frame: pl.DataFrame, path: Path) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         frame.write_parquet(temporary, compression="zstd", compression_level=1)
         temporary.replace(path)
     except OSError as error:
-        raise UsageError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise RunFailedError(f"{path}: cannot be written: {error.strerror or error}") from error
     finally:
         temporary.unlink(missing_ok=True)
 

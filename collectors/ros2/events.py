@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import polars as pl
 
@@ -109,6 +110,9 @@ INIT_EVENTS = tuple(
 )
 """Rare events that name objects; a snapshot session records them again and again."""
 
+Raw: TypeAlias = Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
+"""Event name (``ros2:rmw_take``) to frame: `RAW_EVENT_COLUMNS`, then the payload."""
+
 NOTHING = -1
 """Process and thread number in place of a missing context."""
 
@@ -119,7 +123,8 @@ class Events:
     Parameters
     ----------
     raw
-        Event name (``ros2:rmw_take``) to frame, columns as in `RAW_EVENT_COLUMNS` and payload.
+        All events. Of lazy frames only the columns that the model uses are read, and only of
+        the events that it uses.
 
     Attributes
     ----------
@@ -131,13 +136,15 @@ class Events:
         ros2 events without the context vpid or vtid.
     """
 
-    def __init__(self, raw: Mapping[str, pl.DataFrame]) -> None:
+    def __init__(self, raw: Raw) -> None:
+        lazy = {name: frame.lazy() for name, frame in raw.items()}
         self._raw = {
             name.removeprefix("ros2:"): frame
-            for name, frame in raw.items()
+            for name, frame in lazy.items()
             if name.startswith("ros2:")
         }
-        self.processes = _processes(raw)
+        self._columns: dict[str, set[str]] = {}
+        self.processes = _processes(lazy)
         self.repeated = 0
         self.without_context = 0
         self._frames: dict[str, pl.DataFrame] = {}
@@ -148,7 +155,7 @@ class Events:
 
     def has_field(self, name: str, field: str) -> bool:
         """Whether the event was recorded with this payload field."""
-        return name in self._raw and field in self._raw[name].columns
+        return name in self._raw and field in self._columns_of(name)
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         """The events of one name: time_ns, proc, thread (one number), then the payload, typed.
@@ -159,6 +166,11 @@ class Events:
         if name not in self._frames:
             self._frames[name] = self._load(name)
         return self._frames[name]
+
+    def _columns_of(self, name: str) -> set[str]:
+        if name not in self._columns:
+            self._columns[name] = set(self._raw[name].collect_schema())
+        return self._columns[name]
 
     def _load(self, name: str) -> pl.DataFrame:
         fields = FIELDS[name]
@@ -173,11 +185,11 @@ class Events:
             pl.col("vtid").cast(I64).fill_null(NOTHING),
             *(
                 pl.col(field).cast(kind)
-                if field in raw.columns
+                if field in self._columns_of(name)
                 else pl.lit(None, dtype=kind).alias(field)
                 for field, kind in fields.items()
             ),
-        )
+        ).collect()
         self.without_context += frame.filter(
             (pl.col("vpid") == NOTHING) | (pl.col("vtid") == NOTHING)
         ).height
@@ -205,7 +217,7 @@ def vtid(thread: str = "thread") -> pl.Expr:
     return pl.when(low < 2**31).then(low).cast(I32)
 
 
-def _processes(raw: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+def _processes(raw: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
     parts = [
         frame.filter(pl.lit(name.startswith("ros2:")) | pl.col("vpid").is_not_null())
         .group_by("host", pl.col("vpid").cast(I32).fill_null(NOTHING))
@@ -217,7 +229,6 @@ def _processes(raw: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         )
         .select("host", "vpid", "begin_ns", "end_ns", "events", "procname")
         for name, frame in raw.items()
-        if frame.height
     ]
     empty = pl.DataFrame(
         schema={
@@ -230,7 +241,7 @@ def _processes(raw: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         }
     )
     return (
-        pl.concat([empty, *parts])
+        pl.concat([empty, *pl.collect_all(parts)])
         .sort("begin_ns", maintain_order=True)
         .group_by("host", "vpid")
         .agg(

@@ -71,6 +71,11 @@ def finding(
     }
 
 
+def reader_warning(text: str) -> Finding:
+    """What the reader had to say, as a row."""
+    return finding("reader", "warning", 1, text, where="trace")
+
+
 def _losses(model: Model) -> Iterator[Finding]:
     if model.losses.is_empty():
         return

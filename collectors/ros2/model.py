@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import polars as pl
 
 from collectors.ros2.callbacks import find_callbacks
-from collectors.ros2.events import NOTHING, Events, vtid
-from collectors.ros2.health import Model, find_health
+from collectors.ros2.events import NOTHING, Events, Raw, vtid
+from collectors.ros2.health import Model, find_health, reader_warning
 from collectors.ros2.messages import find_messages
 from collectors.ros2.objects import find_objects
 from collectors.ros2.publications import find_publications
@@ -19,7 +19,7 @@ from collectors.schema.tables import LOSSES, TABLES
 
 
 def build_tables(
-    raw: Mapping[str, pl.DataFrame], losses: pl.DataFrame | None = None
+    raw: Raw, losses: pl.DataFrame | None = None, warnings: Sequence[str] = ()
 ) -> dict[str, pl.DataFrame]:
     """Make every model table.
 
@@ -28,8 +28,11 @@ def build_tables(
     raw
         Raw events: event name (``ros2:rmw_take``) to frame, `RAW_EVENT_COLUMNS` then the payload.
         A name that is absent was not recorded; an empty frame means that nothing happened.
+        Lazy frames are read as far as the model needs them.
     losses
         What the tracer dropped, columns of the table ``losses``; None for nothing.
+    warnings
+        What the reader had to say, for ``health``.
 
     Returns
     -------
@@ -77,7 +80,7 @@ def build_tables(
     tables["processes"] = TABLES["processes"].conform(_processes(events))
     tables["messages"] = TABLES["messages"].conform(_messages(messages.rows, processes))
     tables["losses"] = losses
-    tables["health"] = find_health(found)
+    tables["health"] = find_health(found, [reader_warning(text) for text in warnings])
     return {name: tables[name] for name in TABLES}
 
 

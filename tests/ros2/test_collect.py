@@ -41,9 +41,9 @@ def test_events_and_tables_are_written(run: Path, engine: Engine) -> None:
     """Event counts by babeltrace2 itself; every table with its schema."""
     steps: list[str] = []
     done = collect(Recording.at(run), engine=engine, progress=steps.append)
-    assert steps == ["reading", "events", "model", "tables"]
+    assert steps == ["reading", "model", "tables"]
     assert done.rebuilt
-    assert {name: n for name, n in done.events_by_name.items() if n} == count_events(run / "trace")
+    assert done.events_by_name == count_events(run / "trace")
     for name, count in done.events_by_name.items():
         provider, event = name.split(":")
         assert pl.read_parquet(run / "events" / provider / f"{event}.parquet").height == count
@@ -60,7 +60,7 @@ def test_engines_give_the_same_tables(run: Path) -> None:
     for engine in ("native", "babeltrace2"):
         collect(Recording.at(run), engine=engine)  # type: ignore[arg-type]
         both.append({name: frame.collect() for name, frame in tables(Recording.at(run)).items()})
-    for name in TABLES:
+    for name in TABLES.keys() - {"health"}:
         assert both[0][name].equals(both[1][name]), name
 
 
