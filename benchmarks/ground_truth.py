@@ -1,14 +1,17 @@
-"""Check the messages table of recordings against what the workloads logged themselves.
+"""Check the messages and service_calls of recordings against what the workloads logged themselves.
 
 Usage: python benchmarks/ground_truth.py FOLDER... [--engine native|babeltrace2] [--show N]
 
 Reads every recording below the folders that has a ``messages.csv`` (topic, sequence,
 publish_realtime_ns just before publish(), callback_realtime_ns on the callback's first line or
-empty) in its folder or under ``native/``, or the ``samples.csv`` of the chain workload. Checks:
+empty) in its folder or under ``native/``, the ``samples.csv`` of the chain workload, or a
+``calls.csv`` (service, sequence, and the times of request, callback and response). Checks:
 
 * every logged message is exactly one row, and no row of these topics is invented;
 * what was received is delivered; what was not is lost, overwritten, or unknown at the edge;
-* how much longer the logged latency is than the trace's (median, P99, extremes).
+* every logged call is one row: with its callback, and from Kilted on with request and response;
+* how much longer the logged latency is than the trace's (median, P99, extremes); for calls before
+  Kilted, how much later the callback's first line was logged than callback_start.
 
 Exit status 1 if any recording fails.
 """
@@ -16,6 +19,7 @@ Exit status 1 if any recording fails.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,6 +32,11 @@ from collectors.ros2 import build_tables
 from tracing.recording import Recording, RoslensError
 
 NOT_RECEIVED = ("lost", "overwritten", "unknown")
+_CALL_TIMES = {
+    "sent_ns": "request(_sent)?_realtime_ns",
+    "called_ns": "(service_)?callback_realtime_ns",
+    "received_ns": "response(_received)?_realtime_ns",
+}
 _CHAIN = (
     ("/a", "a_publish_realtime_ns", "b_start_realtime_ns"),
     ("/b", "b_publish_realtime_ns", "c_b_start_realtime_ns"),
@@ -83,6 +92,58 @@ def truth_of(run: Path) -> pl.DataFrame | None:
     return None
 
 
+def calls_of(run: Path) -> pl.DataFrame | None:
+    """Logged calls: service, sent_ns, called_ns, received_ns. None if the run has none."""
+    for folder in (run, run / "native"):
+        if (folder / "calls.csv").is_file():
+            frame = pl.read_csv(folder / "calls.csv")
+            return frame.select(
+                "service",
+                *(
+                    pl.coalesce(c for c in frame.columns if re.fullmatch(pattern, c))
+                    .cast(pl.Int64)
+                    .alias(name)
+                    for name, pattern in _CALL_TIMES.items()
+                ),
+            )
+    return None
+
+
+def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
+    """Hold a service_calls table against logged calls, in the order in which they were made."""
+    rows = calls.filter(pl.col("service").is_in(truth["service"].unique().to_list()))
+    whole = rows["request_sent_ns"].null_count() < rows.height
+    first = "request_sent_ns" if whole else "callback_start_ns"
+    states = pl.when(pl.col("callback_start_ns").is_not_null()).then(pl.lit("served"))
+    states = states.otherwise(pl.lit("not served"))
+    verdict = Verdict(
+        logged=truth.height,
+        received=truth.height - truth["received_ns"].null_count(),
+        outcomes=dict(rows.group_by(states.alias("state")).len().sort("state").iter_rows()),
+    )
+    order = pl.int_range(pl.len()).over("service").alias("place")
+    logged = truth if whole else truth.drop_nulls("called_ns")
+    sent = logged.sort("sent_ns" if whole else "called_ns").with_columns(order)
+    seen = rows.sort(first).with_columns(order)
+    both = sent.join(seen, on=["service", "place"], how="full", coalesce=True)
+    _count(verdict, both.filter(pl.col(first).is_null()), "logged, but not in the table")
+    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
+    both = both.drop_nulls(["sent_ns", first])
+    served = pl.col("callback_start_ns").is_not_null()
+    _count(verdict, both.filter(pl.col("called_ns").is_not_null() != served), "served or not?")
+    late = pl.col("called_ns") - pl.col("callback_start_ns")
+    _count(verdict, both.filter((late < -100_000) | (late > 10**9)), "out of step with the log")
+    longer = late
+    if whole:
+        answered = pl.col("response_taken_ns").is_not_null()
+        wrong = both.filter(pl.col("received_ns").is_not_null() & ~answered)
+        _count(verdict, wrong, "answered, but no response in the table")
+        traced = pl.col("response_taken_ns") - pl.col("request_sent_ns")
+        longer = pl.col("received_ns") - pl.col("sent_ns") - traced
+    verdict.longer_ns = both.select(longer).to_series().drop_nulls()
+    return verdict
+
+
 def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     """Hold a messages table against logged messages, in the order in which they were sent."""
     topics = truth["topic"].unique().to_list()
@@ -125,7 +186,7 @@ def recordings(folders: list[Path]) -> Iterator[Path]:
     for folder in folders:
         runs = {
             file.parent.parent if file.parent.name == "native" else file.parent
-            for name in ("messages.csv", "samples.csv")
+            for name in ("messages.csv", "samples.csv", "calls.csv")
             for file in folder.rglob(name)
         }
         yield from sorted(runs)
@@ -145,25 +206,30 @@ def main() -> int:
     arguments = parser.parse_args()
     engine: Engine = arguments.engine
     failed = checked = 0
-    print("logged latency minus the trace's, us:        least     median        P99       most")
+    head = "logged latency minus the trace's, us"
+    print(f"{head:68} {'least':>10} {'median':>10} {'P99':>10} {'most':>10}")
     for run in recordings(arguments.folder):
-        truth = truth_of(run)
-        if truth is None:
-            continue
         try:
             raw = read_raw(Recording.at(run), engine=engine)
         except RoslensError as error:
             print(f"{run.name}: {error}")
             failed += 1
             continue
-        verdict = compare(build_tables(raw.events, raw.losses)["messages"], truth)
+        tables = build_tables(raw.events, raw.losses, raw.warnings)
+        verdicts = []
+        if (messages := truth_of(run)) is not None:
+            verdicts.append(("messages", compare(tables["messages"], messages)))
+        if (calls := calls_of(run)) is not None:
+            verdicts.append(("calls", compare_calls(tables["service_calls"], calls)))
         checked += 1
-        failed += bool(verdict.problems)
-        outcomes = ", ".join(f"{count} {name}" for name, count in verdict.outcomes.items())
-        print(f"{run.parent.name}/{run.name}: {verdict.logged} logged, {verdict.received} received")
-        print(f"    {outcomes:40} {_figures(verdict.longer_ns)}")
-        for problem in verdict.problems:
-            print(f"    FAILED: {problem}")
+        failed += any(verdict.problems for _, verdict in verdicts)
+        print(f"{run.parent.name}/{run.name}")
+        for what, verdict in verdicts:
+            found = ", ".join(f"{count} {name}" for name, count in verdict.outcomes.items())
+            text = f"{what}: {verdict.logged} logged, {verdict.received} received; {found}"
+            print(f"    {text:64} {_figures(verdict.longer_ns)}")
+            for problem in verdict.problems:
+                print(f"    FAILED: {problem}")
     print(f"{checked} recordings checked, {failed} failed")
     return 1 if failed or not checked else 0
 

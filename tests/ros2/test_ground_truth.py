@@ -15,7 +15,7 @@ from tracing.recording import Recording
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from ground_truth import compare, recordings, truth_of  # noqa: E402
+from ground_truth import calls_of, compare, compare_calls, recordings, truth_of  # noqa: E402
 
 SAMPLES = list(recordings([ROOT / "data" / "samples"]))
 
@@ -26,7 +26,7 @@ def test_there_are_samples_with_ground_truth() -> None:
 
 @pytest.mark.recording
 @pytest.mark.parametrize("run", SAMPLES, ids=lambda run: f"{run.parent.name}/{run.name}")
-def test_every_logged_message_is_one_row(run: Path) -> None:
+def test_every_logged_message_and_call_is_one_row(run: Path) -> None:
     """The log is the workload's own: CLOCK_REALTIME before publish() and in the callback.
 
     The trace's latency is shorter, as the events lie inside: by less than 50 us at the median,
@@ -34,15 +34,20 @@ def test_every_logged_message_is_one_row(run: Path) -> None:
     intra-process communication), where it grows with the message.
     """
     recording = Recording.at(run)
-    truth = truth_of(run)
-    assert truth is not None
     raw = read_raw(recording)
-    verdict = compare(build_tables(raw.events, raw.losses)["messages"], truth)
-    assert verdict.problems == []
-    assert verdict.logged == truth.height > 0
-    factors = recording.manifest.factors if recording.manifest else {}
-    if factors.get("callback") != "unique_ptr" or factors.get("intra_process"):
-        assert -20_000 < verdict.longer_ns.median() < 50_000
+    tables = build_tables(raw.events, raw.losses)
+    verdicts = []
+    if (truth := truth_of(run)) is not None:
+        verdicts.append(compare(tables["messages"], truth))
+        factors = recording.manifest.factors if recording.manifest else {}
+        if factors.get("callback") != "unique_ptr" or factors.get("intra_process"):
+            assert -20_000 < verdicts[0].longer_ns.median() < 50_000
+    if (calls := calls_of(run)) is not None:
+        verdicts.append(compare_calls(tables["service_calls"], calls))
+    assert verdicts
+    for verdict in verdicts:
+        assert verdict.problems == []
+        assert verdict.logged > 0
 
 
 def messages(*rows: tuple[int, int, int | None, str]) -> pl.DataFrame:
@@ -101,3 +106,32 @@ def test_the_check_finds_what_is_wrong(
     rows: tuple[tuple[int, int, int | None, str], ...], problem: str
 ) -> None:
     assert any(problem in found for found in compare(messages(*rows), TRUTH).problems)
+
+
+CALLS = pl.DataFrame(
+    {"service": ["/s"] * 2, "sent_ns": [1000, 2000], "called_ns": [1200, None],
+     "received_ns": [1500, None]}
+)  # fmt: skip
+
+
+def calls(*rows: tuple[int | None, int | None, int | None]) -> pl.DataFrame:
+    names = ("request_sent_ns", "callback_start_ns", "response_taken_ns")
+    schema = dict.fromkeys(names, pl.Int64())
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return frame.with_columns(pl.lit("/s").alias("service"))
+
+
+def test_the_check_of_calls() -> None:
+    right = compare_calls(calls((1010, 1190, 1490), (2010, None, None)), CALLS)
+    assert right.problems == []
+    assert right.longer_ns.to_list() == [20]
+    before_kilted = compare_calls(calls((None, 1190, None)), CALLS)
+    assert before_kilted.problems == []
+    assert before_kilted.longer_ns.to_list() == [10]
+    for wrong, problem in (
+        (calls((1010, 1190, 1490)), "logged, but not in the table"),
+        (calls((1010, 1190, 1490), (2010, None, None), (3010, None, None)), "not logged"),
+        (calls((1010, 1190, None), (2010, None, None)), "no response"),
+        (calls((1010, None, 1490), (2010, None, None)), "served or not"),
+    ):
+        assert any(problem in found for found in compare_calls(wrong, CALLS).problems)
