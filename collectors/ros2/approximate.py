@@ -11,23 +11,35 @@ _TOLERANCE_NS = 10_000_000
 
 
 def estimate_timestamps(publications: pl.DataFrame, takes: pl.DataFrame) -> pl.DataFrame:
-    """Add ``key_ns``, the source timestamp that a publication probably got (Humble, Iron).
+    """Add ``key_ns``, the source timestamp, and ``estimated``, whether it is a guess.
 
-    The middleware stamps a message just after `rmw_publish`. So each timestamp that was taken
-    belongs to the latest publication on its topic at most 10 ms before it; of several timestamps
-    that claim one publication, the nearest keeps it. Event times are wall-clock times as of the
-    start of the trace, source timestamps of the moment.
+    On Humble and Iron `rmw_publish` does not hold it. The middleware stamps a message just after
+    that event. So each timestamp that was taken, and that no publication is known to have got,
+    belongs to the latest publication without one on its topic, at most 10 ms before it; of
+    several timestamps that claim one publication, the nearest keeps it. Event times are
+    wall-clock times as of the start of the trace, source timestamps of the moment.
     """
-    sent = publications.filter(pl.col("topic").is_not_null()).select(
-        "message_id", "topic", pl.coalesce("rmw_publish_ns", "rcl_publish_ns").alias("time_ns")
+    known = publications.select("topic", pl.col("source_timestamp_ns").alias("key_ns"))
+    called = pl.coalesce("rmw_publish_ns", "rcl_publish_ns")
+    sent = (
+        publications.filter(pl.col("source_timestamp_ns").is_null() & pl.col("topic").is_not_null())
+        .select("message_id", "topic", called.alias("time_ns"))
+        .drop_nulls()
+        .sort("time_ns")
     )
-    stamps = (
-        takes.select("topic", pl.col("source_timestamp_ns").alias("key_ns")).drop_nulls().unique()
-    )
+    key = pl.col("source_timestamp_ns")
+    if sent.is_empty() or takes.is_empty():
+        return publications.with_columns(
+            key.alias("key_ns"), pl.lit(value=False).alias("estimated")
+        )
     claims = (
-        stamps.sort("key_ns")
+        takes.select("topic", key.alias("key_ns"))
+        .drop_nulls()
+        .unique()
+        .join(known, on=["topic", "key_ns"], how="anti")
+        .sort("key_ns")
         .join_asof(
-            sent.drop_nulls().sort("time_ns"),
+            sent,
             left_on="key_ns",
             right_on="time_ns",
             by="topic",
@@ -38,12 +50,15 @@ def estimate_timestamps(publications: pl.DataFrame, takes: pl.DataFrame) -> pl.D
         .drop_nulls("message_id")
         .sort("key_ns")
         .unique("message_id", keep="first", maintain_order=True)
+        .select("message_id", pl.col("key_ns").alias("guess_ns"))
     )
-    return publications.join(
-        claims.select("message_id", "key_ns"),
-        on="message_id",
-        how="left",
-        maintain_order="left",
+    return (
+        publications.join(claims, on="message_id", how="left", maintain_order="left")
+        .with_columns(
+            key.fill_null(pl.col("guess_ns")).alias("key_ns"),
+            pl.col("guess_ns").is_not_null().alias("estimated"),
+        )
+        .drop("guess_ns")
     )
 
 

@@ -240,6 +240,21 @@ def _silent_subscriptions(model: Model) -> Iterator[Finding]:
 
 
 def _objects(model: Model) -> Iterator[Finding]:
+    nameless = (
+        pl.col("topic").is_null()
+        & pl.col("rclcpp_publish_ns").is_not_null()
+        & pl.col("rcl_publish_ns").is_null()
+    )
+    publications = model.publications.filter(~nameless)
+    if count := model.publications.height - publications.height:
+        yield finding(
+            "publisher_not_named",
+            "warning",
+            count,
+            "publications of which only rclcpp_publish was recorded, which does not name the "
+            "publisher, in a process with several: no topic is known; record ros2:rcl_publish",
+            where="publications",
+        )
     if model.events.repeated:
         yield finding(
             "repeated_init_events",
@@ -249,7 +264,7 @@ def _objects(model: Model) -> Iterator[Finding]:
             where="trace",
         )
     unknown = (
-        ("publications", model.publications, "publisher_id", "publisher"),
+        ("publications", publications, "publisher_id", "publisher"),
         ("takes", model.takes, "subscription_id", "subscription"),
         ("callback_instances", model.callbacks.instances, "callback_id", "callback"),
     )

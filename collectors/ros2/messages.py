@@ -64,8 +64,8 @@ def find_messages(
     public = pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY)
     publications = publications.filter(public)
     inter = takes.filter(public & ~pl.col("intra_process"))
-    publications, inter_match = _numbered(publications, inter, events)
-    matched, ambiguous, takes_alone = _by_timestamp(publications, inter, inter_match)
+    publications = estimate_timestamps(publications, inter)
+    matched, ambiguous, takes_alone = _by_timestamp(publications, inter)
     intra = _intra(enqueues, takes)
     pairs, gone = _pairs(publications, objects, events)
     ordered = by_order(publications, pairs, callbacks, events)
@@ -80,17 +80,8 @@ def find_messages(
     )
 
 
-def _numbered(
-    publications: pl.DataFrame, takes: pl.DataFrame, events: Events
-) -> tuple[pl.DataFrame, str]:
-    """Publications with the timestamp to join on, and how sure that is."""
-    if events.has_field("rmw_publish", "timestamp") or takes.is_empty():
-        return publications.with_columns(pl.col("source_timestamp_ns").alias("key_ns")), "exact"
-    return estimate_timestamps(publications, takes), "approximate"
-
-
 def _by_timestamp(
-    publications: pl.DataFrame, takes: pl.DataFrame, certainty: str
+    publications: pl.DataFrame, takes: pl.DataFrame
 ) -> tuple[pl.DataFrame, int, pl.DataFrame]:
     """Join publications and takes by topic and source timestamp.
 
@@ -98,7 +89,7 @@ def _by_timestamp(
     that key: the first belongs to the first, and the rows say that this is ambiguous.
     """
     sent = publications.filter(pl.col("key_ns").is_not_null()).select(
-        "message_id", "topic", "key_ns"
+        "message_id", "topic", "key_ns", "estimated"
     )
     received = takes.select(
         "take_id",
@@ -110,7 +101,14 @@ def _by_timestamp(
     )
     sent, shared = _ranked(sent, ["topic", "key_ns"], "message_id")
     received, _ = _ranked(received, ["subscription_id", "topic", "key_ns"], "take_id")
-    label = pl.when("shared").then(pl.lit("ambiguous")).otherwise(pl.lit(certainty)).alias("match")
+    label = (
+        pl.when("shared")
+        .then(pl.lit("ambiguous"))
+        .when("estimated")
+        .then(pl.lit("approximate"))
+        .otherwise(pl.lit("exact"))
+        .alias("match")
+    )
     matched = sent.join(received, on=["topic", "key_ns", "rank"], how="inner").with_columns(label)
     rest_sent = sent.filter(pl.col("topic").is_null())
     rest_received = received.join(matched, on="take_id", how="anti")
@@ -118,7 +116,7 @@ def _by_timestamp(
         matched = pl.concat([matched, _without_topic(sent, rest_sent, rest_received, matched)])
         rest_received = rest_received.join(matched, on="take_id", how="anti")
     alone = takes.join(rest_received, on="take_id", how="semi")
-    return matched.drop("topic", "key_ns", "rank", "shared"), shared, alone
+    return matched.drop("topic", "key_ns", "rank", "shared", "estimated"), shared, alone
 
 
 def _without_topic(

@@ -456,6 +456,31 @@ def test_humble_has_no_timestamp_so_the_nearest_publication_before_it_is_taken()
     assert findings(tables) == {"takes_without_publication": 1, "approximate_matches": 2}
 
 
+def test_an_old_and_a_new_distro_in_one_trace() -> None:
+    """The talker in process 3 is of Humble, without timestamps; that in process 1 is not."""
+    trace = talker_and_listener()
+    trace.node(10, NODE, "old_talker", pid=3)
+    trace.publisher(20, PUB, "/data", node=NODE, pid=3)
+    trace.publish(100, PUB)
+    trace.emit(103, "rcl_publish", publisher_handle=PUB, message=0x9000, pid=3)
+    trace.emit(104, "rmw_publish", message=0x9000, pid=3)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace.receive(170, SUB, CALLBACK, stamp=at(107), pid=2)
+    assert rows(trace.tables()["messages"], "publisher_node", "publish_ns", "take_ns", "match") == [
+        ("/talker", 100, 150, "exact"),
+        ("/old_talker", 103, 170, "approximate"),
+    ]
+
+
+def test_publications_that_name_no_publisher_in_a_process_with_several() -> None:
+    trace = only_callbacks()
+    trace.publisher(26, 0x1300, "/other", node=NODE)
+    trace.emit(100, "rclcpp_publish", message=0x9000)
+    tables = trace.tables()
+    assert rows(tables["messages"], "topic", "outcome") == [(None, "unknown")]
+    assert findings(tables) == {"publisher_not_named": 1}
+
+
 def only_callbacks() -> Trace:
     """What the leak recordings hold: rclcpp_publish, callbacks and names."""
     trace = talker_and_listener(sub_pid=1)
