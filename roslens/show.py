@@ -34,7 +34,7 @@ def show_info(info: TraceInfo, console: Console) -> None:
         seconds = (info.end_ns - info.begin_ns) / _NS
         console.print(f"{utc(info.begin_ns)} to {utc(info.end_ns)} UTC, {seconds:.3f} s")
     processes = ", ".join(
-        escape(f"{p['procname'] or '?'} ({p['host']}:{p['vpid']})") for p in info.processes
+        escape(f"{p.procname or '?'} ({p.host}:{p.vpid})") for p in info.processes
     )
     console.print(f"processes: {processes or 'none known'}", soft_wrap=True)
     table = Table("event", "count", box=None, pad_edge=False, header_style="bold")
