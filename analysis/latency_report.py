@@ -13,7 +13,8 @@ from analysis.callbacks import callback_duration_estimates, durations, worst_mes
 from analysis.drift import order_effect
 from analysis.estimate import Estimate
 from analysis.figures.callbacks import durations_plot
-from analysis.figures.latency import distribution_plot, drift_plot, interval_plot, medians
+from analysis.figures.distributions import distribution_plots
+from analysis.figures.latency import drift_plot, interval_plot, medians
 from analysis.figures.resources import usage_plot
 from analysis.figures.style import Plot
 from analysis.latency import latency_estimates, latency_metric, runs_that_count
@@ -222,7 +223,7 @@ class LatencyReport:
         """ECDF and CCDF."""
         if not self._delivered:
             return self._nothing()
-        return Section(distribution_plot(self.samples, self._definition))
+        return Section(*distribution_plots(self.samples, self._definition))
 
     def statistics(self) -> Section:
         """Mean and percentiles with intervals, over delivered and over sent messages."""

@@ -1,4 +1,4 @@
-"""Figures of latency: distributions, intervals, drift."""
+"""Figures of latency: intervals and drift."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from analysis.autocorrelation import effective_samples_of_quantile
-from analysis.distributions import Distribution, distribution, tail_limit, thin
 from analysis.estimate import Estimate, cell_label
 from analysis.figures.style import (
     FAINT,
@@ -22,6 +20,7 @@ from analysis.figures.style import (
     legend_above,
     new_figure,
     plain_numbers,
+    sentence,
     styled,
     wrapped,
 )
@@ -29,137 +28,6 @@ from analysis.latency import by_cell
 from analysis.quantiles import quantile
 from analysis.runs import Run, cells_of
 from analysis.samples import RunSamples
-
-_SIDE_BY_SIDE = 6
-"""Up to so many cells are told apart by colour; more get a panel each."""
-
-_MOST_PANELS = 24
-
-
-@styled
-def distribution_plot(samples: Sequence[RunSamples], definition: str) -> Plot:
-    """ECDF and log-log CCDF of delivered messages per cell: runs thin, all of a cell bold."""
-    cells = [
-        (members, *_pooled(members))
-        for members in by_cell(samples)
-        if any(s.delivered_ns.size for s in members)
-    ]
-    if len(cells) > _SIDE_BY_SIDE:
-        return _panels(cells, definition)
-    figure = new_figure(4.3)
-    left, right = figure.subplots(1, 2)
-    for index, (members, whole, limit) in enumerate(cells):
-        for run in members:
-            if run.delivered_ns.size:
-                steps = thin(distribution(run.delivered_ns / 1e6), 2000)
-                _ecdf(left, steps, colour(index), 0.6, 0.35)
-                _ccdf(right, steps, colour(index), 0.6, 0.35)
-        _ecdf(left, whole, colour(index), 1.8, 1.0)
-        _ccdf(right, whole, colour(index), 1.8, 1.0, limit=limit)
-    _label_ecdf(left)
-    _label_ccdf(right)
-    handles = [
-        Line2D([], [], color=colour(i), lw=1.8, label=members[0].run.label)
-        for i, (members, _, _) in enumerate(cells)
-    ]
-    legend_above(figure, handles)
-    return Plot(figure, _distribution_caption(cells, definition, len(cells)))
-
-
-def _panels(cells: Sequence[tuple[list[RunSamples], Distribution, float]], definition: str) -> Plot:
-    shown = cells[:_MOST_PANELS]
-    columns = 4
-    rows = math.ceil(len(shown) / columns)
-    figure = new_figure(0.6 + 2.1 * rows)
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    background = [thin(whole, 500) for _, whole, _ in shown]
-    for panel, (members, whole, limit) in zip(grid.flat, shown, strict=False):
-        for other in background:
-            _ccdf(panel, other, FAINT, 0.5, 0.3)
-        for run in members:
-            if run.delivered_ns.size:
-                _ccdf(panel, thin(distribution(run.delivered_ns / 1e6), 500), colour(0), 0.6, 0.4)
-        _ccdf(panel, whole, colour(0), 1.8, 1.0, limit=limit)
-        _label_ccdf(panel)
-        panel.set(xlabel="", ylabel="")
-        panel.set_title("\n".join(f"{k}={v}" for k, v in members[0].run.cell.items()), fontsize=7.5)
-    for panel in list(grid.flat)[len(shown) :]:
-        panel.set_visible(False)
-    figure.supxlabel("latency [ms]")
-    figure.supylabel("fraction of messages at least so late")
-    return Plot(
-        figure, _distribution_caption(cells, definition, len(shown)) + " Grey: the other cells."
-    )
-
-
-def _pooled(members: Sequence[RunSamples]) -> tuple[Distribution, float]:
-    """All runs of a cell together, and the fraction below which their tail is thin evidence."""
-    together = np.concatenate([s.delivered_ns for s in members]) / 1e6
-    effective = sum(effective_samples_of_quantile(s.delivered_ns, 0.9) for s in members)
-    return thin(distribution(together)), tail_limit(effective)
-
-
-def _ecdf(axes: Axes, steps: Distribution, color: str, width: float, alpha: float) -> None:
-    x = np.concatenate([steps.values[:1], steps.values])
-    y = np.concatenate([[0.0], steps.at_most])
-    axes.step(x, y, where="post", color=color, lw=width, alpha=alpha)
-
-
-def _ccdf(
-    axes: Axes,
-    steps: Distribution,
-    color: str,
-    width: float,
-    alpha: float,
-    *,
-    limit: float | None = None,
-) -> None:
-    x, y = steps.values, steps.at_least
-    if limit is None:
-        axes.step(x, y, where="pre", color=color, lw=width, alpha=alpha)
-        return
-    supported = int(np.searchsorted(-y, -limit, side="right"))
-    axes.step(x[:supported], y[:supported], where="pre", color=color, lw=width, alpha=alpha)
-    beyond = slice(max(0, supported - 1), None)
-    axes.step(x[beyond], y[beyond], where="pre", color=color, lw=width * 0.7, ls=":", alpha=alpha)
-
-
-def _label_ecdf(axes: Axes) -> None:
-    axes.set(
-        xscale="log",
-        xlabel="latency [ms]",
-        ylabel="fraction of messages at most so late",
-        title="ECDF",
-        ylim=(0, 1.01),
-    )
-    plain_numbers(axes)
-    finish(axes)
-
-
-def _label_ccdf(axes: Axes) -> None:
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="latency [ms]",
-        ylabel="fraction of messages at least so late",
-        title="CCDF (the tail)",
-    )
-    plain_numbers(axes)
-    plain_numbers(axes, "y")
-    finish(axes)
-
-
-def _distribution_caption(
-    cells: Sequence[tuple[list[RunSamples], Distribution, float]], definition: str, shown: int
-) -> str:
-    runs = sum(len(members) for members, _, _ in cells)
-    count = sum(whole.samples for _, whole, _ in cells)
-    hidden = f" {len(cells) - shown} more cells are not drawn." if len(cells) > shown else ""
-    return (
-        f"Latency of {count:,} delivered messages in {runs} runs; thin: each run, bold: all runs "
-        "of a cell together, dotted where fewer than 20 effective samples lie beyond."
-        f"{hidden} {_sentence(definition)}"
-    )
 
 
 @styled
@@ -201,7 +69,7 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
         figure,
         f"Dot and bar: mean over runs with its {100 * first.level:g} % interval (Student t over "
         "runs); grey: each run; hollow: no interval, the table says why. "
-        f"{_sentence(first.definition)}",
+        f"{sentence(first.definition)}",
     )
 
 
@@ -283,16 +151,12 @@ def drift_plot(
     return Plot(
         figure,
         f"Median latency of each of {len(known)} runs in the order in which they were made; one "
-        f"colour per repetition (block), one shape per cell. {slope} {_sentence(definition)}",
+        f"colour per repetition (block), one shape per cell. {slope} {sentence(definition)}",
     )
 
 
 def _at(pair: tuple[Run, float]) -> tuple[str, int]:
     return (pair[0].campaign or "", pair[0].order or 0)
-
-
-def _sentence(definition: str) -> str:
-    return definition[:1].upper() + definition[1:] + "."
 
 
 def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
@@ -128,11 +129,24 @@ def legend_above(figure: Figure, handles: Sequence[Line2D]) -> None:
 
 
 def plain_numbers(axes: Axes, which: str = "x") -> None:
-    """Write a logarithmic axis as 0.1, 1, 10 instead of powers."""
+    """Write a logarithmic axis as 0.1, 1, 10 instead of powers; 2 and 5 where it is short."""
     axis = axes.xaxis if which == "x" else axes.yaxis
+
+    def between(value: float, _: object) -> str:
+        low, high = sorted(axis.get_view_interval())
+        short = low > 0 and high < 30 * low
+        leading = round(value / 10 ** math.floor(math.log10(value)), 6)
+        return f"{value:g}" if short and leading in (2, 5) else ""
+
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(FuncFormatter(between))
 
 
 def finish(axes: Axes) -> None:
     """No frame but the two axes."""
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def sentence(definition: str) -> str:
+    """A definition as a sentence of a caption."""
+    return definition[:1].upper() + definition[1:] + "."

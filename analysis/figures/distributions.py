@@ -1,0 +1,182 @@
+"""Figures of the distribution of latency: ECDF, and CCDF on logarithmic axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from analysis.autocorrelation import effective_samples_of_quantile
+from analysis.distributions import Distribution, distribution, tail_limit, thin
+from analysis.figures.style import (
+    FAINT,
+    Plot,
+    colour,
+    finish,
+    legend_above,
+    new_figure,
+    plain_numbers,
+    sentence,
+    styled,
+)
+from analysis.latency import by_cell
+from analysis.samples import RunSamples
+
+_SIDE_BY_SIDE = 6
+"""Up to so many cells are told apart by colour; more get a panel each."""
+
+_MOST_PANELS = 24
+
+_AT_MOST = "fraction of messages at most so late"
+_AT_LEAST = "fraction of messages at least so late"
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """All runs of a cell; below `limit` the tail of `whole` is thin evidence."""
+
+    members: list[RunSamples]
+    whole: Distribution
+    limit: float
+
+    def runs(self, most: int) -> list[Distribution]:
+        delivered = [s.delivered_ns for s in self.members if s.delivered_ns.size]
+        return [thin(distribution(ns / 1e6), most) for ns in delivered]
+
+
+def distribution_plots(samples: Sequence[RunSamples], definition: str) -> list[Plot]:
+    """ECDF and log-log CCDF of delivered messages per cell: runs thin, all of a cell bold.
+
+    One figure where colours can tell the cells apart, else two with a panel per cell.
+    """
+    cells = [
+        _cell(members) for members in by_cell(samples) if any(s.delivered_ns.size for s in members)
+    ]
+    if len(cells) <= _SIDE_BY_SIDE:
+        return [_side_by_side(cells, definition)]
+    return [_panels(cells, definition, tail=False), _panels(cells, definition, tail=True)]
+
+
+def _cell(members: list[RunSamples]) -> _Cell:
+    together = np.concatenate([s.delivered_ns for s in members]) / 1e6
+    effective = sum(effective_samples_of_quantile(s.delivered_ns, 0.9) for s in members)
+    return _Cell(members, thin(distribution(together)), tail_limit(effective))
+
+
+@styled
+def _side_by_side(cells: Sequence[_Cell], definition: str) -> Plot:
+    figure = new_figure(4.3)
+    left, right = figure.subplots(1, 2)
+    for index, cell in enumerate(cells):
+        for steps in cell.runs(2000):
+            _ecdf(left, steps, colour(index), 0.6, 0.35)
+            _ccdf(right, steps, colour(index), 0.6, 0.35)
+        _ecdf(left, cell.whole, colour(index), 1.8, 1.0)
+        _ccdf(right, cell.whole, colour(index), 1.8, 1.0, limit=cell.limit)
+    _label_ecdf(left)
+    _label_ccdf(right)
+    handles = [
+        Line2D([], [], color=colour(i), lw=1.8, label=cell.members[0].run.label)
+        for i, cell in enumerate(cells)
+    ]
+    legend_above(figure, handles)
+    return Plot(figure, _caption(cells, definition, len(cells)))
+
+
+@styled
+def _panels(cells: Sequence[_Cell], definition: str, *, tail: bool) -> Plot:
+    shown = cells[:_MOST_PANELS]
+    columns = 4
+    rows = math.ceil(len(shown) / columns)
+    figure = new_figure(0.6 + 2.1 * rows)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    background = [thin(cell.whole, 300) for cell in shown]
+    draw = _ccdf if tail else _ecdf
+    for panel, cell in zip(grid.flat, shown, strict=False):
+        for other in background:
+            draw(panel, other, FAINT, 0.5, 0.3)
+        for steps in cell.runs(500):
+            draw(panel, steps, colour(0), 0.6, 0.4)
+        if tail:
+            _ccdf(panel, cell.whole, colour(0), 1.8, 1.0, limit=cell.limit)
+        else:
+            _ecdf(panel, cell.whole, colour(0), 1.8, 1.0)
+    # Panels share their axes: one is labelled for all.
+    _label_ccdf(grid[0][0]) if tail else _label_ecdf(grid[0][0])
+    for panel, cell in zip_longest(grid.flat, shown):
+        panel.set(xlabel="", ylabel="")
+        panel.set_visible(cell is not None)
+        panel.minorticks_off()  # most of the drawing time, and too small to be seen
+        finish(panel)
+        levels = cell.members[0].run.cell.items() if cell else ()
+        panel.set_title("\n".join(f"{k}={v}" for k, v in levels), fontsize=7.5)
+    figure.supxlabel("latency [ms]", fontsize=9.5)
+    figure.supylabel(_AT_LEAST if tail else _AT_MOST, fontsize=9.5)
+    caption = _caption(cells, definition, len(shown))
+    return Plot(figure, f"{'CCDF' if tail else 'ECDF'}. {caption} Grey: the other cells.")
+
+
+def _ecdf(axes: Axes, steps: Distribution, color: str, width: float, alpha: float) -> None:
+    x = np.concatenate([steps.values[:1], steps.values])
+    y = np.concatenate([[0.0], steps.at_most])
+    axes.step(x, y, where="post", color=color, lw=width, alpha=alpha)
+
+
+def _ccdf(
+    axes: Axes,
+    steps: Distribution,
+    color: str,
+    width: float,
+    alpha: float,
+    *,
+    limit: float | None = None,
+) -> None:
+    x, y = steps.values, steps.at_least
+    if limit is None:
+        axes.step(x, y, where="pre", color=color, lw=width, alpha=alpha)
+        return
+    supported = int(np.searchsorted(-y, -limit, side="right"))
+    axes.step(x[:supported], y[:supported], where="pre", color=color, lw=width, alpha=alpha)
+    beyond = slice(max(0, supported - 1), None)
+    axes.step(x[beyond], y[beyond], where="pre", color=color, lw=width * 0.7, ls=":", alpha=alpha)
+
+
+def _label_ecdf(axes: Axes) -> None:
+    axes.set(
+        xscale="log",
+        xlabel="latency [ms]",
+        ylabel=_AT_MOST,
+        title="ECDF",
+        ylim=(0, 1.01),
+    )
+    plain_numbers(axes)
+    finish(axes)
+
+
+def _label_ccdf(axes: Axes) -> None:
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="latency [ms]",
+        ylabel=_AT_LEAST,
+        title="CCDF (the tail)",
+    )
+    plain_numbers(axes)
+    plain_numbers(axes, "y")
+    finish(axes)
+
+
+def _caption(cells: Sequence[_Cell], definition: str, shown: int) -> str:
+    runs = sum(len(cell.members) for cell in cells)
+    count = sum(cell.whole.samples for cell in cells)
+    hidden = f" {len(cells) - shown} more cells are not drawn." if len(cells) > shown else ""
+    return (
+        f"Latency of {count:,} delivered messages in {runs} run{'s' * (runs != 1)}; thin: each "
+        "run, bold: all runs of a cell together, dotted where fewer than 20 effective samples lie "
+        f"beyond.{hidden} {sentence(definition)}"
+    )
