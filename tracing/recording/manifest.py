@@ -30,13 +30,16 @@ class Host(_Part):
     governor: str | None = None
     kernel: str | None = None
     memory_bytes: int | None = None
-    load_1min: float | None = Field(None, description="load average just before the run")
-    steal_fraction: float | None = Field(None, description="CPU time stolen during the run, 0..1")
+    load_1min: float | None = Field(default=None, description="load average just before the run")
+    steal_fraction: float | None = Field(default=None, description="CPU time stolen during the run, 0..1")
 
 
 class Environment(_Part):
     """The software that ran."""
 
+    ros: Literal["sourced", "embedded"] | None = Field(
+        default=None, description="whose ROS 2 it was: the user's own, or the one roslens made"
+    )
     ros_distro: str | None = None
     rmw: str | None = None
     executor: str | None = None
@@ -73,6 +76,15 @@ class Loss(_Part):
 
     discarded_events: int | None = None
     lost_packets: int | None = None
+
+
+class Sampler(_Part):
+    """How the processes were sampled, and what that cost."""
+
+    hz: float
+    rounds: int = Field(description="how often all processes were read")
+    overruns: int = Field(description="rounds left out because one before took too long")
+    cpu_fraction: float = Field(description="of one CPU, used by the sampler itself")
 
 
 class Endpoint(_Part):
@@ -115,9 +127,13 @@ class Manifest(_Part):
     end_ns: int | None = None
     status: Literal["running", "complete", "failed", "interrupted"] = "running"
     exit_status: int | None = None
-    failure: str | None = Field(None, description="one line: why the run is not complete")
+    failure: str | None = Field(default=None, description="one line: why the run is not complete")
     loss: Loss = Field(default_factory=Loss)
-    provenance: str | None = Field(None, description="where a recording not made by us is from")
+    sampler: Sampler | None = None
+    warnings: list[str] = Field(
+        default_factory=list, description="what disturbed the run without making it fail"
+    )
+    provenance: str | None = Field(default=None, description="where a recording not made by us is from")
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -1,0 +1,71 @@
+"""A small process that clears up when the recorder is killed and cannot do it itself.
+
+It waits at the other end of a pipe. When the pipe closes without a last word, the recorder is
+gone: every process that carries the mark is ended, the session destroyed, the folder removed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tracing.processes import GENTLE, end_all, end_process, marked
+
+_WELL = b"well"
+_START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from tracing.guard import main; main()"
+
+
+@contextmanager
+def guarded(mark: str, folder: Path | None, command: Sequence[str] = ()) -> Iterator[None]:
+    """Have a guard watch this process as long as the context lasts.
+
+    Parameters
+    ----------
+    mark
+        ``NAME=VALUE``: what has it in its environment is ended.
+    folder
+        Removed then; None for none.
+    command
+        Run then.
+    """
+    root = Path(__file__).resolve().parents[1]
+    guard = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _START, str(root), mark, str(folder or ""), *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
+    try:
+        yield
+    finally:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            guard.communicate(_WELL, timeout=5)
+        end_process(guard, 1.0)
+
+
+def main() -> None:
+    """Wait for the end of the pipe; then clear up, unless all is well."""
+    mark, folder, *command = sys.argv[1:]
+    if sys.stdin.buffer.read() == _WELL:
+        return
+    daemons = ("lttng", "nsenter")
+    # The programs first, so that what they did last is still recorded.
+    end_all(lambda: [pid for pid in marked(mark) if not _name(pid).startswith(daemons)], GENTLE)
+    if command:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(command, capture_output=True, check=False, timeout=20)
+    end_all(lambda: marked(mark), GENTLE[1:])
+    if folder:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _name(pid: int) -> str:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
+    return ""

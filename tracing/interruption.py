@@ -1,0 +1,87 @@
+"""Ctrl-C, SIGTERM and SIGHUP as a wish that is honoured at a good moment."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interruption:
+    """Takes the signals that ask to end, as long as the context lasts.
+
+    An exception in the middle of clearing up would leave things behind, so a signal only sets
+    `wanted` and makes `fileno()` readable. Outside the main thread, where Python gives no
+    signals, only `request` does.
+
+    Attributes
+    ----------
+    count
+        How often it was asked; from the second time on it is urgent.
+    signal
+        The first signal.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.signal: int | None = None
+        self._previous: dict[int, Any] = {}
+        self._read, self._write = socket.socketpair()
+        for end in (self._read, self._write):
+            end.setblocking(False)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether to end."""
+        return self.count > 0
+
+    @property
+    def urgent(self) -> bool:
+        """Whether it was asked again."""
+        return self.count > 1
+
+    @property
+    def reason(self) -> str:
+        """What asked, for people."""
+        return "interrupted" if self.signal is None else f"interrupted by {self._signal_name()}"
+
+    def _signal_name(self) -> str:
+        return signal.Signals(self.signal or 0).name
+
+    def fileno(self) -> int:
+        """Readable after a signal, so that it can be waited for."""
+        return self._read.fileno()
+
+    def drain(self) -> None:
+        """Make it unreadable again."""
+        with suppress(OSError):
+            while self._read.recv(64):
+                pass
+
+    def request(self, number: int | None = None) -> None:
+        """Ask to end."""
+        self.count += 1
+        self.signal = self.signal or number
+        with suppress(OSError):
+            self._write.send(b"x")
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self.request(number)
+
+    def __enter__(self) -> Interruption:
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                self._previous[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous.clear()
+        self._read.close()
+        self._write.close()

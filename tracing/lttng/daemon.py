@@ -1,0 +1,338 @@
+"""The session daemon that records: by default a private one, ended again after use.
+
+Programs register with every daemon they can reach, and a session records all programs of its
+user. On a shared daemon two recordings at once would so record each other's programs. A private
+daemon hears only programs that have its ``LTTNG_HOME``.
+
+As root, LTTng's directory is fixed (``/var/run/lttng``). The private daemon and the ``lttng``
+commands therefore run in a mount namespace where it is a private folder; the workload does not.
+Where no namespace can be made (root in a container without CAP_SYS_ADMIN), the machine's daemon
+is used, started if none runs, and recordings take turns.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Literal
+
+from tracing.guard import guarded
+from tracing.lttng.kernel import in_tracing_group, why_no_kernel_tracing
+from tracing.lttng.tool import LttngError, LttngTool, find_program
+from tracing.processes import end_process
+from tracing.recording import RunFailedError, UsageError
+
+MARKER = "ROSLENS_TOKEN"
+"""Environment variable that everything carries which must not outlive the recording."""
+
+GLOBAL_FOLDER = Path("/var/run/lttng")
+CLIENT_SOCKET = "client-lttng-sessiond"
+PROGRAMS_SOCKETS = "lttng-ust-sock-*"
+START_SECONDS = 10.0
+_LONGEST_HOME = 60  # a Unix socket's path has at most 107 bytes, LTTng's longest name has 45
+_PRIVATE_MOUNT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
+
+Progress = Callable[[str], None]
+
+
+@dataclass
+class SessionDaemon:
+    """A session daemon that answers.
+
+    Attributes
+    ----------
+    kind
+        ``private``: only programs with `workload_variables` reach it; ``shared``: the machine's.
+    tool
+        Calls ``lttng`` so that it reaches this daemon.
+    session_name
+        The name for sessions, which nobody else uses.
+    token
+        Value of `MARKER` for all processes of the recording.
+    workload_variables
+        What the programs to record need in their environment.
+    kernel
+        Whether it can trace the kernel.
+    notes
+        What the user should know, such as why the kernel is not traced.
+    """
+
+    kind: Literal["private", "shared"]
+    tool: LttngTool
+    session_name: str
+    token: str
+    workload_variables: dict[str, str]
+    kernel: bool = False
+    notes: list[str] = field(default_factory=list)
+    home: Path | None = None
+    process: subprocess.Popen[bytes] | None = None
+    log: Path | None = None
+
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        if self.process is not None:
+            return self.process.poll() is None
+        return _answers(_shared_folder() / CLIENT_SOCKET)
+
+    def complaints(self, since: int = 0) -> tuple[list[str], int]:
+        """Errors that it and its consumers wrote after position `since`; the new position."""
+        if self.log is None:
+            return [], since
+        try:
+            with self.log.open("rb") as stream:
+                stream.seek(since)
+                text = stream.read()
+        except OSError:
+            return [], since
+        lines = text.decode(errors="replace").splitlines()
+        # It asks for more open files than a container allows, and goes on without.
+        errors = [x for x in lines if "rror" in x.lower() and "open files limit" not in x]
+        return errors, since + len(text)
+
+
+@contextmanager
+def session_daemon(
+    *,
+    kernel: Literal["auto", "off", "required"] = "auto",
+    progress: Progress | None = None,
+) -> Iterator[SessionDaemon]:
+    """A session daemon for as long as the context lasts, private where possible.
+
+    Parameters
+    ----------
+    kernel
+        Whether it is to trace the kernel.
+    progress
+        Called with one line when something takes long.
+
+    Raises
+    ------
+    UsageError
+        LTTng is not installed; or the kernel is required and cannot be traced.
+    RunFailedError
+        No daemon runs and none can be started.
+    """
+    find_program("lttng")
+    notes = []
+    with_kernel = kernel != "off"
+    if with_kernel:
+        reason = why_no_kernel_tracing()
+        if reason is not None:
+            if kernel == "required":
+                raise UsageError(reason)
+            notes.append(reason)
+            with_kernel = False
+    token = secrets.token_hex(6)
+    with ExitStack() as stack:
+        daemon = _choose(stack, token, with_kernel, notes, progress or (lambda _: None))
+        yield daemon
+
+
+def _choose(
+    stack: ExitStack, token: str, kernel: bool, notes: list[str], progress: Progress
+) -> SessionDaemon:
+    as_root = os.geteuid() == 0
+    if kernel and not as_root:
+        # Only root's daemon can trace the kernel; the group 'tracing' may use it.
+        if _answers(GLOBAL_FOLDER / CLIENT_SOCKET):
+            return stack.enter_context(_shared(token, True, notes, progress))
+        notes.append("no kernel trace: no session daemon of root runs")
+        kernel = False
+    reason = "lttng-sessiond is not on PATH"
+    if shutil.which("lttng-sessiond") is not None:
+        try:
+            return stack.enter_context(_private(token, kernel, notes))
+        except _NotPrivateError as error:
+            reason = str(error)
+    if _answers(_shared_folder() / CLIENT_SOCKET) or as_root:
+        return stack.enter_context(_shared(token, kernel, notes, progress))
+    raise RunFailedError(f"no LTTng session daemon runs and none can be started: {reason}")
+
+
+class _NotPrivateError(Exception):
+    """A private daemon cannot be had."""
+
+
+# ------------------------------------------------------------------ private
+
+
+@contextmanager
+def _private(token: str, kernel: bool, notes: list[str]) -> Iterator[SessionDaemon]:
+    home = _private_home()
+    variables = {"LTTNG_HOME": str(home), MARKER: token}
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, home, ignore_errors=True)
+        stack.enter_context(guarded(f"{MARKER}={token}", home))
+        folder = home / ".lttng"
+        folder.mkdir()
+        log = home / "sessiond.log"
+        process = _start(_private_prefix(folder), kernel, variables, log)
+        stack.callback(end_process, process, 5.0)
+        _wait_until_answers(folder, process, log)
+        tool = LttngTool(
+            prefix=_enter(process.pid) if os.geteuid() == 0 else (),
+            variables=variables,
+            # No such group: a member of 'tracing' must not be sent to root's daemon.
+            arguments=("--group", f"roslens-{token}"),
+        )
+        yield SessionDaemon(
+            kind="private",
+            tool=tool,
+            session_name=f"roslens-{token}",
+            token=token,
+            workload_variables=variables,
+            kernel=kernel,
+            notes=notes,
+            home=home,
+            process=process,
+            log=log,
+        )
+
+
+def _private_home() -> Path:
+    candidates = (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp")  # noqa: S108
+    for parent in candidates:
+        if parent and len(parent) + len("/roslens-12345678") <= _LONGEST_HOME:
+            with suppress(OSError):
+                return Path(tempfile.mkdtemp(prefix="roslens-", dir=parent)).resolve()
+    raise RunFailedError(
+        "no LTTng session daemon can be started: no folder for it can be made in "
+        f"{tempfile.gettempdir()}; free space there or set TMPDIR"
+    )
+
+
+def _private_prefix(folder: Path) -> list[str]:
+    if os.geteuid() != 0:
+        return []
+    if shutil.which("unshare") is None or shutil.which("nsenter") is None:
+        raise _NotPrivateError("unshare and nsenter (util-linux) are not installed")
+    target = GLOBAL_FOLDER.resolve()
+    try:
+        target.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise _NotPrivateError(f"{target} cannot be made: {error.strerror}") from error
+    # 'slave': what is mounted later, such as an external disk, is seen inside too.
+    unshare = ["unshare", "--mount", "--propagation", "slave", "--"]
+    return [*unshare, "sh", "-c", _PRIVATE_MOUNT, "sh", str(folder), str(target)]
+
+
+def _enter(pid: int) -> tuple[str, ...]:
+    return ("nsenter", "--target", str(pid), "--mount", f"--wd={Path.cwd()}", "--")
+
+
+def _start(
+    prefix: list[str], kernel: bool, variables: dict[str, str], log: Path
+) -> subprocess.Popen[bytes]:
+    command = [*prefix, find_program("lttng-sessiond"), *([] if kernel else ["--no-kernel"])]
+    environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    stream: IO[bytes]
+    with log.open("wb") as stream:
+        return subprocess.Popen(
+            command,
+            env={**environment, "LC_ALL": "C", **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            start_new_session=True,
+            cwd="/",
+        )
+
+
+def _wait_until_answers(folder: Path, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not (_answers(folder / CLIENT_SOCKET) and any(folder.glob(PROGRAMS_SOCKETS))):
+        if process.poll() is not None or time.monotonic() > deadline:
+            said = [x for x in log.read_text(errors="replace").splitlines() if x.strip()]
+            said = [x for x in said if "open files limit" not in x]
+            raise _NotPrivateError(said[-1].strip() if said else "lttng-sessiond does not start")
+        time.sleep(0.005)
+
+
+# ------------------------------------------------------------------ shared
+
+
+@contextmanager
+def _shared(
+    token: str, kernel: bool, notes: list[str], progress: Progress
+) -> Iterator[SessionDaemon]:
+    folder = _shared_folder()
+    name = f"roslens-{token}"
+    variables = {MARKER: token}
+    with ExitStack() as stack:
+        stack.enter_context(_turn(folder, progress))
+        process, log = None, None
+        if not _answers(folder / CLIENT_SOCKET):
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="roslens-")))
+            stack.enter_context(guarded(f"{MARKER}={token}", scratch))
+            log = scratch / "sessiond.log"
+            process = _start([], kernel, variables, log)
+            stack.callback(end_process, process, 5.0)
+            try:
+                _wait_until_answers(folder, process, log)
+            except _NotPrivateError as error:
+                raise RunFailedError(
+                    f"no LTTng session daemon runs and none can be started: {error}"
+                ) from error
+        else:
+            destroy = (find_program("lttng"), "--no-sessiond", "destroy", name)
+            stack.enter_context(guarded(f"{MARKER}={token}", None, destroy))
+        notes.append(
+            "the machine's session daemon recorded: programs that others ran meanwhile as the "
+            "same user may be in the trace"
+        )
+        yield SessionDaemon(
+            kind="shared",
+            tool=LttngTool(),
+            session_name=name,
+            token=token,
+            workload_variables=variables,
+            kernel=kernel,
+            notes=notes,
+            process=process,
+            log=log,
+        )
+
+
+@contextmanager
+def _turn(folder: Path, progress: Progress) -> Iterator[None]:
+    """Wait until no other roslens records with the shared daemon."""
+    path = Path(tempfile.gettempdir()) / f"roslens-{os.getuid()}.lock"
+    with path.open("a") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            progress(f"another roslens records with the session daemon in {folder}: waiting for it")
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _shared_folder() -> Path:
+    own = Path(os.environ.get("LTTNG_HOME") or os.environ.get("HOME") or "/") / ".lttng"
+    if os.geteuid() == 0:
+        return GLOBAL_FOLDER
+    if in_tracing_group() and _answers(GLOBAL_FOLDER / CLIENT_SOCKET):
+        return GLOBAL_FOLDER
+    return own
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(2.0)
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
+__all__ = ["LttngError", "SessionDaemon", "session_daemon"]

@@ -1,0 +1,42 @@
+"""Whether LTTng can trace the kernel here."""
+
+from __future__ import annotations
+
+import grp
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+CONTROL = Path("/proc/lttng")
+TRACING_GROUP = "tracing"
+
+
+def why_no_kernel_tracing() -> str | None:
+    """Why the kernel cannot be traced, on one line; None if it can be."""
+    if os.geteuid() != 0 and not in_tracing_group():
+        return "no kernel trace: it needs root, or membership in the group 'tracing'"
+    if CONTROL.exists():
+        return None
+    program = shutil.which("modprobe") or shutil.which("modprobe", path="/usr/sbin:/sbin")
+    release = platform.release()
+    if program is None or not Path("/lib/modules", release).is_dir():
+        return f"no kernel trace: there are no modules for the running kernel {release}"
+    found = subprocess.run(
+        [program, "--dry-run", "--quiet", "lttng-tracer"], capture_output=True, check=False
+    )
+    if found.returncode:
+        return (
+            f"no kernel trace: the modules of LTTng are not installed for the kernel {release} "
+            "(apt-get install lttng-modules-dkms)"
+        )
+    return None
+
+
+def in_tracing_group() -> bool:
+    """Whether this process may use root's session daemon."""
+    try:
+        return grp.getgrnam(TRACING_GROUP).gr_gid in {os.getegid(), *os.getgroups()}
+    except KeyError:
+        return False

@@ -1,0 +1,214 @@
+"""One recording session: created, filled with channels and events, started, read back, gone."""
+
+from __future__ import annotations
+
+import struct
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracing.lttng.daemon import SessionDaemon
+from tracing.lttng.settings import TracingOptions
+from tracing.lttng.tool import LttngError, lttng_version
+from tracing.recording import RunFailedError
+from tracing.recording.manifest import Loss, TracingSettings
+
+CHANNEL = "ros2"
+"""The user-space channel; its stream files are ``ros2_<cpu>``."""
+
+KERNEL_CHANNEL = "kernel"
+_INDEX_MAGIC = 0xC1F1DCC1
+_INDEX_HEADER = struct.Struct(">IIII")
+_INDEX_ENTRY = struct.Struct(">QQQQQQQ")
+# Bits of a packet of LTTng-UST 2.x that holds no event: its header and its context.
+_EMPTY_PACKET_BITS = 84 * 8
+
+
+@dataclass
+class Session:
+    """A session that records.
+
+    Attributes
+    ----------
+    daemon, options, output
+        On which daemon, what, and where to.
+    notes
+        What the user should know.
+    loss
+        What the tracer dropped; known after the end.
+    troubles
+        What went wrong while it ended, one line each.
+    """
+
+    daemon: SessionDaemon
+    options: TracingOptions
+    output: Path
+    notes: list[str] = field(default_factory=list)
+    loss: Loss = field(default_factory=Loss)
+    troubles: list[str] = field(default_factory=list)
+    kernel: bool = False
+    _begun_at: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name at the daemon."""
+        return self.daemon.session_name
+
+    @property
+    def workload_variables(self) -> dict[str, str]:
+        """What the programs to record need in their environment."""
+        blocking = {"LTTNG_UST_ALLOW_BLOCKING": "1"} if self.options.mode == "blocking" else {}
+        return {**self.daemon.workload_variables, **blocking}
+
+    @property
+    def settings(self) -> TracingSettings:
+        """For the manifest."""
+        options = self.options
+        kernel = [f"kernel:{name}" for name in options.kernel_events] if self.kernel else []
+        return TracingSettings(
+            tracer="lttng",
+            tracer_version=lttng_version(),
+            domains=["ust", "kernel"] if self.kernel else ["ust"],
+            events=[*options.events, *kernel],
+            contexts=list(options.all_contexts),
+            mode=options.mode,
+            subbuf_size_bytes=options.subbuf_size,
+            subbuf_count=options.subbuf_count,
+            notes=[*self.daemon.notes, *self.notes],
+        )
+
+    def errors(self) -> list[str]:
+        """What the daemon and its consumers complained of since the session began."""
+        return self.daemon.complaints(self._begun_at)[0]
+
+    def is_out_of_space(self) -> bool:
+        """Whether the consumer could not write for want of space."""
+        return any("No space left" in line for line in self.errors())
+
+    def _begin(self) -> None:
+        self._begun_at = self.daemon.complaints()[1]
+        call = self.daemon.tool.call
+        # Absolute, for the daemon has another working directory.
+        output = self.output.resolve()
+        call("create", self.name, f"--output={output}")
+        self._channel("--userspace", CHANNEL)
+        call(
+            *("enable-event", "--userspace", "--session", self.name, "--channel", CHANNEL),
+            ",".join(self.options.events),
+        )
+        self._contexts("--userspace", CHANNEL, self.options.all_contexts)
+        if self.daemon.kernel:
+            self._begin_kernel()
+        call("start", self.name)
+        if not output.is_dir():
+            raise RunFailedError(
+                f"{self.output}: the session daemon does not see this folder as roslens does "
+                "(mounted after it began?); record to another folder"
+            )
+
+    def _begin_kernel(self) -> None:
+        try:
+            self._channel("--kernel", KERNEL_CHANNEL)
+            self.daemon.tool.call(
+                *("enable-event", "--kernel", "--session", self.name),
+                *("--channel", KERNEL_CHANNEL, ",".join(self.options.kernel_events)),
+            )
+            self._contexts("--kernel", KERNEL_CHANNEL, ("vpid", "vtid", "procname"))
+        except LttngError as error:
+            if self.options.kernel == "required":
+                raise
+            self.notes.append(f"no kernel trace: {error}")
+        else:
+            self.kernel = True
+
+    def _channel(self, domain: str, name: str) -> None:
+        options = self.options
+        mode = {
+            "discard": ["--discard"],
+            "overwrite": ["--overwrite"],
+            "blocking": [
+                "--discard",
+                f"--blocking-timeout={options.blocking_timeout_us or 'inf'}",
+            ],
+        }[options.mode]
+        if domain == "--kernel" and options.mode == "blocking":
+            mode = ["--discard"]
+        self.daemon.tool.call(
+            *("enable-channel", domain, "--session", self.name, *mode),
+            *("--subbuf-size", str(options.subbuf_size)),
+            *("--num-subbuf", str(options.subbuf_count), name),
+        )
+
+    def _contexts(self, domain: str, channel: str, names: tuple[str, ...]) -> None:
+        types = [part for name in names for part in ("--type", name)]
+        self.daemon.tool.call(
+            *("add-context", domain, "--session", self.name, "--channel", channel, *types)
+        )
+
+    def _end(self) -> None:
+        """Stop, read the loss, destroy; each step although one before it failed."""
+        if not self.daemon.is_alive():
+            self.troubles.append("the LTTng session daemon ended during the run")
+            self.loss = Loss(discarded_events=None, lost_packets=None)
+            return
+        call = self.daemon.tool.call
+        for step in ("stop", "list", "destroy"):
+            try:
+                answer = call(step, self.name)
+                if step == "list":
+                    self.loss = loss_of(answer)
+            except LttngError as error:
+                self.troubles.append(str(error))
+
+
+@contextmanager
+def recording_session(
+    daemon: SessionDaemon, options: TracingOptions, output: Path
+) -> Iterator[Session]:
+    """Record into the folder `output` as long as the context lasts.
+
+    However it ends, the session is destroyed; `Session.loss` and `Session.troubles` are then
+    filled.
+
+    Raises
+    ------
+    LttngError
+        The session cannot be made.
+    """
+    session = Session(daemon=daemon, options=options, output=output)
+    try:
+        session._begin()
+        yield session
+    finally:
+        session._end()
+
+
+def loss_of(answer: ET.Element) -> Loss:
+    """The loss in the answer of ``lttng list SESSION``, summed over its channels."""
+
+    def total(name: str) -> int:
+        return sum(int(element.text or 0) for element in answer.iter(name))
+
+    return Loss(discarded_events=total("discarded_events"), lost_packets=total("lost_packets"))
+
+
+def has_events(trace: Path) -> bool:
+    """Whether the user-space channel of a trace holds any event, or dropped one.
+
+    Read from the packet index that LTTng writes beside the streams; packets without events are
+    written too, so that files are not empty is not enough.
+    """
+    for index in trace.rglob(f"index/{CHANNEL}_*.idx"):
+        data = index.read_bytes()
+        if len(data) < _INDEX_HEADER.size:
+            continue
+        magic, _, _, length = _INDEX_HEADER.unpack_from(data)
+        if magic != _INDEX_MAGIC or length < _INDEX_ENTRY.size:
+            continue
+        for start in range(_INDEX_HEADER.size, len(data) - length + 1, length):
+            _, _, content_bits, _, _, discarded, _ = _INDEX_ENTRY.unpack_from(data, start)
+            if content_bits > _EMPTY_PACKET_BITS or discarded:
+                return True
+    return False

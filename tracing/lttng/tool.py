@@ -1,0 +1,134 @@
+"""The ``lttng`` command, called with ``--mi xml``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tracing.recording import RunFailedError, UsageError
+
+SECONDS = 30.0
+"""How long a command may take; they take 20 to 500 ms."""
+
+_NAMESPACE = re.compile(r"\{[^}]*\}")
+_MISSING = (
+    "{name} is not installed, which records the traces; install it: "
+    "sudo apt-get install -y lttng-tools (Fedora: sudo dnf install -y lttng-tools; "
+    "conda-forge does not have it)"
+)
+_NO_SPACE = re.compile("no space left", re.IGNORECASE)
+
+
+class LttngError(RunFailedError):
+    """LTTng refused something, or does not answer."""
+
+
+class NoSpaceError(LttngError):
+    """The disk is full."""
+
+
+def find_program(name: str) -> str:
+    """The path of one of LTTng's programs.
+
+    Raises
+    ------
+    UsageError
+        It is not on PATH; says what to install.
+    """
+    found = shutil.which(name)
+    if found is None:
+        raise UsageError(_MISSING.format(name=name))
+    return found
+
+
+def lttng_version() -> str | None:
+    """The version of LTTng-tools, such as ``2.13.9``; None where it is not installed."""
+    program = shutil.which("lttng")
+    if program is None:
+        return None
+    run = subprocess.run([program, "--version"], text=True, capture_output=True, check=False)
+    found = re.search(r"\d+\.\d+\.\d+", run.stdout)
+    return found.group() if found else None
+
+
+@dataclass(frozen=True)
+class LttngTool:
+    """Calls ``lttng`` so that it reaches one certain session daemon.
+
+    Attributes
+    ----------
+    prefix
+        What to put before the command (to enter the daemon's mount namespace).
+    variables
+        Environment variables that it needs.
+    arguments
+        Options for each call.
+    """
+
+    prefix: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    arguments: tuple[str, ...] = ()
+
+    def call(self, *arguments: str, seconds: float = SECONDS) -> ET.Element:
+        """Run a command; its output, without the namespaces.
+
+        Raises
+        ------
+        LttngError
+            It failed or took longer than `seconds`.
+        """
+        command = [
+            *(*self.prefix, find_program("lttng"), "--no-sessiond", *self.arguments),
+            *("--mi", "xml", *arguments),
+        ]
+        try:
+            # In a session of its own: a Ctrl-C must not reach the command that cleans up.
+            run = subprocess.run(
+                command,
+                env={**os.environ, "LC_ALL": "C", **self.variables},
+                text=True,
+                errors="replace",
+                capture_output=True,
+                check=False,
+                timeout=seconds,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LttngError(
+                f"lttng {arguments[0]}: no answer within {seconds:.0f} s; the session daemon hangs"
+            ) from error
+        root = _parse(run.stdout)
+        if run.returncode or root is None or root.findtext("success") == "false":
+            raise _failure(arguments, run.stdout if root is None else "", run.stderr, root)
+        return root
+
+
+def _parse(text: str) -> ET.Element | None:
+    start = text.find("<?xml")
+    if start < 0:
+        return None
+    try:
+        root = ET.fromstring(text[start:].strip())  # noqa: S314 (our own lttng wrote it)
+    except ET.ParseError:
+        return None
+    for element in root.iter():
+        element.tag = _NAMESPACE.sub("", element.tag)
+    return root
+
+
+def _failure(
+    arguments: Sequence[str], text: str, complaints: str, root: ET.Element | None
+) -> LttngError:
+    said = [x.strip() for x in (complaints + "\n" + text).splitlines() if x.strip()]
+    errors = [x.partition("rror:")[2].strip() for x in said if "rror:" in x]
+    reason = "; ".join(dict.fromkeys(errors)) or (said[-1] if said else "")
+    if not reason and root is not None:
+        reason = root.findtext(".//error_description") or root.findtext(".//error") or ""
+    kind = NoSpaceError if _NO_SPACE.search(reason) else LttngError
+    return kind(f"lttng {arguments[0]}: {reason or 'failed without a reason'}")

@@ -1,0 +1,106 @@
+"""The plan of a campaign: which runs, in which order, fixed before anything runs."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tracing.files import write_atomically
+from tracing.recording import UsageError
+from tracing.recording.manifest import Level
+from tracing.suite import Suite
+
+PLAN_NAME = "plan.json"
+_LONGEST_NAME = 120
+
+
+class PlannedRun(BaseModel):
+    """One run: its place in the campaign, its block, its levels, its folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    order: int
+    repetition: int
+    factors: dict[str, Level]
+    run: str
+
+
+class Plan(BaseModel):
+    """``plan.json``: the suite as it was, the seed, and the runs in order."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1] = 1
+    campaign: str
+    created_ns: int
+    seed: int
+    suite: Suite
+    suite_text: str
+    runs: tuple[PlannedRun, ...]
+
+
+def plan_runs(suite: Suite, seed: int) -> list[PlannedRun]:
+    """The runs of a suite: in each repetition (block) every combination once, shuffled.
+
+    Parameters
+    ----------
+    suite
+        The suite.
+    seed
+        The same seed gives the same order.
+    """
+    source = random.Random(seed)  # noqa: S311 (an order, no secret)
+    runs: list[PlannedRun] = []
+    for repetition in range(suite.repetitions):
+        block = list(suite.combinations())
+        source.shuffle(block)
+        for factors in block:
+            order = len(runs)
+            runs.append(
+                PlannedRun(
+                    order=order,
+                    repetition=repetition,
+                    factors=factors,
+                    run=_folder(order, repetition, factors),
+                )
+            )
+    return runs
+
+
+def choose_seed(suite: Suite) -> int:
+    """The suite's seed, or a new one."""
+    return suite.seed if suite.seed is not None else random.SystemRandom().randrange(2**32)
+
+
+def write_plan(plan: Plan, folder: Path) -> None:
+    """Write ``plan.json`` into the campaign's folder."""
+    write_atomically(folder / PLAN_NAME, plan.model_dump_json(indent=1) + "\n")
+
+
+def read_plan(folder: Path) -> Plan:
+    """Read and validate a campaign's plan.
+
+    Raises
+    ------
+    UsageError
+        It is missing or not valid.
+    """
+    path = folder / PLAN_NAME
+    try:
+        return Plan.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{path}: not a valid plan: {where}: {first['msg']}") from error
+
+
+def _folder(order: int, repetition: int, factors: dict[str, Level]) -> str:
+    levels = "_".join(f"{name}-{level}" for name, level in factors.items())
+    name = f"{order:03d}_r{repetition}" + (f"_{levels}" if levels else "")
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "-", name)[:_LONGEST_NAME]

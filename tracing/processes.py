@@ -1,0 +1,128 @@
+"""Processes of a recording: found again by a mark in their environment, and ended.
+
+Standard library only, for the guard starts quickly and without any package.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+PROC = Path("/proc")
+_POLL_SECONDS = 0.01
+
+Grace = tuple[signal.Signals, float]
+"""A signal, and how long is waited for the processes to end after it."""
+
+GENTLE: tuple[Grace, ...] = ((signal.SIGINT, 5.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
+FIRM: tuple[Grace, ...] = ((signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
+
+
+def process_ids() -> list[int]:
+    """All process ids of this PID namespace."""
+    try:
+        return [int(name) for name in os.listdir(PROC) if name.isdigit()]  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and has not ended (a zombie has)."""
+    try:
+        return _stat_fields(pid)[0] not in {"Z", "X"}
+    except OSError:
+        return False
+
+
+def members(group: int) -> list[int]:
+    """Running processes of a process group, or of the session that it began."""
+    found = []
+    for pid in process_ids():
+        with suppress(OSError):
+            state, _, pgrp, session = _stat_fields(pid)[:4]
+            if str(group) in {pgrp, session} and state not in {"Z", "X"}:
+                found.append(pid)
+    return found
+
+
+def marked(mark: str) -> list[int]:
+    """Running processes (without this one) that have ``NAME=VALUE`` in their environment.
+
+    Only those of this user can be seen.
+    """
+    wanted = mark.encode()
+    found = []
+    for pid in process_ids():
+        if pid == os.getpid():
+            continue
+        with suppress(OSError):
+            if wanted in (PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                found.append(pid)
+    return [pid for pid in found if is_running(pid)]
+
+
+def end_all(
+    find: Callable[[], Iterable[int]],
+    graces: Sequence[Grace] = GENTLE,
+    *,
+    hurry: Callable[[], bool] = lambda: False,
+    reap: Callable[[], object] = lambda: None,
+) -> list[int]:
+    """End processes, more firmly step by step.
+
+    Parameters
+    ----------
+    find
+        Gives those that still run; asked again and again, for they may start others.
+    graces
+        The signals in order, each with the time to wait.
+    hurry
+        Whether to go on to the next signal at once.
+    reap
+        Called while waiting, to collect exit statuses.
+
+    Returns
+    -------
+    list of int
+        What could not be ended.
+    """
+    left = list(find())
+    for number, seconds in graces:
+        if not left:
+            break
+        for pid in left:
+            with suppress(OSError):
+                os.kill(pid, number)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            reap()
+            if not any(is_running(pid) for pid in left):
+                break
+            if hurry() and number != signal.SIGKILL:
+                break
+            time.sleep(_POLL_SECONDS)
+        left = list(find())
+    return left
+
+
+def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """End one child with SIGTERM, after `seconds` with SIGKILL."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _stat_fields(pid: int) -> list[str]:
+    """The fields of ``/proc/<pid>/stat`` from the state on; the name may hold anything."""
+    text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    return text.rpartition(")")[2].split()

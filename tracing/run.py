@@ -1,0 +1,429 @@
+"""One run: a session around a workload, a sampler beside it, a manifest after it."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from tracing.host import HostWatch
+from tracing.interruption import Interruption
+from tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
+from tracing.lttng.session import has_events
+from tracing.recording import Manifest, RunFailedError, write_manifest
+from tracing.recording.manifest import (
+    MANIFEST_NAME,
+    Endpoint,
+    Environment,
+    Level,
+    Loss,
+    TracingSettings,
+)
+from tracing.ros import RosEnvironment, diagnose_no_events
+from tracing.sampler import Sampler
+from tracing.scrub import shared_command, shared_text, shared_variables
+from tracing.workload import Ended, Workload, describe_exit, resolve_command
+
+RESERVE_BYTES = 4 << 20
+"""Held on the disk during a run, so that the end of a recording can be written when it is full."""
+
+ROS_LIBRARY = "/librcl.so"
+DAEMON_ENDED = "the LTTng session daemon ended during the run"
+NO_SPACE = "no space left on the device"
+_PROGRAM_OUTPUT = ("stdout.log", "stderr.log")
+
+
+@dataclass(frozen=True)
+class Ros:
+    """The ROS 2 of a run, and what to preload so that its events reach LTTng."""
+
+    environment: RosEnvironment
+    preload: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """All that one run needs.
+
+    Attributes
+    ----------
+    folder
+        The run's folder; made.
+    command, variables
+        What to run, and variables beyond our own environment.
+    ros
+        The ROS 2 to give it; None for whatever the environment has.
+    isolated
+        Whether it gets a ROS domain of its own.
+    expect_events
+        Whether no ``ros2`` event at all makes the run fail; ``loaded``: if a process had loaded
+        ROS 2.
+    expect_files
+        Paths relative to the folder that must be there in the end.
+    quiet
+        Whether the program's output goes to files below ``native/``.
+    """
+
+    folder: Path
+    suite: str
+    campaign: str
+    command: Sequence[str]
+    options: TracingOptions = field(default_factory=TracingOptions)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    factors: Mapping[str, Level] = field(default_factory=dict)
+    parameters: Mapping[str, Level] = field(default_factory=dict)
+    repetition: int = 0
+    order: int = 0
+    seed: int | None = None
+    ros: Ros | None = None
+    isolated: bool = False
+    trace_rclpy: bool = False
+    time_limit: float | None = None
+    sampler_hz: float = 10.0
+    work_topic: str | None = None
+    expect_events: Literal["yes", "no", "loaded"] = "loaded"
+    expect_files: tuple[str, ...] = ()
+    quiet: bool = True
+    git: tuple[str | None, bool | None] = (None, None)
+
+    @property
+    def native(self) -> Path:
+        """Where the workload writes its own files."""
+        return self.folder / "native"
+
+    @property
+    def trace(self) -> Path:
+        """Where LTTng writes."""
+        return self.folder / "trace"
+
+
+def record_run(spec: RunSpec, daemon: SessionDaemon, interruption: Interruption) -> Manifest:
+    """Record one run; whatever happens to it, what there is of it is kept and marked.
+
+    Parameters
+    ----------
+    spec
+        What to run and how.
+    daemon
+        Records it.
+    interruption
+        Ends it early.
+
+    Returns
+    -------
+    Manifest
+        As it was written; `status` tells whether the run is complete.
+
+    Raises
+    ------
+    UsageError
+        The command cannot be run; nothing is left then.
+    RunFailedError
+        The folder or the manifest cannot be written.
+    """
+    # Before anything is made: a wrong command leaves no folder behind.
+    environment = _environment(spec, daemon)
+    command = resolve_command(spec.command, environment.get("PATH"))
+    with _clear_disk_errors(spec.folder):
+        spec.folder.mkdir(parents=True, exist_ok=True)
+        spec.native.mkdir(exist_ok=True)
+        reserve = _reserve(spec.folder)
+    return _Run(spec, daemon, interruption, command, environment, reserve).execute()
+
+
+@dataclass
+class _Run:
+    """A run under way: what it was given, and how it went."""
+
+    spec: RunSpec
+    daemon: SessionDaemon
+    interruption: Interruption
+    command: list[str]
+    environment: dict[str, str]
+    reserve: Path
+    watch: HostWatch = field(default_factory=HostWatch)
+    ended: Ended | None = None
+    exit_status: int | None = None
+    failures: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    session: Session | None = None
+    sampler: Sampler | None = None
+
+    def execute(self) -> Manifest:
+        """Record it and write the manifest, before and after."""
+        manifest = self._first_manifest()
+        self._write(manifest)
+        try:
+            with ExitStack() as stack:
+                if self.spec.isolated and self.spec.ros is not None:
+                    ros = self.spec.ros.environment.isolated(self.spec.native / "ros_log")
+                    self.environment.update(stack.enter_context(ros).variables)
+                self._record()
+        except RunFailedError as error:
+            self.failures.append(str(error))
+        finally:
+            self.reserve.unlink(missing_ok=True)
+        self._judge()
+        manifest = self._last_manifest(manifest)
+        self._write(manifest)
+        return manifest
+
+    def _write(self, manifest: Manifest) -> None:
+        with _clear_disk_errors(self.spec.folder):
+            write_manifest(manifest, self.spec.folder / MANIFEST_NAME)
+
+    def _record(self) -> None:
+        spec = self.spec
+        try:
+            with recording_session(self.daemon, spec.options, spec.trace) as session:
+                self.session = session
+                self.environment.update(session.workload_variables)
+                try:
+                    if not self.interruption.wanted:
+                        self._work(session)
+                finally:
+                    if session.is_out_of_space():
+                        # Room for the metadata, without which nothing could be read.
+                        self.reserve.unlink(missing_ok=True)
+        finally:
+            if self.session is not None:
+                self.failures += self._troubles(self.session)
+        if self.sampler is not None:
+            self.reserve.unlink(missing_ok=True)
+            with _clear_disk_errors(spec.folder):
+                self.sampler.write(spec.folder / "resources.parquet")
+
+    def _troubles(self, session: Session) -> list[str]:
+        if session.is_out_of_space():
+            return [f"{self.spec.folder.name}: {NO_SPACE}: the trace is not whole"]
+        return session.troubles
+
+    def _work(self, session: Session) -> None:
+        """Run the workload until it ends or has to end, and all that it started."""
+        spec = self.spec
+
+        def trouble() -> str | None:
+            if not self.daemon.is_alive():
+                return DAEMON_ENDED
+            return NO_SPACE if session.is_out_of_space() else None
+
+        with ExitStack() as stack:
+            stdout, stderr = (
+                [stack.enter_context((spec.native / x).open("wb")) for x in _PROGRAM_OUTPUT]
+                if spec.quiet
+                else (None, None)
+            )
+            workload = Workload(
+                self.command,
+                self.environment,
+                f"{self.daemon.token}.{spec.order}",
+                stdout=stdout,
+                stderr=stderr,
+                stdin=_input(spec, stack),
+            )
+            try:
+                if spec.sampler_hz > 0:
+                    self.sampler = Sampler(workload.pid, spec.sampler_hz, ROS_LIBRARY).start()
+                self.ended, _ = workload.wait(spec.time_limit, self.interruption, trouble)
+            finally:
+                left = workload.end(self.interruption)
+                if self.sampler is not None:
+                    self.sampler.stop()
+            self.exit_status = workload.exit_status
+            if left and self.ended == "ended":
+                self.warnings.append(
+                    f"the workload left {len(left)} processes running, which were ended"
+                )
+
+    def _judge(self) -> None:
+        """Find out whether the run is complete."""
+        spec = self.spec
+        if self.ended == "timeout":
+            self.failures.insert(
+                0,
+                f"the workload still ran at the time limit of {spec.time_limit:g} s and was ended",
+            )
+        elif self.ended == "ended" and self.exit_status:
+            said = _last_words(spec) if spec.quiet else ""
+            what = f"the workload {describe_exit(self.exit_status)}"
+            self.failures.insert(0, f"{what}: {said}" if said else what)
+        if self.ended != "ended" or self.interruption.wanted or self.session is None:
+            return
+        missing = [name for name in spec.expect_files if not (spec.folder / name).exists()]
+        if missing:
+            self.failures.append(f"the workload did not write {', '.join(missing)}")
+        if not self.session.loss.discarded_events and not has_events(spec.trace):
+            self._no_events()
+
+    def _no_events(self) -> None:
+        spec = self.spec
+        loaded = self.sampler is not None and self.sampler.seen
+        if spec.expect_events == "yes" or (spec.expect_events == "loaded" and loaded):
+            self.failures.append(
+                diagnose_no_events(
+                    self.environment,
+                    preload_expected=spec.ros is not None and bool(spec.ros.preload),
+                    home_of_daemon=self.daemon.home,
+                )
+            )
+        else:
+            events = ", ".join(spec.options.events)
+            self.warnings.append(f"the program made no event of those recorded ({events})")
+
+    def _first_manifest(self) -> Manifest:
+        spec = self.spec
+        return Manifest(
+            suite=spec.suite,
+            campaign=spec.campaign,
+            run=spec.folder.name,
+            factors=dict(spec.factors),
+            repetition=spec.repetition,
+            order=spec.order,
+            seed=spec.seed,
+            parameters=dict(spec.parameters),
+            command=shared_command(spec.command, spec.folder),
+            work_topic=spec.work_topic,
+            environment=_environment_facts(spec, self.environment),
+            host=self.watch.facts(),
+            tracing=TracingSettings(tracer="lttng", notes=list(self.daemon.notes)),
+            start_ns=time.time_ns(),
+        )
+
+    def _last_manifest(self, manifest: Manifest) -> Manifest:
+        spec = self.spec
+        graph, complaints = _graph(spec.native / "graph.json")
+        warnings = [*self.warnings, *complaints]
+        failures = list(dict.fromkeys(self.failures))
+        status: Literal["complete", "failed", "interrupted"] = "failed" if failures else "complete"
+        if self.interruption.wanted and self.ended != "ended":
+            status = "interrupted"
+            failures.insert(0, self.interruption.reason)
+        return manifest.model_copy(
+            update={
+                "environment": _environment_facts(spec, self.environment),
+                "host": self.watch.facts(),
+                "graph": graph,
+                "tracing": self.session.settings if self.session else manifest.tracing,
+                "end_ns": time.time_ns(),
+                "status": status,
+                "exit_status": self.exit_status,
+                "failure": shared_text("; ".join(failures), spec.folder) if failures else None,
+                "loss": self.session.loss if self.session else Loss(),
+                "sampler": self.sampler.facts if self.sampler else None,
+                "warnings": [shared_text(x, spec.folder) for x in warnings],
+            }
+        )
+
+
+def _environment(spec: RunSpec, daemon: SessionDaemon) -> dict[str, str]:
+    base = {**os.environ, **spec.variables, **daemon.workload_variables}
+    # Absolute, for the workload may change its working directory.
+    base["ROSLENS_NATIVE_DIR"] = str(spec.native.resolve())
+    if spec.trace_rclpy:
+        base["ROSLENS_TRACE_RCLPY"] = "1"
+    if spec.ros is None:
+        return base
+    return spec.ros.environment.process_environment(base, preload=spec.ros.preload)
+
+
+def _environment_facts(spec: RunSpec, environment: Mapping[str, str]) -> Environment:
+    ros = spec.ros.environment if spec.ros is not None else None
+    executor = spec.factors.get("executor", spec.parameters.get("executor"))
+    return Environment(
+        ros=ros.kind if ros else None,
+        ros_distro=ros.distro if ros else environment.get("ROS_DISTRO"),
+        rmw=environment.get("RMW_IMPLEMENTATION") or (ros.rmw if ros else None),
+        executor=None if executor is None else str(executor),
+        packages=dict(ros.packages) if ros else {},
+        variables=shared_variables(environment, spec.folder),
+        python=ros.python_version if ros else None,
+        git_commit=spec.git[0],
+        git_dirty=spec.git[1],
+    )
+
+
+def git_state(folder: Path | None = None) -> tuple[str | None, bool | None]:
+    """The commit checked out in a folder and whether it has changes; None, None without git."""
+
+    def git(*arguments: str) -> str | None:
+        try:
+            run = subprocess.run(
+                ["git", *arguments],
+                cwd=folder,
+                text=True,
+                capture_output=True,
+                check=False,
+                timeout=10,
+                env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        return run.stdout.strip() if run.returncode == 0 else None
+
+    commit = git("rev-parse", "HEAD")
+    changes = git("status", "--porcelain", "--untracked-files=no") if commit else None
+    return commit or None, None if changes is None else bool(changes)
+
+
+def _graph(path: Path) -> tuple[list[Endpoint], list[str]]:
+    if not path.is_file():
+        return [], []
+    try:
+        return TypeAdapter(list[Endpoint]).validate_python(json.loads(path.read_bytes())), []
+    except (ValueError, OSError, ValidationError) as error:
+        reason = " ".join(str(error).split())[:200]
+        return [], [f"native/graph.json is not as described and was left out: {reason}"]
+
+
+def _input(spec: RunSpec, stack: ExitStack) -> int | None:
+    """A pipe into ``roslens record`` is passed on; a terminal cannot be, in another session."""
+    if not spec.quiet:
+        with suppress(OSError, ValueError, AttributeError):
+            if not sys.stdin.isatty():
+                stream: IO[bytes] = stack.enter_context(os.fdopen(os.dup(sys.stdin.fileno()), "rb"))
+                return stream.fileno()
+    return subprocess.DEVNULL
+
+
+def _last_words(spec: RunSpec) -> str:
+    """The last line that the program wrote to its standard error."""
+    with suppress(OSError), (spec.native / _PROGRAM_OUTPUT[1]).open("rb") as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - 4096))
+        lines = [x.strip() for x in stream.read().decode(errors="replace").splitlines()]
+        return next((x for x in reversed(lines) if x), "")[:300]
+    return ""
+
+
+def _reserve(folder: Path) -> Path:
+    path = folder / ".reserve"
+    with path.open("wb") as stream:
+        try:
+            os.posix_fallocate(stream.fileno(), 0, RESERVE_BYTES)
+        except OSError as error:
+            path.unlink()
+            if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+                raise
+            # This file system cannot reserve space.
+            path.touch()
+    return path
+
+
+@contextmanager
+def _clear_disk_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RunFailedError(
+            f"{folder}: cannot be written: {reason}; free space or record to another folder"
+        ) from error

@@ -1,0 +1,77 @@
+"""Commands and variables as they may be shared: without absolute paths, user or host names."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PREFIXES = ("ROS_", "RMW_", "FASTDDS_", "FASTRTPS_", "CYCLONEDDS_", "ZENOH_", "ROSLENS_TRACE_")
+# Ours, for a single run: they say nothing of how it ran.
+_OWN = {"ROS_LOG_DIR", "ROS_PYTHON_LOG_CONFIG_FILE"}
+_PACKAGE = Path(__file__).resolve().parent
+_PATH = re.compile(r"""(?<![\w.~/<>*-])(?:/[^\s:;,"'<>=|]+)+""")
+
+
+def shared_command(command: Sequence[str], run: Path) -> list[str]:
+    """The command for the manifest: the program by its base name, paths relative or shortened."""
+    if not command:
+        return []
+    return [Path(command[0]).name, *(shared_text(x, run) for x in command[1:])]
+
+
+def shared_variables(environment: Mapping[str, str], run: Path) -> dict[str, str]:
+    """The variables that change how ROS 2 runs, for the manifest."""
+    return {
+        name: shared_text(value, run)
+        for name, value in sorted(environment.items())
+        if name.startswith(PREFIXES) and name not in _OWN
+    }
+
+
+def shared_text(text: str, run: Path) -> str:
+    """`text` with its paths made relative or shortened, and the host's and user's names replaced.
+
+    A path is what begins with ``/`` and of which at least the first folder exists here, so that
+    topics such as ``/scan`` stay. Below the run's folder and the working directory it becomes
+    relative, below home it begins with ``~``, elsewhere only its last part stays.
+    """
+    text = _PATH.sub(lambda found: _shared_path(found.group(), run), text)
+    host = socket.gethostname()
+    for name, label in ((host, "<host>"), (host.partition(".")[0], "<host>"), (_user(), "<user>")):
+        # Short names are words, too.
+        if len(name) > 3 and name not in {"root", "user", "localhost"}:
+            text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", label, text)
+    return text
+
+
+def _shared_path(text: str, run: Path) -> str:
+    path = Path(os.path.normpath(text))
+    if not _is_path(path):
+        return text
+    resolved = run.resolve()
+    for base, label in (
+        (resolved, ""),
+        (run.absolute(), ""),
+        (_PACKAGE, "tracing/"),
+        (Path.cwd(), ""),
+        (Path.home(), "~/"),
+    ):
+        if base != Path("/") and path.is_relative_to(base):
+            return label + str(path.relative_to(base))
+    return f".../{path.name}"
+
+
+def _is_path(path: Path) -> bool:
+    """Whether the path exists, or a folder that it names below the root."""
+    return any(part.exists() for part in (path, *path.parents) if part != Path("/"))
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

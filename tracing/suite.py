@@ -1,0 +1,239 @@
+"""Suites: experiments written down in YAML, validated before anything runs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import string
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from tracing.lttng.settings import TracingOptions
+from tracing.recording import UsageError
+from tracing.recording.manifest import Level
+
+SHIPPED = Path(__file__).resolve().parent / "suites"
+WORKLOADS = Path(__file__).resolve().parent / "workloads"
+
+RosChoice = Literal["auto", "sourced", "embedded", "none"]
+Factors = dict[str, Level]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+RESERVED = ("native", "seconds", "repetition", "order")
+"""Placeholders that every command template knows beside factors and parameters."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WorkloadSpec(_Part):
+    """What each run starts: a workload that ships with roslens, or any command.
+
+    A built-in gets ``--<name> <value>`` for each factor and parameter, ``--seconds`` and
+    ``--output``. In a command, ``{name}`` stands for a factor, a parameter, or one of
+    ``{native}`` (folder for its files), ``{seconds}``, ``{repetition}``, ``{order}``.
+    """
+
+    builtin: str | None = None
+    command: tuple[str, ...] | None = None
+    parameters: dict[str, Level] = Field(default_factory=dict)
+    environment: dict[str, str] = Field(default_factory=dict)
+    ros: RosChoice = Field(
+        default="auto",
+        description="sourced: the ROS 2 of the shell; embedded: the one roslens makes; auto: the "
+        "sourced one where there is one, else the embedded one; none",
+    )
+    trace_rclpy: bool = Field(
+        default=False, description="whether Python nodes emit callback and publish events"
+    )
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> WorkloadSpec:
+        if (self.builtin is None) == (self.command is None):
+            raise ValueError("give either 'builtin' or 'command'")
+        if self.command is not None and not self.command:
+            raise ValueError("'command' is empty")
+        if self.builtin is not None and not builtin_script(self.builtin).is_file():
+            known = ", ".join(sorted(p.parent.name for p in WORKLOADS.glob("*/run.py")))
+            raise ValueError(f"no built-in workload {self.builtin!r}; there is: {known}")
+        return self
+
+
+class Expectations(_Part):
+    """What a run must have left; otherwise it has failed."""
+
+    ros2_events: bool = Field(default=True, description="at least one ros2 event")
+    files: tuple[str, ...] = Field(default=(), description="paths relative to the run's folder")
+
+    @field_validator("files")
+    @classmethod
+    def _inside(cls, files: tuple[str, ...]) -> tuple[str, ...]:
+        for name in files:
+            if Path(name).is_absolute() or ".." in Path(name).parts:
+                raise ValueError(f"{name!r} is not a path below the run's folder")
+        return files
+
+
+class Suite(_Part):
+    """A suite: factors x levels, repeated in blocks, and how each run is made and recorded."""
+
+    name: str = Field(pattern=rf"^{_NAME.pattern}$")
+    description: str = ""
+    workload: WorkloadSpec
+    factors: dict[str, tuple[Level, ...]] = Field(default_factory=dict)
+    exclude: tuple[Factors, ...] = Field(
+        default=(),
+        description="combinations left out: every one that has all the levels of an entry",
+    )
+    repetitions: int = Field(default=1, ge=1, description="blocks: each combination once in each")
+    seed: int | None = Field(
+        default=None, description="of the order within blocks; None: drawn, recorded"
+    )
+    duration: float = Field(default=5.0, gt=0, description="seconds a run works")
+    time_limit: float | None = Field(
+        default=None, gt=0, description="seconds after which a run is ended; default: duration + 60"
+    )
+    work_topic: str | None = Field(
+        default=None, description="the topic whose latency is of interest"
+    )
+    tracing: TracingOptions = Field(default_factory=TracingOptions)
+    sampler_hz: float = Field(default=10.0, ge=0, le=1000, description="0: no sampling")
+    expect: Expectations = Field(default_factory=Expectations)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Suite:
+        for name, levels in self.factors.items():
+            _check_factor(name, levels)
+        both = sorted(set(self.factors) & set(self.workload.parameters))
+        if both:
+            raise ValueError(f"{', '.join(both)}: both a factor and a parameter")
+        for name, level in [pair for entry in self.exclude for pair in entry.items()]:
+            if level not in self.factors.get(name, ()):
+                raise ValueError(f"exclude: {name}: {level!r} is not a level of a factor")
+        if not any(True for _ in self.combinations()):
+            raise ValueError("exclude: leaves no combination")
+        known = {*self.factors, *self.workload.parameters, *RESERVED}
+        unknown = sorted(self._placeholders() - known)
+        if unknown:
+            raise ValueError(
+                f"workload.command: {{{unknown[0]}}} is no factor, no parameter and none of "
+                f"{', '.join(RESERVED)} (a brace itself is written twice)"
+            )
+        return self
+
+    def combinations(self) -> Iterator[Factors]:
+        """All combinations of levels but the excluded ones, in the file's order."""
+        for levels in itertools.product(*self.factors.values()):
+            factors = dict(zip(self.factors, levels, strict=True))
+            if not any(
+                all(factors[name] == level for name, level in entry.items())
+                for entry in self.exclude
+            ):
+                yield factors
+
+    @property
+    def limit_seconds(self) -> float:
+        """The time limit of a run."""
+        return self.time_limit if self.time_limit is not None else self.duration + 60.0
+
+    def _placeholders(self) -> set[str]:
+        found = set()
+        for part in self.workload.command or ():
+            for _, name, _, _ in string.Formatter().parse(part):
+                if name is not None:
+                    found.add(name)
+        return found
+
+
+def _check_factor(name: str, levels: tuple[Level, ...]) -> None:
+    if not _NAME.fullmatch(name) or name in RESERVED:
+        raise ValueError(f"factors: {name!r} cannot be a factor's name")
+    if not levels:
+        raise ValueError(f"factors: {name} has no levels")
+    # repr, for 1 == 1.0 == True
+    if len({repr(level) for level in levels}) != len(levels):
+        raise ValueError(f"factors: {name} has a level twice")
+
+
+def builtin_script(name: str) -> Path:
+    """The script of a workload that ships with roslens."""
+    return WORKLOADS / name / "run.py"
+
+
+def suite_command(
+    suite: Suite, factors: Mapping[str, Level], values: Mapping[str, Level]
+) -> list[str]:
+    """The command of a run; a built-in's begins with its script.
+
+    Parameters
+    ----------
+    suite
+        The suite.
+    factors
+        The run's levels.
+    values
+        The values of `RESERVED`.
+    """
+    parameters = {**suite.workload.parameters, **factors}
+    if suite.workload.command is not None:
+        known = {**parameters, **values}
+        return [part.format_map(known) for part in suite.workload.command]
+    options = [text for k, v in parameters.items() for text in (f"--{k}", str(v))]
+    script = builtin_script(suite.workload.builtin or "")
+    seconds, native = str(values["seconds"]), str(values["native"])
+    return [str(script), *options, "--seconds", seconds, "--output", native]
+
+
+def load_suite(name_or_path: str | Path) -> tuple[Suite, str]:
+    """A suite and its text, by the name of one that ships with roslens or by its file.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name, or the file is not a valid suite.
+    """
+    path = Path(name_or_path)
+    if _NAME.fullmatch(str(name_or_path)) and (SHIPPED / f"{name_or_path}.yaml").is_file():
+        path = SHIPPED / f"{name_or_path}.yaml"
+    elif not path.is_file():
+        known = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))
+        raise UsageError(f"{name_or_path}: no such suite; there is: {known}, or give a YAML file")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    return parse_suite(text, str(path)), text
+
+
+def parse_suite(text: str, where: str) -> Suite:
+    """Validate the text of a suite.
+
+    Raises
+    ------
+    UsageError
+        It is not valid; says which field and why.
+    """
+    try:
+        data: Any = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        reason = " ".join(str(error).split())
+        raise UsageError(f"{where}: not YAML: {reason}") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{where}: a suite is a mapping with 'name', 'workload', ...")
+    try:
+        return Suite.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        reason = first["msg"].removeprefix("Value error, ")
+        raise UsageError(f"{where}: {f'{field}: ' if field else ''}{reason}") from error
+
+
+def list_suites() -> list[tuple[Path, Suite]]:
+    """The suites that ship with roslens, by name."""
+    return [(path, load_suite(path)[0]) for path in sorted(SHIPPED.glob("*.yaml"))]
