@@ -197,7 +197,8 @@ def summary_table(metrics: Path) -> Table:
         if discarded or packets
         else "the tracer lost nothing"
     )
-    caption = f"{len(found.recordings)} runs ({failed} left out); {lost}"
+    count = len(found.recordings)
+    caption = f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}"
     table = Table(title="Latency, publish to callback", caption=Text(caption))
     table.add_column("cell")
     for heading in ("runs", "P50 [ms]", "P99 [ms]", "lost [%]"):
