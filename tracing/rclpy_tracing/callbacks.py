@@ -83,14 +83,18 @@ class _Stretches:
 
     def __await__(self) -> Generator[Any, Any, Any]:
         resume: Callable[[], Any] = functools.partial(self.coroutine.send, None)
+        marked = True
         while True:
-            self.start()
+            if marked:
+                self.start()
             try:
                 awaited = resume()
             except StopIteration as done:
                 return done.value
             finally:
-                self.end()
+                if marked:
+                    self.end()
+            marked = True
             try:
                 sent = yield awaited
             except GeneratorExit:
@@ -100,3 +104,22 @@ class _Stretches:
                 resume = functools.partial(self.coroutine.throw, error)
             else:
                 resume = functools.partial(self.coroutine.send, sent)
+                marked = not _still_waits(self.coroutine)
+
+
+def _still_waits(coroutine: Any) -> bool:
+    """Whether a coroutine awaits a future of rclpy that is not done.
+
+    rclpy asks by resuming it, again and again: none of its code runs then.
+    """
+    awaited = coroutine
+    while True:
+        inner = getattr(awaited, "cr_await", None) or getattr(awaited, "gi_yieldfrom", None)
+        if inner is None:
+            break
+        awaited = inner
+    frame = getattr(awaited, "gi_frame", None)
+    future: Any = frame.f_locals.get("self") if frame is not None else None
+    if not hasattr(future, "done") or not hasattr(future, "cancelled"):
+        return False
+    return not (future.done() or future.cancelled())

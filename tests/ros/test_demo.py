@@ -1,0 +1,231 @@
+"""The demo, recorded: its own log against the trace, and how it ends when things go wrong.
+
+Ground truth: what the nodes themselves log (messages.csv, calls.csv, goals.csv), the operating
+system's list of processes, and the header that defines the events.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.ros.conftest import Recorder
+from tracing.recording.manifest import Endpoint
+from tracing.ros import RosEnvironment
+from tracing.ros.header import read_instrumentation
+
+DEMO = Path(__file__).resolve().parents[2] / "tracing" / "workloads" / "demo" / "run.py"
+pytestmark = pytest.mark.live
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize(
+    ("executor", "payload"),
+    [("SingleThreaded", 100), ("Events", 100_000), ("MultiThreaded", 100)],
+)
+def test_the_trace_says_what_the_nodes_say(
+    ros: RosEnvironment, recorder: Recorder, tmp_path: Path, executor: str, payload: int
+) -> None:
+    native = tmp_path / "native"
+    with ros.isolated(tmp_path / "log") as alone:
+        environment = alone.process_environment(recorder.environment, preload=ros.preload())
+        environment["ROSLENS_TRACE_RCLPY"] = "1"
+        environment["ROSLENS_READY_FILE"] = str(tmp_path / "ready")
+        command = alone.command(
+            DEMO,
+            *("--payload", str(payload), "--executor", executor),
+            *("--rate", "200", "--seconds", "1.5", "--output", str(native)),
+        )
+        run, events, trace = recorder.record(command, environment)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    assert (tmp_path / "ready").exists()
+
+    messages = rows(native / "messages.csv")
+    assert len(messages) > 100
+    assert [int(m["sequence"]) for m in messages] == list(range(len(messages)))
+    delivered = [m for m in messages if m["callback_realtime_ns"]]
+    assert all(int(m["callback_realtime_ns"]) > int(m["publish_realtime_ns"]) for m in delivered)
+    calls = rows(native / "calls.csv")
+    assert len(calls) >= 10
+    assert all(
+        int(c["request_realtime_ns"])
+        < int(c["callback_realtime_ns"])
+        < int(c["response_realtime_ns"])
+        for c in calls
+        if c["callback_realtime_ns"]
+    )
+    goals = rows(native / "goals.csv")
+    assert len(goals) in {2, 3}
+    assert all(g["result_realtime_ns"] for g in goals[:2])
+
+    # Names: the subscription's callback, by the chain of init events.
+    fields = {
+        name: [e.fields for e in events if e.name == name] for name in {e.name for e in events}
+    }
+    handle = next(f for f in fields["rcl_subscription_init"] if f["topic_name"] == "/samples")[
+        "subscription_handle"
+    ]
+    subscription = next(
+        f["subscription"]
+        for f in fields["rclcpp_subscription_init"]
+        if f["subscription_handle"] == handle
+    )
+    callback = next(
+        f["callback"]
+        for f in fields["rclcpp_subscription_callback_added"]
+        if f["subscription"] == subscription
+    )
+    receiver = {e.vpid for e in events if e.procname == "demo_subscriber"}
+    assert len(receiver) == 1
+    starts = sorted(
+        e.time
+        for e in events
+        if e.name == "callback_start" and e.fields["callback"] == callback and e.vpid in receiver
+    )
+    assert len(starts) == len(delivered)
+    # The logged time of a callback is a few microseconds after its event.
+    logged = sorted(int(m["callback_realtime_ns"]) / 1e9 for m in delivered)
+    late = [after - before for before, after in zip(starts, logged, strict=True)]
+    assert 0 <= statistics.median(late) < 50e-6
+
+    publisher = next(f for f in fields["rcl_publisher_init"] if f["topic_name"] == "/samples")[
+        "publisher_handle"
+    ]
+    sent = [f for f in fields["rcl_publish"] if f["publisher_handle"] == publisher]
+    assert len(sent) == len(messages)
+
+    graph = [Endpoint.model_validate(x) for x in json.loads((native / "graph.json").read_text())]
+    kinds = Counter((e.topic, e.kind) for e in graph)
+    assert kinds[("/samples", "publisher")] == kinds[("/samples", "subscription")] == 1
+    samples = [e for e in graph if e.topic == "/samples"]
+    assert {(e.reliability, e.history, e.depth) for e in samples} == {("reliable", "keep_last", 10)}
+    assert_metadata_matches_header(ros, trace)
+
+
+def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
+    """Each event in the trace's own metadata has the fields that the wheel's header names."""
+    assert ros.include is not None
+    expected = {
+        f"ros2:{t.name}": [f.name for f in t.fields]
+        for t in read_instrumentation(ros.include).tracepoints
+    }
+    text = subprocess.run(
+        ["babeltrace2", "-o", "ctf-metadata", str(next(trace.rglob("metadata")).parent)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    found = {}
+    for block in text.split("event {")[1:]:
+        name = re.search(r'name = "([^"]+)"', block)
+        body = re.search(r"fields := struct \{(.*?)\n\t\}", block, re.DOTALL)
+        assert name
+        lines = body.group(1).splitlines() if body else []
+        found[name.group(1)] = [
+            m.group(1) for line in lines if (m := re.search(r"\b_(\w+)(?:\[\d+\])?;$", line))
+        ]
+    assert found == expected
+
+
+@contextmanager
+def running(ros: RosEnvironment, folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """The demo, when both of its processes are ready."""
+    ready = folder / "ready"
+    with ros.isolated(folder / "log") as alone:
+        environment = alone.process_environment() | {"ROSLENS_READY_FILE": str(ready)}
+        process = subprocess.Popen(
+            alone.command(DEMO, "--seconds", "30", "--output", str(folder / "native")),
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            give_up = time.monotonic() + 30
+            while not ready.exists():
+                assert process.poll() is None
+                assert time.monotonic() < give_up
+                time.sleep(0.02)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+def children(pid: int) -> dict[str, int]:
+    """Processes by name, of those that `pid` started."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return {Path(f"/proc/{x}/comm").read_text().strip(): int(x) for x in text.split()}
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z"
+
+
+def wait_gone(pids: list[int]) -> None:
+    give_up = time.monotonic() + 10
+    while not all(gone(pid) for pid in pids):
+        assert time.monotonic() < give_up, "a process of the demo is left"
+        time.sleep(0.02)
+
+
+def test_a_killed_node_ends_the_other_and_the_run(ros: RosEnvironment, tmp_path: Path) -> None:
+    with running(ros, tmp_path) as process:
+        nodes = children(process.pid)
+        assert set(nodes) == {"demo_publisher", "demo_subscriber"}
+        os.kill(nodes["demo_subscriber"], signal.SIGKILL)
+        assert process.stderr is not None
+        said = process.stderr.read()
+        assert process.wait(20) == 1
+        assert said == "demo: the subscriber process was killed by signal 9\n"
+        wait_gone(list(nodes.values()))
+    assert not (tmp_path / "native" / "messages.csv").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_all(ros: RosEnvironment, tmp_path: Path, number: signal.Signals) -> None:
+    with running(ros, tmp_path) as process:
+        nodes = children(process.pid)
+        process.send_signal(number)
+        assert process.wait(20) == 128 + number
+        wait_gone(list(nodes.values()))
+
+
+def test_the_nodes_end_when_their_launcher_is_killed(ros: RosEnvironment, tmp_path: Path) -> None:
+    with running(ros, tmp_path) as process:
+        nodes = children(process.pid)
+        process.kill()
+        wait_gone(list(nodes.values()))
+
+
+def test_wrong_options(ros: RosEnvironment, tmp_path: Path) -> None:
+    for arguments in (("--executor", "None"), ("--payload", "3"), ("--rate", "0")):
+        run = subprocess.run(
+            ros.command(DEMO, *arguments, "--output", str(tmp_path)),
+            env=ros.process_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == 2
+        assert arguments[0] in run.stderr

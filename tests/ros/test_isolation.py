@@ -1,0 +1,164 @@
+"""Runs that do not disturb one another: domains, shared memory, and why nothing was recorded.
+
+Ground truth: the operating system (ports, files in /dev/shm) and real nodes that are killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tracing.ros import RosEnvironment, diagnose_no_events, find_ros
+from tracing.ros.domain import DOMAINS, own_domain, ports
+from tracing.ros.environment import UsageError
+from tracing.ros.shm import SHARED_MEMORY, without_leftovers
+
+TALKER = """
+import sys, time, rclpy
+from std_msgs.msg import String
+rclpy.init()
+node = rclpy.create_node("node")
+heard = []
+sender = node.create_publisher(String, "talk", 10)
+node.create_subscription(String, "talk", lambda m: heard.append(m.data), 10)
+end = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end:
+    sender.publish(String(data=sys.argv[1]))
+    rclpy.spin_once(node, timeout_sec=0.02)
+    if len(heard) == 1:
+        print("running", flush=True)
+print(sorted(set(heard)))
+"""
+
+
+def test_domains_held_at_once_differ_and_are_free_again() -> None:
+    with own_domain() as first, own_domain() as second:
+        assert first != second
+        assert {first, second} <= set(DOMAINS)
+    with own_domain() as again:
+        assert again == first
+
+
+def test_a_domain_in_which_someone_listens_is_left_alone() -> None:
+    with own_domain() as first:
+        pass
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as participant:
+        participant.bind(("", ports(first)[0]))
+        with own_domain() as other:
+            assert other != first
+
+
+def test_ports_of_a_domain() -> None:
+    # RTPS 9.6.1: 7400 + 250 * domain; all below the ports of outgoing connections.
+    assert ports(1)[0] == 7650
+    assert ports(DOMAINS[-1])[-1] < 32768 + 250
+
+
+@contextmanager
+def node(ros: RosEnvironment, log: Path, word: str, seconds: float) -> Iterator[subprocess.Popen]:
+    """A running node that hears itself."""
+    with ros.isolated(log) as alone:
+        process = subprocess.Popen(
+            [str(ros.python), "-c", TALKER, word, str(seconds)],
+            env=alone.process_environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "running\n"
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.live
+def test_two_runs_do_not_hear_each_other(ros: RosEnvironment, tmp_path: Path) -> None:
+    with node(ros, tmp_path, "left", 1.5) as left, node(ros, tmp_path, "right", 1.5) as right:
+        assert left.stdout is not None
+        assert right.stdout is not None
+        assert left.stdout.read().splitlines()[-1] == "['left']"
+        assert right.stdout.read().splitlines()[-1] == "['right']"
+
+
+@pytest.mark.live
+def test_what_a_killed_node_leaves_is_removed_and_nothing_else(
+    ros: RosEnvironment, tmp_path: Path
+) -> None:
+    def segments() -> set[str]:
+        return {path.name for path in SHARED_MEMORY.iterdir() if "fastdds" in path.name}
+
+    with node(ros, tmp_path, "other", 30):
+        others = segments()
+        assert others
+        with node(ros, tmp_path, "own", 30) as process:
+            own = segments() - others
+            assert own
+            time.sleep(0.3)  # files that appeared just now are left alone
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            assert own <= segments()  # it could not tidy up
+        assert not own & segments()
+        assert others <= segments()
+
+
+def test_leftovers_that_were_there_before_stay(tmp_path: Path) -> None:
+    lock = SHARED_MEMORY / "fastdds_0123456789abcdef_el"
+    lock.touch()
+    os.utime(lock, (1, 1))
+    try:
+        with without_leftovers() as removed:
+            pass
+        assert lock.exists()
+        assert lock.name not in removed
+    finally:
+        lock.unlink()
+
+
+@pytest.mark.live
+def test_a_sourced_ros_is_used_as_it_is(ros: RosEnvironment) -> None:
+    """The embedded environment, entered as a setup file would do it."""
+    folder = ros.python.parent.parent
+    environment = ros.process_environment() | {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
+    found = find_ros(environ=environment)
+    assert (found.kind, found.distro, found.rmw) == ("sourced", "kilted", "rmw_fastrtps_cpp")
+    assert found.python == folder / "bin" / "python3"
+    assert found.preload() == []
+
+
+def test_a_sourced_ros_without_rclpy_is_said() -> None:
+    environment = dict(os.environ) | {"ROS_DISTRO": "jazzy", "AMENT_PREFIX_PATH": "/nowhere"}
+    with pytest.raises(UsageError, match=r"ROS 2 jazzy is sourced, but rclpy cannot be imported"):
+        find_ros(environ=environment)
+
+
+@pytest.mark.live
+def test_why_there_are_no_events(
+    ros: RosEnvironment, lttng_environment: dict[str, str], tmp_path: Path
+) -> None:
+    plain = ros.process_environment(lttng_environment)
+    home = Path(lttng_environment.get("LTTNG_HOME") or os.environ["HOME"])
+    wheel = ros.python.parent.parent / "lib" / "libtracetools.so"
+    # The wheel's own library: LTTng-UST 2.8 registers at socket 6, this daemon listens at 8.
+    told = diagnose_no_events(plain, preload_expected=True, home_of_daemon=home)
+    assert "libtracetools was not preloaded" in told
+    assert "ABI mismatch" in told
+    assert "lttng-ust-sock-6" in told
+    told = diagnose_no_events(plain | {"LD_PRELOAD": str(wheel)}, home_of_daemon=home)
+    assert "ABI mismatch" in told
+    assert "not preloaded" not in told
+    good = ros.process_environment(lttng_environment, preload=ros.preload())
+    told = diagnose_no_events(good, preload_expected=True, home_of_daemon=home)
+    assert "probably ran no ROS 2 node" in told
+    assert "\n" not in told
+    told = diagnose_no_events({"PATH": "/bin"}, home_of_daemon=home)
+    assert "no libtracetools is on the library path" in told

@@ -1,0 +1,384 @@
+"""What rclpy_tracing emits, from real recordings of real nodes in all three executors.
+
+Ground truth: the node counts its own callbacks and prints rclpy's handles (nodes/entities.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.ros.conftest import Event, Recorder
+from tracing.rclpy_tracing.callbacks import symbol_of, traced
+from tracing.rclpy_tracing.tracepoints import Tracepoints
+from tracing.ros import RosEnvironment
+from tracing.ros.environment import RCLPY_TRACING
+
+NODES = Path(__file__).parent / "nodes"
+EXECUTORS = ("SingleThreaded", "MultiThreaded", "Events")
+OWN = {"callback_start", "callback_end"}
+
+
+@pytest.fixture(scope="module", params=EXECUTORS)
+def recording(
+    request: pytest.FixtureRequest,
+    ros: RosEnvironment,
+    lttng_environment: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[str, dict[str, Any], list[Event]]:
+    folder = tmp_path_factory.mktemp("entities")
+    with ros.isolated(folder / "log") as alone:
+        run, events, _ = Recorder(lttng_environment, folder).record(
+            alone.command(NODES / "entities.py", request.param, trace_rclpy=True),
+            alone.process_environment(lttng_environment, preload=ros.preload()),
+        )
+    assert run.returncode == 0, run.stderr
+    truth = json.loads(run.stdout.splitlines()[-1])
+    assert truth["done"], truth
+    return request.param, truth, events
+
+
+def pairs(events: list[Event]) -> list[tuple[Event, Event]]:
+    """Starts with their ends, by a stack on each thread; fails where they do not nest."""
+    open_calls: dict[int, list[Event]] = defaultdict(list)
+    found = []
+    for event in events:
+        if event.name == "callback_start":
+            open_calls[event.vtid].append(event)
+        elif event.name == "callback_end":
+            assert open_calls[event.vtid], "an end without a start"
+            start = open_calls[event.vtid].pop()
+            assert start.fields["callback"] == event.fields["callback"]
+            found.append((start, event))
+    assert not any(open_calls.values()), "a start without an end"
+    return found
+
+
+def owners(events: list[Event]) -> dict[str, tuple[str, int]]:
+    """For each callback its kind and the rcl handle of its owner, from the init events."""
+    handle_of = {
+        e.fields["subscription"]: e.fields["subscription_handle"]
+        for e in events
+        if e.name == "rclcpp_subscription_init"
+    }
+    found = {}
+    for e in events:
+        if e.name == "rclcpp_subscription_callback_added":
+            handle = handle_of[e.fields["subscription"]]
+            found[e.fields["callback"]] = ("subscription", int(handle, 16))
+        elif e.name == "rclcpp_service_callback_added":
+            found[e.fields["callback"]] = ("service", int(e.fields["service_handle"], 16))
+        elif e.name == "rclcpp_timer_callback_added":
+            found[e.fields["callback"]] = ("timer", int(e.fields["timer_handle"], 16))
+    return found
+
+
+@pytest.mark.live
+def test_every_call_has_a_start_and_an_end_of_the_right_owner(
+    recording: tuple[str, dict[str, Any], list[Event]],
+) -> None:
+    _, truth, events = recording
+    owner = owners(events)
+    counted = Counter(owner[start.fields["callback"]][1] for start, _ in pairs(events))
+    names = {handle: name for name, handle in truth["handles"].items()}
+    assert set(counted) == set(names)
+    got = {names[handle]: number for handle, number in counted.items()}
+    expected = {name: truth["counts"][name] for name in truth["handles"]}
+    if "coroutine" in expected:  # each waits once, so each runs in two stretches
+        expected["coroutine"] *= 2
+    assert got == expected
+    kinds = {names[h]: kind for kind, h in owner.values() if h in names}
+    assert kinds.pop("timer") == "timer"
+    assert kinds.pop("service") == "service"
+    assert set(kinds.values()) == {"subscription"}
+
+
+@pytest.mark.live
+def test_handles_are_those_that_rcl_names(
+    recording: tuple[str, dict[str, Any], list[Event]],
+) -> None:
+    _, truth, events = recording
+    topics = {
+        int(e.fields["subscription_handle"], 16): e.fields["topic_name"]
+        for e in events
+        if e.name == "rcl_subscription_init"
+    }
+    services = {
+        int(e.fields["service_handle"], 16): e.fields["service_name"]
+        for e in events
+        if e.name == "rcl_service_init"
+    }
+    timers = {int(e.fields["timer_handle"], 16) for e in events if e.name == "rcl_timer_init"}
+    for name, handle in truth["handles"].items():
+        if name == "timer":
+            assert handle in timers
+        elif name == "service":
+            assert services[handle] == "/answer"
+        else:
+            assert topics[handle] == f"/{name}"
+    # rclpy's own services are traced as well.
+    traced_services = {h for kind, h in owners(events).values() if kind == "service"}
+    assert {services[h] for h in traced_services} >= {
+        "/answer",
+        "/entities/get_parameters",
+        "/entities/get_type_description",
+    }
+    node = {e.fields["node_handle"] for e in events if e.name == "rcl_node_init"}
+    linked = [e.fields for e in events if e.name == "rclcpp_timer_link_node"]
+    assert {x["node_handle"] for x in linked} == node
+    assert truth["handles"]["timer"] in {int(x["timer_handle"], 16) for x in linked}
+
+
+@pytest.mark.live
+def test_symbols_name_the_code(recording: tuple[str, dict[str, Any], list[Event]]) -> None:
+    _, truth, events = recording
+    symbols = {
+        e.fields["callback"]: e.fields["symbol"]
+        for e in events
+        if e.name == "rclcpp_callback_register"
+    }
+    names = {handle: name for name, handle in truth["handles"].items()}
+    got = {names[h]: symbols[c] for c, (_, h) in owners(events).items() if h in names}
+    expected = {
+        "method": "__main__.Entities.on_method",
+        "lambda": "__main__.Entities.__init__.<locals>.<lambda>",
+        "partial": "__main__.plain_function",
+        "object": "__main__.Called.__call__",
+        "raises": "__main__.Entities.on_raises",
+        "info": "__main__.Entities.on_info",
+        "coroutine": "__main__.Entities.on_coroutine",
+        "raw": "__main__.Entities.on_raw",
+        "timer": "__main__.Entities.on_timer",
+        "service": "__main__.Entities.on_service",
+    }
+    assert got == {name: expected[name] for name in truth["handles"]}
+
+
+@pytest.mark.live
+def test_a_take_is_followed_by_its_callback_on_the_same_thread(
+    recording: tuple[str, dict[str, Any], list[Event]],
+) -> None:
+    _, truth, events = recording
+    subscription_of = {
+        e.fields["rmw_subscription_handle"]: int(e.fields["subscription_handle"], 16)
+        for e in events
+        if e.name == "rcl_subscription_init"
+    }
+    owner = owners(events)
+    ours = set(truth["handles"].values())
+    threads: dict[int, list[Event]] = defaultdict(list)
+    for event in events:
+        threads[event.vtid].append(event)
+    taken = 0
+    for thread in threads.values():
+        for at, event in enumerate(thread):
+            if event.name != "rmw_take" or event.fields["taken"] != "1":
+                continue
+            handle = subscription_of.get(event.fields["rmw_subscription_handle"])
+            if handle not in ours:
+                continue
+            taken += 1
+            assert [x.name for x in thread[at + 1 : at + 3]] == ["rcl_take", "callback_start"]
+            assert thread[at + 1].fields["message"] == event.fields["message"]
+            assert owner[thread[at + 2].fields["callback"]] == ("subscription", handle)
+    assert taken == sum(
+        n for name, n in truth["counts"].items() if name not in {"timer", "service", "refused"}
+    )
+
+
+@pytest.mark.live
+def test_publish_comes_just_before_its_rcl_publish(
+    recording: tuple[str, dict[str, Any], list[Event]],
+) -> None:
+    _, truth, events = recording
+    topics = {
+        e.fields["publisher_handle"]: e.fields["topic_name"]
+        for e in events
+        if e.name == "rcl_publisher_init"
+    }
+    threads: dict[int, list[Event]] = defaultdict(list)
+    for event in events:
+        threads[event.vtid].append(event)
+    published: Counter[str] = Counter()
+    for thread in threads.values():
+        for at, event in enumerate(thread):
+            if event.name == "rclcpp_publish":
+                follower = thread[at + 1]
+                assert follower.name == "rcl_publish"
+                published[topics[follower.fields["publisher_handle"]]] += 1
+    # A message that publish() refuses gives no event, though publish() was called.
+    assert truth["counts"]["refused"] == 5
+    assert {k: v for k, v in published.items() if k != "/parameter_events"} == {
+        f"/{name}": 5 for name in truth["handles"] if name not in {"timer", "service"}
+    }
+
+
+@pytest.mark.live
+def test_off_means_nothing_is_touched(ros: RosEnvironment, tmp_path: Path) -> None:
+    code = (
+        "import rclpy.timer, rclpy.publisher, rclpy.node, sys;"
+        "print('callback' in vars(rclpy.timer.Timer), rclpy.publisher.Publisher.publish.__module__,"
+        "rclpy.node.Node.create_timer.__module__, any('rclpy_tracing' in m for m in sys.modules))"
+    )
+    run = subprocess.run(
+        [str(ros.python), "-c", code],
+        env=ros.process_environment(preload=ros.preload()),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert run.stdout.split() == ["False", "rclpy.publisher", "rclpy.node", "False"]
+
+
+@pytest.mark.live
+def test_the_folder_runs_scripts_and_modules_and_says_what_is_wrong(
+    ros: RosEnvironment, tmp_path: Path
+) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import sys, rclpy_tracing\n"
+        "print(sys.argv, sys.path[0], __name__, rclpy_tracing.is_enabled())\n"
+    )
+    environment = ros.process_environment(preload=ros.preload())
+
+    def run(*arguments: str, **changed: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(ros.python), str(RCLPY_TRACING), *arguments],
+            env=environment | changed,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    done = run(str(script), "a", "b")
+    assert done.stdout.strip() == f"{[str(script), 'a', 'b']} {tmp_path} __main__ True"
+    done = run("-m", "mine", "a")
+    assert done.stdout.strip() == f"{[str(script), 'a']} {tmp_path} __main__ True"
+    for arguments, says in (((), "SCRIPT"), (("none.py",), "none.py: no such file")):
+        done = run(*arguments)
+        assert done.returncode == 2
+        assert says in done.stderr
+    done = run(str(script), LD_PRELOAD="", LD_LIBRARY_PATH="/nowhere")
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1 or "rclpy" in done.stderr
+
+
+# ---------------------------------------------------------------- without ROS
+
+
+class Log:
+    """Tracepoints that note their calls: the seam between the wrapper and libtracetools."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        names = Tracepoints.__dataclass_fields__
+        self.tracepoints = Tracepoints(**{name: self._note(name) for name in names})
+
+    def _note(self, name: str) -> Callable[..., None]:
+        return lambda *_: self.calls.append(name)
+
+
+def test_a_callback_that_raises_ends() -> None:
+    log = Log()
+
+    def fails() -> None:
+        raise KeyError("mine")
+
+    wrapper, _ = traced(fails, log.tracepoints)
+    with pytest.raises(KeyError, match="mine"):
+        wrapper()
+    assert log.calls == ["callback_start", "callback_end"]
+
+
+def test_a_coroutine_is_marked_while_it_runs_and_not_while_it_waits() -> None:
+    log = Log()
+
+    async def twice(value: int) -> int:
+        log.calls.append("first")
+        await asyncio.sleep(0)
+        log.calls.append("second")
+        await asyncio.sleep(0)
+        log.calls.append("third")
+        return value + 1
+
+    wrapper, _ = traced(twice, log.tracepoints)
+    assert asyncio.iscoroutinefunction(wrapper)
+
+    async def main() -> int:
+        return int(await wrapper(41))
+
+    assert asyncio.run(main()) == 42
+    marks = {"callback_start": "(", "callback_end": ")"}
+    text = " ".join(marks.get(x, x) for x in log.calls)
+    assert text == "( first ) ( second ) ( third )"
+
+
+def test_a_coroutine_that_is_thrown_away_is_closed() -> None:
+    log = Log()
+    closed = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            closed.append(True)
+
+    wrapper, _ = traced(waits, log.tracepoints)
+
+    async def main() -> None:
+        task = asyncio.create_task(wrapper())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert closed == [True]
+    assert log.calls.count("callback_start") == log.calls.count("callback_end")
+
+
+def _plain(first: int, second: int) -> None:
+    pass
+
+
+class _Object:
+    def method(self) -> None:
+        pass
+
+    def __call__(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("callback", "symbol"),
+    [
+        (_plain, f"{__name__}._plain"),
+        (_Object().method, f"{__name__}._Object.method"),
+        (_Object(), f"{__name__}._Object.__call__"),
+        (functools.partial(functools.partial(_plain, 1), 2), f"{__name__}._plain"),
+        (lambda: None, f"{__name__}.<lambda>"),
+        ([].append, "builtins.list.append"),
+        (print, "builtins.print"),
+    ],
+)
+def test_symbols(callback: Callable[..., Any], symbol: str) -> None:
+    assert symbol_of(callback) == symbol
+
+
+def test_the_wrapper_has_the_signature_that_rclpy_looks_for() -> None:
+    import inspect
+
+    wrapper, address = traced(_plain, Log().tracepoints)
+    assert inspect.signature(wrapper) == inspect.signature(_plain)
+    assert address.value == id(wrapper)
+    assert sys.getrefcount(wrapper) > 1

@@ -1,0 +1,126 @@
+"""The compiled libtracetools.
+
+Ground truth: the symbols of the wheel's own library (binutils' nm), and the wheel's header.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tracing.recording import RunFailedError
+from tracing.ros import CompileError, RosEnvironment, build_tracetools, embedded_ros
+from tracing.ros import environment as environment_module
+from tracing.ros.tracetools import build_stub
+
+
+def exported(library: Path) -> set[str]:
+    """Functions that a library exports, without the linker's and LTTng's own."""
+    text = subprocess.run(
+        ["nm", "-D", "--defined-only", str(library)], check=True, capture_output=True, text=True
+    ).stdout
+    return {name for _, kind, name in map(str.split, text.splitlines()) if kind in "TW"}
+
+
+def test_exports_what_the_wheels_library_exports(ros: RosEnvironment) -> None:
+    assert ros.include is not None
+    own = exported(ros.preload()[0])
+    wheel = exported(ros.python.parent.parent / "lib" / "libtracetools.so")
+    assert len(wheel) > 100
+    assert own == wheel
+
+
+def test_is_compiled_once(ros: RosEnvironment) -> None:
+    assert ros.include is not None
+    first = build_tracetools(ros.include)
+    stamp = first.stat().st_mtime_ns
+    assert build_tracetools(ros.include) == first
+    assert first.stat().st_mtime_ns == stamp
+
+
+def test_stands_in_for_the_wheels_library_and_its_old_lttng(ros: RosEnvironment) -> None:
+    """The loader's list of a real process, from /proc."""
+    code = "import rclpy; rclpy.init(); print(open('/proc/self/maps').read()); rclpy.shutdown()"
+    run = subprocess.run(
+        [str(ros.python), "-c", code],
+        env=ros.process_environment(preload=ros.preload()),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded = {line.split()[-1] for line in run.stdout.splitlines() if ".so" in line}
+    tracetools = {x for x in loaded if "libtracetools.so" in x}
+    assert tracetools == {str(ros.preload()[0])}
+    prefix = str(ros.python.parent.parent)
+    assert not {x for x in loaded if "lttng" in x and x.startswith(prefix)}
+
+
+def test_no_compiler(ros: RosEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert ros.include is not None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    with pytest.raises(CompileError, match=r"^no C compiler: .*apt-get install gcc") as error:
+        build_tracetools(ros.include)
+    assert "\n" not in str(error.value)
+
+
+def test_no_lttng_headers(
+    ros: RosEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert ros.include is not None
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    monkeypatch.setenv("CC", f"{compiler} -nostdinc")
+    with pytest.raises(CompileError, match=r"^no lttng/tracepoint.h: .*liblttng-ust-dev") as error:
+        build_tracetools(ros.include)
+    assert "\n" not in str(error.value)
+
+
+def test_a_compiler_that_fails(
+    ros: RosEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", f"{compiler} --no-such-option-of-a-compiler")
+    with pytest.raises(CompileError, match=r"cannot compile libsomething\.so: .*error") as error:
+        build_stub("libsomething.so")
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.rglob("libsomething.so"))
+
+
+def test_an_index_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path))
+    nowhere = "http://127.0.0.1:9/simple"  # the discard port: nothing listens
+    for name in ("PIP_INDEX_URL", "UV_INDEX_URL", "UV_DEFAULT_INDEX"):
+        monkeypatch.setenv(name, nowhere)
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    said: list[str] = []
+    with pytest.raises(RunFailedError, match="is a Python package index reachable") as error:
+        embedded_ros(said.append)
+    assert "\n" not in str(error.value)
+    assert said
+    # What was begun is not taken for an environment the next time.
+    assert not list(tmp_path.rglob(environment_module._MARKER))
+
+
+def test_no_python_that_the_wheels_are_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path))
+    monkeypatch.setattr(environment_module, "SUPPORTED_PYTHONS", ((3, 2),))
+    with pytest.raises(environment_module.UsageError, match=r"CPython 3\.11 and 3\.12 only"):
+        embedded_ros()
+
+
+def test_the_pins_are_exact_and_hashed() -> None:
+    text = environment_module.PINS.read_text(encoding="utf-8")
+    pins = re.findall(r"^(\S+)==(\S+) \\$", text, re.MULTILINE)
+    assert "ros-rclpy" in dict(pins)
+    blocks = re.split(r"^(?=\S+==)", text, flags=re.MULTILINE)[1:]
+    assert len(blocks) == len(pins)
+    assert all("--hash=sha256:" in block for block in blocks)
+    assert "://" not in text
