@@ -1,0 +1,106 @@
+//! Reading numbers of any width at any bit.
+
+use crate::model::ByteOrder;
+
+/// `bits` (1 to 64) bits at bit `at`; `None` beyond the end of `bytes`.
+///
+/// In little-endian data, bits count from the least significant of each byte; in big-endian
+/// data from the most significant (CTF 1.8, 4.1.2).
+#[must_use]
+pub fn read(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<u64> {
+    debug_assert!((1..=64).contains(&bits));
+    let first = usize::try_from(at / 8).ok()?;
+    #[expect(clippy::cast_possible_truncation, reason = "below 8")]
+    let shift = (at % 8) as u32;
+    let count = (shift + bits).div_ceil(8);
+    let span = bytes.get(first..first.checked_add(count as usize)?)?;
+    let mut wide = 0_u128;
+    let value = match order {
+        ByteOrder::Little => {
+            for byte in span.iter().rev() {
+                wide = wide << 8 | u128::from(*byte);
+            }
+            wide >> shift
+        }
+        ByteOrder::Big => {
+            for byte in span {
+                wide = wide << 8 | u128::from(*byte);
+            }
+            wide >> (count * 8 - shift - bits)
+        }
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "masked")]
+    Some(value as u64 & mask(bits))
+}
+
+/// The lowest `bits` bits set.
+#[must_use]
+pub fn mask(bits: u32) -> u64 {
+    if bits >= 64 {
+        u64::MAX
+    } else {
+        (1 << bits) - 1
+    }
+}
+
+/// A two's complement number of `bits` bits, widened to 64.
+#[must_use]
+pub fn extend(value: u64, bits: u32, signed: bool) -> u64 {
+    if signed && bits < 64 && value >> (bits - 1) & 1 == 1 {
+        value | !mask(bits)
+    } else {
+        value
+    }
+}
+
+/// The value of a number read with [`extend`].
+#[must_use]
+pub fn number(value: u64, signed: bool) -> i128 {
+    if signed {
+        i128::from(value.cast_signed())
+    } else {
+        i128::from(value)
+    }
+}
+
+/// The next multiple of `align` (a power of two).
+#[must_use]
+pub fn align_up(at: u64, align: u64) -> u64 {
+    at.saturating_add(align - 1) & !(align - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compact_header_bits() {
+        // id 3 in 5 bits, then 27 bits of time, little-endian: (time << 5) | id
+        let word: u32 = 0x00ab_cdef << 5 | 3;
+        let bytes = word.to_le_bytes();
+        assert_eq!(read(&bytes, 0, 5, ByteOrder::Little), Some(3));
+        assert_eq!(read(&bytes, 5, 27, ByteOrder::Little), Some(0x00ab_cdef));
+    }
+
+    #[test]
+    fn big_endian_bits_count_from_the_top() {
+        // 0b101_10011 0b1000_0000: 3 bits, then 6 bits across the byte border
+        let bytes = [0b1011_0011, 0b1000_0000];
+        assert_eq!(read(&bytes, 0, 3, ByteOrder::Big), Some(0b101));
+        assert_eq!(read(&bytes, 3, 6, ByteOrder::Big), Some(0b100111));
+    }
+
+    #[test]
+    fn sixty_four_bits_off_a_byte_border_take_nine_bytes() {
+        let bytes = [0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f];
+        assert_eq!(read(&bytes, 4, 64, ByteOrder::Little), Some(u64::MAX));
+        assert_eq!(read(&bytes[..8], 4, 64, ByteOrder::Little), None);
+    }
+
+    #[test]
+    fn sign_is_extended_from_the_top_bit() {
+        assert_eq!(number(extend(0b111, 3, true), true), -1);
+        assert_eq!(number(extend(0b011, 3, true), true), 3);
+        assert_eq!(number(extend(0b111, 3, false), false), 7);
+    }
+}

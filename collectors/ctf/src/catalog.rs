@@ -1,0 +1,364 @@
+//! The tables of a recording: one per event name, with the columns of all its classes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field as ArrowField, Schema, SchemaRef};
+
+use crate::columns::Kind;
+use crate::model::{Field, Trace, Type};
+use crate::plan::{FlatHeader, Plan, Source, compile, flat_header};
+
+/// Columns that every table begins with; the first four come from packet and trace.
+pub const COMMON: [&str; 7] = [
+    "time_ns", "host", "trace", "cpu_id", "vpid", "vtid", "procname",
+];
+/// How many of them no field fills.
+pub const GIVEN: usize = 4;
+/// Column of the process id.
+pub const VPID: usize = 4;
+/// Column of the thread name.
+pub const PROCNAME: usize = 6;
+
+/// One trace, with what every one of its rows says.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Declarations.
+    pub trace: Arc<Trace>,
+    /// Label of its host.
+    pub host: String,
+    /// Its path in the recording.
+    pub label: String,
+}
+
+/// One event class and the table it goes to.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    /// Trace, as index into [`Catalog::members`].
+    pub member: usize,
+    /// Stream class, as index into the trace's streams.
+    pub stream: usize,
+    /// Event class, as index into the stream's events.
+    pub event: usize,
+    /// Table, as index into [`Catalog::tables`].
+    pub table: usize,
+    /// How it is decoded.
+    pub plan: Plan,
+    /// Column of each top-level field of stream context, event context and payload.
+    pub targets: [Vec<Option<usize>>; 3],
+    /// Source of each column of the table, for a flat plan.
+    pub sources: Vec<Option<Source>>,
+}
+
+/// One table.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Event name.
+    pub name: String,
+    /// Name and type of each column from [`GIVEN`] on.
+    pub columns: Vec<(String, Kind)>,
+    /// All columns.
+    pub schema: SchemaRef,
+    /// Segments of the layout that has most.
+    pub stride: usize,
+}
+
+/// How the events of a stream class are found.
+#[derive(Debug, Clone)]
+pub struct StreamPlan {
+    /// Event header, where it is flat.
+    pub header: Option<FlatHeader>,
+    /// Layout by event number.
+    pub events: HashMap<u64, usize>,
+    /// The same for small numbers; `usize::MAX` for none.
+    pub dense: Vec<usize>,
+}
+
+impl StreamPlan {
+    /// Layout of an event number.
+    #[must_use]
+    #[inline]
+    pub fn layout(&self, id: u64) -> Option<usize> {
+        match usize::try_from(id).ok().and_then(|id| self.dense.get(id)) {
+            Some(&usize::MAX) => None,
+            Some(&layout) => Some(layout),
+            None => self.events.get(&id).copied(),
+        }
+    }
+}
+
+/// Everything there is to know before the first packet is read.
+#[derive(Debug, Clone)]
+pub struct Catalog {
+    /// Traces.
+    pub members: Vec<Member>,
+    /// Tables by event name, sorted.
+    pub tables: Vec<Table>,
+    /// Event classes.
+    pub layouts: Vec<Layout>,
+    /// By trace and stream class.
+    pub streams: Vec<Vec<StreamPlan>>,
+}
+
+const DENSE: u64 = 1 << 16;
+
+/// Columns of one table while its classes are put together.
+#[derive(Default)]
+struct Draft {
+    contexts: Vec<(String, Kind)>,
+    payload: Vec<(String, Kind)>,
+}
+
+impl Catalog {
+    /// Put the classes of all traces together.
+    #[must_use]
+    pub fn new(members: Vec<Member>) -> Self {
+        let mut classes: BTreeMap<String, Vec<(usize, usize, usize)>> = BTreeMap::new();
+        for (m, member) in members.iter().enumerate() {
+            for (s, stream) in member.trace.streams.iter().enumerate() {
+                for (e, event) in stream.events.iter().enumerate() {
+                    classes
+                        .entry(event.name.clone())
+                        .or_default()
+                        .push((m, s, e));
+                }
+            }
+        }
+        let mut streams: Vec<Vec<StreamPlan>> = members
+            .iter()
+            .map(|m| m.trace.streams.iter().map(stream_plan).collect())
+            .collect();
+        let mut tables = Vec::new();
+        let mut layouts = Vec::new();
+        for (name, classes) in classes {
+            let first = layouts.len();
+            let table = table(name, &members, &classes, tables.len(), &mut layouts);
+            tables.push(table);
+            for (i, layout) in layouts.iter().enumerate().skip(first) {
+                let plan = &mut streams[layout.member][layout.stream];
+                let id =
+                    members[layout.member].trace.streams[layout.stream].events[layout.event].id;
+                match usize::try_from(id) {
+                    Ok(at) if id < DENSE => {
+                        if plan.dense.len() <= at {
+                            plan.dense.resize(at + 1, usize::MAX);
+                        }
+                        plan.dense[at] = i;
+                    }
+                    _ => {
+                        plan.events.insert(id, i);
+                    }
+                }
+            }
+        }
+        Self {
+            members,
+            tables,
+            layouts,
+            streams,
+        }
+    }
+
+    /// The table of an event name.
+    #[must_use]
+    pub fn table(&self, name: &str) -> Option<usize> {
+        self.tables
+            .binary_search_by(|t| t.name.as_str().cmp(name))
+            .ok()
+    }
+}
+
+fn stream_plan(stream: &crate::model::StreamClass) -> StreamPlan {
+    StreamPlan {
+        header: flat_header(stream),
+        events: HashMap::new(),
+        dense: Vec::new(),
+    }
+}
+
+fn fields(kind: Option<&Type>) -> &[Field] {
+    kind.and_then(Type::as_struct)
+        .map_or(&[], |s| s.fields.as_slice())
+}
+
+fn table(
+    name: String,
+    members: &[Member],
+    classes: &[(usize, usize, usize)],
+    number: usize,
+    layouts: &mut Vec<Layout>,
+) -> Table {
+    let scopes = |(m, s, e): (usize, usize, usize)| {
+        let stream = &members[m].trace.streams[s];
+        let event = &stream.events[e];
+        [
+            fields(stream.event_context.as_ref()),
+            fields(event.context.as_ref()),
+            fields(event.payload.as_ref()),
+        ]
+    };
+    let mut draft = Draft::default();
+    let mut names: Vec<[Vec<Option<String>>; 3]> = Vec::new();
+    for class in classes {
+        let [common, own, _] = scopes(*class);
+        let mut taken = Vec::new();
+        let common = draft.add_contexts(common, &mut taken);
+        let own = draft.add_contexts(own, &mut taken);
+        names.push([common, own, Vec::new()]);
+    }
+    for (class, names) in classes.iter().zip(&mut names) {
+        names[2] = draft.add_payload(scopes(*class)[2]);
+    }
+    let columns: Vec<(String, Kind)> = [
+        ("vpid", Kind::Int(32, true)),
+        ("vtid", Kind::Int(32, true)),
+        ("procname", Kind::Text),
+    ]
+    .map(|(name, kind)| (name.to_owned(), kind))
+    .into_iter()
+    .chain(draft.contexts)
+    .chain(draft.payload)
+    .collect();
+    let mut stride = 1;
+    for (class, names) in classes.iter().zip(names) {
+        let (m, s, e) = *class;
+        let stream = &members[m].trace.streams[s];
+        let plan = match &stream.event_header {
+            _ if flat_header(stream).is_none() => Plan::General,
+            _ => compile(stream, &stream.events[e]),
+        };
+        let targets = names.map(|scope| {
+            scope
+                .into_iter()
+                .map(|name| {
+                    let name = name?;
+                    columns.iter().position(|(n, _)| *n == name)
+                })
+                .collect::<Vec<_>>()
+        });
+        let mut sources = vec![None; columns.len()];
+        if let Plan::Flat(segments, found) = &plan {
+            stride = stride.max(segments.len());
+            for (targets, found) in targets.iter().zip(found) {
+                for (target, source) in targets.iter().zip(found) {
+                    if let Some(target) = target {
+                        sources[*target] = Some(source.clone());
+                    }
+                }
+            }
+        }
+        layouts.push(Layout {
+            member: m,
+            stream: s,
+            event: e,
+            table: number,
+            plan,
+            targets,
+            sources,
+        });
+    }
+    let given = [
+        ArrowField::new("time_ns", DataType::Int64, false),
+        ArrowField::new("host", DataType::Utf8View, false),
+        ArrowField::new("trace", DataType::Utf8View, true),
+        ArrowField::new("cpu_id", DataType::Int32, true),
+    ];
+    let schema = Schema::new(
+        given
+            .into_iter()
+            .chain(
+                columns
+                    .iter()
+                    .map(|(name, kind)| ArrowField::new(name, kind.arrow(), true)),
+            )
+            .collect::<Vec<_>>(),
+    );
+    Table {
+        name,
+        columns,
+        schema: Arc::new(schema),
+        stride,
+    }
+}
+
+impl Draft {
+    /// Columns of context fields; `taken` are those this class has used.
+    fn add_contexts(&mut self, fields: &[Field], taken: &mut Vec<String>) -> Vec<Option<String>> {
+        let mut columns = Vec::with_capacity(fields.len());
+        for (name, kind) in members(fields) {
+            if kind.is_nothing() {
+                columns.push(None);
+                continue;
+            }
+            let fits = match name.as_str() {
+                "vpid" | "vtid" => matches!(kind, Kind::Int(bits, _) if bits <= 32),
+                "procname" => kind == Kind::Text,
+                _ => false,
+            };
+            let column = if fits && !taken.contains(&name) {
+                name
+            } else {
+                merge(&mut self.contexts, &format!("ctx_{name}"), &kind, taken)
+            };
+            taken.push(column.clone());
+            columns.push(Some(column));
+        }
+        columns
+    }
+
+    fn add_payload(&mut self, fields: &[Field]) -> Vec<Option<String>> {
+        let mut taken: Vec<String> = Vec::new();
+        let mut columns = Vec::with_capacity(fields.len());
+        for (name, kind) in members(fields) {
+            if kind.is_nothing() {
+                columns.push(None);
+                continue;
+            }
+            let mut free = name;
+            while COMMON.contains(&free.as_str())
+                || self.contexts.iter().any(|(n, _)| *n == free)
+                || taken.contains(&free)
+            {
+                free = format!("field_{free}");
+            }
+            let column = merge(&mut self.payload, &free, &kind, &taken);
+            taken.push(column.clone());
+            columns.push(Some(column));
+        }
+        columns
+    }
+}
+
+fn members(fields: &[Field]) -> Vec<(String, Kind)> {
+    let whole = Type::Struct(crate::model::Struct {
+        fields: fields.to_vec(),
+        min_align: 1,
+    });
+    match Kind::of(&whole) {
+        Kind::Struct(members) => members,
+        _ => Vec::new(),
+    }
+}
+
+fn merge(columns: &mut Vec<(String, Kind)>, name: &str, kind: &Kind, taken: &[String]) -> String {
+    let mut attempt = name.to_owned();
+    let mut number = 1;
+    loop {
+        if !taken.contains(&attempt) {
+            match columns.iter_mut().find(|(n, _)| *n == attempt) {
+                None => {
+                    columns.push((attempt.clone(), kind.clone()));
+                    return attempt;
+                }
+                Some((_, known)) => {
+                    if let Some(both) = known.unify(kind) {
+                        *known = both;
+                        return attempt;
+                    }
+                }
+            }
+        }
+        number += 1;
+        attempt = format!("{name}_{number}");
+    }
+}

@@ -1,0 +1,539 @@
+//! Column types and their builders.
+
+use std::sync::Arc;
+
+use arrow_array::builder::make_view;
+use arrow_array::types::{
+    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+    UInt32Type, UInt64Type,
+};
+use arrow_array::{ArrayRef, ListArray, PrimitiveArray, StringViewArray, StructArray};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, Field as ArrowField, Fields};
+
+use crate::error::{Error, Result};
+use crate::model::{Type, public_name};
+
+/// The type of a column.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kind {
+    /// Integer of 8, 16, 32 or 64 bits; signed or not.
+    Int(u32, bool),
+    /// Floating point number of 32 or 64 bits.
+    Float(u32),
+    /// UTF-8 text.
+    Text,
+    /// Structure of `value` and `label`.
+    Enum(u32, bool),
+    /// List.
+    List(Box<Kind>),
+    /// Structure, or variant (a structure of which one member is set).
+    Struct(Vec<(String, Kind)>),
+}
+
+impl Kind {
+    /// The column type that holds values of `kind`.
+    #[must_use]
+    pub fn of(kind: &Type) -> Self {
+        match kind {
+            Type::Int(i) => Self::Int(width(i.bits), i.signed),
+            Type::Enum(e) => Self::Enum(width(e.int.bits), e.int.signed),
+            Type::Float(f) => Self::Float(f.bits),
+            Type::Text => Self::Text,
+            Type::Array(a) if a.is_text() => Self::Text,
+            Type::Array(a) => Self::List(Box::new(Self::of(&a.element))),
+            Type::Struct(s) => Self::members(&s.fields),
+            Type::Variant(v) => Self::members(&v.options),
+        }
+    }
+
+    fn members(fields: &[crate::model::Field]) -> Self {
+        let mut members: Vec<(String, Self)> = Vec::with_capacity(fields.len());
+        for field in fields {
+            // Two names may differ in the underscore only; then they keep it.
+            let name = public_name(&field.name);
+            let twice = fields
+                .iter()
+                .filter(|f| public_name(&f.name) == name)
+                .count()
+                > 1;
+            let name = if twice { &field.name } else { name };
+            members.push((name.to_owned(), Self::of(&field.kind)));
+        }
+        Self::Struct(members)
+    }
+
+    /// Whether it holds nothing: structures without members all the way down.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        match self {
+            Self::Struct(members) => members.iter().all(|(_, kind)| kind.is_nothing()),
+            Self::List(element) => element.is_nothing(),
+            _ => false,
+        }
+    }
+
+    /// The narrowest kind that holds the values of both, if there is one.
+    #[must_use]
+    pub fn unify(&self, other: &Self) -> Option<Self> {
+        match (self, other) {
+            (Self::Int(a, s), Self::Int(b, t)) => {
+                Some(Self::Int(unify_ints(*a, *s, *b, *t)?, *s || *t))
+            }
+            (Self::Enum(a, s), Self::Enum(b, t)) => {
+                Some(Self::Enum(unify_ints(*a, *s, *b, *t)?, *s || *t))
+            }
+            (Self::Float(a), Self::Float(b)) => Some(Self::Float(*a.max(b))),
+            (Self::Text, Self::Text) => Some(Self::Text),
+            (Self::List(a), Self::List(b)) => Some(Self::List(Box::new(a.unify(b)?))),
+            (Self::Struct(a), Self::Struct(b)) => {
+                if a.len() != b.len() {
+                    return None;
+                }
+                let members = a
+                    .iter()
+                    .zip(b)
+                    .map(|((n, k), (m, l))| {
+                        let kind = if n == m { k.unify(l) } else { None };
+                        kind.map(|kind| (n.clone(), kind))
+                    })
+                    .collect::<Option<_>>()?;
+                Some(Self::Struct(members))
+            }
+            _ => None,
+        }
+    }
+
+    /// The Arrow type.
+    #[must_use]
+    pub fn arrow(&self) -> DataType {
+        match self {
+            Self::Int(8, true) => DataType::Int8,
+            Self::Int(16, true) => DataType::Int16,
+            Self::Int(32, true) => DataType::Int32,
+            Self::Int(_, true) => DataType::Int64,
+            Self::Int(8, false) => DataType::UInt8,
+            Self::Int(16, false) => DataType::UInt16,
+            Self::Int(32, false) => DataType::UInt32,
+            Self::Int(_, false) => DataType::UInt64,
+            Self::Float(32) => DataType::Float32,
+            Self::Float(_) => DataType::Float64,
+            Self::Text => DataType::Utf8View,
+            Self::Enum(bits, signed) => DataType::Struct(enum_fields(*bits, *signed)),
+            Self::List(element) => DataType::List(item(element)),
+            Self::Struct(members) => DataType::Struct(struct_fields(members)),
+        }
+    }
+}
+
+fn item(element: &Kind) -> Arc<ArrowField> {
+    Arc::new(ArrowField::new("item", element.arrow(), true))
+}
+
+fn enum_fields(bits: u32, signed: bool) -> Fields {
+    Fields::from(vec![
+        ArrowField::new("value", Kind::Int(bits, signed).arrow(), true),
+        ArrowField::new("label", DataType::Utf8View, true),
+    ])
+}
+
+fn struct_fields(members: &[(String, Kind)]) -> Fields {
+    members
+        .iter()
+        .filter(|(_, kind)| !kind.is_nothing())
+        .map(|(name, kind)| ArrowField::new(name, kind.arrow(), true))
+        .collect()
+}
+
+/// The next of 8, 16, 32, 64 bits.
+#[must_use]
+pub fn width(bits: u32) -> u32 {
+    bits.next_power_of_two().clamp(8, 64)
+}
+
+fn unify_ints(a: u32, a_signed: bool, b: u32, b_signed: bool) -> Option<u32> {
+    if a_signed == b_signed {
+        return Some(a.max(b));
+    }
+    let (signed, unsigned) = if a_signed { (a, b) } else { (b, a) };
+    let needed = signed.max(2 * unsigned);
+    (needed <= 64).then_some(needed)
+}
+
+/// Which rows hold a value; nothing is kept as long as all do.
+#[derive(Debug, Default)]
+pub struct Validity {
+    length: usize,
+    bits: Option<BooleanBufferBuilder>,
+}
+
+impl Validity {
+    fn append(&mut self, rows: usize, valid: bool) {
+        if !valid && self.bits.is_none() {
+            let mut bits = BooleanBufferBuilder::new(self.length + rows);
+            bits.append_n(self.length, true);
+            self.bits = Some(bits);
+        }
+        if let Some(bits) = &mut self.bits {
+            bits.append_n(rows, valid);
+        }
+        self.length += rows;
+    }
+
+    fn finish(self) -> Option<NullBuffer> {
+        self.bits.map(|mut bits| NullBuffer::new(bits.finish()))
+    }
+}
+
+/// Builds a column of text.
+#[derive(Debug, Default)]
+pub struct TextBuilder {
+    views: Vec<u128>,
+    full: Vec<Buffer>,
+    data: Vec<u8>,
+    last: Vec<u8>,
+}
+
+/// Largest buffer of text: views count in 31 bits.
+const TEXT_BUFFER: usize = 1 << 30;
+
+impl TextBuilder {
+    /// Append a value; what is not UTF-8 is replaced by U+FFFD.
+    pub fn push(&mut self, bytes: &[u8]) {
+        // Names of threads, topics and so on repeat.
+        if let Some(view) = self.views.last()
+            && self.last == bytes
+        {
+            self.views.push(*view);
+            return;
+        }
+        self.last.clear();
+        self.last.extend_from_slice(bytes);
+        let view = match std::str::from_utf8(bytes) {
+            Ok(_) => self.view(bytes),
+            Err(_) => self.view(String::from_utf8_lossy(bytes).as_bytes()),
+        };
+        self.views.push(view);
+    }
+
+    fn view(&mut self, bytes: &[u8]) -> u128 {
+        if bytes.len() <= 12 {
+            return make_view(bytes, 0, 0);
+        }
+        if self.data.len() + bytes.len() > TEXT_BUFFER && !self.data.is_empty() {
+            self.full
+                .push(Buffer::from_vec(std::mem::take(&mut self.data)));
+        }
+        let at = self.data.len();
+        self.data.extend_from_slice(bytes);
+        #[expect(clippy::cast_possible_truncation, reason = "buffers are at most 1 GiB")]
+        make_view(bytes, self.full.len() as u32, at as u32)
+    }
+
+    /// Append the same value `rows` times.
+    pub fn push_many(&mut self, bytes: &[u8], rows: usize) {
+        if rows > 0 {
+            self.push(bytes);
+            let view = self.views[self.views.len() - 1];
+            self.views.resize(self.views.len() + rows - 1, view);
+        }
+    }
+
+    fn push_nulls(&mut self, rows: usize) {
+        self.last.clear();
+        self.views.resize(self.views.len() + rows, 0);
+    }
+
+    fn finish(mut self, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
+        if !self.data.is_empty() {
+            self.full.push(Buffer::from_vec(self.data));
+        }
+        let array = StringViewArray::try_new(ScalarBuffer::from(self.views), self.full, nulls);
+        Ok(Arc::new(array.map_err(arrow)?))
+    }
+}
+
+/// The values of a column.
+#[derive(Debug)]
+pub enum Data {
+    /// Signed, 8 bits.
+    I8(Vec<i8>),
+    /// Signed, 16 bits.
+    I16(Vec<i16>),
+    /// Signed, 32 bits.
+    I32(Vec<i32>),
+    /// Signed, 64 bits.
+    I64(Vec<i64>),
+    /// Unsigned, 8 bits.
+    U8(Vec<u8>),
+    /// Unsigned, 16 bits.
+    U16(Vec<u16>),
+    /// Unsigned, 32 bits.
+    U32(Vec<u32>),
+    /// Unsigned, 64 bits.
+    U64(Vec<u64>),
+    /// Floating point, 32 bits.
+    F32(Vec<f32>),
+    /// Floating point, 64 bits.
+    F64(Vec<f64>),
+    /// Text.
+    Text(TextBuilder),
+    /// Value and label.
+    Enum(Box<Column>, Box<Column>),
+    /// End of each list among the elements.
+    List(Vec<i32>, Box<Column>, Arc<ArrowField>),
+    /// Members.
+    Struct(Vec<Column>, Fields),
+    /// A structure without members: no column at all.
+    Nothing,
+}
+
+/// A column under construction.
+#[derive(Debug)]
+pub struct Column {
+    /// Values.
+    pub data: Data,
+    validity: Validity,
+}
+
+impl Column {
+    /// An empty column.
+    #[must_use]
+    pub fn new(kind: &Kind) -> Self {
+        let data = match kind {
+            kind if kind.is_nothing() => Data::Nothing,
+            Kind::Int(8, true) => Data::I8(Vec::new()),
+            Kind::Int(16, true) => Data::I16(Vec::new()),
+            Kind::Int(32, true) => Data::I32(Vec::new()),
+            Kind::Int(_, true) => Data::I64(Vec::new()),
+            Kind::Int(8, false) => Data::U8(Vec::new()),
+            Kind::Int(16, false) => Data::U16(Vec::new()),
+            Kind::Int(32, false) => Data::U32(Vec::new()),
+            Kind::Int(_, false) => Data::U64(Vec::new()),
+            Kind::Float(32) => Data::F32(Vec::new()),
+            Kind::Float(_) => Data::F64(Vec::new()),
+            Kind::Text => Data::Text(TextBuilder::default()),
+            Kind::Enum(bits, signed) => Data::Enum(
+                Box::new(Self::new(&Kind::Int(*bits, *signed))),
+                Box::new(Self::new(&Kind::Text)),
+            ),
+            Kind::List(element) => Data::List(vec![0], Box::new(Self::new(element)), item(element)),
+            Kind::Struct(members) => Data::Struct(
+                members.iter().map(|(_, kind)| Self::new(kind)).collect(),
+                struct_fields(members),
+            ),
+        };
+        Self {
+            data,
+            validity: Validity::default(),
+        }
+    }
+
+    /// Make room for more rows.
+    pub fn reserve(&mut self, rows: usize) {
+        match &mut self.data {
+            Data::I8(v) => v.reserve(rows),
+            Data::I16(v) => v.reserve(rows),
+            Data::I32(v) => v.reserve(rows),
+            Data::I64(v) => v.reserve(rows),
+            Data::U8(v) => v.reserve(rows),
+            Data::U16(v) => v.reserve(rows),
+            Data::U32(v) => v.reserve(rows),
+            Data::U64(v) => v.reserve(rows),
+            Data::F32(v) => v.reserve(rows),
+            Data::F64(v) => v.reserve(rows),
+            Data::Text(t) => t.views.reserve(rows),
+            Data::Enum(value, label) => {
+                value.reserve(rows);
+                label.reserve(rows);
+            }
+            Data::List(ends, ..) => ends.reserve(rows),
+            Data::Struct(members, _) => members.iter_mut().for_each(|m| m.reserve(rows)),
+            Data::Nothing => {}
+        }
+    }
+
+    /// Note that `rows` values were put into `data`.
+    pub fn valid(&mut self, rows: usize) {
+        self.validity.append(rows, true);
+    }
+
+    /// Append rows without a value.
+    pub fn push_nulls(&mut self, rows: usize) {
+        match &mut self.data {
+            Data::I8(v) => v.resize(v.len() + rows, 0),
+            Data::I16(v) => v.resize(v.len() + rows, 0),
+            Data::I32(v) => v.resize(v.len() + rows, 0),
+            Data::I64(v) => v.resize(v.len() + rows, 0),
+            Data::U8(v) => v.resize(v.len() + rows, 0),
+            Data::U16(v) => v.resize(v.len() + rows, 0),
+            Data::U32(v) => v.resize(v.len() + rows, 0),
+            Data::U64(v) => v.resize(v.len() + rows, 0),
+            Data::F32(v) => v.resize(v.len() + rows, 0.0),
+            Data::F64(v) => v.resize(v.len() + rows, 0.0),
+            Data::Text(t) => t.push_nulls(rows),
+            Data::Enum(value, label) => {
+                value.push_nulls(rows);
+                label.push_nulls(rows);
+            }
+            Data::List(ends, ..) => {
+                let end = ends[ends.len() - 1];
+                ends.resize(ends.len() + rows, end);
+            }
+            Data::Struct(members, _) => members.iter_mut().for_each(|m| m.push_nulls(rows)),
+            Data::Nothing => {}
+        }
+        self.validity.append(rows, false);
+    }
+
+    /// Append one integer, given as 64 bits with its sign extended.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        reason = "the column is at least as wide as the number"
+    )]
+    pub fn push_int(&mut self, value: u64) {
+        match &mut self.data {
+            Data::I8(v) => v.push(value as i8),
+            Data::I16(v) => v.push(value as i16),
+            Data::I32(v) => v.push(value as i32),
+            Data::I64(v) => v.push(value as i64),
+            Data::U8(v) => v.push(value as u8),
+            Data::U16(v) => v.push(value as u16),
+            Data::U32(v) => v.push(value as u32),
+            Data::U64(v) => v.push(value),
+            _ => return,
+        }
+        self.validity.append(1, true);
+    }
+
+    /// Append one floating point number.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "only 32-bit numbers get here"
+    )]
+    pub fn push_float(&mut self, value: f64) {
+        match &mut self.data {
+            Data::F32(v) => v.push(value as f32),
+            Data::F64(v) => v.push(value),
+            _ => return,
+        }
+        self.validity.append(1, true);
+    }
+
+    /// Append one text.
+    pub fn push_text(&mut self, bytes: &[u8]) {
+        if let Data::Text(text) = &mut self.data {
+            text.push(bytes);
+            self.validity.append(1, true);
+        }
+    }
+
+    /// Append one text `rows` times.
+    pub fn push_text_many(&mut self, bytes: &[u8], rows: usize) {
+        if let Data::Text(text) = &mut self.data {
+            text.push_many(bytes, rows);
+            self.validity.append(rows, true);
+        }
+    }
+
+    /// Append value and label of an enumeration.
+    pub fn push_enum(&mut self, value: u64, label: Option<&str>) {
+        if let Data::Enum(values, labels) = &mut self.data {
+            values.push_int(value);
+            match label {
+                Some(label) => labels.push_text(label.as_bytes()),
+                None => labels.push_nulls(1),
+            }
+            self.validity.append(1, true);
+        }
+    }
+
+    /// End one list whose elements have been appended.
+    ///
+    /// # Errors
+    ///
+    /// More than 2^31 elements in one batch.
+    pub fn end_list(&mut self) -> Result<()> {
+        if let Data::List(ends, elements, _) = &mut self.data {
+            let end = i32::try_from(elements.validity.length)
+                .map_err(|_| Error::whole("more than 2^31 list elements in one batch"))?;
+            ends.push(end);
+            self.validity.append(1, true);
+        }
+        Ok(())
+    }
+
+    /// The elements of a list column.
+    pub fn elements(&mut self) -> Option<&mut Self> {
+        match &mut self.data {
+            Data::List(_, elements, _) => Some(elements),
+            _ => None,
+        }
+    }
+
+    /// A member of a structure column.
+    pub fn member(&mut self, at: usize) -> Option<&mut Self> {
+        match &mut self.data {
+            Data::Struct(members, _) => members.get_mut(at),
+            _ => None,
+        }
+    }
+
+    /// The Arrow array.
+    ///
+    /// # Errors
+    ///
+    /// A defect: parts of different lengths.
+    pub fn finish(self) -> Result<ArrayRef> {
+        let length = self.validity.length;
+        let nulls = self.validity.finish();
+        Ok(match self.data {
+            Data::I8(v) => Arc::new(PrimitiveArray::<Int8Type>::new(v.into(), nulls)),
+            Data::I16(v) => Arc::new(PrimitiveArray::<Int16Type>::new(v.into(), nulls)),
+            Data::I32(v) => Arc::new(PrimitiveArray::<Int32Type>::new(v.into(), nulls)),
+            Data::I64(v) => Arc::new(PrimitiveArray::<Int64Type>::new(v.into(), nulls)),
+            Data::U8(v) => Arc::new(PrimitiveArray::<UInt8Type>::new(v.into(), nulls)),
+            Data::U16(v) => Arc::new(PrimitiveArray::<UInt16Type>::new(v.into(), nulls)),
+            Data::U32(v) => Arc::new(PrimitiveArray::<UInt32Type>::new(v.into(), nulls)),
+            Data::U64(v) => Arc::new(PrimitiveArray::<UInt64Type>::new(v.into(), nulls)),
+            Data::F32(v) => Arc::new(PrimitiveArray::<Float32Type>::new(v.into(), nulls)),
+            Data::F64(v) => Arc::new(PrimitiveArray::<Float64Type>::new(v.into(), nulls)),
+            Data::Text(text) => text.finish(nulls)?,
+            Data::Enum(value, label) => {
+                let (value, label) = (value.finish()?, label.finish()?);
+                let fields = Fields::from(vec![
+                    ArrowField::new("value", value.data_type().clone(), true),
+                    ArrowField::new("label", DataType::Utf8View, true),
+                ]);
+                Arc::new(StructArray::try_new(fields, vec![value, label], nulls).map_err(arrow)?)
+            }
+            Data::List(ends, elements, field) => {
+                let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
+                let elements = elements.finish()?;
+                Arc::new(ListArray::try_new(field, offsets, elements, nulls).map_err(arrow)?)
+            }
+            Data::Struct(members, fields) => {
+                let members = members
+                    .into_iter()
+                    .filter(|m| !matches!(m.data, Data::Nothing))
+                    .map(Self::finish)
+                    .collect::<Result<Vec<_>>>()?;
+                Arc::new(
+                    StructArray::try_new_with_length(fields, members, nulls, length)
+                        .map_err(arrow)?,
+                )
+            }
+            Data::Nothing => {
+                return Err(Error::whole(
+                    "a column that holds nothing cannot be finished",
+                ));
+            }
+        })
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn arrow(error: arrow_schema::ArrowError) -> Error {
+    Error::whole(format!("cannot build a column: {error}"))
+}

@@ -1,0 +1,70 @@
+//! Errors that say what is wrong and where.
+
+use std::fmt;
+
+/// Where in the input an error was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Line and column of the metadata text, both from 1.
+    Text {
+        /// Line.
+        line: u32,
+        /// Column, in bytes.
+        column: u32,
+    },
+    /// Byte offset from the start of the input.
+    Byte(u64),
+    /// The input as a whole.
+    Whole,
+}
+
+/// Unreadable metadata or stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// What was found and what was expected.
+    pub what: String,
+    /// Where.
+    pub place: Place,
+}
+
+impl Error {
+    /// An error at a line and column of the metadata text.
+    pub fn at(place: (u32, u32), what: impl Into<String>) -> Self {
+        let (line, column) = place;
+        Self {
+            what: what.into(),
+            place: Place::Text { line, column },
+        }
+    }
+
+    /// An error at a byte offset.
+    pub fn at_byte(offset: u64, what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            place: Place::Byte(offset),
+        }
+    }
+
+    /// An error about the input as a whole.
+    pub fn whole(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            place: Place::Whole,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.place {
+            Place::Text { line, column } => write!(f, "{line}:{column}: {}", self.what),
+            Place::Byte(offset) => write!(f, "byte {offset}: {}", self.what),
+            Place::Whole => f.write_str(&self.what),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Shorthand.
+pub type Result<T> = std::result::Result<T, Error>;

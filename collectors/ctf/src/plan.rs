@@ -1,0 +1,525 @@
+//! Event classes compiled to flat plans.
+//!
+//! What follows an event's header is cut into *segments*: runs in which every field lies at a
+//! fixed distance from the segment's first byte. A segment ends where something of varying length
+//! begins (text, a sequence) or where alignment is not known beforehand. The scan only finds where
+//! the segments begin; the gather then reads a column with nothing but `segment + distance`.
+//!
+//! Layouts that do not fit (fields off byte borders, variants, arrays of structures) keep the
+//! general decoder of [`crate::walk`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::model::{
+    Array, ByteOrder, Enum, EventClass, Float, Int, Length, Reference, StreamClass, Type,
+};
+
+/// How to load a number from whole bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// 1, 2, 4 or 8.
+    pub bytes: u32,
+    /// Byte order.
+    pub order: ByteOrder,
+    /// Whether to extend the sign.
+    pub signed: bool,
+}
+
+impl Load {
+    fn int(int: &Int) -> Self {
+        Self {
+            bytes: int.bits / 8,
+            order: int.order,
+            signed: int.signed,
+        }
+    }
+
+    fn float(float: &Float) -> Self {
+        Self {
+            bytes: float.bits / 8,
+            order: float.order,
+            signed: false,
+        }
+    }
+
+    /// The number at `at`, as 64 bits with its sign extended.
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_sign_loss, reason = "sign extension")]
+    pub fn at(self, bytes: &[u8], at: usize) -> u64 {
+        macro_rules! load {
+            ($unsigned:ty, $signed:ty) => {{
+                let mut raw = [0; size_of::<$unsigned>()];
+                raw.copy_from_slice(&bytes[at..at + size_of::<$unsigned>()]);
+                let value = match self.order {
+                    ByteOrder::Little => <$unsigned>::from_le_bytes(raw),
+                    ByteOrder::Big => <$unsigned>::from_be_bytes(raw),
+                };
+                if self.signed {
+                    i64::from(value.cast_signed()) as u64
+                } else {
+                    u64::from(value)
+                }
+            }};
+        }
+        match self.bytes {
+            1 => load!(u8, i8),
+            2 => load!(u16, i16),
+            4 => load!(u32, i32),
+            _ => load!(u64, i64),
+        }
+    }
+}
+
+/// Where a fixed-size thing lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot {
+    /// Segment.
+    pub segment: usize,
+    /// Bytes from its beginning.
+    pub offset: usize,
+}
+
+/// A number of elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// Always the same.
+    Fixed(usize),
+    /// Held by a field of the same event.
+    Field(Spot, Load),
+}
+
+/// What a segment ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// Nothing: the next begins at its own alignment.
+    Aligned,
+    /// Text up to and with a NUL.
+    Text,
+    /// So many elements of so many bytes.
+    Sequence(Spot, Load, u32),
+}
+
+/// A run of bytes at fixed distances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    /// Alignment of its first byte, in bytes.
+    pub align: u32,
+    /// Bytes of fixed size.
+    pub fixed: u32,
+    /// What follows those.
+    pub end: End,
+}
+
+/// Where a column's values come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// A number.
+    Int(Spot, Load),
+    /// A floating point number.
+    Float(Spot, Load),
+    /// An enumeration.
+    Enum(Spot, Load, Arc<Enum>),
+    /// Characters, up to the first NUL.
+    Chars(Spot, Count),
+    /// Text up to a NUL.
+    Text(Spot),
+    /// Integers.
+    Ints(Spot, Count, Load),
+    /// Floating point numbers.
+    Floats(Spot, Count, Load),
+    /// Members.
+    Struct(Vec<Source>),
+    /// A structure without members.
+    Nothing,
+}
+
+/// How an event class is decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plan {
+    /// Segments, and the source of each top-level field of the stream's event context, the
+    /// event's own context and the payload.
+    Flat(Vec<Segment>, [Vec<Source>; 3]),
+    /// With the general decoder.
+    General,
+}
+
+/// Largest fixed part of an event that is planned flat.
+const MAX_FIXED: usize = 1 << 24;
+
+/// The plan of an event class.
+#[must_use]
+pub fn compile(stream: &StreamClass, event: &EventClass) -> Plan {
+    let mut compiler = Compiler {
+        segments: vec![OPEN],
+        slots: HashMap::new(),
+    };
+    let scopes = [
+        stream.event_context.as_ref(),
+        event.context.as_ref(),
+        event.payload.as_ref(),
+    ];
+    let sources = scopes.map(|scope| match scope {
+        None => Some(Vec::new()),
+        Some(kind) => match compiler.field(kind)? {
+            Source::Struct(members) => Some(members),
+            _ => Some(Vec::new()),
+        },
+    });
+    let mut segments = compiler.segments;
+    if segments.len() > 1 && segments.last() == Some(&OPEN) {
+        segments.pop();
+    }
+    match sources {
+        [Some(a), Some(b), Some(c)] => Plan::Flat(segments, [a, b, c]),
+        _ => Plan::General,
+    }
+}
+
+const OPEN: Segment = Segment {
+    align: 1,
+    fixed: 0,
+    end: End::Aligned,
+};
+
+struct Compiler {
+    segments: Vec<Segment>,
+    slots: HashMap<usize, (Spot, Load)>,
+}
+
+impl Compiler {
+    fn last(&mut self) -> &mut Segment {
+        let last = self.segments.len() - 1;
+        &mut self.segments[last]
+    }
+
+    /// Where something of this alignment (in bits) lies; `None` off byte borders.
+    fn align(&mut self, bits: u64) -> Option<()> {
+        if !bits.is_multiple_of(8) {
+            return None;
+        }
+        let align = u32::try_from(bits / 8).ok()?;
+        let segment = self.last();
+        if align <= segment.align {
+            segment.fixed = segment.fixed.next_multiple_of(align);
+        } else if segment.fixed == 0 {
+            segment.align = align;
+        } else {
+            self.segments.push(Segment { align, ..OPEN });
+        }
+        Some(())
+    }
+
+    fn fixed(&mut self, align: u64, bytes: usize) -> Option<Spot> {
+        self.align(align)?;
+        if bytes == 0 {
+            return None;
+        }
+        let spot = self.here();
+        let segment = self.last();
+        let fixed = (segment.fixed as usize).checked_add(bytes)?;
+        if fixed > MAX_FIXED {
+            return None;
+        }
+        segment.fixed = u32::try_from(fixed).ok()?;
+        Some(spot)
+    }
+
+    fn here(&mut self) -> Spot {
+        Spot {
+            segment: self.segments.len() - 1,
+            offset: self.last().fixed as usize,
+        }
+    }
+
+    fn end(&mut self, end: End) {
+        self.last().end = end;
+        self.segments.push(OPEN);
+    }
+
+    fn field(&mut self, kind: &Type) -> Option<Source> {
+        match kind {
+            Type::Int(int) => Some(Source::Int(self.int(int)?, Load::int(int))),
+            Type::Enum(e) => Some(Source::Enum(
+                self.int(&e.int)?,
+                Load::int(&e.int),
+                Arc::new(e.clone()),
+            )),
+            Type::Float(float) => {
+                let spot = self.fixed(float.align, float.bits as usize / 8)?;
+                Some(Source::Float(spot, Load::float(float)))
+            }
+            Type::Text => {
+                self.align(8)?;
+                let spot = self.here();
+                self.end(End::Text);
+                Some(Source::Text(spot))
+            }
+            Type::Array(array) => self.array(array),
+            Type::Struct(s) => {
+                if kind.align() > 1 {
+                    self.align(kind.align())?;
+                }
+                let mut members = Vec::with_capacity(s.fields.len());
+                for field in &s.fields {
+                    let source = self.field(&field.kind)?;
+                    if let Some(slot) = field.slot {
+                        let (Source::Int(spot, load) | Source::Enum(spot, load, _)) = &source
+                        else {
+                            return None;
+                        };
+                        self.slots.insert(slot, (*spot, *load));
+                    }
+                    members.push(source);
+                }
+                Some(if members.is_empty() {
+                    Source::Nothing
+                } else {
+                    Source::Struct(members)
+                })
+            }
+            Type::Variant(_) => None,
+        }
+    }
+
+    fn int(&mut self, int: &Int) -> Option<Spot> {
+        // A clock value in the payload moves the clock, which the scan of segments would miss.
+        if !int.is_plain() || int.clock.is_some() {
+            return None;
+        }
+        self.fixed(int.align, int.bits as usize / 8)
+    }
+
+    fn array(&mut self, array: &Array) -> Option<Source> {
+        let load = match &array.element {
+            Type::Int(int) if int.is_plain() && int.clock.is_none() => Load::int(int),
+            Type::Float(float) => Load::float(float),
+            _ => return None,
+        };
+        let align = array.element.align();
+        // Elements must lie one right after the other.
+        if align > u64::from(load.bytes) * 8 {
+            return None;
+        }
+        let (spot, count) = match &array.length {
+            Length::Fixed(length) => {
+                let length = usize::try_from(*length).ok()?;
+                let spot = self.fixed(align, length.checked_mul(load.bytes as usize)?)?;
+                (spot, Count::Fixed(length))
+            }
+            Length::Field(Reference::Slot(slot)) => {
+                let (at, how) = *self.slots.get(slot)?;
+                self.align(align)?;
+                let spot = self.here();
+                self.end(End::Sequence(at, how, load.bytes));
+                (spot, Count::Field(at, how))
+            }
+            Length::Field(Reference::Path(..)) => return None,
+        };
+        Some(if array.is_text() {
+            Source::Chars(spot, count)
+        } else if matches!(array.element, Type::Float(_)) {
+            Source::Floats(spot, count, load)
+        } else {
+            Source::Ints(spot, count, load)
+        })
+    }
+}
+
+/// A number within the first 16 bytes of an event header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeaderField {
+    /// Bytes from the header's beginning.
+    pub byte: usize,
+    /// Bits to drop.
+    pub shift: u32,
+    /// Bits to keep.
+    pub bits: u32,
+}
+
+impl HeaderField {
+    fn new(at: u64, int: &Int) -> Option<Self> {
+        let shift = u32::try_from(at % 8).ok()?;
+        if int.order != ByteOrder::Little || int.signed || shift + int.bits > 64 {
+            return None;
+        }
+        Some(Self {
+            byte: usize::try_from(at / 8).ok()?,
+            shift,
+            bits: int.bits,
+        })
+    }
+
+    /// Bytes from the header's beginning to its end.
+    #[must_use]
+    pub fn span(&self) -> usize {
+        self.byte + (self.shift + self.bits).div_ceil(8) as usize
+    }
+
+    /// Its value.
+    #[must_use]
+    #[inline]
+    pub fn at(&self, bytes: &[u8], header: usize) -> u64 {
+        let start = header + self.byte;
+        let word = if let Some(span) = bytes.get(start..start + 8) {
+            let mut raw = [0; 8];
+            raw.copy_from_slice(span);
+            u64::from_le_bytes(raw)
+        } else {
+            let rest = &bytes[start.min(bytes.len())..];
+            rest.iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte))
+        };
+        word >> self.shift & crate::bits::mask(self.bits)
+    }
+}
+
+/// One form of an event header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Branch {
+    /// First value of the tag that chooses it.
+    pub low: u64,
+    /// Last value.
+    pub high: u64,
+    /// Event number; none where the tag is the number or there is but one event.
+    pub id: Option<HeaderField>,
+    /// Time.
+    pub time: Option<(HeaderField, usize)>,
+    /// Bytes.
+    pub bytes: usize,
+}
+
+/// An event header whose forms all have fixed layouts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlatHeader {
+    /// Alignment in bytes.
+    pub align: u64,
+    /// Event number, or what chooses the form.
+    pub tag: Option<HeaderField>,
+    /// Forms.
+    pub branches: Vec<Branch>,
+}
+
+/// Bits a header may take to be read flat.
+const MAX_HEADER: u64 = 16 * 8;
+
+/// The flat form of a stream's event header, if it has one: that of LTTng (compact, large) and
+/// simple structures.
+#[must_use]
+pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
+    let Some(kind) = &stream.event_header else {
+        return None;
+    };
+    let header = kind.as_struct()?;
+    let align = kind.align();
+    if !align.is_multiple_of(8) {
+        return None;
+    }
+    let align_bytes = align / 8;
+    let mut place = Placer { at: 0, align };
+    let mut tag = None;
+    let mut branch = Branch {
+        low: 0,
+        high: u64::MAX,
+        id: None,
+        time: None,
+        bytes: 0,
+    };
+    let mut branches = Vec::new();
+    for (i, field) in header.fields.iter().enumerate() {
+        match &field.kind {
+            Type::Int(int) | Type::Enum(Enum { int, .. }) => {
+                let found = place.int(int)?;
+                if let Some(clock) = int.clock {
+                    branch.time = Some((found, clock));
+                } else if field.name == "id" {
+                    tag = Some(found);
+                }
+            }
+            Type::Variant(variant) if i + 1 == header.fields.len() => {
+                // Chosen by the `id` before it.
+                let id = header.fields.iter().find(|f| f.name == "id")?;
+                let Some(Reference::Slot(slot)) = &variant.tag else {
+                    return None;
+                };
+                if id.slot != Some(*slot) {
+                    return None;
+                }
+                for (low, high, option) in &variant.choices {
+                    let mut place = place.clone();
+                    let form = option_form(
+                        &variant.options[*option].kind,
+                        &mut place,
+                        Branch {
+                            low: u64::try_from(*low).ok()?,
+                            high: u64::try_from(*high).ok()?,
+                            ..branch
+                        },
+                    )?;
+                    branches.push(form);
+                }
+            }
+            _ => return None,
+        }
+    }
+    if branches.is_empty() {
+        if !place.at.is_multiple_of(8) {
+            return None;
+        }
+        branch.bytes = usize::try_from(place.at / 8).ok()?;
+        branches.push(branch);
+    }
+    Some(FlatHeader {
+        align: align_bytes,
+        tag,
+        branches,
+    })
+}
+
+fn option_form(kind: &Type, place: &mut Placer, mut form: Branch) -> Option<Branch> {
+    place.align(kind.align())?;
+    for field in &kind.as_struct()?.fields {
+        let Type::Int(int) = &field.kind else {
+            return None;
+        };
+        let found = place.int(int)?;
+        if let Some(clock) = int.clock {
+            form.time = Some((found, clock));
+        } else if field.name == "id" {
+            form.id = Some(found);
+        }
+        if field.slot.is_some() {
+            return None;
+        }
+    }
+    if !place.at.is_multiple_of(8) {
+        return None;
+    }
+    form.bytes = usize::try_from(place.at / 8).ok()?;
+    Some(form)
+}
+
+#[derive(Clone)]
+struct Placer {
+    at: u64,
+    align: u64,
+}
+
+impl Placer {
+    fn align(&mut self, align: u64) -> Option<()> {
+        if align > self.align {
+            return None;
+        }
+        self.at = crate::bits::align_up(self.at, align);
+        Some(())
+    }
+
+    fn int(&mut self, int: &Int) -> Option<HeaderField> {
+        self.align(int.align)?;
+        let found = HeaderField::new(self.at, int)?;
+        self.at += u64::from(int.bits);
+        (self.at <= MAX_HEADER).then_some(found)
+    }
+}

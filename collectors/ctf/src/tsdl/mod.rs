@@ -1,0 +1,22 @@
+//! TSDL, the language of CTF 1.8 metadata, to the class model.
+
+mod lexer;
+mod parser;
+mod resolve;
+
+use crate::error::Result;
+use crate::model::Trace;
+
+/// Parse metadata text.
+///
+/// # Errors
+///
+/// The first thing that is not TSDL or contradicts itself, with line and column.
+pub fn parse(text: &str) -> Result<Trace> {
+    let mut trace = parser::Parser::new(text)?.parse()?;
+    resolve::resolve(&mut trace)?;
+    Ok(trace)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,1187 @@
+//! Recursive descent over the tokens; types are built as they are read, as in C.
+
+use std::collections::HashMap;
+
+use super::lexer::{At, Token, tokens};
+use crate::error::{Error, Result};
+use crate::model::{
+    Array, ByteOrder, Clock, Enum, EventClass, Field, Float, Int, Length, Mapping, Reference,
+    StreamClass, Struct, Trace, Type, Variant,
+};
+
+/// Deepest nesting of types and blocks.
+const MAX_DEPTH: usize = 64;
+/// Most type nodes that named types may expand to: beyond any real trace, short of a bomb.
+const MAX_NODES: usize = 4_000_000;
+
+#[derive(Default)]
+struct Scope {
+    aliases: HashMap<String, Type>,
+    structs: HashMap<String, Type>,
+    variants: HashMap<String, Type>,
+    enums: HashMap<String, Type>,
+}
+
+pub(super) struct Parser {
+    tokens: Vec<(Token, At)>,
+    at: usize,
+    scopes: Vec<Scope>,
+    native: ByteOrder,
+    clock_names: Vec<(String, At)>,
+    nodes: usize,
+    depth: usize,
+    saw_trace: bool,
+    trace: Trace,
+    events: Vec<(u64, EventClass, At)>,
+}
+
+/// The value of an attribute.
+enum Value {
+    Number(i128),
+    Text(String),
+}
+
+impl Value {
+    fn number(&self, at: At, name: &str) -> Result<i128> {
+        match self {
+            Self::Number(n) => Ok(*n),
+            Self::Text(t) => Err(Error::at(
+                at,
+                format!("{name}: expected a number, found '{t}'"),
+            )),
+        }
+    }
+
+    fn unsigned(&self, at: At, name: &str) -> Result<u64> {
+        u64::try_from(self.number(at, name)?).map_err(|_| {
+            Error::at(
+                at,
+                format!("{name}: expected a number that is not negative"),
+            )
+        })
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Number(n) => n.to_string(),
+            Self::Text(t) => t.clone(),
+        }
+    }
+}
+
+impl Parser {
+    pub(super) fn new(text: &str) -> Result<Self> {
+        let tokens = tokens(text)?;
+        let native = native_byte_order(&tokens)?;
+        Ok(Self {
+            tokens,
+            at: 0,
+            scopes: vec![Scope::default()],
+            native,
+            clock_names: Vec::new(),
+            nodes: 0,
+            depth: 0,
+            saw_trace: false,
+            trace: Trace::default(),
+            events: Vec::new(),
+        })
+    }
+
+    pub(super) fn parse(mut self) -> Result<Trace> {
+        while *self.peek() != Token::End {
+            self.top_level()?;
+        }
+        if !self.saw_trace {
+            return Err(Error::at(
+                self.place(),
+                "the metadata ends without a 'trace' block",
+            ));
+        }
+        self.finish()
+    }
+
+    // ------------------------------------------------------------ tokens
+
+    fn peek(&self) -> &Token {
+        &self.tokens[self.at].0
+    }
+
+    fn peek_next(&self) -> &Token {
+        &self.tokens[(self.at + 1).min(self.tokens.len() - 1)].0
+    }
+
+    fn place(&self) -> At {
+        self.tokens[self.at].1
+    }
+
+    fn next(&mut self) -> Token {
+        let token = self.tokens[self.at].0.clone();
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        token
+    }
+
+    fn is(&self, punct: &str) -> bool {
+        matches!(self.peek(), Token::Punct(p) if *p == punct)
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Token::Word(w) if w == word)
+    }
+
+    fn take(&mut self, punct: &str) -> bool {
+        let found = self.is(punct);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    fn unexpected<T>(&self, expected: &str) -> Result<T> {
+        Err(Error::at(
+            self.place(),
+            format!("expected {expected}, found {}", self.peek().describe()),
+        ))
+    }
+
+    fn expect(&mut self, punct: &str) -> Result<()> {
+        if self.take(punct) {
+            return Ok(());
+        }
+        self.unexpected(&format!("'{punct}'"))
+    }
+
+    fn word(&mut self, what: &str) -> Result<String> {
+        if !matches!(self.peek(), Token::Word(_)) {
+            return self.unexpected(what);
+        }
+        match self.next() {
+            Token::Word(word) => Ok(word),
+            _ => self.unexpected(what),
+        }
+    }
+
+    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= MAX_DEPTH {
+            return Err(Error::at(
+                self.place(),
+                format!("nested deeper than {MAX_DEPTH} levels"),
+            ));
+        }
+        self.depth += 1;
+        let result = parse(self);
+        self.depth -= 1;
+        result
+    }
+
+    // ------------------------------------------------------------ blocks
+
+    fn top_level(&mut self) -> Result<()> {
+        let place = self.place();
+        let block = match self.peek() {
+            Token::Word(word) => word.clone(),
+            Token::Punct(";") => {
+                self.next();
+                return Ok(());
+            }
+            _ => return self.unexpected("a block or a type declaration"),
+        };
+        if *self.peek_next() == Token::Punct("{") {
+            match block.as_str() {
+                "trace" => return self.trace_block(place),
+                "env" => return self.env_block(),
+                "clock" => return self.clock_block(place),
+                "stream" => return self.stream_block(place),
+                "event" => return self.event_block(place),
+                "callsite" => {
+                    self.next();
+                    return self.block(|_, _, _| Ok(()), |_, _, _| Ok(()));
+                }
+                _ => {}
+            }
+        }
+        if self.declaration()? {
+            return Ok(());
+        }
+        self.unexpected("a block (trace, env, clock, stream, event) or a type declaration")
+    }
+
+    /// `{ name = value; name := type; declaration; ... };`
+    fn block(
+        &mut self,
+        mut value: impl FnMut(&mut Self, (&str, At), Value) -> Result<()>,
+        mut kind: impl FnMut(&mut Self, (&str, At), Type) -> Result<()>,
+    ) -> Result<()> {
+        self.expect("{")?;
+        self.scopes.push(Scope::default());
+        while !self.take("}") {
+            if self.declaration()? {
+                continue;
+            }
+            let place = self.place();
+            let name = self.path()?;
+            if self.take("=") {
+                let found = self.value()?;
+                value(self, (&name, place), found)?;
+            } else if self.take(":=") {
+                let found = self.type_only()?;
+                kind(self, (&name, place), found)?;
+            } else {
+                return self.unexpected("'=' or ':='");
+            }
+            self.expect(";")?;
+        }
+        self.scopes.pop();
+        self.expect(";")
+    }
+
+    fn path(&mut self) -> Result<String> {
+        let mut path = self.word("a name")?;
+        while self.take(".") {
+            path.push('.');
+            path += &self.word("a name")?;
+        }
+        Ok(path)
+    }
+
+    fn value(&mut self) -> Result<Value> {
+        match self.peek() {
+            Token::Number(_) | Token::Punct("-" | "+") => {
+                let number = self.signed_number()?;
+                if self.take(".") {
+                    // A floating point value, of which no attribute makes use.
+                    if matches!(self.peek(), Token::Number(_)) {
+                        self.next();
+                    }
+                    return Ok(Value::Text(format!("{number}.")));
+                }
+                Ok(Value::Number(number))
+            }
+            Token::Quoted(text) => {
+                let mut text = text.clone();
+                self.next();
+                // Adjacent strings join, as in C.
+                while let Token::Quoted(more) = self.peek() {
+                    text += more;
+                    self.next();
+                }
+                Ok(Value::Text(text))
+            }
+            Token::Word(_) => Ok(Value::Text(self.path()?)),
+            _ => self.unexpected("a value"),
+        }
+    }
+
+    fn signed_number(&mut self) -> Result<i128> {
+        let mut sign = 1;
+        loop {
+            if self.take("-") {
+                sign = -sign;
+            } else if !self.take("+") {
+                break;
+            }
+        }
+        match *self.peek() {
+            Token::Number(n) => {
+                self.next();
+                Ok(sign * n)
+            }
+            _ => self.unexpected("a number"),
+        }
+    }
+
+    fn trace_block(&mut self, place: At) -> Result<()> {
+        if self.saw_trace {
+            return Err(Error::at(place, "a second 'trace' block"));
+        }
+        self.saw_trace = true;
+        self.next();
+        let mut version = [None, None];
+        let mut uuid = None;
+        let mut header = None;
+        self.block(
+            |_, (name, at), value| {
+                match name {
+                    "major" => version[0] = Some(value.number(at, name)?),
+                    "minor" => version[1] = Some(value.number(at, name)?),
+                    "uuid" => uuid = Some(parse_uuid(&value.text(), at)?),
+                    _ => {}
+                }
+                Ok(())
+            },
+            |_, (name, at), kind| {
+                if name != "packet.header" {
+                    return Err(Error::at(at, format!("trace has no '{name}'")));
+                }
+                header = Some(expect_struct(kind, at, name)?);
+                Ok(())
+            },
+        )?;
+        if version != [Some(1), Some(8)] {
+            let [major, minor] = version.map(|v| v.map_or("?".into(), |v| v.to_string()));
+            return Err(Error::at(
+                place,
+                format!("expected CTF 1.8, found {major}.{minor}"),
+            ));
+        }
+        self.trace.uuid = uuid;
+        self.trace.packet_header = header;
+        Ok(())
+    }
+
+    fn env_block(&mut self) -> Result<()> {
+        self.next();
+        self.block(
+            |this, (name, _), value| {
+                this.trace.env.push((name.to_owned(), value.text()));
+                Ok(())
+            },
+            |_, (name, at), _| Err(Error::at(at, format!("env: '{name}' is not a type"))),
+        )
+    }
+
+    fn clock_block(&mut self, place: At) -> Result<()> {
+        self.next();
+        let mut clock = Clock {
+            name: String::new(),
+            frequency: 1_000_000_000,
+            offset_seconds: 0,
+            offset_cycles: 0,
+        };
+        self.block(
+            |_, (name, at), value| {
+                match name {
+                    "name" => clock.name = value.text(),
+                    "freq" => {
+                        clock.frequency = value.unsigned(at, name)?;
+                        if clock.frequency == 0 {
+                            return Err(Error::at(at, "a clock of frequency 0"));
+                        }
+                    }
+                    "offset_s" => clock.offset_seconds = signed(value.number(at, name)?),
+                    "offset" => clock.offset_cycles = signed(value.number(at, name)?),
+                    _ => {}
+                }
+                Ok(())
+            },
+            |_, (name, at), _| Err(Error::at(at, format!("clock has no type '{name}'"))),
+        )?;
+        if clock.name.is_empty() {
+            return Err(Error::at(place, "a clock without a name"));
+        }
+        if self.trace.clocks.iter().any(|c| c.name == clock.name) {
+            return Err(Error::at(
+                place,
+                format!("a second clock named '{}'", clock.name),
+            ));
+        }
+        self.trace.clocks.push(clock);
+        Ok(())
+    }
+
+    fn stream_block(&mut self, place: At) -> Result<()> {
+        self.next();
+        let mut stream = StreamClass::default();
+        let mut header = None;
+        let mut packet = None;
+        let mut context = None;
+        self.block(
+            |_, (name, at), value| {
+                if name == "id" {
+                    stream.id = value.unsigned(at, name)?;
+                }
+                Ok(())
+            },
+            |_, (name, at), kind| {
+                let slot = match name {
+                    "packet.context" => &mut packet,
+                    "event.header" => &mut header,
+                    "event.context" => &mut context,
+                    _ => return Err(Error::at(at, format!("stream has no '{name}'"))),
+                };
+                *slot = Some(expect_struct(kind, at, name)?);
+                Ok(())
+            },
+        )?;
+        stream.packet_context = packet;
+        stream.event_header = header;
+        stream.event_context = context;
+        if self.trace.streams.iter().any(|s| s.id == stream.id) {
+            return Err(Error::at(place, format!("a second stream {}", stream.id)));
+        }
+        self.trace.streams.push(stream);
+        Ok(())
+    }
+
+    fn event_block(&mut self, place: At) -> Result<()> {
+        self.next();
+        let mut event = EventClass {
+            id: 0,
+            name: String::new(),
+            context: None,
+            payload: None,
+        };
+        let mut stream = 0;
+        let mut context = None;
+        let mut payload = None;
+        self.block(
+            |_, (name, at), value| {
+                match name {
+                    "name" => event.name = value.text(),
+                    "id" => event.id = value.unsigned(at, name)?,
+                    "stream_id" => stream = value.unsigned(at, name)?,
+                    _ => {}
+                }
+                Ok(())
+            },
+            |_, (name, at), kind| {
+                let slot = match name {
+                    "context" => &mut context,
+                    "fields" => &mut payload,
+                    _ => return Err(Error::at(at, format!("event has no '{name}'"))),
+                };
+                *slot = Some(expect_struct(kind, at, name)?);
+                Ok(())
+            },
+        )?;
+        if event.name.is_empty() {
+            return Err(Error::at(place, "an event without a name"));
+        }
+        event.context = context;
+        event.payload = payload;
+        self.events.push((stream, event, place));
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Trace> {
+        // Clocks may be declared after the types that name them.
+        for (name, at) in &self.clock_names {
+            if !self.trace.clocks.iter().any(|c| c.name == *name) {
+                return Err(Error::at(*at, format!("no clock is named '{name}'")));
+            }
+        }
+        let order: Vec<usize> = self
+            .clock_names
+            .iter()
+            .map(|(name, _)| {
+                self.trace
+                    .clocks
+                    .iter()
+                    .position(|c| c.name == *name)
+                    .unwrap_or(0)
+            })
+            .collect();
+        if self.trace.streams.is_empty() && !self.events.is_empty() {
+            self.trace.streams.push(StreamClass::default());
+        }
+        self.trace.streams.sort_by_key(|s| s.id);
+        for (stream, event, at) in std::mem::take(&mut self.events) {
+            let Some(class) = self.trace.streams.iter_mut().find(|s| s.id == stream) else {
+                return Err(Error::at(
+                    at,
+                    format!("event '{}': no stream has id {stream}", event.name),
+                ));
+            };
+            class.events.push(event);
+        }
+        for stream in &mut self.trace.streams {
+            stream.events.sort_by_key(|e| e.id);
+            if let Some(pair) = stream.events.windows(2).find(|p| p[0].id == p[1].id) {
+                return Err(Error::whole(format!(
+                    "events '{}' and '{}' of stream {} have the same id {}",
+                    pair[0].name, pair[1].name, stream.id, pair[0].id
+                )));
+            }
+        }
+        for kind in types_of(&mut self.trace) {
+            renumber_clocks(kind, &order);
+        }
+        Ok(self.trace)
+    }
+
+    // ------------------------------------------------------------ declarations
+
+    /// A `typealias`, `typedef` or the declaration of a named type; false if there is none.
+    fn declaration(&mut self) -> Result<bool> {
+        let Token::Word(word) = self.peek() else {
+            return Ok(false);
+        };
+        match word.as_str() {
+            "typealias" => {
+                self.next();
+                let place = self.place();
+                let kind = self.type_only()?;
+                let kind = self.dimensions(kind)?;
+                self.expect(":=")?;
+                let name = self.alias_name()?;
+                self.declare_alias(name, kind, place)?;
+            }
+            "typedef" => {
+                self.next();
+                let place = self.place();
+                let (base, first) = self.type_and_name()?;
+                let mut name = first;
+                loop {
+                    let (found, kind) = self.array_suffix(name, base.clone())?;
+                    self.charge(&kind)?;
+                    self.declare_alias(found, kind, place)?;
+                    if !self.take(",") {
+                        break;
+                    }
+                    name = self.word("the name of a type")?;
+                }
+            }
+            "struct" | "variant" | "enum" => {
+                self.type_spec()?;
+            }
+            _ => return Ok(false),
+        }
+        self.expect(";")?;
+        Ok(true)
+    }
+
+    fn declare_alias(&mut self, name: String, kind: Type, at: At) -> Result<()> {
+        let scope = self.scope();
+        if scope.aliases.contains_key(&name) {
+            return Err(Error::at(at, format!("type '{name}' is declared twice")));
+        }
+        scope.aliases.insert(name, kind);
+        Ok(())
+    }
+
+    fn scope(&mut self) -> &mut Scope {
+        if self.scopes.is_empty() {
+            self.scopes.push(Scope::default());
+        }
+        let last = self.scopes.len() - 1;
+        &mut self.scopes[last]
+    }
+
+    fn alias_name(&mut self) -> Result<String> {
+        let mut words = Vec::new();
+        loop {
+            match self.peek() {
+                Token::Word(word) => words.push(word.clone()),
+                Token::Punct("*") => words.push("*".into()),
+                _ => break,
+            }
+            self.next();
+        }
+        if words.is_empty() {
+            return self.unexpected("the name of a type");
+        }
+        Ok(words.join(" "))
+    }
+
+    /// Count the nodes of a type that is about to be copied.
+    fn charge(&mut self, kind: &Type) -> Result<()> {
+        self.nodes = self.nodes.saturating_add(kind.size());
+        if self.nodes > MAX_NODES {
+            return Err(Error::at(
+                self.place(),
+                format!("the types expand to more than {MAX_NODES} fields"),
+            ));
+        }
+        if kind.depth() > MAX_DEPTH {
+            return Err(Error::at(
+                self.place(),
+                format!("types nested deeper than {MAX_DEPTH} levels"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn lookup(
+        &mut self,
+        what: &str,
+        name: &str,
+        at: At,
+        pick: impl Fn(&Scope) -> &HashMap<String, Type>,
+    ) -> Result<Type> {
+        let found = self
+            .scopes
+            .iter()
+            .rev()
+            .find_map(|scope| pick(scope).get(name));
+        let Some(found) = found.cloned() else {
+            return Err(Error::at(at, format!("no {what} is named '{name}'")));
+        };
+        self.charge(&found)?;
+        Ok(found)
+    }
+
+    // ------------------------------------------------------------ types
+
+    /// A type where no name follows.
+    fn type_only(&mut self) -> Result<Type> {
+        if let Some(kind) = self.keyword_type()? {
+            return Ok(kind);
+        }
+        let at = self.place();
+        let name = self.alias_name()?;
+        self.named(&name, at)
+    }
+
+    fn type_spec(&mut self) -> Result<Type> {
+        match self.keyword_type()? {
+            Some(kind) => Ok(kind),
+            None => self.unexpected("a type"),
+        }
+    }
+
+    fn named(&mut self, name: &str, at: At) -> Result<Type> {
+        let name = name.strip_prefix("const ").unwrap_or(name);
+        self.lookup("type", name, at, |scope| &scope.aliases)
+    }
+
+    /// A type and the name that follows it.
+    fn type_and_name(&mut self) -> Result<(Type, String)> {
+        if let Some(kind) = self.keyword_type()? {
+            let name = self.word("the name of a field")?;
+            return Ok((kind, name));
+        }
+        let at = self.place();
+        let mut words = Vec::new();
+        loop {
+            match self.peek() {
+                Token::Word(word) => words.push(word.clone()),
+                Token::Punct("*") => words.push("*".into()),
+                _ => break,
+            }
+            self.next();
+        }
+        match words.pop() {
+            Some(name) if !words.is_empty() && name != "*" => {
+                let kind = self.named(&words.join(" "), at)?;
+                Ok((kind, name))
+            }
+            Some(_) => self.unexpected("the name of a field"),
+            None => self.unexpected("a type"),
+        }
+    }
+
+    fn keyword_type(&mut self) -> Result<Option<Type>> {
+        if self.is_word("const")
+            && matches!(self.peek_next(), Token::Word(w)
+            if matches!(w.as_str(), "struct" | "variant" | "enum" | "integer" | "floating_point" | "string"))
+        {
+            self.next();
+        }
+        let Token::Word(word) = self.peek() else {
+            return Ok(None);
+        };
+        let parse: fn(&mut Self) -> Result<Type> = match word.as_str() {
+            "struct" => Self::structure,
+            "variant" => Self::variant,
+            "enum" => Self::enumeration,
+            "integer" => Self::integer,
+            "floating_point" => Self::floating_point,
+            "string" => Self::string,
+            _ => return Ok(None),
+        };
+        self.next();
+        self.nested(parse).map(Some)
+    }
+
+    fn structure(&mut self) -> Result<Type> {
+        let at = self.place();
+        let name = match self.peek() {
+            Token::Word(word) if word != "align" => Some(self.word("a name")?),
+            _ => None,
+        };
+        if !self.is("{") {
+            return match name {
+                Some(name) => self.lookup("struct", &name, at, |scope| &scope.structs),
+                None => self.unexpected("'{' or the name of a struct"),
+            };
+        }
+        let fields = self.fields()?;
+        let mut kind = Struct {
+            fields,
+            min_align: 1,
+        };
+        if self.is_word("align") {
+            self.next();
+            self.expect("(")?;
+            let place = self.place();
+            let align = self.signed_number()?;
+            kind.min_align = check_align(align, place)?;
+            self.expect(")")?;
+        }
+        let kind = Type::Struct(kind);
+        if let Some(name) = name
+            && self
+                .scope()
+                .structs
+                .insert(name.clone(), kind.clone())
+                .is_some()
+        {
+            return Err(Error::at(at, format!("struct '{name}' is declared twice")));
+        }
+        Ok(kind)
+    }
+
+    fn fields(&mut self) -> Result<Vec<Field>> {
+        self.expect("{")?;
+        self.scopes.push(Scope::default());
+        let mut fields: Vec<Field> = Vec::new();
+        while !self.take("}") {
+            if (self.is_word("typealias") || self.is_word("typedef")) && self.declaration()? {
+                continue;
+            }
+            let at = self.place();
+            // A named type may be declared among the fields: `struct name { ... };`
+            let (base, mut name) = match self.keyword_type()? {
+                Some(_) if self.take(";") => continue,
+                Some(kind) => (kind, self.word("the name of a field")?),
+                None => self.type_and_name()?,
+            };
+            loop {
+                let (name_found, kind) = self.array_suffix(name, base.clone())?;
+                self.charge(&kind)?;
+                if fields.iter().any(|f| f.name == name_found) {
+                    return Err(Error::at(at, format!("a second field '{name_found}'")));
+                }
+                fields.push(Field {
+                    name: name_found,
+                    kind,
+                    slot: None,
+                });
+                if !self.take(",") {
+                    break;
+                }
+                name = self.word("the name of a field")?;
+            }
+            self.expect(";")?;
+        }
+        self.scopes.pop();
+        Ok(fields)
+    }
+
+    /// `name[length]...`; the outermost array is the first one written.
+    fn array_suffix(&mut self, name: String, base: Type) -> Result<(String, Type)> {
+        Ok((name, self.dimensions(base)?))
+    }
+
+    fn dimensions(&mut self, base: Type) -> Result<Type> {
+        let mut lengths = Vec::new();
+        while self.take("[") {
+            let at = self.place();
+            let length = if matches!(self.peek(), Token::Number(_) | Token::Punct("-" | "+")) {
+                let number = self.signed_number()?;
+                Length::Fixed(
+                    u64::try_from(number)
+                        .map_err(|_| Error::at(at, "an array of negative length"))?,
+                )
+            } else {
+                let path = self.path()?;
+                Length::Field(Reference::Path(
+                    path.split('.').map(str::to_owned).collect(),
+                    at,
+                ))
+            };
+            self.expect("]")?;
+            lengths.push(length);
+            if lengths.len() > MAX_DEPTH {
+                return self.unexpected("fewer dimensions");
+            }
+        }
+        Ok(lengths.into_iter().rev().fold(base, |element, length| {
+            Type::Array(Box::new(Array { element, length }))
+        }))
+    }
+
+    fn variant(&mut self) -> Result<Type> {
+        let at = self.place();
+        let name = match self.peek() {
+            Token::Word(_) => Some(self.word("a name")?),
+            _ => None,
+        };
+        let mut tag = None;
+        if self.take("<") {
+            let place = self.place();
+            let path = self.path()?;
+            tag = Some(Reference::Path(
+                path.split('.').map(str::to_owned).collect(),
+                place,
+            ));
+            self.expect(">")?;
+        }
+        if !self.is("{") {
+            let Some(name) = name else {
+                return self.unexpected("'{' or the name of a variant");
+            };
+            let mut found = self.lookup("variant", &name, at, |scope| &scope.variants)?;
+            if let (Type::Variant(variant), Some(tag)) = (&mut found, tag) {
+                variant.tag = Some(tag);
+            }
+            return Ok(found);
+        }
+        let options = self.fields()?;
+        if options.is_empty() {
+            return Err(Error::at(at, "a variant without options"));
+        }
+        let kind = Type::Variant(Variant {
+            tag,
+            options,
+            choices: Vec::new(),
+        });
+        if let Some(name) = name
+            && self
+                .scope()
+                .variants
+                .insert(name.clone(), kind.clone())
+                .is_some()
+        {
+            return Err(Error::at(at, format!("variant '{name}' is declared twice")));
+        }
+        Ok(kind)
+    }
+
+    fn enumeration(&mut self) -> Result<Type> {
+        let at = self.place();
+        let name = match self.peek() {
+            Token::Word(_) => Some(self.word("a name")?),
+            _ => None,
+        };
+        let int = if self.take(":") {
+            let place = self.place();
+            match self.type_only()? {
+                Type::Int(int) => int,
+                _ => return Err(Error::at(place, "an enum must be made of integers")),
+            }
+        } else if self.is("{") {
+            match self.named("int", at) {
+                Ok(Type::Int(int)) => int,
+                _ => {
+                    return Err(Error::at(
+                        at,
+                        "an enum without a type, and no integer type 'int' to take",
+                    ));
+                }
+            }
+        } else {
+            let Some(name) = name else {
+                return self.unexpected("'{', ':' or the name of an enum");
+            };
+            return self.lookup("enum", &name, at, |scope| &scope.enums);
+        };
+        let mappings = self.mappings()?;
+        let kind = Type::Enum(Enum { int, mappings });
+        if let Some(name) = name
+            && self
+                .scope()
+                .enums
+                .insert(name.clone(), kind.clone())
+                .is_some()
+        {
+            return Err(Error::at(at, format!("enum '{name}' is declared twice")));
+        }
+        Ok(kind)
+    }
+
+    fn mappings(&mut self) -> Result<Vec<Mapping>> {
+        self.expect("{")?;
+        let mut mappings = Vec::new();
+        let mut free = 0;
+        while !self.take("}") {
+            let label = match self.peek() {
+                Token::Word(label) | Token::Quoted(label) => label.clone(),
+                _ => return self.unexpected("a label or '}'"),
+            };
+            self.next();
+            let (mut low, mut high) = (free, free);
+            if self.take("=") {
+                let at = self.place();
+                low = self.signed_number()?;
+                high = low;
+                if self.take("...") {
+                    high = self.signed_number()?;
+                }
+                if high < low {
+                    return Err(Error::at(at, format!("an empty range {low} ... {high}")));
+                }
+            }
+            free = high + 1;
+            mappings.push(Mapping { label, low, high });
+            if !self.take(",") && !self.is("}") {
+                return self.unexpected("',' or '}'");
+            }
+        }
+        Ok(mappings)
+    }
+
+    fn attributes(
+        &mut self,
+        mut take: impl FnMut(&mut Self, (&str, At), Value) -> Result<()>,
+    ) -> Result<()> {
+        self.expect("{")?;
+        while !self.take("}") {
+            let at = self.place();
+            let name = self.path()?;
+            self.expect("=")?;
+            let value = self.value()?;
+            take(self, (&name, at), value)?;
+            self.expect(";")?;
+        }
+        Ok(())
+    }
+
+    fn integer(&mut self) -> Result<Type> {
+        let place = self.place();
+        let mut bits = None;
+        let mut align = None;
+        let mut int = Int {
+            bits: 0,
+            align: 1,
+            signed: false,
+            order: self.native,
+            text: false,
+            clock: None,
+        };
+        self.attributes(|this, (name, at), value| {
+            match name {
+                "size" => {
+                    let size = value.unsigned(at, name)?;
+                    if !(1..=64).contains(&size) {
+                        return Err(Error::at(
+                            at,
+                            format!("an integer of {size} bits: expected 1 to 64"),
+                        ));
+                    }
+                    #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+                    {
+                        bits = Some(size as u32);
+                    }
+                }
+                "align" => align = Some(check_align(value.number(at, name)?, at)?),
+                "signed" => int.signed = boolean(&value, at)?,
+                "byte_order" => int.order = this.byte_order(&value, at)?,
+                "encoding" => int.text = encoding(&value, at)?,
+                "map" => int.clock = Some(this.clock_reference(&value.text(), at)?),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let Some(bits) = bits else {
+            return Err(Error::at(place, "an integer without a size"));
+        };
+        int.bits = bits;
+        int.align = align.unwrap_or(if bits.is_multiple_of(8) { 8 } else { 1 });
+        Ok(Type::Int(int))
+    }
+
+    /// The number of a clock in `clock_names`; replaced by its index once all are known.
+    fn clock_reference(&mut self, path: &str, at: At) -> Result<usize> {
+        let name = path
+            .strip_prefix("clock.")
+            .and_then(|rest| rest.strip_suffix(".value"));
+        let Some(name) = name else {
+            return Err(Error::at(
+                at,
+                format!("map: expected clock.<name>.value, found '{path}'"),
+            ));
+        };
+        if let Some(known) = self.clock_names.iter().position(|(n, _)| n == name) {
+            return Ok(known);
+        }
+        self.clock_names.push((name.to_owned(), at));
+        Ok(self.clock_names.len() - 1)
+    }
+
+    fn byte_order(&self, value: &Value, at: At) -> Result<ByteOrder> {
+        let text = value.text();
+        if text == "native" {
+            return Ok(self.native);
+        }
+        named_byte_order(&text, at)
+    }
+
+    fn floating_point(&mut self) -> Result<Type> {
+        let place = self.place();
+        let (mut exponent, mut mantissa) = (0, 0);
+        let mut align = None;
+        let mut order = self.native;
+        self.attributes(|this, (name, at), value| {
+            match name {
+                "exp_dig" => exponent = value.unsigned(at, name)?,
+                "mant_dig" => mantissa = value.unsigned(at, name)?,
+                "align" => align = Some(check_align(value.number(at, name)?, at)?),
+                "byte_order" => order = this.byte_order(&value, at)?,
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let bits = match (exponent, mantissa) {
+            (8, 24) => 32,
+            (11, 53) => 64,
+            _ => {
+                return Err(Error::at(
+                    place,
+                    format!(
+                        "a floating point number of exp_dig {exponent}, mant_dig {mantissa}: \
+                         expected 8, 24 or 11, 53"
+                    ),
+                ));
+            }
+        };
+        Ok(Type::Float(Float {
+            bits,
+            align: align.unwrap_or(8),
+            order,
+        }))
+    }
+
+    fn string(&mut self) -> Result<Type> {
+        if self.is("{") {
+            self.attributes(|_, (name, at), value| {
+                if name == "encoding" {
+                    encoding(&value, at)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(Type::Text)
+    }
+}
+
+/// The `byte_order` of the trace block, which holds for types declared before it, too.
+fn native_byte_order(tokens: &[(Token, At)]) -> Result<ByteOrder> {
+    let mut depth = 0_usize;
+    let mut in_trace = false;
+    for (i, (token, at)) in tokens.iter().enumerate() {
+        match token {
+            Token::Punct("{") => {
+                if depth == 0 {
+                    in_trace = i > 0 && tokens[i - 1].0 == Token::Word("trace".into());
+                }
+                depth += 1;
+            }
+            Token::Punct("}") => depth = depth.saturating_sub(1),
+            Token::Word(word) if in_trace && depth == 1 && word == "byte_order" => {
+                return match tokens.get(i + 2).map(|t| &t.0) {
+                    Some(Token::Word(order)) => named_byte_order(order, *at),
+                    _ => Err(Error::at(*at, "byte_order: expected le or be")),
+                };
+            }
+            _ => {}
+        }
+    }
+    // Nothing can be decoded without it, but a metadata text that lacks the whole block gets
+    // the clearer error of the parser.
+    match tokens.iter().find(|t| t.0 == Token::Word("trace".into())) {
+        Some((_, at)) if in_trace || depth > 0 => Err(Error::at(
+            *at,
+            "the 'trace' block has no byte_order, or never ends",
+        )),
+        _ => Ok(ByteOrder::Little),
+    }
+}
+
+fn named_byte_order(text: &str, at: At) -> Result<ByteOrder> {
+    match text {
+        "le" => Ok(ByteOrder::Little),
+        "be" | "network" => Ok(ByteOrder::Big),
+        _ => Err(Error::at(
+            at,
+            format!("byte_order: expected le or be, found '{text}'"),
+        )),
+    }
+}
+
+fn boolean(value: &Value, at: At) -> Result<bool> {
+    match value.text().as_str() {
+        "true" | "TRUE" | "1" => Ok(true),
+        "false" | "FALSE" | "0" => Ok(false),
+        other => Err(Error::at(
+            at,
+            format!("expected true or false, found '{other}'"),
+        )),
+    }
+}
+
+fn encoding(value: &Value, at: At) -> Result<bool> {
+    match value.text().as_str() {
+        "UTF8" | "utf8" | "UTF-8" | "utf-8" | "ASCII" | "ascii" => Ok(true),
+        "none" | "NONE" => Ok(false),
+        other => Err(Error::at(
+            at,
+            format!("encoding: expected none, UTF8 or ASCII, found '{other}'"),
+        )),
+    }
+}
+
+fn check_align(align: i128, at: At) -> Result<u64> {
+    match u64::try_from(align) {
+        Ok(a) if a.is_power_of_two() && a <= 1 << 20 => Ok(a),
+        _ => Err(Error::at(
+            at,
+            format!("align: expected a power of two, found {align}"),
+        )),
+    }
+}
+
+/// LTTng prints negative offsets as unsigned 64-bit numbers in some versions.
+fn signed(number: i128) -> i128 {
+    if number > i128::from(i64::MAX) {
+        number - (1 << 64)
+    } else {
+        number
+    }
+}
+
+fn expect_struct(kind: Type, at: At, name: &str) -> Result<Type> {
+    match kind {
+        Type::Struct(_) => Ok(kind),
+        _ => Err(Error::at(at, format!("{name} must be a struct"))),
+    }
+}
+
+fn parse_uuid(text: &str, at: At) -> Result<[u8; 16]> {
+    let digits: Vec<u8> = text.bytes().filter(|b| *b != b'-').collect();
+    let mut uuid = [0; 16];
+    let valid = digits.len() == 32 && digits.iter().all(u8::is_ascii_hexdigit);
+    if !valid {
+        return Err(Error::at(at, format!("'{text}' is not a UUID")));
+    }
+    for (byte, pair) in uuid.iter_mut().zip(digits.chunks(2)) {
+        let digit = |c: u8| char::from(c).to_digit(16).unwrap_or(0);
+        *byte = u8::try_from(digit(pair[0]) * 16 + digit(pair[1])).unwrap_or(0);
+    }
+    Ok(uuid)
+}
+
+/// Every type of a trace.
+fn types_of(trace: &mut Trace) -> impl Iterator<Item = &mut Type> {
+    trace
+        .packet_header
+        .iter_mut()
+        .chain(trace.streams.iter_mut().flat_map(|s| {
+            s.packet_context
+                .iter_mut()
+                .chain(s.event_header.iter_mut())
+                .chain(s.event_context.iter_mut())
+                .chain(
+                    s.events
+                        .iter_mut()
+                        .flat_map(|e| e.context.iter_mut().chain(e.payload.iter_mut())),
+                )
+        }))
+}
+
+fn renumber_clocks(kind: &mut Type, order: &[usize]) {
+    match kind {
+        Type::Int(int) | Type::Enum(Enum { int, .. }) => {
+            int.clock = int.clock.and_then(|c| order.get(c).copied());
+        }
+        Type::Array(array) => renumber_clocks(&mut array.element, order),
+        Type::Struct(Struct { fields, .. })
+        | Type::Variant(Variant {
+            options: fields, ..
+        }) => {
+            for field in fields {
+                renumber_clocks(&mut field.kind, order);
+            }
+        }
+        Type::Float(_) | Type::Text => {}
+    }
+}

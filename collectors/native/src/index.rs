@@ -1,0 +1,380 @@
+//! The packets of all stream files, found by reading their heads from the files themselves.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use roslens_ctf::catalog::{Catalog, Member};
+use roslens_ctf::losses::{Account, LossKind, losses};
+use roslens_ctf::packet::{Head, HeadError, head};
+use roslens_ctf::{metadata, tsdl};
+
+use crate::failure::{Failure, Result};
+
+/// One packet in a file.
+#[derive(Debug, Clone)]
+pub struct Packet {
+    /// File, as index into [`Index::files`].
+    pub file: usize,
+    /// First byte.
+    pub offset: u64,
+    /// Bytes that are there; fewer than the packet has if the file is truncated.
+    pub bytes: u64,
+    /// Its head.
+    pub head: Head,
+    /// First time.
+    pub begin_ns: Option<i64>,
+    /// Last time.
+    pub end_ns: Option<i64>,
+}
+
+/// One stream file.
+#[derive(Debug, Clone)]
+pub struct StreamFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// File name.
+    pub name: String,
+    /// Trace, as index into the catalog's members.
+    pub member: usize,
+}
+
+/// A row of the table `losses`.
+#[derive(Debug, Clone)]
+pub struct LossRow {
+    /// Trace, as index into the catalog's members.
+    pub member: usize,
+    /// File name.
+    pub stream: String,
+    /// CPU.
+    pub cpu: Option<u64>,
+    /// What was dropped.
+    pub kind: LossKind,
+    /// How many, if that can be known.
+    pub count: Option<u64>,
+    /// After this time.
+    pub begin_ns: Option<i64>,
+    /// Before this time.
+    pub end_ns: Option<i64>,
+}
+
+/// Everything known before events are decoded.
+#[derive(Debug)]
+pub struct Index {
+    /// Tables and plans.
+    pub catalog: Catalog,
+    /// Stream files.
+    pub files: Vec<StreamFile>,
+    /// Packets, by trace, stream, and order in the stream.
+    pub packets: Vec<Packet>,
+    /// Losses seen so far.
+    pub losses: Vec<LossRow>,
+    /// What is odd about the files.
+    pub warnings: Vec<String>,
+}
+
+/// Bytes read at once when looking for heads.
+const WINDOW: u64 = 64 << 10;
+/// Largest metadata file read.
+const MAX_METADATA: u64 = 1 << 30;
+
+impl Index {
+    /// Read the metadata of the traces (path and label) and find all their packets.
+    pub fn open(traces: &[(PathBuf, String)]) -> Result<Self> {
+        let mut members = Vec::new();
+        let mut hosts: Vec<Option<String>> = Vec::new();
+        for (path, label) in traces {
+            let trace = read_metadata(&path.join("metadata"))?;
+            let hostname = trace.env("hostname").map(str::to_owned);
+            let host = hosts
+                .iter()
+                .position(|h| *h == hostname)
+                .unwrap_or_else(|| {
+                    hosts.push(hostname);
+                    hosts.len() - 1
+                });
+            members.push(Member {
+                trace: Arc::new(trace),
+                host: format!("h{host}"),
+                label: label.clone(),
+            });
+        }
+        let mut index = Self {
+            catalog: Catalog::new(members),
+            files: Vec::new(),
+            packets: Vec::new(),
+            losses: Vec::new(),
+            warnings: Vec::new(),
+        };
+        let mut first_problem = None;
+        let mut readable = 0;
+        for (member, (path, _)) in traces.iter().enumerate() {
+            for (name, path) in stream_files(path)? {
+                match index.scan_file(member, &name, &path) {
+                    Ok(found) => readable += usize::from(found),
+                    Err(what) => {
+                        let label = index.place(member, &name);
+                        index.warnings.push(format!("{label}: not read: {what}"));
+                        first_problem.get_or_insert(Failure::input(&path, what));
+                    }
+                }
+            }
+        }
+        if let Some(problem) = first_problem
+            && readable == 0
+        {
+            return Err(problem);
+        }
+        index.sort();
+        index.account();
+        Ok(index)
+    }
+
+    /// How a stream file is called in messages.
+    pub fn place(&self, member: usize, name: &str) -> String {
+        match self.catalog.members[member].label.as_str() {
+            "." => name.to_owned(),
+            label => format!("{label}/{name}"),
+        }
+    }
+
+    /// Find the packets of a file; false if it is empty.
+    fn scan_file(
+        &mut self,
+        member: usize,
+        name: &str,
+        path: &Path,
+    ) -> std::result::Result<bool, String> {
+        let trace = Arc::clone(&self.catalog.members[member].trace);
+        let file = File::open(path).map_err(|e| e.to_string())?;
+        let size = file.metadata().map_err(|e| e.to_string())?.len();
+        if size == 0 {
+            return Ok(false);
+        }
+        let mut window = Window {
+            file: &file,
+            size,
+            start: 0,
+            bytes: Vec::new(),
+        };
+        let number = self.files.len();
+        let first = self.packets.len();
+        let mut offset = 0;
+        while offset < size {
+            let left = size - offset;
+            let mut wanted = WINDOW.min(left);
+            let found = loop {
+                let bytes = window.at(offset, wanted).map_err(|e| e.to_string())?;
+                match head(&trace, bytes, left) {
+                    Err(HeadError::More) if wanted < left => {
+                        wanted = wanted.saturating_mul(4).min(left);
+                    }
+                    other => break other,
+                }
+            };
+            match found {
+                Ok(head) => {
+                    let total = head.total_bits / 8;
+                    if total == 0 {
+                        return Err(format!("byte {offset}: a packet of no size"));
+                    }
+                    let ns = |at: Option<(usize, u64)>| {
+                        at.and_then(|(clock, cycles)| trace.clocks[clock].to_ns(cycles))
+                    };
+                    self.packets.push(Packet {
+                        file: number,
+                        offset,
+                        bytes: total.min(left),
+                        begin_ns: ns(head.begin),
+                        end_ns: ns(head.end),
+                        head,
+                    });
+                    offset = offset.saturating_add(total);
+                }
+                Err(error) => {
+                    let what = match error {
+                        HeadError::More => {
+                            format!("byte {offset}: ends inside the head of a packet")
+                        }
+                        HeadError::Bad(what) => format!("byte {offset}: {what}"),
+                    };
+                    if self.packets.len() == first {
+                        return Err(what);
+                    }
+                    // What follows a damaged head cannot be found again.
+                    self.lost_rest(member, name, &what);
+                    break;
+                }
+            }
+        }
+        self.files.push(StreamFile {
+            path: path.to_owned(),
+            name: name.to_owned(),
+            member,
+        });
+        Ok(true)
+    }
+
+    fn lost_rest(&mut self, member: usize, name: &str, what: &str) {
+        let last = self.packets.last();
+        let row = LossRow {
+            member,
+            stream: name.to_owned(),
+            cpu: last.and_then(|p| p.head.cpu),
+            kind: LossKind::Truncated,
+            count: None,
+            begin_ns: last.and_then(|p| p.end_ns),
+            end_ns: None,
+        };
+        self.losses.push(row);
+        let place = self.place(member, name);
+        self.warnings
+            .push(format!("{place}: {what}; the rest of this file is lost"));
+    }
+
+    /// Bring the packets into the order (trace, stream, position): files of one stream follow
+    /// each other by time, whatever their names.
+    fn sort(&mut self) {
+        let Self { packets, files, .. } = self;
+        let mut first: BTreeMap<usize, (i64, u64)> = BTreeMap::new();
+        for packet in packets.iter() {
+            first.entry(packet.file).or_insert((
+                packet.begin_ns.unwrap_or(i64::MIN),
+                packet.head.sequence.unwrap_or(0),
+            ));
+        }
+        packets.sort_by_key(|p| {
+            let instance = p.head.instance.map_or((1, p.file as u64), |i| (0, i));
+            (
+                files[p.file].member,
+                p.head.stream,
+                instance,
+                first[&p.file],
+                p.file,
+                p.offset,
+            )
+        });
+    }
+
+    /// Losses from the counters in the heads.
+    fn account(&mut self) {
+        // Parts of one recording (rotated, or snapshots) share counters although they are
+        // several traces: they have the same UUID.
+        let mut streams: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for (number, packet) in self.packets.iter().enumerate() {
+            let member = self.files[packet.file].member;
+            let trace = &self.catalog.members[member].trace;
+            let class = trace.streams[packet.head.stream].id;
+            let key = match (trace.uuid, packet.head.instance) {
+                (Some(uuid), Some(instance)) => (Some(uuid), 0, class, (0, instance)),
+                (_, Some(instance)) => (None, member, class, (0, instance)),
+                _ => (None, member, class, (1, packet.file as u64)),
+            };
+            streams.entry(key).or_default().push(number);
+        }
+        for mut numbers in streams.into_values() {
+            numbers.sort_by_key(|n| (self.packets[*n].begin_ns, *n));
+            let accounts: Vec<Account> = numbers
+                .iter()
+                .map(|n| {
+                    let packet = &self.packets[*n];
+                    Account {
+                        begin_ns: packet.begin_ns,
+                        end_ns: packet.end_ns,
+                        sequence: packet.head.sequence,
+                        discarded: packet.head.discarded,
+                    }
+                })
+                .collect();
+            let first = &self.packets[numbers[0]];
+            if let Some(missing @ 1..) = first.head.sequence {
+                let file = &self.files[first.file];
+                let place = self.place(file.member, &file.name);
+                self.warnings.push(format!(
+                    "{place}: begins with packet number {missing}; a snapshot or a rotation of \
+                     files left out those before it"
+                ));
+            }
+            for loss in losses(&accounts) {
+                let packet = &self.packets[numbers[loss.packet]];
+                let file = &self.files[packet.file];
+                self.losses.push(LossRow {
+                    member: file.member,
+                    stream: file.name.clone(),
+                    cpu: packet.head.cpu,
+                    kind: loss.kind,
+                    count: Some(loss.count),
+                    begin_ns: loss.begin_ns,
+                    end_ns: loss.end_ns,
+                });
+            }
+        }
+    }
+}
+
+fn read_metadata(path: &Path) -> Result<roslens_ctf::model::Trace> {
+    let fail = |e: io::Error| Failure::input(path, e);
+    let size = std::fs::metadata(path).map_err(fail)?.len();
+    if size > MAX_METADATA {
+        return Err(Failure::input(path, "more than 1 GiB of metadata"));
+    }
+    let bytes = std::fs::read(path).map_err(fail)?;
+    let text = metadata::text(&bytes).map_err(|e| Failure::input(path, e))?;
+    // Errors in the text read `metadata:LINE:COLUMN: ...`, as compilers write them.
+    tsdl::parse(&text).map_err(|e| Failure::Input(format!("{}:{e}", path.display())))
+}
+
+/// Files of a trace folder that may hold a stream, by name.
+fn stream_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
+    let fail = |e: io::Error| Failure::input(folder, e);
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = entry.path();
+        if name != "metadata" && !name.starts_with('.') && path.is_file() {
+            found.push((name, path));
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A part of a file in memory.
+struct Window<'a> {
+    file: &'a File,
+    size: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window<'_> {
+    /// `length` bytes from `offset` on, or what the file has of them.
+    fn at(&mut self, offset: u64, length: u64) -> io::Result<&[u8]> {
+        let end = offset.saturating_add(length).min(self.size);
+        if offset < self.start || end > self.start + self.bytes.len() as u64 {
+            // Small packets: several heads with one read.
+            let length = (end - offset).max(WINDOW).min(self.size - offset);
+            self.bytes = read_at(self.file, offset, length)?;
+            self.start = offset;
+        }
+        let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX);
+        let to = usize::try_from(end - self.start).unwrap_or(usize::MAX);
+        Ok(self
+            .bytes
+            .get(from..to.min(self.bytes.len()))
+            .unwrap_or(&[]))
+    }
+}
+
+/// `length` bytes at `offset`; fewer if the file has become shorter.
+pub fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut file = file;
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.seek(SeekFrom::Start(offset))?;
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

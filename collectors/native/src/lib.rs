@@ -1,0 +1,254 @@
+//! The Python module `collectors._native`: CTF trace folders to Arrow and Parquet.
+//!
+//! It finds and reads files; what their bytes mean is the matter of `roslens-ctf`.
+
+mod failure;
+mod index;
+mod output;
+mod run;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use pyo3_arrow::PyTable;
+use roslens_ctf::catalog::COMMON;
+use roslens_ctf::scan::Filter;
+
+use crate::failure::{Failure, Result, TraceError};
+use crate::index::{Index, LossRow};
+use crate::output::{Memory, Nowhere, Parquet};
+use crate::run::{Job, Sink, Summary, run};
+
+/// Bytes of packets per slice: what bounds the memory, beside the packets that span several.
+const SLICE: u64 = 24 << 20;
+
+/// CTF traces, opened: metadata parsed, packets found.
+#[pyclass(frozen)]
+struct Reader {
+    index: Index,
+}
+
+#[pymethods]
+impl Reader {
+    /// Open traces, given as (folder, label) in the order that breaks ties in time.
+    #[new]
+    fn new(py: Python<'_>, traces: Vec<(PathBuf, String)>) -> PyResult<Self> {
+        let index = py.detach(|| Index::open(&traces))?;
+        Ok(Self { index })
+    }
+
+    /// Names of all declared events, sorted.
+    #[getter]
+    fn event_names(&self) -> Vec<&str> {
+        let tables = &self.index.catalog.tables;
+        tables.iter().map(|t| t.name.as_str()).collect()
+    }
+
+    /// Labels of the hosts, in the order of the traces.
+    #[getter]
+    fn hosts(&self) -> Vec<&str> {
+        let mut hosts: Vec<&str> = Vec::new();
+        for member in &self.index.catalog.members {
+            if !hosts.contains(&member.host.as_str()) {
+                hosts.push(&member.host);
+            }
+        }
+        hosts
+    }
+
+    /// Decode into memory: event name to table, for every declared name that is wanted.
+    #[pyo3(signature = (names, begin_ns, end_ns, threads))]
+    fn read<'py>(
+        &self,
+        py: Python<'py>,
+        names: Option<Vec<String>>,
+        begin_ns: Option<i64>,
+        end_ns: Option<i64>,
+        threads: usize,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let tables = &self.index.catalog.tables;
+        let filter = Filter {
+            tables: match &names {
+                None => vec![true; tables.len()],
+                Some(names) => tables.iter().map(|t| names.contains(&t.name)).collect(),
+            },
+            begin_ns: begin_ns.unwrap_or(i64::MIN),
+            end_ns: end_ns.unwrap_or(i64::MAX),
+        };
+        let wanted = filter.tables.clone();
+        let (_, sinks) = py.detach(|| {
+            self.decode(filter, None, threads, None, |t| {
+                t.iter().map(|_| Memory::default()).collect()
+            })
+        })?;
+        let found = PyDict::new(py);
+        for ((table, sink), wanted) in tables.iter().zip(sinks).zip(wanted) {
+            if wanted {
+                let arrow = PyTable::try_new(sink.0, Arc::clone(&table.schema))?;
+                found.set_item(&table.name, Bound::new(py, arrow)?)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Decode only as much as counts, times and processes need.
+    fn summary<'py>(&self, py: Python<'py>, threads: usize) -> PyResult<Bound<'py, PyDict>> {
+        let (summary, _) = py.detach(|| {
+            self.decode(self.everything(), Some(COMMON.len()), threads, None, |t| {
+                t.iter().map(|_| Nowhere).collect()
+            })
+        })?;
+        self.describe(py, &summary)
+    }
+
+    /// Decode everything to `<folder>/<provider>/<event>.parquet`; returns the summary.
+    #[pyo3(signature = (folder, threads, progress))]
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+    fn write<'py>(
+        &self,
+        py: Python<'py>,
+        folder: PathBuf,
+        threads: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let (summary, files) = py.detach(|| -> Result<_> {
+            let (summary, sinks) =
+                self.decode(self.everything(), None, threads, progress.as_ref(), |_| {
+                    Parquet::for_tables(&self.index.catalog, &folder)
+                })?;
+            let mut files = Vec::new();
+            for sink in sinks {
+                files.extend(sink.finish()?);
+            }
+            Ok((summary, files))
+        })?;
+        let found = self.describe(py, &summary)?;
+        found.set_item("files", files)?;
+        Ok(found)
+    }
+}
+
+impl Reader {
+    fn everything(&self) -> Filter {
+        Filter {
+            tables: vec![true; self.index.catalog.tables.len()],
+            begin_ns: i64::MIN,
+            end_ns: i64::MAX,
+        }
+    }
+
+    /// Run with its own threads (0: one per core).
+    fn decode<S: Sink>(
+        &self,
+        filter: Filter,
+        columns: Option<usize>,
+        threads: usize,
+        progress: Option<&Py<PyAny>>,
+        sinks: impl Fn(&[roslens_ctf::catalog::Table]) -> Vec<S> + Sync,
+    ) -> Result<(Summary, Vec<S>)> {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(|e| Failure::Input(format!("cannot start threads: {e}")))?;
+        let mut job = Job {
+            index: &self.index,
+            filter,
+            columns,
+            slice: SLICE,
+            pool: &pool,
+        };
+        let once = |job: &Job<'_>| {
+            let mut made = sinks(&self.index.catalog.tables);
+            let report = |done, total| report(progress, done, total);
+            let summary = run(job, &mut made, report)?;
+            Ok((summary, made))
+        };
+        match once(&job) {
+            Err(Failure::Disorder) => {
+                // Some event lies before its packet's beginning: sort everything at once.
+                job.slice = u64::MAX;
+                once(&job)
+            }
+            other => other,
+        }
+    }
+
+    fn describe<'py>(&self, py: Python<'py>, summary: &Summary) -> PyResult<Bound<'py, PyDict>> {
+        let found = PyDict::new(py);
+        let counts = PyDict::new(py);
+        let mut times: Option<(i64, i64)> = None;
+        let mut processes: BTreeMap<(&str, i32), (i64, Option<&str>)> = BTreeMap::new();
+        for (table, seen) in self.index.catalog.tables.iter().zip(&summary.tables) {
+            if seen.rows > 0 {
+                counts.set_item(&table.name, seen.rows)?;
+            }
+            if let Some((begin, end)) = seen.times {
+                times = Some(times.map_or((begin, end), |(b, e)| (b.min(begin), e.max(end))));
+            }
+            for ((host, vpid), (time, name)) in &seen.processes {
+                let known = processes
+                    .entry((host, *vpid))
+                    .or_insert((*time, name.as_deref()));
+                if *time < known.0 {
+                    *known = (*time, name.as_deref());
+                }
+            }
+        }
+        found.set_item("events_by_name", counts)?;
+        found.set_item("begin_ns", times.map(|t| t.0))?;
+        found.set_item("end_ns", times.map(|t| t.1))?;
+        let list = PyList::empty(py);
+        for ((host, vpid), (_, name)) in processes {
+            list.append((host, vpid, name))?;
+        }
+        found.set_item("processes", list)?;
+        let warnings: Vec<&String> = self
+            .index
+            .warnings
+            .iter()
+            .chain(&summary.warnings)
+            .collect();
+        found.set_item("warnings", warnings)?;
+        let losses = PyList::empty(py);
+        for loss in self.index.losses.iter().chain(&summary.losses) {
+            losses.append(self.loss(py, loss)?)?;
+        }
+        found.set_item("losses", losses)?;
+        Ok(found)
+    }
+
+    fn loss<'py>(&self, py: Python<'py>, loss: &LossRow) -> PyResult<Bound<'py, PyDict>> {
+        let member = &self.index.catalog.members[loss.member];
+        let row = PyDict::new(py);
+        row.set_item("host", &member.host)?;
+        row.set_item("trace", &member.label)?;
+        row.set_item("stream", &loss.stream)?;
+        row.set_item("cpu_id", loss.cpu)?;
+        row.set_item("kind", loss.kind.name())?;
+        row.set_item("count", loss.count)?;
+        row.set_item("begin_ns", loss.begin_ns)?;
+        row.set_item("end_ns", loss.end_ns)?;
+        Ok(row)
+    }
+}
+
+/// Tell Python how far it is, and let Ctrl-C through.
+fn report(progress: Option<&Py<PyAny>>, done: u64, total: u64) -> Result<()> {
+    Python::attach(|py| {
+        py.check_signals()?;
+        if let Some(progress) = progress {
+            progress.call1(py, (done, total))?;
+        }
+        Ok(())
+    })
+    .map_err(Failure::Python)
+}
+
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::{Reader, TraceError};
+}

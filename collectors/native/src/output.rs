@@ -1,0 +1,200 @@
+//! Where batches go: into memory, or to Parquet files.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{DataType, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+use roslens_ctf::catalog::Catalog;
+
+use crate::failure::{Failure, Result};
+use crate::run::{BATCH, Sink};
+
+/// Rows in a row group.
+const ROW_GROUP: usize = 2 * BATCH;
+
+/// Counts only.
+pub struct Nowhere;
+
+impl Sink for Nowhere {
+    fn take(&mut self, _: RecordBatch) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Batches in memory.
+#[derive(Default)]
+pub struct Memory(pub Vec<RecordBatch>);
+
+impl Sink for Memory {
+    fn take(&mut self, batch: RecordBatch) -> Result<()> {
+        self.0.push(batch);
+        Ok(())
+    }
+}
+
+/// One Parquet file, made when the first batch comes, in place only when finished.
+pub struct Parquet {
+    path: PathBuf,
+    name: String,
+    schema: SchemaRef,
+    writer: Option<ArrowWriter<BufWriter<File>>>,
+}
+
+impl Parquet {
+    /// A file per table below `folder`.
+    pub fn for_tables(catalog: &Catalog, folder: &Path) -> Vec<Self> {
+        let mut taken = HashSet::new();
+        catalog
+            .tables
+            .iter()
+            .enumerate()
+            .map(|(number, table)| {
+                let (provider, event) = match table.name.split_once(':') {
+                    Some((provider, event)) => (provider, event),
+                    None => (domain(catalog, number), table.name.as_str()),
+                };
+                let (provider, event) = (sanitise(provider), sanitise(event));
+                let mut free = format!("{provider}/{event}.parquet");
+                let mut count = 1;
+                // File systems may not tell upper case from lower.
+                while !taken.insert(free.to_lowercase()) {
+                    count += 1;
+                    free = format!("{provider}/{event}_{count}.parquet");
+                }
+                Self {
+                    path: folder.join(free),
+                    name: table.name.clone(),
+                    schema: Arc::clone(&table.schema),
+                    writer: None,
+                }
+            })
+            .collect()
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.path.with_extension("parquet.partial")
+    }
+
+    fn open(&self) -> Result<ArrowWriter<BufWriter<File>>> {
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder).map_err(|e| Failure::output(folder, e))?;
+        }
+        let path = self.temporary();
+        let file = File::create(&path).map_err(|e| Failure::output(&path, e))?;
+        ArrowWriter::try_new(
+            BufWriter::with_capacity(1 << 16, file),
+            Arc::clone(&self.schema),
+            Some(properties(&self.schema, &self.name)),
+        )
+        .map_err(|e| Failure::output(&path, e))
+    }
+
+    /// Complete the file and put it in place; `None` if there was no event.
+    pub fn finish(mut self) -> Result<Option<PathBuf>> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(None);
+        };
+        let temporary = self.temporary();
+        let mut file = writer
+            .into_inner()
+            .map_err(|e| Failure::output(&temporary, e))?;
+        std::io::Write::flush(&mut file).map_err(|e| Failure::output(&temporary, e))?;
+        drop(file);
+        std::fs::rename(&temporary, &self.path).map_err(|e| Failure::output(&self.path, e))?;
+        Ok(Some(self.path.clone()))
+    }
+}
+
+impl Sink for Parquet {
+    fn take(&mut self, batch: RecordBatch) -> Result<()> {
+        if self.writer.is_none() {
+            self.writer = Some(self.open()?);
+        }
+        if let Some(writer) = &mut self.writer {
+            writer
+                .write(&batch)
+                .map_err(|e| Failure::output(&self.path, e))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Parquet {
+    fn drop(&mut self) {
+        if self.writer.take().is_some() {
+            // What is not finished is of no use to anybody.
+            let _ = std::fs::remove_file(self.temporary());
+        }
+    }
+}
+
+/// Dictionaries for text, whose values repeat; statistics on the time, by which rows are sorted.
+fn properties(schema: &SchemaRef, event: &str) -> WriterProperties {
+    let mut builder = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_max_row_group_row_count(Some(ROW_GROUP))
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_column_statistics_enabled(ColumnPath::from("time_ns"), EnabledStatistics::Page)
+        .set_sorting_columns(Some(vec![SortingColumn {
+            column_idx: 0,
+            descending: false,
+            nulls_first: false,
+        }]))
+        .set_key_value_metadata(Some(vec![KeyValue::new(
+            "roslens.event".to_owned(),
+            event.to_owned(),
+        )]));
+    for field in schema.fields() {
+        let path = match field.data_type() {
+            DataType::Utf8View => vec![field.name().clone()],
+            DataType::Struct(fields) if fields.iter().any(|f| f.name() == "label") => {
+                vec![field.name().clone(), "label".to_owned()]
+            }
+            _ if ["cpu_id", "vpid", "vtid"].contains(&field.name().as_str()) => {
+                vec![field.name().clone()]
+            }
+            _ => continue,
+        };
+        builder = builder.set_column_dictionary_enabled(ColumnPath::new(path), true);
+    }
+    builder.build()
+}
+
+/// `kernel` or `ust`, from the environment of the trace that declares a table.
+fn domain(catalog: &Catalog, table: usize) -> &str {
+    catalog
+        .layouts
+        .iter()
+        .find(|l| l.table == table)
+        .and_then(|l| catalog.members[l.member].trace.env("domain"))
+        .unwrap_or("trace")
+}
+
+fn sanitise(name: &str) -> String {
+    let clean: String = name
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "_-.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .take(120)
+        .collect();
+    match clean.strip_prefix('.') {
+        Some(rest) => format!("_{rest}"),
+        None if clean.is_empty() => "_".to_owned(),
+        None => clean,
+    }
+}

@@ -1,0 +1,258 @@
+"""Reading CTF traces: the one way to events, for everything else in roslens.
+
+The work is done by the compiled module `collectors._native` (crates `collectors/ctf` and
+`collectors/native`), without the interpreter's lock; frames come over as Arrow, not copied.
+
+Rows of a table are sorted by ``time_ns``; equal times by trace path, stream, position in it.
+Columns are those of `collectors.event_columns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from collectors import _native
+from collectors.schema import TABLES
+from tracing.recording import RunFailedError, UsageError
+from tracing.recording.layout import find_traces
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that recorded events.
+
+    Attributes
+    ----------
+    host
+        Label of its host: h0, h1, ...
+    vpid
+        Process id as it sees itself.
+    procname
+        Name of its first recorded thread; None where that was not recorded.
+    """
+
+    host: str
+    vpid: int
+    procname: str | None
+
+
+@dataclass(frozen=True)
+class TraceInfo:
+    """What is in a trace.
+
+    Attributes
+    ----------
+    events
+        Number of events.
+    events_by_name
+        The same by event name, of those that occurred.
+    discarded_events
+        Events that the tracer says it dropped.
+    begin_ns, end_ns
+        Times of the first and last event, ns since the epoch; None without events.
+    processes
+        Processes, by host and number; empty where the context vpid was not recorded.
+    hosts
+        Labels of the hosts.
+    warnings
+        Sentences about what could not be read, or is not there.
+    losses
+        The table `losses`.
+    """
+
+    events: int
+    events_by_name: dict[str, int]
+    discarded_events: int
+    begin_ns: int | None
+    end_ns: int | None
+    processes: list[Process]
+    hosts: list[str]
+    warnings: list[str]
+    losses: pl.DataFrame = field(repr=False, compare=False)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data, as ``roslens info --json`` prints it."""
+        return {
+            "events": self.events,
+            "events_by_name": self.events_by_name,
+            "discarded_events": self.discarded_events,
+            "begin_ns": self.begin_ns,
+            "end_ns": self.end_ns,
+            "processes": [
+                {"host": p.host, "vpid": p.vpid, "procname": p.procname} for p in self.processes
+            ],
+            "hosts": self.hosts,
+            "warnings": self.warnings,
+        }
+
+
+class Trace:
+    """All CTF traces below one folder, as one time line. Made by `open_trace`."""
+
+    def __init__(self, root: Path, reader: _native.Reader) -> None:
+        self.root = root
+        self._reader = reader
+        self._info: TraceInfo | None = None
+
+    @property
+    def event_names(self) -> list[str]:
+        """Every event that the metadata declares, sorted; not all need occur."""
+        return self._reader.event_names
+
+    def info(self, *, threads: int = 0) -> TraceInfo:
+        """Count events, processes and losses (decodes the contexts of everything, once).
+
+        Parameters
+        ----------
+        threads
+            0 for one per core.
+
+        Raises
+        ------
+        UsageError
+            A stream file can no longer be read.
+        """
+        if self._info is None:
+            with _errors(self.root):
+                self._info = self._describe(self._reader.summary(threads))
+        return self._info
+
+    @property
+    def losses(self) -> pl.DataFrame:
+        """The table `losses`: what the tracer dropped, and what cannot be read."""
+        return self.info().losses
+
+    def read(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        begin_ns: int | None = None,
+        end_ns: int | None = None,
+        threads: int = 0,
+    ) -> dict[str, pl.DataFrame]:
+        """Decode events into memory.
+
+        Parameters
+        ----------
+        names
+            Event names wanted, such as ``ros2:rmw_take``; None for all that are declared. Names
+            that are not declared are left out of the result.
+        begin_ns, end_ns
+            Times of the first and last event wanted, both included.
+        threads
+            0 for one per core.
+
+        Returns
+        -------
+        dict
+            Event name to frame, for every declared event wanted; empty frames have their columns.
+
+        Raises
+        ------
+        UsageError
+            A stream file can no longer be read.
+        """
+        wanted = None if names is None else list(names)
+        with _errors(self.root):
+            tables = self._reader.read(wanted, begin_ns, end_ns, threads)
+        return {name: pl.DataFrame(table) for name, table in tables.items()}
+
+    def write_events(
+        self,
+        folder: Path,
+        *,
+        threads: int = 0,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> TraceInfo:
+        """Decode all events to ``<folder>/<provider>/<event>.parquet``, in bounded memory.
+
+        Files are zstd-compressed, sorted by ``time_ns`` with its statistics, in row groups of
+        131,072. An event without provider goes to the folder of its domain (``kernel``, ``ust``,
+        else ``trace``); characters other than letters, digits and ``_-.`` become ``_``. The
+        name as recorded is in the file's metadata as ``roslens.event``. Events that did not
+        occur get no file. Each file appears under its name only when it is complete; files of
+        other events that lie in `folder` already are left alone.
+
+        Parameters
+        ----------
+        folder
+            Made where it does not exist.
+        threads
+            0 for one per core.
+        progress
+            Called with bytes done and bytes in all, a few times per second.
+
+        Raises
+        ------
+        UsageError
+            A stream file can no longer be read.
+        RunFailedError
+            A file cannot be written.
+        """
+        with _errors(self.root):
+            found = self._reader.write(folder, threads, progress)
+        self._info = self._describe(found)
+        return self._info
+
+    def _describe(self, found: dict[str, Any]) -> TraceInfo:
+        table = TABLES["losses"]
+        losses = table.conform(pl.DataFrame(found["losses"], schema=table.schema)).sort(
+            "begin_ns", "trace", "stream", nulls_last=False, maintain_order=True
+        )
+        discarded = losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
+        return TraceInfo(
+            events=sum(found["events_by_name"].values()),
+            events_by_name=found["events_by_name"],
+            discarded_events=int(discarded),
+            begin_ns=found["begin_ns"],
+            end_ns=found["end_ns"],
+            processes=[Process(*process) for process in found["processes"]],
+            hosts=self._reader.hosts,
+            warnings=found["warnings"],
+            losses=losses,
+        )
+
+
+def open_trace(root: Path) -> Trace:
+    """Find and open every CTF trace at or below `root`.
+
+    Reads all metadata and the heads of all packets. LTTng's index files are not needed.
+
+    Parameters
+    ----------
+    root
+        For example what ``ros2 trace`` wrote, or `Recording.trace_root`.
+
+    Raises
+    ------
+    UsageError
+        No trace, unreadable metadata (with line and column, or byte), or no readable stream.
+    """
+    if not root.is_dir():
+        raise UsageError(f"{root}: not a folder; give a folder with a CTF trace")
+    traces = find_traces(root)
+    if not traces:
+        raise UsageError(
+            f"{root}: no CTF trace here (no file named 'metadata' at or below it); give the "
+            "folder that 'ros2 trace' or 'lttng' wrote"
+        )
+    with _errors(root):
+        reader = _native.Reader([(trace, trace.relative_to(root).as_posix()) for trace in traces])
+    return Trace(root, reader)
+
+
+@contextmanager
+def _errors(root: Path) -> Iterator[None]:
+    try:
+        yield
+    except _native.TraceError as error:
+        text = str(error)
+        raise UsageError(text if str(root) in text else f"{root}: {text}") from error
+    except OSError as error:
+        raise RunFailedError(str(error)) from error
