@@ -57,6 +57,82 @@ def _print_json(value: object) -> None:
 
 
 @app.command
+def record(
+    *command: Annotated[str, Parameter(help="After '--': what to run and record.")],
+    suite: Annotated[str | None, Parameter(help="A suite, by name or by its YAML file.")] = None,
+    name: Annotated[str | None, Parameter(help="Of the campaign; default: the time.")] = None,
+    output: Annotated[
+        Path | None,
+        Parameter(
+            name=["--output", "-o"],
+            help="The new folder of a command's recording; of a suite, the folder of all "
+            "recordings (default: data/recordings).",
+        ),
+    ] = None,
+    seed: Annotated[int | None, Parameter(help="Of the runs' order.")] = None,
+    repetitions: Annotated[int | None, Parameter(help="In place of the suite's.")] = None,
+    dry_run: Annotated[bool, Parameter(negative="", help="Show a suite's runs only.")] = False,
+    event: Annotated[list[str], Parameter(negative="", help="User-space events.")] = ["ros2:*"],  # noqa: B006
+    context: Annotated[list[str], Parameter(negative="", help="Further contexts.")] = [],  # noqa: B006
+    kernel: Annotated[Literal["auto", "off", "required"], Parameter()] = "auto",
+    mode: Annotated[
+        Literal["discard", "overwrite", "blocking"], Parameter(help="When buffers are full.")
+    ] = "discard",
+    subbuf_size: Annotated[str, Parameter(help="Of a sub-buffer: 64k, 1M, ...")] = "1M",
+    subbuf_count: Annotated[int, Parameter(help="Sub-buffers per CPU.")] = 8,
+    ros: Annotated[
+        Literal["auto", "sourced", "embedded", "none"],
+        Parameter(help="auto: the sourced ROS 2; where none is, for Python the embedded one."),
+    ] = "auto",
+    trace_rclpy: Annotated[
+        bool, Parameter(negative="", help="Python nodes emit callback and publish events too.")
+    ] = False,
+    time_limit: Annotated[float | None, Parameter(help="Seconds the command may take.")] = None,
+) -> None:
+    """Record a suite (--suite NAME) or any command (-- COMMAND ...) with LTTng.
+
+    Prints the folder of the recording last.
+    """
+    from roslens import recording  # noqa: PLC0415
+    from tracing.lttng import TracingOptions  # noqa: PLC0415
+
+    if (suite is None) == (not command):
+        raise UsageError("give either '--suite NAME' or '-- COMMAND ...' to record")
+    console = Console()
+    if suite is not None and dry_run:
+        recording.show_plan(suite, seed, repetitions, console)
+    elif suite is not None:
+        recording.record_suite(
+            suite, root=output, name=name, seed=seed, repetitions=repetitions, console=console
+        )
+    else:
+        recording.record_one(
+            command,
+            output,
+            options=TracingOptions.checked(
+                events=event,
+                contexts=context,
+                kernel=kernel,
+                mode=mode,
+                subbuf_size=subbuf_size,
+                subbuf_count=subbuf_count,
+            ),
+            ros=ros,
+            trace_rclpy=trace_rclpy,
+            time_limit=time_limit,
+            console=console,
+        )
+
+
+@app.command
+def suites() -> None:
+    """List the suites that ship with roslens."""
+    from roslens import recording  # noqa: PLC0415
+
+    recording.show_suites(Console())
+
+
+@app.command
 def info(
     path: Path,
     /,
@@ -65,7 +141,6 @@ def info(
 ) -> None:
     """Show what a recording holds: events, times, processes, and first of all what was lost."""
     from collectors.reader import open_trace  # noqa: PLC0415  (starts quickly without it)
-
     from roslens.show import show_info  # noqa: PLC0415
 
     if not path.exists():

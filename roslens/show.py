@@ -9,8 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collectors.reader import TraceInfo
     from rich.console import Console
+
+    from collectors.reader import TraceInfo
 
 _NS = 1e9
 

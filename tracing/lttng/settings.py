@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from tracing.recording import UsageError
 
 DEFAULT_EVENTS = ("ros2:*",)
 NEEDED_CONTEXTS = ("vpid", "vtid", "procname")
@@ -66,6 +75,23 @@ class TracingOptions(BaseModel):
         default=1 << 20, ge=4096, description="bytes, a power of two; 64k, 1M, ..."
     )
     subbuf_count: int = Field(default=8, ge=2, le=4096, description="sub-buffers, a power of two")
+
+    @classmethod
+    def checked(cls, **values: object) -> TracingOptions:
+        """The options from values that a user gave.
+
+        Raises
+        ------
+        UsageError
+            One of them is not valid; says which and why.
+        """
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"][:1])
+            reason = first["msg"].removeprefix("Value error, ")
+            raise UsageError(f"{field + ': ' if field else ''}{reason}") from error
 
     @model_validator(mode="after")
     def _powers_of_two(self) -> TracingOptions:
