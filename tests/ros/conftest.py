@@ -1,18 +1,17 @@
-"""Real ROS 2 for the tests, and sessions recorded with the plain ``lttng`` command."""
+"""Real ROS 2 for the tests, recorded, and read with babeltrace2."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tracing.lttng import SessionDaemon, TracingOptions, recording_session, session_daemon
 from tracing.ros import RosEnvironment, embedded_ros
 
 _EVENT = re.compile(
@@ -41,61 +40,30 @@ def ros() -> RosEnvironment:
 
 
 @pytest.fixture(scope="session")
-def lttng_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The environment in which ``lttng`` finds a session daemon; ended if it was started here."""
-    environment = dict(os.environ)
-    if os.geteuid() != 0:  # root has one daemon for all
-        environment["LTTNG_HOME"] = str(tmp_path_factory.mktemp("lttng_home"))
-
-    def answers() -> bool:
-        asked = subprocess.run(["lttng", "list"], env=environment, capture_output=True, check=False)
-        return asked.returncode == 0
-
-    started = None
-    if not answers():
-        started = subprocess.Popen(
-            ["lttng-sessiond", "--no-kernel"],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 10
-        while not answers():
-            assert started.poll() is None, "lttng-sessiond does not start"
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    yield environment
-    if started is not None:
-        sessions = subprocess.run(
-            ["lttng", "list"], env=environment, capture_output=True, text=True, check=False
-        ).stdout
-        if "Recording sessions" not in sessions and "tracing sessions" not in sessions:
-            started.terminate()
-            started.wait(10)
+def daemon() -> Iterator[SessionDaemon]:
+    """A session daemon for these tests."""
+    with session_daemon(kernel="off") as started:
+        yield started
 
 
 class Recorder:
     """Records what a command does."""
 
-    def __init__(self, environment: dict[str, str], folder: Path) -> None:
-        self.environment, self.folder = environment, folder
+    def __init__(self, daemon: SessionDaemon, folder: Path) -> None:
+        self.daemon, self.folder = daemon, folder
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment in which programs reach the daemon."""
+        return {**os.environ, **self.daemon.workload_variables}
 
     def record(
         self, command: list[str], environment: dict[str, str], timeout: float = 60
     ) -> tuple[subprocess.CompletedProcess[str], list[Event], Path]:
         """Run a command in a session; how it ended, all events in time order, the trace."""
-        name = f"roslens-test-{uuid.uuid4().hex[:8]}"
-        trace = self.folder / name
-        self._lttng("create", name, "-o", str(trace))
-        try:
-            channel = ("--subbuf-size=512K", "--num-subbuf=8")
-            self._lttng("enable-channel", "-s", name, "-u", "all", *channel)
-            self._lttng("enable-event", "-s", name, "-u", "-c", "all", "ros2:*")
-            self._lttng(
-                *("add-context", "-s", name, "-u", "-c", "all"),
-                *("-t", "vpid", "-t", "vtid", "-t", "procname"),
-            )
-            self._lttng("start", name)
+        trace = self.folder / "trace"
+        options = TracingOptions(events=("ros2:*",), kernel="off")
+        with recording_session(self.daemon, options, trace) as session:
             run = subprocess.run(
                 command,
                 env=environment,
@@ -104,18 +72,13 @@ class Recorder:
                 timeout=timeout,
                 check=False,
             )
-            self._lttng("stop", name)
-        finally:
-            self._lttng("destroy", name)
+        assert session.loss.discarded_events == 0
         return run, read_events(trace), trace
-
-    def _lttng(self, *arguments: str) -> None:
-        subprocess.run(["lttng", *arguments], env=self.environment, check=True, capture_output=True)
 
 
 @pytest.fixture
-def recorder(lttng_environment: dict[str, str], tmp_path: Path) -> Recorder:
-    return Recorder(lttng_environment, tmp_path)
+def recorder(daemon: SessionDaemon, tmp_path: Path) -> Recorder:
+    return Recorder(daemon, tmp_path)
 
 
 def read_events(trace: Path) -> list[Event]:

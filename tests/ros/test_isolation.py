@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ros.conftest import Recorder
 from tracing.ros import RosEnvironment, diagnose_no_events, find_ros
 from tracing.ros.domain import DOMAINS, own_domain, ports
 from tracing.ros.environment import UsageError
@@ -142,23 +143,32 @@ def test_a_sourced_ros_without_rclpy_is_said() -> None:
 
 
 @pytest.mark.live
-def test_why_there_are_no_events(
-    ros: RosEnvironment, lttng_environment: dict[str, str], tmp_path: Path
-) -> None:
-    plain = ros.process_environment(lttng_environment)
-    home = Path(lttng_environment.get("LTTNG_HOME") or os.environ["HOME"])
+def test_why_there_are_no_events(ros: RosEnvironment, recorder: Recorder, tmp_path: Path) -> None:
+    plain = ros.process_environment(recorder.environment)
+    home = recorder.daemon.home
+
+    def told(environment: dict[str, str], expected: bool = False, at: Path | None = home) -> str:
+        text = diagnose_no_events(environment, preload_expected=expected, home_of_daemon=at)
+        assert "\n" not in text
+        return text
+
+    # The wheel's own library: LTTng-UST 2.8 registers at socket 6, a daemon of 2.13 listens at 8.
     wheel = ros.python.parent.parent / "lib" / "libtracetools.so"
-    # The wheel's own library: LTTng-UST 2.8 registers at socket 6, this daemon listens at 8.
-    told = diagnose_no_events(plain, preload_expected=True, home_of_daemon=home)
-    assert "libtracetools was not preloaded" in told
-    assert "ABI mismatch" in told
-    assert "lttng-ust-sock-6" in told
-    told = diagnose_no_events(plain | {"LD_PRELOAD": str(wheel)}, home_of_daemon=home)
-    assert "ABI mismatch" in told
-    assert "not preloaded" not in told
-    good = ros.process_environment(lttng_environment, preload=ros.preload())
-    told = diagnose_no_events(good, preload_expected=True, home_of_daemon=home)
-    assert "probably ran no ROS 2 node" in told
-    assert "\n" not in told
-    told = diagnose_no_events({"PATH": "/bin"}, home_of_daemon=home)
-    assert "no libtracetools is on the library path" in told
+    text = told(plain, expected=True)
+    assert "libtracetools was not preloaded" in text
+    assert "ABI mismatch" in text
+    assert "lttng-ust-sock-6" in text
+    text = told(plain | {"LD_PRELOAD": str(wheel)})
+    assert "ABI mismatch" in text
+    assert "not preloaded" not in text
+
+    good = ros.process_environment(recorder.environment, preload=ros.preload())
+    assert "probably ran no ROS 2 node" in told(good, expected=True)
+    assert "no libtracetools is on the library path" in told({"PATH": "/bin"})
+    if home is not None:
+        text = told(good | {"LTTNG_HOME": str(tmp_path)})
+        assert "LTTNG_HOME is not the session daemon's" in text
+    if os.geteuid() != 0:
+        # A folder in which no daemon ever was; root would ask the machine's as well.
+        text = told(good | {"LTTNG_HOME": str(tmp_path)}, at=tmp_path)
+        assert "no session daemon listens" in text

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.ros.conftest import Event, Recorder
+from tracing.lttng import SessionDaemon
 from tracing.rclpy_tracing.callbacks import symbol_of, traced
 from tracing.rclpy_tracing.tracepoints import Tracepoints
 from tracing.ros import RosEnvironment
@@ -32,14 +33,15 @@ OWN = {"callback_start", "callback_end"}
 def recording(
     request: pytest.FixtureRequest,
     ros: RosEnvironment,
-    lttng_environment: dict[str, str],
+    daemon: SessionDaemon,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[str, dict[str, Any], list[Event]]:
     folder = tmp_path_factory.mktemp("entities")
     with ros.isolated(folder / "log") as alone:
-        run, events, _ = Recorder(lttng_environment, folder).record(
+        recorder = Recorder(daemon, folder)
+        run, events, _ = recorder.record(
             alone.command(NODES / "entities.py", request.param, trace_rclpy=True),
-            alone.process_environment(lttng_environment, preload=ros.preload()),
+            alone.process_environment(recorder.environment, preload=ros.preload()),
         )
     assert run.returncode == 0, run.stderr
     truth = json.loads(run.stdout.splitlines()[-1])

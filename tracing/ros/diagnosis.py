@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+_ROOTS_FOLDERS = (Path("/var/run/lttng"),)
 _SOCKET = re.compile(rb"lttng-ust-sock-(\d+)")
 
 
@@ -27,7 +29,8 @@ def diagnose_no_events(
     preload_expected
         Whether ROS's events come only from a preloaded libtracetools (the embedded ROS).
     home_of_daemon
-        ``LTTNG_HOME`` (else ``HOME``) of the session daemon that recorded; ours by default.
+        ``LTTNG_HOME`` (else ``HOME``) of the session daemon that recorded, where it has one of
+        its own; ours, and as root the machine's daemon, by default.
     """
     home = _lttng_home(environ)
     daemon_home = home_of_daemon or _lttng_home(os.environ)
@@ -46,7 +49,7 @@ def diagnose_no_events(
         found.append("no libtracetools is on the library path: is ROS 2 sourced?")
     else:
         found += _library_causes(library, environ, daemons)
-    if os.geteuid() != 0 and home != daemon_home:
+    if home != daemon_home and (os.geteuid() != 0 or home_of_daemon is not None):
         found.append(
             f"the workload's {'LTTNG_HOME' if environ.get('LTTNG_HOME') else 'HOME'} is not the "
             "session daemon's, so they cannot meet: give both the same LTTNG_HOME"
@@ -122,24 +125,21 @@ def _linked_ust(library: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def _daemon_generations(home: Path) -> set[int]:
-    """Generations of the sockets where a session daemon that lives listens for programs."""
-    folders = [home / ".lttng", Path("/var/run/lttng"), Path("/run/lttng")]
-    if os.environ.get("LTTNG_RUNDIR"):
-        folders.insert(0, Path(os.environ["LTTNG_RUNDIR"]))
-    listening = _listening()
+    """Generations of the sockets at which a living session daemon takes programs."""
+    folders = [home / ".lttng"] if os.geteuid() else [home / ".lttng", *_ROOTS_FOLDERS]
     return {
         int(found.group(1))
         for folder in folders
         for path in folder.glob("lttng-ust-sock-*")
-        if (found := re.fullmatch(r"lttng-ust-sock-(\d+)", path.name))
-        and str(path.resolve()) in listening
+        if (found := re.fullmatch(r"lttng-ust-sock-(\d+)", path.name)) and _answers(path)
     }
 
 
-def _listening() -> set[str]:
-    """Unix sockets that a process of this machine has bound."""
-    try:
-        lines = Path("/proc/net/unix").read_text(encoding="utf-8").splitlines()[1:]
-    except OSError:
-        return set()
-    return {str(Path(parts[7]).resolve()) for x in lines if len(parts := x.split(None, 7)) == 8}
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as program:
+        program.settimeout(2.0)
+        try:
+            program.connect(str(path))
+        except OSError:
+            return False
+    return True
