@@ -60,18 +60,24 @@ def student_t(values: ArrayLike, level: float = 0.95) -> Interval:
     k = x.size
     if k == 0:
         return Interval(None, refused=f"no run has a value; at least {MINIMUM_RUNS} are needed")
-    if np.isnan(x).any():
-        return Interval(None, refused=f"{np.isnan(x).sum()} of {k} runs gave what is not a number")
+    # Lost messages are infinitely late; nothing is infinitely early.
+    no_number = int(_no_number(x).sum())
+    if no_number:
+        return Interval(None, refused=f"{no_number} of {k} runs gave what is not a number")
     if np.isinf(x).any():
         return Interval(math.inf, refused=f"infinite in {np.isinf(x).sum()} of {k} runs")
-    mean = float(x.mean())
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(x.mean())
+        deviation = float(x.std(ddof=1)) if k > 1 else 0.0
+    if not math.isfinite(mean) or not math.isfinite(deviation):
+        return Interval(None, refused="the values are too large to compute with")
     if k < MINIMUM_RUNS:
         return Interval(
             mean,
             refused=f"{k} run{'s' if k > 1 else ''}; at least {MINIMUM_RUNS} are needed to tell "
             "how much runs differ",
         )
-    half = float(stats.t.ppf((1 + level) / 2, k - 1)) * float(x.std(ddof=1)) / math.sqrt(k)
+    half = float(stats.t.ppf((1 + level) / 2, k - 1)) * deviation / math.sqrt(k)
     return Interval(mean, mean - half, mean + half)
 
 
@@ -115,7 +121,7 @@ def mean_over_runs(
     return _estimate(
         metric,
         cell,
-        student_t([float(s.mean()) for s in samples], level),
+        student_t([_mean(s) for s in samples], level),
         level,
         runs=len(samples),
         samples=sum(s.size for s in samples),
@@ -154,8 +160,8 @@ def percentile_over_runs(
     method = f"{name} per run (interpolated), Student t over runs{left_out}"
     total = sum(s.size for s in samples)
     effective: float | None = None
-    if any(np.isnan(s).any() for s in samples):
-        interval = student_t([math.nan if np.isnan(s).any() else 0.0 for s in samples], level)
+    if any(_no_number(s).any() for s in samples):
+        interval = student_t([math.nan if _no_number(s).any() else 0.0 for s in samples], level)
     else:
         each = [effective_samples_of_quantile(s, q) for s in samples]
         effective = sum(each)
@@ -238,6 +244,18 @@ def _with_samples(runs: Sequence[ArrayLike]) -> tuple[list[Floats], str]:
     arrays = [np.asarray(run, dtype=np.float64).ravel() for run in runs]
     kept = [array for array in arrays if array.size]
     return kept, _left_out(len(arrays) - len(kept))
+
+
+def _no_number(x: Floats) -> NDArray[np.bool_]:
+    return np.isnan(x) | np.isneginf(x)
+
+
+def _mean(x: Floats) -> float:
+    if _no_number(x).any():
+        return math.nan
+    with np.errstate(over="ignore"):
+        mean = float(x.mean())
+    return mean if math.isfinite(mean) or np.isinf(x).any() else math.nan
 
 
 def _left_out(count: int) -> str:
