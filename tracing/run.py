@@ -233,7 +233,8 @@ class _Run:
             )
             try:
                 if spec.sampler_hz > 0:
-                    self.sampler = Sampler(workload.pid, spec.sampler_hz, ROS_LIBRARY).start()
+                    watch = ROS_LIBRARY if spec.expect_events == "loaded" else None
+                    self.sampler = Sampler(workload.pid, spec.sampler_hz, watch).start()
                 self.ended, _ = workload.wait(spec.time_limit, self.interruption, trouble)
             finally:
                 left = workload.end(self.interruption)
