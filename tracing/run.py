@@ -234,7 +234,9 @@ class _Run:
             try:
                 if spec.sampler_hz > 0:
                     watch = ROS_LIBRARY if spec.expect_events == "loaded" else None
-                    self.sampler = Sampler(workload.pid, spec.sampler_hz, watch).start()
+                    self.sampler = Sampler(
+                        workload.pid, spec.sampler_hz, watch_for=watch, search=workload.processes
+                    ).start()
                 self.ended, _ = workload.wait(spec.time_limit, self.interruption, trouble)
             finally:
                 left = workload.end(self.interruption)
@@ -334,6 +336,9 @@ def _environment(spec: RunSpec, daemon: SessionDaemon) -> dict[str, str]:
         base["ROSLENS_TRACE_RCLPY"] = "1"
     if spec.ros is None:
         return base
+    if spec.ros.environment.kind == "embedded":
+        # So that a script which calls python3 gets the one that has rclpy.
+        base["PATH"] = f"{spec.ros.environment.python.parent}{os.pathsep}{base.get('PATH', '')}"
     return spec.ros.environment.process_environment(base, preload=spec.ros.preload)
 
 

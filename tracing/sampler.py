@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,15 +150,26 @@ class Sampler:
         Samples per second.
     watch_for
         Part of the name of a library; `seen` tells whether any process has loaded it.
+    search
+        Gives the processes that belong to the first one by other marks than being its children;
+        asked once a second, for a program may leave its parent at once.
     """
 
-    def __init__(self, pid: int, hz: float = 10.0, watch_for: str | None = None) -> None:
+    def __init__(
+        self,
+        pid: int,
+        hz: float = 10.0,
+        *,
+        watch_for: str | None = None,
+        search: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
         self.hz = hz
         self.seen = False
         self.overruns = 0
         self.samples: list[Sample] = []
         self.rounds = 0
         self._watch_for = watch_for
+        self._search = search
         self._known: dict[int, ProcessReader] = {}
         self._own_cpu_ns = 0
         self._elapsed_ns = 0
@@ -211,6 +222,9 @@ class Sampler:
                 self._known[pid] = ProcessReader(pid)
 
     def _discover(self) -> None:
+        if self.rounds % max(1, round(self.hz)) == 0:
+            for pid in self._search():
+                self._add(pid)
         waiting = list(self._known)
         while waiting:
             for pid in children(waiting.pop()):
