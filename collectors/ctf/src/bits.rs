@@ -10,7 +10,6 @@ use crate::model::ByteOrder;
 pub fn read(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<u64> {
     debug_assert!((1..=64).contains(&bits));
     let first = usize::try_from(at / 8).ok()?;
-    #[expect(clippy::cast_possible_truncation, reason = "below 8")]
     let shift = (at % 8) as u32;
     let count = (shift + bits).div_ceil(8);
     let span = bytes.get(first..first.checked_add(count as usize)?)?;
@@ -87,7 +86,7 @@ mod tests {
         // 0b101_10011 0b1000_0000: 3 bits, then 6 bits across the byte border
         let bytes = [0b1011_0011, 0b1000_0000];
         assert_eq!(read(&bytes, 0, 3, ByteOrder::Big), Some(0b101));
-        assert_eq!(read(&bytes, 3, 6, ByteOrder::Big), Some(0b100111));
+        assert_eq!(read(&bytes, 3, 6, ByteOrder::Big), Some(0b10_0111));
     }
 
     #[test]

@@ -300,8 +300,13 @@ impl Column {
     /// An empty column.
     #[must_use]
     pub fn new(kind: &Kind) -> Self {
+        if kind.is_nothing() {
+            return Self {
+                data: Data::Nothing,
+                validity: Validity::default(),
+            };
+        }
         let data = match kind {
-            kind if kind.is_nothing() => Data::Nothing,
             Kind::Int(8, true) => Data::I8(Vec::new()),
             Kind::Int(16, true) => Data::I16(Vec::new()),
             Kind::Int(32, true) => Data::I32(Vec::new()),

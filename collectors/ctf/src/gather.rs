@@ -118,12 +118,11 @@ pub fn batch<'a>(
 }
 
 fn gather(column: &mut Column, source: Option<&Source>, rows: &Rows, run: &Run<'_>) -> Result<()> {
-    match source {
-        Some(source) => from_source(column, source, rows, run),
-        None => {
-            column.push_nulls(run.rows.len());
-            Ok(())
-        }
+    if let Some(source) = source {
+        from_source(column, source, rows, run)
+    } else {
+        column.push_nulls(run.rows.len());
+        Ok(())
     }
 }
 

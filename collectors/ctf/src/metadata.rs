@@ -1,6 +1,6 @@
 //! From the bytes of a `metadata` file to its text.
 //!
-//! LTTng cuts the text into packets (magic number `0x75D11D57`, in either byte order); other
+//! `LTTng` cuts the text into packets (magic number `0x75D11D57`, in either byte order); other
 //! producers write plain text.
 
 use crate::error::{Error, Result};

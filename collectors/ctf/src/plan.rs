@@ -311,9 +311,9 @@ impl Compiler {
             Length::Field(Reference::Slot(slot)) => {
                 let (at, how) = *self.slots.get(slot)?;
                 self.align(align)?;
-                let spot = self.here();
+                let here = self.here();
                 self.end(End::Sequence(at, how, load.bytes));
-                (spot, Count::Field(at, how))
+                (here, Count::Field(at, how))
             }
             Length::Field(Reference::Path(..)) => return None,
         };
@@ -405,7 +405,7 @@ pub struct FlatHeader {
 /// Bits a header may take to be read flat.
 const MAX_HEADER: u64 = 16 * 8;
 
-/// The flat form of a stream's event header, if it has one: that of LTTng (compact, large) and
+/// The flat form of a stream's event header, if it has one: that of `LTTng` (compact, large) and
 /// simple structures.
 #[must_use]
 pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {

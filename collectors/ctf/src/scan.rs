@@ -293,12 +293,11 @@ impl Scanner<'_> {
         };
         let first = rows.bases.len();
         for segment in segments {
-            match step(bytes, at, segment, &mut rows.bases, first) {
-                Some(next) => at = next,
-                None => {
-                    rows.bases.truncate(first);
-                    return Err(Stop::End);
-                }
+            if let Some(next) = step(bytes, at, segment, &mut rows.bases, first) {
+                at = next;
+            } else {
+                rows.bases.truncate(first);
+                return Err(Stop::End);
             }
         }
         if wanted {
@@ -351,10 +350,11 @@ impl Scanner<'_> {
             .ok_or_else(|| Stop::Bad(format!("the metadata declares no event {id}")))?;
         let layout = &self.catalog.layouts[number];
         let event = &stream.events[layout.event];
-        for scope in [&stream.event_context, &event.context, &event.payload] {
-            if let Some(kind) = scope {
-                crate::walk::walk(&mut cursor, kind, &mut self.state, None)?;
-            }
+        for kind in [&stream.event_context, &event.context, &event.payload]
+            .into_iter()
+            .flatten()
+        {
+            crate::walk::walk(&mut cursor, kind, &mut self.state, None)?;
         }
         if self.wanted(layout.table, time) {
             let rows = &mut out[layout.table];

@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
-use pyo3_arrow::PyTable;
+use pyo3::types::{PyCapsule, PyDict, PyList};
 use roslens_ctf::catalog::COMMON;
 use roslens_ctf::scan::Filter;
 
@@ -25,6 +27,31 @@ use crate::run::{Job, Sink, Summary, run};
 /// Bytes of packets per slice: what bounds the memory, beside the packets that span several.
 const SLICE: u64 = 24 << 20;
 
+/// Record batches of one table, for anything that takes Arrow.
+#[pyclass(frozen)]
+struct Batches {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+#[pymethods]
+impl Batches {
+    /// The Arrow `PyCapsule` interface; the columns are shared, not copied.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The protocol allows to leave the request unheeded; the consumer then casts.
+        drop(requested_schema);
+        let batches = self.batches.clone().into_iter().map(Ok);
+        let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
+        let stream = FFI_ArrowArrayStream::new(Box::new(reader));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+}
+
 /// CTF traces, opened: metadata parsed, packets found.
 #[pyclass(frozen)]
 struct Reader {
@@ -35,6 +62,7 @@ struct Reader {
 impl Reader {
     /// Open traces, given as (folder, label) in the order that breaks ties in time.
     #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn new(py: Python<'_>, traces: Vec<(PathBuf, String)>) -> PyResult<Self> {
         let index = py.detach(|| Index::open(&traces))?;
         Ok(Self { index })
@@ -61,6 +89,7 @@ impl Reader {
 
     /// Decode into memory: event name to table, for every declared name that is wanted.
     #[pyo3(signature = (names, begin_ns, end_ns, threads))]
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -87,8 +116,11 @@ impl Reader {
         let found = PyDict::new(py);
         for ((table, sink), wanted) in tables.iter().zip(sinks).zip(wanted) {
             if wanted {
-                let arrow = PyTable::try_new(sink.0, Arc::clone(&table.schema))?;
-                found.set_item(&table.name, Bound::new(py, arrow)?)?;
+                let batches = Batches {
+                    schema: Arc::clone(&table.schema),
+                    batches: sink.0,
+                };
+                found.set_item(&table.name, Bound::new(py, batches)?)?;
             }
         }
         Ok(found)
@@ -250,5 +282,5 @@ fn report(progress: Option<&Py<PyAny>>, done: u64, total: u64) -> Result<()> {
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Reader, TraceError};
+    use super::{Batches, Reader, TraceError};
 }
