@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -78,6 +79,8 @@ class CampaignResult:
         How many runs were not begun.
     interrupted
         Whether it was asked to end.
+    stopped_by
+        Why it ended early without having been asked.
     """
 
     folder: Path
@@ -85,6 +88,7 @@ class CampaignResult:
     failed: list[Manifest] = field(default_factory=list)
     not_run: int = 0
     interrupted: bool = False
+    stopped_by: str | None = None
     elapsed_seconds: float = 0.0
 
     @property
@@ -109,7 +113,15 @@ class CampaignResult:
             text += f", {len(self.failed)} not (first: {first.run}: {first.failure})"
         if self.not_run:
             text += f", {self.not_run} not begun"
+        if self.stopped_by:
+            text += f" ({self.stopped_by})"
         return text
+
+
+def planned_seconds(suite: Suite) -> float:
+    """How long all runs of a suite will take, about."""
+    runs = suite.repetitions * sum(1 for _ in suite.combinations())
+    return runs * (suite.duration + OVERHEAD_SECONDS)
 
 
 def utc_name(now: datetime | None = None) -> str:
@@ -243,10 +255,16 @@ class _Execution:
                     self.daemons.current(),
                     self.interruption,
                 )
-            except RunFailedError:
+            except UsageError:
+                # The command cannot be run, now or later.
+                if result.not_run == len(self.plan.runs):
+                    shutil.rmtree(self.folder, ignore_errors=True)
+                raise
+            except RunFailedError as error:
                 # It could not even be written down: no further run could be either.
-                if not result.complete and not result.failed:
+                if result.not_run == len(self.plan.runs):
                     raise
+                result.stopped_by = str(error)
                 break
             result.not_run -= 1
             (result.complete if manifest.status == "complete" else result.failed).append(manifest)

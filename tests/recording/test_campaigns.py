@@ -11,7 +11,7 @@ import pytest
 import yaml
 from live_recorder import events_of
 
-from tracing.campaign import run_campaign
+from tracing.campaign import planned_seconds, run_campaign
 from tracing.plan import read_plan
 from tracing.progress import show_progress, trouble_of
 from tracing.recording import UsageError, find_recordings, read_manifest
@@ -64,7 +64,12 @@ def test_a_campaign_follows_its_plan(pings, tmp_path):
         assert len(events_of(result.folder / run.run / "trace")) == run.factors["count"]
     left = [event.eta_seconds for event in seen if getattr(event, "kind", "") == "run_end"]
     assert left[-1] == 0
+    assert seen_begin_eta(seen) == pytest.approx(planned_seconds(suite))
     assert all(eta > 0 for eta in left[:-1])
+
+
+def seen_begin_eta(seen) -> float:
+    return next(event.eta_seconds for event in seen if getattr(event, "kind", "") == "begin")
 
 
 def test_a_run_that_fails_is_kept_and_the_campaign_goes_on(pings, tmp_path):
@@ -115,6 +120,14 @@ def test_a_session_daemon_that_dies_costs_one_run(pings, tmp_path):
     assert "session daemon ended" in failed.failure or "lttng" in failed.failure
     for manifest in result.complete:
         assert len(events_of(result.folder / manifest.run / "trace")) == 50
+    assert own_daemons() == []
+
+
+def test_a_suite_whose_command_does_not_exist_leaves_nothing(tmp_path):
+    suite, text = suite_of("", workload={"command": ["no-such-program"], "ros": "none"}, factors={})
+    with pytest.raises(UsageError, match="no-such-program: not found on PATH"):
+        run_campaign(suite, text, root=tmp_path)
+    assert list((tmp_path / "pings").iterdir()) == []
     assert own_daemons() == []
 
 
