@@ -207,10 +207,12 @@ def trace(session: nox.Session) -> None:
     arguments = session.posargs
     if "--suite" not in arguments:
         arguments = ["--suite", "demo", *arguments]
-    said = Path(session.create_tmp(), "record.txt")
+    said = Path(session.virtualenv.location, "record.txt")
     with said.open("w", encoding="utf-8") as stream:
         # 4: some runs failed; they are kept and marked, and the others are worth a report.
-        session.run("roslens", "record", *arguments, stdout=stream, success_codes=[0, 4])
+        session.run(
+            "roslens", "record", *arguments, stdout=stream, stderr=None, success_codes=[0, 4]
+        )
     lines = said.read_text(encoding="utf-8").splitlines()
     print(*lines, sep="\n", flush=True)
     if not lines or not Path(lines[-1]).is_dir():
