@@ -109,6 +109,9 @@ def enumerator(cls: Any) -> Any:
 
 def text(field: Any) -> str:
     """Text, with bytes that are not UTF-8 replaced."""
+    if len(field) == 0:
+        # babeltrace2 2.0.4 would give the text that the same field held before.
+        return ""
     return str(field).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -20,9 +20,8 @@ import writer as w
 from collectors import babeltrace
 from collectors.reader import open_trace
 
-# babeltrace2 2.0.4 leaves the value before in place of empty text of a stated length, aborts on
-# lengths and tags in an event's own context, and converts clocks of other frequencies than 1 GHz
-# with doubles; where it is the oracle, these are left out.
+# babeltrace2 2.0.4 aborts on lengths and tags in an event's own context, and converts clocks of
+# other frequencies than 1 GHz with doubles; where it is the oracle, these are left out.
 
 LETTERS = st.text("abcXYZ 09_äß\U0001f422", max_size=20)
 
@@ -55,7 +54,7 @@ def int_types(draw, order: str) -> w.Int:
 
 
 @st.composite
-def scalars(draw, order: str, for_babeltrace: bool) -> Kind:
+def scalars(draw, order: str) -> Kind:
     what = draw(st.sampled_from(["int", "int", "float", "text", "chars", "enum"]))
     if what == "int":
         kind = draw(int_types(order))
@@ -67,8 +66,7 @@ def scalars(draw, order: str, for_babeltrace: bool) -> Kind:
         return Kind(w.Text(), LETTERS)
     if what == "chars":
         length = draw(st.integers(1, 24))
-        least = 1 if for_babeltrace else 0
-        fits = LETTERS.filter(lambda s: least <= len(s.encode()) <= length)
+        fits = LETTERS.filter(lambda s: len(s.encode()) <= length)
         return Kind(w.Chars(length), fits)
     base = draw(int_types(order).filter(lambda t: t.bits >= 4 and t.order is None))
     mappings = (("zero", 0, 0), ("few", 1, 3), ("again", 2, 5))
@@ -76,7 +74,7 @@ def scalars(draw, order: str, for_babeltrace: bool) -> Kind:
 
 
 @st.composite
-def fields(draw, order: str, for_babeltrace: bool, depth: int = 0, *, references: bool = True):
+def fields(draw, order: str, depth: int = 0, *, references: bool = True):
     """Members of a structure, and a strategy for its values."""
     members: list[tuple[str, object]] = []
     values: dict[str, st.SearchStrategy] = {}
@@ -90,13 +88,11 @@ def fields(draw, order: str, for_babeltrace: bool, depth: int = 0, *, references
         if not references and what in ("variant", "structs", "sequence", "textseq"):
             what = "scalar"
         if what == "scalar":
-            kind = draw(scalars(order, for_babeltrace))
+            kind = draw(scalars(order))
             members.append((name, kind.type))
             values[name] = kind.values
         elif what == "array":
-            kind = draw(
-                scalars(order, for_babeltrace).filter(lambda k: not isinstance(k.type, w.Chars))
-            )
+            kind = draw(scalars(order).filter(lambda k: not isinstance(k.type, w.Chars)))
             length = draw(st.integers(0, 5))
             members.append((name, w.Array(kind.type, length)))
             values[name] = st.lists(kind.values, min_size=length, max_size=length)
@@ -106,26 +102,21 @@ def fields(draw, order: str, for_babeltrace: bool, depth: int = 0, *, references
             derived[count] = name
             if what == "textseq":
                 members.append((name, w.TextSequence(count)))
-                values[name] = LETTERS.filter(bool) if for_babeltrace else LETTERS
+                values[name] = LETTERS
             elif what == "structs":
-                kind, inner = draw(fields(order, for_babeltrace, 2, references=references))
+                kind, inner = draw(fields(order, 2, references=references))
                 members.append((name, w.Sequence(kind, count)))
                 values[name] = st.lists(inner, max_size=3)
             else:
-                kind = draw(
-                    scalars(order, for_babeltrace).filter(lambda k: not isinstance(k.type, w.Chars))
-                )
+                kind = draw(scalars(order).filter(lambda k: not isinstance(k.type, w.Chars)))
                 members.append((name, w.Sequence(kind.type, count)))
                 values[name] = st.lists(kind.values, max_size=5)
         elif what == "struct":
-            kind, inner = draw(fields(order, for_babeltrace, depth + 1, references=references))
+            kind, inner = draw(fields(order, depth + 1, references=references))
             members.append((name, kind))
             values[name] = inner
         else:
-            options = [
-                (f"o{k}", draw(scalars(order, for_babeltrace)))
-                for k in range(draw(st.integers(1, 3)))
-            ]
+            options = [(f"o{k}", draw(scalars(order))) for k in range(draw(st.integers(1, 3)))]
             tag = f"tag_{i}"
             numbers = {n: k * 2 for k, (n, _) in enumerate(options)}
             labels = tuple((n, v, v + 1) for n, v in numbers.items())
@@ -167,10 +158,10 @@ def cases(draw, *, for_babeltrace: bool = False) -> Case:
     events = []
     strategies = []
     for i in range(draw(st.integers(1, 3))):
-        payload, values = draw(fields(order, for_babeltrace))
+        payload, values = draw(fields(order))
         context, own = None, st.none()
         if draw(st.integers(0, 3)) == 0:
-            context, own = draw(fields(order, for_babeltrace, 1, references=not for_babeltrace))
+            context, own = draw(fields(order, 1, references=not for_babeltrace))
         number = draw(st.sampled_from([i, i, 40 + i, 70000 + i]))
         events.append(w.Event(f"p:e{i}", number, payload, context))
         strategies.append(st.tuples(values, own))
@@ -184,7 +175,6 @@ def cases(draw, *, for_babeltrace: bool = False) -> Case:
         offset=draw(st.integers(0, 1 << 40)),
     )
     case = Case(trace, {})
-    names = NAMES[1:] if for_babeltrace else NAMES
     for number in range(draw(st.integers(1, 2))):
         stream = w.Stream(trace, instance=number, cpu=draw(st.integers(0, 300)))
         stream.now = now = draw(st.integers(0, 1 << 40))
@@ -192,7 +182,7 @@ def cases(draw, *, for_babeltrace: bool = False) -> Case:
             now += draw(st.sampled_from([0, 1, 1000, (1 << 27) - 1, 1 << 27, (1 << 32) + 5]))
             which = draw(st.integers(0, len(events) - 1))
             value, own = draw(strategies[which])
-            common = {"_vpid": number + 1, "_vtid": -5, "_procname": draw(st.sampled_from(names))}
+            common = {"_vpid": number + 1, "_vtid": -5, "_procname": draw(st.sampled_from(NAMES))}
             stream.event(events[which], now, value, common, own)
             time = trace.offset_s * 10**9 + trace.offset + now
             case.rows.setdefault(events[which].name, []).append(
