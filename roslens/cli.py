@@ -220,7 +220,8 @@ def report(
 
     parameters = dict(parse_parameter(text) for text in parameter)
     result = run_report(notebook, paths, output, parameters)
-    console = Console()
+    # Beside a terminal there is no width to keep to but that of a log.
+    console = Console(width=None if sys.stdout.isatty() else 110)
     if result.metrics is not None:
         console.print(summary_table(result.metrics))
     print(f"report: {result.html}")
