@@ -92,7 +92,7 @@ def describe_variant(cls: Any) -> tuple[list[Any], Any]:
 
 
 def enumerator(cls: Any) -> Any:
-    """Reader of value and first label. (`field.labels` fails where there is none.)"""
+    """Reader of value and first label; `field.labels` fails where there is none."""
     mappings = [
         (label, [(r.lower, r.upper) for r in mapping.ranges]) for label, mapping in cls.items()
     ]

@@ -10,13 +10,13 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import ctf_writer as w
 import hypothesis.strategies as st
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from polars.testing import assert_frame_equal
 
-import writer as w
 from collectors import babeltrace
 from collectors.reader import open_trace
 
@@ -28,11 +28,10 @@ LETTERS = st.text("abcXYZ 09_äß\U0001f422", max_size=20)
 
 @dataclass
 class Kind:
-    """A type with a strategy for its values; fields that must come before it, too."""
+    """A type with a strategy for its values."""
 
     type: object
     values: st.SearchStrategy
-    before: tuple = ()
 
 
 def integers(kind: w.Int) -> st.SearchStrategy[int]:
@@ -73,71 +72,89 @@ def scalars(draw, order: str) -> Kind:
     return Kind(w.Enum(base, mappings), st.integers(0, 7))
 
 
+@dataclass
+class Draft:
+    """Members of a structure under construction, and how their values are made."""
+
+    members: list[tuple[str, object]] = field(default_factory=list)
+    values: dict[str, st.SearchStrategy] = field(default_factory=dict)
+    lengths: dict[str, str] = field(default_factory=dict)
+    tags: dict[str, tuple[str, dict[str, int]]] = field(default_factory=dict)
+
+    def add(self, name: str, kind: object, values: st.SearchStrategy) -> None:
+        self.members.append((name, kind))
+        self.values[name] = values
+
+    def complete(self, found: dict) -> dict:
+        """Fill in lengths and tags."""
+        for count, name in self.lengths.items():
+            value = found[name]
+            found[count] = len(value.encode()) if isinstance(value, str) else len(value)
+        for tag, (name, numbers) in self.tags.items():
+            found[tag] = numbers[found[name][0]]
+        return found
+
+
+def plain(draw, order: str) -> Kind:
+    """What may be an element of an array."""
+    return draw(scalars(order).filter(lambda kind: not isinstance(kind.type, w.Chars)))
+
+
+def add_counted(draw, draft: Draft, order: str, name: str, what: str) -> None:
+    """A sequence, and before it the field with its length."""
+    count = f"_{name}_length"
+    draft.members.append((count, w.Int(draw(st.sampled_from([8, 16, 32])))))
+    draft.lengths[count] = name
+    if what == "textseq":
+        draft.add(name, w.TextSequence(count), LETTERS)
+    elif what == "structs":
+        kind, inner = draw(fields(order, 2))
+        draft.add(name, w.Sequence(kind, count), st.lists(inner, max_size=3))
+    else:
+        kind = plain(draw, order)
+        draft.add(name, w.Sequence(kind.type, count), st.lists(kind.values, max_size=5))
+
+
+def add_variant(draw, draft: Draft, order: str, name: str) -> None:
+    """A variant, and before it the enumeration that chooses."""
+    options = [(f"o{k}", draw(scalars(order))) for k in range(draw(st.integers(1, 3)))]
+    tag = f"tag{name}"
+    numbers = {n: k * 2 for k, (n, _) in enumerate(options)}
+    labels = tuple((n, v, v + 1) for n, v in numbers.items())
+    draft.members.append((tag, w.Enum(w.Int(8), labels)))
+    draft.tags[tag] = (name, numbers)
+    kind = w.Variant(tag, tuple((n, k.type) for n, k in options))
+    draft.add(name, kind, st.one_of(*(st.tuples(st.just(n), k.values) for n, k in options)))
+
+
 @st.composite
 def fields(draw, order: str, depth: int = 0, *, references: bool = True):
-    """Members of a structure, and a strategy for its values."""
-    members: list[tuple[str, object]] = []
-    values: dict[str, st.SearchStrategy] = {}
-    derived: dict[str, str] = {}
-    tags: dict[str, tuple[str, dict[str, int]]] = {}
+    """A structure, and a strategy for its values."""
+    draft = Draft()
     for i in range(draw(st.integers(0, 4 if depth else 6))):
         name = draw(st.sampled_from([f"_f{i}", f"f{i}", f"_vpid{i}"]))
         what = draw(st.sampled_from(["scalar"] * 4 + ["array", "sequence", "textseq"]))
         if depth < 2 and draw(st.integers(0, 4)) == 0:
             what = draw(st.sampled_from(["struct", "variant", "structs"]))
-        if not references and what in ("variant", "structs", "sequence", "textseq"):
+        if not references and what in {"variant", "structs", "sequence", "textseq"}:
             what = "scalar"
         if what == "scalar":
             kind = draw(scalars(order))
-            members.append((name, kind.type))
-            values[name] = kind.values
+            draft.add(name, kind.type, kind.values)
         elif what == "array":
-            kind = draw(scalars(order).filter(lambda k: not isinstance(k.type, w.Chars)))
+            kind = plain(draw, order)
             length = draw(st.integers(0, 5))
-            members.append((name, w.Array(kind.type, length)))
-            values[name] = st.lists(kind.values, min_size=length, max_size=length)
-        elif what in ("sequence", "textseq", "structs"):
-            count = f"_{name}_length"
-            members.append((count, w.Int(draw(st.sampled_from([8, 16, 32])))))
-            derived[count] = name
-            if what == "textseq":
-                members.append((name, w.TextSequence(count)))
-                values[name] = LETTERS
-            elif what == "structs":
-                kind, inner = draw(fields(order, 2, references=references))
-                members.append((name, w.Sequence(kind, count)))
-                values[name] = st.lists(inner, max_size=3)
-            else:
-                kind = draw(scalars(order).filter(lambda k: not isinstance(k.type, w.Chars)))
-                members.append((name, w.Sequence(kind.type, count)))
-                values[name] = st.lists(kind.values, max_size=5)
+            values = st.lists(kind.values, min_size=length, max_size=length)
+            draft.add(name, w.Array(kind.type, length), values)
         elif what == "struct":
-            kind, inner = draw(fields(order, depth + 1, references=references))
-            members.append((name, kind))
-            values[name] = inner
+            draft.add(name, *draw(fields(order, depth + 1, references=references)))
+        elif what == "variant":
+            add_variant(draw, draft, order, name)
         else:
-            options = [(f"o{k}", draw(scalars(order))) for k in range(draw(st.integers(1, 3)))]
-            tag = f"tag_{i}"
-            numbers = {n: k * 2 for k, (n, _) in enumerate(options)}
-            labels = tuple((n, v, v + 1) for n, v in numbers.items())
-            members.append((tag, w.Enum(w.Int(8), labels)))
-            members.append((name, w.Variant(tag, tuple((n, k.type) for n, k in options))))
-            tags[tag] = (name, numbers)
-            values[name] = st.one_of(
-                *(st.tuples(st.just(n), k.values) for n, k in options),
-            )
-
-    def complete(found: dict) -> dict:
-        for count, name in derived.items():
-            text = found[name]
-            found[count] = len(text.encode()) if isinstance(text, str) else len(text)
-        for tag, (name, numbers) in tags.items():
-            found[tag] = numbers[found[name][0]]
-        return found
-
-    strategy = st.fixed_dictionaries(values).map(complete)
+            add_counted(draw, draft, order, name, what)
     align = draw(st.sampled_from([1, 1, 8, 64]))
-    return w.Struct(tuple(members), align), strategy
+    strategy = st.fixed_dictionaries(draft.values).map(draft.complete)
+    return w.Struct(tuple(draft.members), align), strategy
 
 
 @dataclass
@@ -211,45 +228,15 @@ def expected_rows(case: Case, name: str) -> list[dict]:
         if event.context is not None:
             row |= {f"ctx_{k}": v for k, v in event.context.expected(own).items()}
         row |= event.payload.expected(value)
-        rows.append({k: without_nothing(v) for k, v in row.items() if holds(v)})
+        rows.append(row)
     return rows
 
 
-def holds(value: object) -> bool:
-    """Structures without members, and lists of such, have no column."""
-    if isinstance(value, dict):
-        return any(holds(v) for v in value.values())
-    return True
-
-
-def without_nothing(value: object) -> object:
-    if isinstance(value, dict):
-        return {k: without_nothing(v) for k, v in value.items() if holds(v)}
-    if isinstance(value, list):
-        return [without_nothing(v) for v in value]
-    return value
-
-
-def is_empty(kind: object) -> bool:
-    match kind:
-        case w.Struct():
-            return all(is_empty(t) for _, t in kind.fields)
-        case w.Array() | w.Sequence():
-            return is_empty(kind.element)
-    return False
-
-
-def compare(frame: pl.DataFrame, rows: list[dict], event: w.Event) -> None:
+def compare(frame: pl.DataFrame, rows: list[dict]) -> None:
     assert frame.height == len(rows)
-    empty = {w.public(n) for n, t in event.payload.fields if is_empty(t)}
-    if event.context is not None:
-        empty |= {f"ctx_{w.public(n)}" for n, t in event.context.fields if is_empty(t)}
     for got, want in zip(frame.iter_rows(named=True), rows, strict=True):
         for key, value in want.items():
-            if key in empty:
-                assert key not in got
-            else:
-                assert got[key] == value, key
+            assert got[key] == value, key
         for key in got.keys() - want.keys():
             assert got[key] is None, key
 
@@ -262,7 +249,7 @@ def test_what_was_written_is_read(case: Case) -> None:
         frames = open_trace(root).read(threads=1)
         for event in case.trace.events:
             rows = expected_rows(case, event.name) if event.name in case.rows else []
-            compare(frames[event.name], rows, event)
+            compare(frames[event.name], rows)
         info = open_trace(root).info()
     assert info.warnings == []
     assert info.losses.height == 0

@@ -54,7 +54,7 @@ pub struct Loss {
 /// The losses of one stream, given its packets in order.
 ///
 /// The count of discarded events is cumulative and may wrap. Where it goes back by a little, which
-/// LTTng does in overwrite mode, nothing was discarded since. A packet that occurs twice (two
+/// `LTTng` does in overwrite mode, nothing was discarded since. A packet that occurs twice (two
 /// snapshots hold it) counts once. Packets missing before the first are no loss of the tracer: a
 /// snapshot or a rotation of files left them out.
 #[must_use]

@@ -260,7 +260,9 @@ impl Reader {
         row.set_item("stream", &loss.stream)?;
         row.set_item("cpu_id", loss.cpu)?;
         row.set_item("kind", loss.kind.name())?;
-        row.set_item("count", loss.count)?;
+        // More than 2^63 comes from damaged counters only.
+        let count = loss.count.and_then(|count| i64::try_from(count).ok());
+        row.set_item("count", count)?;
         row.set_item("begin_ns", loss.begin_ns)?;
         row.set_item("end_ns", loss.end_ns)?;
         Ok(row)

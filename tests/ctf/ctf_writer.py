@@ -229,7 +229,11 @@ class Struct:
             kind.write(bits, value[name])
 
     def expected(self, value: dict) -> dict:
-        return {public(name): kind.expected(value[name]) for name, kind in self.fields}
+        return {
+            public(name): kind.expected(value[name])
+            for name, kind in self.fields
+            if not is_nothing(kind)
+        }
 
 
 @dataclass(frozen=True)
@@ -250,7 +254,18 @@ class Variant:
         return {
             public(name): kind.expected(value[1]) if name == value[0] else None
             for name, kind in self.options
+            if not is_nothing(kind)
         }
+
+
+def is_nothing(kind: object) -> bool:
+    """Structures without members, and lists of such, hold nothing and so have no column."""
+    match kind:
+        case Struct():
+            return all(is_nothing(member) for _, member in kind.fields)
+        case Array() | Sequence():
+            return is_nothing(kind.element)
+    return False
 
 
 def align_of(kind: object) -> int:
