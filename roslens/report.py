@@ -200,7 +200,7 @@ def summary_table(metrics: Path) -> Table:
     count = len(found.recordings)
     caption = f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}"
     table = Table(title="Latency, publish to callback", caption=Text(caption))
-    table.add_column("cell", overflow="fold", min_width=20)
+    table.add_column("cell", overflow="fold", min_width=12)
     for heading in ("runs", "mean [ms]", "P50 [ms]", "P99 [ms]", "lost [%]"):
         table.add_column(Text(heading), justify="right")
     reasons: list[str] = []
