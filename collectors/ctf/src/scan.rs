@@ -49,16 +49,25 @@ impl Rows {
         self.time.push(time);
         self.packet.push(packet);
         self.layout.push(layout);
-        self.bases.resize(self.time.len() * self.stride, 0);
+        let width = self.time.len() * self.stride;
+        while self.bases.len() < width {
+            self.bases.push(0);
+        }
     }
 
     /// All of `parts`, sorted by time; equal times by packet, then as they were.
     #[must_use]
     pub fn merge(parts: Vec<Self>, stride: usize) -> Self {
+        let total = parts.iter().map(Self::len).sum::<usize>();
         let mut parts = parts.into_iter().filter(|p| !p.is_empty());
         let Some(mut all) = parts.next() else {
             return Self::new(stride);
         };
+        let more = total - all.len();
+        all.time.reserve_exact(more);
+        all.packet.reserve_exact(more);
+        all.layout.reserve_exact(more);
+        all.bases.reserve_exact(more * stride);
         for part in parts {
             all.time.extend(part.time);
             all.packet.extend(part.packet);

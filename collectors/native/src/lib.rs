@@ -24,8 +24,9 @@ use crate::index::{Index, LossRow};
 use crate::output::{Memory, Nowhere, Parquet};
 use crate::run::{Job, Sink, Summary, run};
 
-/// Bytes of packets per slice: what bounds the memory, beside the packets that span several.
-const SLICE: u64 = 24 << 20;
+/// Bytes of packets per slice and thread: what bounds the memory, beside the packets that span
+/// several. Small enough that the same memory is used again and again, from the caches.
+const SLICE: u64 = 4 << 20;
 
 /// Record batches of one table, for anything that takes Arrow.
 #[pyclass(frozen)]
@@ -189,7 +190,7 @@ impl Reader {
             index: &self.index,
             filter,
             columns,
-            slice: SLICE,
+            slice: SLICE * pool.current_num_threads() as u64,
             pool: &pool,
         };
         let once = |job: &Job<'_>| {
