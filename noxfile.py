@@ -246,13 +246,14 @@ def notebooks(session: nox.Session) -> None:
 def lab(session: nox.Session) -> None:
     """Open JupyterLab on the notebooks (this machine only)."""
     install(session, extras="lab")
-    session.run(
-        "jupyter",
-        "lab",
+    options = [
         "--ServerApp.ip=localhost",
         f"--ServerApp.root_dir={ROOT}",
-        *session.posargs,
-    )
+        "--LabApp.default_url=/lab/tree/notebooks",
+    ]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        options.append("--allow-root")
+    session.run("jupyter", "lab", *options, *session.posargs)
 
 
 # ---------------------------------------------------------------- development
