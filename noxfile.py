@@ -279,7 +279,8 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports")
-    session.run("nbstripout", "--keep-id", "--verify", *map(str, (ROOT / "notebooks").glob("*.ipynb")))
+    notebooks = map(str, (ROOT / "notebooks").glob("*.ipynb"))
+    session.run("nbstripout", "--keep-id", "--verify", *notebooks)
     if shutil.which("cargo"):
         session.run("cargo", "fmt", "--all", "--check", external=True)
         session.run(
