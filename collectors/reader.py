@@ -186,7 +186,7 @@ class Trace:
         threads
             0 for one per core.
         progress
-            Called with bytes done and bytes in all, a few times per second.
+            Called with bytes done and bytes in all, after every few MiB.
 
         Raises
         ------
