@@ -1,17 +1,20 @@
-"""Check the messages and service_calls of recordings against what the workloads logged themselves.
+"""Check the tables of recordings against what the workloads logged themselves.
 
 Usage: python benchmarks/ground_truth.py FOLDER... [--engine native|babeltrace2] [--show N]
 
 Reads every recording below the folders that has a ``messages.csv`` (topic, sequence,
 publish_realtime_ns just before publish(), callback_realtime_ns on the callback's first line or
-empty) in its folder or under ``native/``, the ``samples.csv`` of the chain workload, or a
-``calls.csv`` (service, sequence, and the times of request, callback and response). Checks:
+empty) in its folder or under ``native/``, the ``samples.csv`` of the chain workload, a
+``calls.csv`` (service, sequence, and the times of request, callback and response), or a
+``transitions.csv`` (node, transition, resulting_state, and the times around the call). Checks:
 
 * every logged message is exactly one row, and no row of these topics is invented;
 * what was received is delivered; what was not is lost, overwritten, or unknown at the edge;
 * every logged call is one row: with its callback, and from Kilted on with request and response;
 * how much longer the logged latency is than the trace's (median, P99, extremes); for calls before
-  Kilted, how much later the callback's first line was logged than callback_start.
+  Kilted, how much later the callback's first line was logged than callback_start;
+* every logged transition leads through one transition state, within the logged times, to the
+  state that it is said to have led to, and no state is invented.
 
 Exit status 1 if any recording fails.
 """
@@ -144,6 +147,56 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     return verdict
 
 
+def transitions_of(run: Path) -> pl.DataFrame | None:
+    """Logged transitions: node, state, called_ns, returned_ns. None if the run has none."""
+    for folder in (run, run / "native"):
+        if (folder / "transitions.csv").is_file():
+            return pl.read_csv(folder / "transitions.csv").select(
+                "node",
+                pl.col("resulting_state").alias("state"),
+                pl.col("start_realtime_ns").cast(pl.Int64).alias("called_ns"),
+                pl.col("end_realtime_ns").cast(pl.Int64).alias("returned_ns"),
+            )
+    return None
+
+
+def compare_transitions(states: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
+    """Hold a lifecycle_states table against logged transitions, in their order.
+
+    Each makes two rows: the transition state, and the state that it led to.
+    """
+    rows = states.filter(pl.col("node").is_in(truth["node"].unique().to_list()))
+    verdict = Verdict(
+        logged=truth.height,
+        received=truth.height,
+        outcomes={"states": rows.height},
+    )
+    order = pl.int_range(pl.len()).over("node").alias("place")
+    moved = rows.filter(pl.int_range(pl.len()).over("node") > 0).sort("begin_ns")
+    through = moved.with_columns(order).select(
+        "node", "state", "begin_ns", pl.col("place") // 2, (pl.col("place") % 2).alias("half")
+    )
+    way = through.filter(half=0).join(through.filter(half=1), on=["node", "place"], how="full",
+                                      suffix="_reached", coalesce=True)  # fmt: skip
+    both = truth.sort("called_ns").with_columns(order).join(
+        way, on=["node", "place"], how="full", suffix="_through", coalesce=True
+    )  # fmt: skip
+    _count(verdict, both.filter(pl.col("begin_ns_reached").is_null()), "logged, but not there")
+    _count(verdict, both.filter(pl.col("called_ns").is_null()), "in the table, but not logged")
+    both = both.drop_nulls(["called_ns", "begin_ns_reached"])
+    other = pl.col("state") != pl.col("state_reached")
+    _count(verdict, both.filter(other), "led to another state")
+    outside = (pl.col("begin_ns") < pl.col("called_ns")) | (
+        pl.col("begin_ns_reached") > pl.col("returned_ns")
+    )
+    _count(verdict, both.filter(outside), "not within the logged times")
+    traced = pl.col("begin_ns_reached") - pl.col("begin_ns")
+    verdict.longer_ns = both.select(
+        pl.col("returned_ns") - pl.col("called_ns") - traced
+    ).to_series()
+    return verdict
+
+
 def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     """Hold a messages table against logged messages, in the order in which they were sent."""
     topics = truth["topic"].unique().to_list()
@@ -186,7 +239,7 @@ def recordings(folders: list[Path]) -> Iterator[Path]:
     for folder in folders:
         runs = {
             file.parent.parent if file.parent.name == "native" else file.parent
-            for name in ("messages.csv", "samples.csv", "calls.csv")
+            for name in ("messages.csv", "samples.csv", "calls.csv", "transitions.csv")
             for file in folder.rglob(name)
         }
         yield from sorted(runs)
@@ -223,6 +276,9 @@ def main() -> int:
             print(f"{run.parent.name}/{run.name}\n    calls: services were not recorded")
         elif calls is not None:
             verdicts.append(("calls", compare_calls(tables["service_calls"], calls)))
+        if (moves := transitions_of(run)) is not None:
+            found = compare_transitions(tables["lifecycle_states"], moves)
+            verdicts.append(("transitions", found))
         if not verdicts:
             continue
         checked += 1

@@ -10,6 +10,7 @@ import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import FIELDS, Events
+from collectors.ros2.executors import threads_without_events
 from collectors.ros2.messages import Messages
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.publications import INTERNAL
@@ -34,6 +35,8 @@ class Model:
     takes: pl.DataFrame
     messages: Messages
     losses: pl.DataFrame
+    lifecycle_states: pl.DataFrame
+    lifecycle_gaps: int
 
 
 def find_health(model: Model, extra: Sequence[Finding] = ()) -> pl.DataFrame:
@@ -163,6 +166,24 @@ def _unmatched(model: Model) -> Iterator[Finding]:
             "they ran; they have no row",
             where="callback_instances",
         )
+    if model.lifecycle_gaps:
+        yield finding(
+            "lifecycle_gaps",
+            "warning",
+            model.lifecycle_gaps,
+            "lifecycle transitions that must have been dropped: a node left another state than it "
+            "had entered; begin and end between them are null",
+            where="lifecycle_states",
+        )
+    if count := threads_without_events(model.events, model.callbacks):
+        yield finding(
+            "executor_without_events",
+            "info",
+            count,
+            "threads that ran callbacks without executor events, as events executors and rclpy do: "
+            "whether they waited or worked in between is not known",
+            where="executor_intervals",
+        )
     yield from _unmatched_messages(model)
 
 
@@ -267,6 +288,7 @@ def _objects(model: Model) -> Iterator[Finding]:
         ("publications", publications, "publisher_id", "publisher"),
         ("takes", model.takes, "subscription_id", "subscription"),
         ("callback_instances", model.callbacks.instances, "callback_id", "callback"),
+        ("lifecycle_states", model.lifecycle_states, "node_id", "node"),
     )
     for table, frame, column, what in unknown:
         named = pl.col("topic").is_null() if "topic" in frame.columns else pl.lit(value=True)

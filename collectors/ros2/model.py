@@ -8,13 +8,16 @@ import polars as pl
 
 from collectors.ros2.callbacks import find_callbacks
 from collectors.ros2.events import NOTHING, Events, Raw, vtid
+from collectors.ros2.executors import find_executor_intervals
 from collectors.ros2.health import Model, find_health, reader_warning
+from collectors.ros2.lifecycle import find_lifecycle_states
 from collectors.ros2.messages import find_messages
 from collectors.ros2.objects import find_objects
 from collectors.ros2.publications import find_publications
 from collectors.ros2.ring_buffers import find_enqueues
 from collectors.ros2.services import find_service_calls
 from collectors.ros2.takes import find_takes
+from collectors.ros2.timers import find_timer_activations
 from collectors.schema.tables import LOSSES, TABLES
 
 
@@ -56,7 +59,18 @@ def build_tables(
         enqueues=enqueues,
         losses=losses,
     )
-    found = Model(events, objects, callbacks, publications, takes, messages, losses)
+    states, lifecycle_gaps = find_lifecycle_states(events, objects)
+    found = Model(
+        events=events,
+        objects=objects,
+        callbacks=callbacks,
+        publications=publications,
+        takes=takes,
+        messages=messages,
+        losses=losses,
+        lifecycle_states=states,
+        lifecycle_gaps=lifecycle_gaps,
+    )
     frames = {
         "nodes": objects.nodes,
         "publishers": objects.publishers,
@@ -72,6 +86,9 @@ def build_tables(
         "publications": publications,
         "takes": takes,
         "service_calls": find_service_calls(events, objects, callbacks),
+        "timer_activations": find_timer_activations(objects, callbacks),
+        "executor_intervals": find_executor_intervals(events, callbacks),
+        "lifecycle_states": states,
     }
     processes = events.processes.select("proc", "host", pl.col("vpid").replace(NOTHING, None))
     tables = {

@@ -335,6 +335,86 @@ SERVICE_CALLS = Table(
     ),
 )
 
+TIMER_ACTIVATIONS = Table(
+    "timer_activations",
+    "one execution of a timer's callback, against the grid of its releases",
+    (
+        _id("callback instance", "callback_instance_id"),
+        _HOST,
+        _VPID,
+        Column("vtid", "int32", "thread id as the process itself sees it"),
+        _id("timer"),
+        _NODE,
+        Column("period_ns", "int64", "period", unit="ns"),
+        Column("start_ns", "int64", "callback_start", unit="ns", nullable=False),
+        _time("interval_ns", "start - start before; null for the first"),
+        _time("jitter_ns", "interval - period"),
+        _time(
+            "release_ns",
+            "when it was due: the first point of the timer's grid after the activation before. The "
+            "grid has the timer's period; its phase is estimated, as nothing records it: the least "
+            "late of the 101 activations around touches it",
+        ),
+        _time("lateness_ns", "start - release; beyond the least late activation around"),
+        Column("skipped", "int64", "releases after this one's that passed before it started"),
+    ),
+    needs=("ros2:callback_start", "ros2:rclcpp_timer_callback_added", "ros2:rcl_timer_init"),
+)
+
+EXECUTOR_INTERVALS = Table(
+    "executor_intervals",
+    "a stretch in which one thread of an executor waited for work, or did not",
+    (
+        _HOST,
+        _VPID,
+        Column("vtid", "int32", "thread id as the process itself sees it"),
+        Column(
+            "state",
+            "string",
+            "wait: from rclcpp_executor_wait_for_work to the next executor event of the thread; "
+            "busy: the rest, which holds callbacks, the executor's own work, waiting for the lock "
+            "of a multi-threaded executor, and work outside of the executor",
+            nullable=False,
+            values=("wait", "busy"),
+        ),
+        Column("begin_ns", "int64", "begin", unit="ns", nullable=False),
+        _time("end_ns", "end; null when it lasted to the end of the trace"),
+        _time("duration_ns", "end - begin"),
+        _time("timeout_ns", "how long it would have waited at most; -1 forever; null when busy"),
+        Column("executed", "int64", "timers and subscriptions executed", nullable=False),
+        Column("callback_ns", "int64", "time inside of callbacks", unit="ns", nullable=False),
+    ),
+    needs=(
+        "ros2:rclcpp_executor_get_next_ready",
+        "ros2:rclcpp_executor_wait_for_work",
+        "ros2:rclcpp_executor_execute",
+    ),
+)
+
+LIFECYCLE_STATES = Table(
+    "lifecycle_states",
+    "a stretch in which a lifecycle node was in one state, transition states included",
+    (
+        _HOST,
+        _VPID,
+        _ref("node"),
+        _NODE,
+        _pointer("state_machine", "rcl_lifecycle_state_machine_t"),
+        Column("state", "string", "state, such as inactive or activating", nullable=False),
+        _time(
+            "begin_ns",
+            "transition into it, or rcl_node_init for the first; null when that was not recorded",
+        ),
+        _time("end_ns", "transition out of it; null when that was not recorded"),
+        _time("duration_ns", "end - begin"),
+    ),
+    needs=(
+        "ros2:rcl_lifecycle_state_machine_init",
+        "ros2:rcl_lifecycle_transition",
+        "ros2:rcl_node_init",
+    ),
+)
+
 LOSSES = Table(
     "losses",
     "a stretch of one stream in which the tracer dropped something",
@@ -391,6 +471,9 @@ TABLES = {
         TAKES,
         MESSAGES,
         SERVICE_CALLS,
+        TIMER_ACTIVATIONS,
+        EXECUTOR_INTERVALS,
+        LIFECYCLE_STATES,
         LOSSES,
         HEALTH,
     )

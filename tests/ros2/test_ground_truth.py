@@ -15,7 +15,15 @@ from tracing.recording import Recording
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from ground_truth import calls_of, compare, compare_calls, recordings, truth_of  # noqa: E402
+from ground_truth import (  # noqa: E402
+    calls_of,
+    compare,
+    compare_calls,
+    compare_transitions,
+    recordings,
+    transitions_of,
+    truth_of,
+)
 
 SAMPLES = list(recordings([ROOT / "data" / "samples"]))
 
@@ -44,6 +52,8 @@ def test_every_logged_message_and_call_is_one_row(run: Path) -> None:
             assert -20_000 < verdicts[0].longer_ns.median() < 50_000
     if (calls := calls_of(run)) is not None:
         verdicts.append(compare_calls(tables["service_calls"], calls))
+    if (moves := transitions_of(run)) is not None:
+        verdicts.append(compare_transitions(tables["lifecycle_states"], moves))
     assert verdicts
     for verdict in verdicts:
         assert verdict.problems == []
@@ -135,3 +145,28 @@ def test_the_check_of_calls() -> None:
         (calls((1010, None, 1490), (2010, None, None)), "served or not"),
     ):
         assert any(problem in found for found in compare_calls(wrong, CALLS).problems)
+
+
+MOVES = pl.DataFrame(
+    {"node": ["/n"], "state": ["inactive"], "called_ns": [1000], "returned_ns": [1900]}
+)
+
+
+def states(*rows: tuple[str, int | None]) -> pl.DataFrame:
+    frame = pl.DataFrame(rows, schema={"state": pl.String(), "begin_ns": pl.Int64()}, orient="row")
+    return frame.with_columns(pl.lit("/n").alias("node"))
+
+
+def test_the_check_of_transitions() -> None:
+    first, through = ("unconfigured", 0), ("configuring", 1100)
+    right = compare_transitions(states(first, through, ("inactive", 1700)), MOVES)
+    assert right.problems == []
+    assert right.longer_ns.to_list() == [300]
+    for wrong, problem in (
+        (states(first), "logged, but not there"),
+        (states(first, through), "logged, but not there"),
+        (states(first, through, ("inactive", 1700), ("activating", 1800)), "but not logged"),
+        (states(first, through, ("active", 1700)), "led to another state"),
+        (states(first, through, ("inactive", 2000)), "not within the logged times"),
+    ):
+        assert any(problem in found for found in compare_transitions(wrong, MOVES).problems)
