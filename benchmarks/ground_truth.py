@@ -5,7 +5,8 @@ Usage: python benchmarks/ground_truth.py FOLDER... [--engine native|babeltrace2]
 Reads every recording below the folders that has a ``messages.csv`` (topic, sequence,
 publish_realtime_ns just before publish(), callback_realtime_ns on the callback's first line or
 empty) in its folder or under ``native/``, the ``samples.csv`` of the chain workload, a
-``calls.csv`` (service, sequence, and the times of request, callback and response), or a
+``calls.csv`` (service, sequence, and the times of request, callback and response), a
+``goals.csv`` (action, and the times of sending, accepting, executing and result), or a
 ``transitions.csv`` (node, transition, resulting_state, and the times around the call). Checks:
 
 * every logged message is exactly one row, and no row of these topics is invented;
@@ -13,6 +14,8 @@ empty) in its folder or under ``native/``, the ``samples.csv`` of the chain work
 * every logged call is one row: with its callback, and from Kilted on with request and response;
 * how much longer the logged latency is than the trace's (median, P99, extremes); for calls before
   Kilted, how much later the callback's first line was logged than callback_start;
+* every logged goal is one row (from Kilted on), accepted, executed and ended in the order of the
+  log, with its result where one was received and as much feedback as was logged;
 * every logged transition leads through one transition state, within the logged times, to the
   state that it is said to have led to, and no state is invented.
 
@@ -40,6 +43,12 @@ _CALL_TIMES = {
     "called_ns": "(service_)?callback_realtime_ns",
     "received_ns": "response(_received)?_realtime_ns",
 }
+_GOAL_TIMES = {
+    "sent_ns": "(goal_sent|send)_realtime_ns",
+    "accepted_ns": "(goal_response|accepted)_realtime_ns",
+    "received_ns": "result(_received)?_realtime_ns",
+}
+_FILES = ("messages.csv", "samples.csv", "calls.csv", "goals.csv", "transitions.csv")
 _CHAIN = (
     ("/a", "a_publish_realtime_ns", "b_start_realtime_ns"),
     ("/b", "b_publish_realtime_ns", "c_b_start_realtime_ns"),
@@ -147,6 +156,60 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     return verdict
 
 
+def goals_of(run: Path) -> pl.DataFrame | None:
+    """Logged goals: action, sent_ns, accepted_ns, received_ns, feedback. None if there are none."""
+    for folder in (run, run / "native"):
+        if (folder / "goals.csv").is_file():
+            frame = pl.read_csv(folder / "goals.csv")
+            # "goal_response" is the client's, where "accepted" is the server's.
+            times = {
+                name: max(c for c in frame.columns if re.fullmatch(pattern, c))
+                for name, pattern in _GOAL_TIMES.items()
+            }
+            count = "feedback_count" in frame.columns
+            return frame.select(
+                "action",
+                *(pl.col(column).cast(pl.Int64).alias(name) for name, column in times.items()),
+                pl.col("feedback_count" if count else "action")
+                .cast(pl.Int64, strict=False)
+                .alias("feedback"),
+            )
+    return None
+
+
+def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
+    """Hold an action_goals table against logged goals, in the order in which they were sent."""
+    rows = goals.filter(pl.col("action").is_in(truth["action"].unique().to_list()))
+    received = pl.col("received_ns").is_not_null()
+    ended = pl.col("result_taken_ns").is_not_null()
+    states = pl.when(ended).then(pl.lit("with result")).otherwise(pl.lit("without"))
+    verdict = Verdict(
+        logged=truth.height,
+        received=truth.filter(received).height,
+        outcomes=dict(rows.group_by(states.alias("state")).len().sort("state").iter_rows()),
+    )
+    order = pl.int_range(pl.len()).over("action").alias("place")
+    sent = truth.sort("sent_ns").with_columns(order)
+    both = sent.join(
+        rows.sort("goal_sent_ns").with_columns(order), on=["action", "place"], how="full",
+        coalesce=True,
+    )  # fmt: skip
+    _count(verdict, both.filter(pl.col("action_goal_id").is_null()), "logged, but not in the table")
+    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
+    both = both.drop_nulls(["sent_ns", "action_goal_id"])
+    apart = pl.col("goal_sent_ns") - pl.col("sent_ns")
+    _count(verdict, both.filter((apart < -100_000) | (apart > 10**9)), "out of step with the log")
+    _count(verdict, both.filter(received & ~ended), "ended, but no result in the table")
+    before = pl.col("goal_response_taken_ns") > pl.col("accepted_ns")
+    _count(verdict, both.filter(before), "accepted before the response")
+    other = pl.col("feedback") != pl.col("feedback_count")
+    _count(verdict, both.filter(received & other), "other feedback than logged")
+    verdict.longer_ns = both.select(
+        pl.col("received_ns") - pl.col("sent_ns") - pl.col("total_ns")
+    ).to_series().drop_nulls()  # fmt: skip
+    return verdict
+
+
 def transitions_of(run: Path) -> pl.DataFrame | None:
     """Logged transitions: node, state, called_ns, returned_ns. None if the run has none."""
     for folder in (run, run / "native"):
@@ -239,7 +302,7 @@ def recordings(folders: list[Path]) -> Iterator[Path]:
     for folder in folders:
         runs = {
             file.parent.parent if file.parent.name == "native" else file.parent
-            for name in ("messages.csv", "samples.csv", "calls.csv", "transitions.csv")
+            for name in _FILES
             for file in folder.rglob(name)
         }
         yield from sorted(runs)
@@ -250,6 +313,30 @@ def _figures(longer: pl.Series) -> str:
         return "-"
     quantile = [longer.quantile(p, interpolation="lower") or 0 for p in (0, 0.5, 0.99, 1)]
     return " ".join(f"{value / 1e3:10.1f}" for value in quantile)
+
+
+def _verdicts(
+    run: Path, tables: dict[str, pl.DataFrame], recorded: set[str]
+) -> Iterator[tuple[str, Verdict]]:
+    """What each file of the run's ground truth says of its table."""
+    checks = (
+        ("messages", truth_of, compare, "messages", "ros2:callback_start"),
+        ("calls", calls_of, compare_calls, "service_calls", "ros2:rcl_service_init"),
+        ("goals", goals_of, compare_goals, "action_goals", "ros2:rmw_send_request"),
+        (
+            "transitions",
+            transitions_of,
+            compare_transitions,
+            "lifecycle_states",
+            "ros2:rcl_lifecycle_transition",
+        ),
+    )
+    for what, truth, check, table, needed in checks:
+        logged = truth(run)
+        if logged is not None and needed not in recorded:
+            print(f"{run.parent.name}/{run.name}\n    {what}: {needed} was not recorded")
+        elif logged is not None:
+            yield what, check(tables[table], logged)
 
 
 def main() -> int:
@@ -269,16 +356,7 @@ def main() -> int:
             failed += 1
             continue
         tables = build_tables(raw.events, raw.losses, raw.warnings)
-        verdicts = []
-        if (messages := truth_of(run)) is not None:
-            verdicts.append(("messages", compare(tables["messages"], messages)))
-        if (calls := calls_of(run)) is not None and "ros2:rcl_service_init" not in raw.events:
-            print(f"{run.parent.name}/{run.name}\n    calls: services were not recorded")
-        elif calls is not None:
-            verdicts.append(("calls", compare_calls(tables["service_calls"], calls)))
-        if (moves := transitions_of(run)) is not None:
-            found = compare_transitions(tables["lifecycle_states"], moves)
-            verdicts.append(("transitions", found))
+        verdicts = list(_verdicts(run, tables, set(raw.events)))
         if not verdicts:
             continue
         checked += 1

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
+from collectors.ros2.actions import untold_goals
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import FIELDS, Events
 from collectors.ros2.executors import threads_without_events
@@ -35,6 +36,7 @@ class Model:
     takes: pl.DataFrame
     messages: Messages
     losses: pl.DataFrame
+    action_goals: pl.DataFrame
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
 
@@ -129,6 +131,8 @@ def _missing(model: Model) -> Iterator[Finding]:
                 "holds only the servers' callbacks, without clients and requests (these events "
                 "exist from Kilted on)"
             )
+        elif table.name == "action_goals" and not service_events_recorded(events):
+            what += "is empty: goals are told apart by service events, which exist from Kilted on"
         elif table.name == "messages":
             what += "is joined by order where that is possible, and cannot tell losses"
         else:
@@ -166,6 +170,7 @@ def _unmatched(model: Model) -> Iterator[Finding]:
             "they ran; they have no row",
             where="callback_instances",
         )
+    yield from _unmatched_goals(model)
     if model.lifecycle_gaps:
         yield finding(
             "lifecycle_gaps",
@@ -185,6 +190,41 @@ def _unmatched(model: Model) -> Iterator[Finding]:
             where="executor_intervals",
         )
     yield from _unmatched_messages(model)
+
+
+def _unmatched_goals(model: Model) -> Iterator[Finding]:
+    goals = model.action_goals
+    together = goals.filter(~pl.col("alone"))
+    if together.height:
+        yield finding(
+            "overlapping_goals",
+            "info",
+            together.height,
+            "action goals that a server had at the same time as others: goal ids are not traced, "
+            "so their feedback, end and cancelling are not known",
+            where=_some(together["action"], "action_goals"),
+        )
+    guessed = goals.filter(pl.col("match") == "approximate")
+    if guessed.height:
+        yield finding(
+            "approximate_goals",
+            "warning",
+            guessed.height,
+            "action goals whose result was found by order, while others of the client waited too",
+            where=_some(guessed["action"], "action_goals"),
+        )
+    if service_events_recorded(model.events):
+        return
+    for row in untold_goals(model.objects, model.publications).iter_rows(named=True):
+        yield finding(
+            "goals_not_recorded",
+            "info",
+            1,
+            f"an action of which {row['status']} status and {row['feedback']} feedback messages "
+            "were published, but whose goals cannot be told apart before Kilted: they have no rows "
+            "in action_goals",
+            where=row["action"],
+        )
 
 
 def _unmatched_messages(model: Model) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from collectors.ros2.actions import find_action_goals
 from collectors.ros2.callbacks import find_callbacks
 from collectors.ros2.events import NOTHING, Events, Raw, vtid
 from collectors.ros2.executors import find_executor_intervals
@@ -59,6 +60,8 @@ def build_tables(
         enqueues=enqueues,
         losses=losses,
     )
+    service_calls = find_service_calls(events, objects, callbacks)
+    goals = find_action_goals(objects, service_calls, publications)
     states, lifecycle_gaps = find_lifecycle_states(events, objects)
     found = Model(
         events=events,
@@ -68,6 +71,7 @@ def build_tables(
         takes=takes,
         messages=messages,
         losses=losses,
+        action_goals=goals,
         lifecycle_states=states,
         lifecycle_gaps=lifecycle_gaps,
     )
@@ -85,7 +89,8 @@ def build_tables(
         ),
         "publications": publications,
         "takes": takes,
-        "service_calls": find_service_calls(events, objects, callbacks),
+        "service_calls": service_calls,
+        "action_goals": goals,
         "timer_activations": find_timer_activations(objects, callbacks),
         "executor_intervals": find_executor_intervals(events, callbacks),
         "lifecycle_states": states,

@@ -335,6 +335,61 @@ SERVICE_CALLS = Table(
     ),
 )
 
+ACTION_GOALS = Table(
+    "action_goals",
+    "one goal that a client sent to an action server, accepted or not, from the services and "
+    "topics of the action",
+    (
+        _id("action goal", "action_goal_id"),
+        _HOST,
+        Column("action", "string", "action name"),
+        Column("client_node", "string", "full name of the node that sent the goal"),
+        Column("server_node", "string", "full name of the serving node"),
+        Column("sequence_number", "int64", "number of the goal request at its client"),
+        _time("goal_sent_ns", "rmw_send_request of send_goal (Fast DDS: after the write)"),
+        _time("goal_taken_ns", "rmw_take_request of send_goal"),
+        _time("goal_response_sent_ns", "rmw_send_response of send_goal: accepted or rejected"),
+        _time("goal_response_taken_ns", "rmw_take_response of send_goal"),
+        _time(
+            "result_requested_ns", "rmw_send_request of get_result; null: rejected, or not asked"
+        ),
+        _time("result_request_taken_ns", "rmw_take_request of get_result"),
+        _time("result_sent_ns", "rmw_send_response of get_result"),
+        _time("result_taken_ns", "rmw_take_response of get_result"),
+        _time("cancel_sent_ns", "rmw_send_request of the first cancel_goal while it ran"),
+        _time("finished_ns", "the last status published up to result_sent: that it had ended"),
+        _time("first_feedback_ns", "its first feedback published"),
+        Column(
+            "feedback_count", "int64", "feedback messages published from goal_taken to result_sent"
+        ),
+        _time("accept_ns", "goal_response_taken - goal_sent"),
+        _time("execute_ns", "finished - goal_response_sent"),
+        _time("result_ns", "result_taken - result_requested"),
+        _time("total_ns", "result_taken - goal_sent"),
+        Column(
+            "match",
+            "string",
+            "whether the result belongs to this goal; goal ids are not traced, so it is that of "
+            "the goal accepted last before it was asked for. exact: no other goal of the client "
+            "waited for one; approximate: others did",
+            values=("exact", "approximate"),
+        ),
+        Column(
+            "alone",
+            "bool",
+            "whether the server had no other goal meanwhile; if not, status, feedback and cancel "
+            "cannot be told apart and are null",
+        ),
+    ),
+    needs=(
+        "ros2:rmw_send_request",
+        "ros2:rmw_take_request",
+        "ros2:rmw_send_response",
+        "ros2:rmw_take_response",
+        "ros2:rcl_publish",
+    ),
+)
+
 TIMER_ACTIVATIONS = Table(
     "timer_activations",
     "one execution of a timer's callback, against the grid of its releases",
@@ -471,6 +526,7 @@ TABLES = {
         TAKES,
         MESSAGES,
         SERVICE_CALLS,
+        ACTION_GOALS,
         TIMER_ACTIVATIONS,
         EXECUTOR_INTERVALS,
         LIFECYCLE_STATES,

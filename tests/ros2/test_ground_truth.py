@@ -19,7 +19,9 @@ from ground_truth import (  # noqa: E402
     calls_of,
     compare,
     compare_calls,
+    compare_goals,
     compare_transitions,
+    goals_of,
     recordings,
     transitions_of,
     truth_of,
@@ -52,6 +54,8 @@ def test_every_logged_message_and_call_is_one_row(run: Path) -> None:
             assert -20_000 < verdicts[0].longer_ns.median() < 50_000
     if (calls := calls_of(run)) is not None:
         verdicts.append(compare_calls(tables["service_calls"], calls))
+    if (sent := goals_of(run)) is not None and "ros2:rmw_send_request" in raw.events:
+        verdicts.append(compare_goals(tables["action_goals"], sent))
     if (moves := transitions_of(run)) is not None:
         verdicts.append(compare_transitions(tables["lifecycle_states"], moves))
     assert verdicts
@@ -170,3 +174,33 @@ def test_the_check_of_transitions() -> None:
         (states(first, through, ("inactive", 2000)), "not within the logged times"),
     ):
         assert any(problem in found for found in compare_transitions(wrong, MOVES).problems)
+
+
+GOALS = pl.DataFrame(
+    {"action": ["/a"] * 2, "sent_ns": [1000, 2000], "accepted_ns": [1300, 2300],
+     "received_ns": [1900, None], "feedback": [2, 0]},
+)  # fmt: skip
+
+
+def goals(*rows: tuple[int, int, int | None, int]) -> pl.DataFrame:
+    names = ("goal_sent_ns", "goal_response_taken_ns", "result_taken_ns", "feedback_count")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Int64()), orient="row")
+    return frame.with_row_index("action_goal_id").with_columns(
+        pl.lit("/a").alias("action"),
+        (pl.col("result_taken_ns") - pl.col("goal_sent_ns")).alias("total_ns"),
+    )
+
+
+def test_the_check_of_goals() -> None:
+    first, second = (1010, 1290, 1890, 2), (2010, 2290, None, 0)
+    right = compare_goals(goals(first, second), GOALS)
+    assert right.problems == []
+    assert right.longer_ns.to_list() == [20]
+    for wrong, problem in (
+        (goals(first), "logged, but not in the table"),
+        (goals(first, second, (3010, 3100, None, 0)), "not logged"),
+        (goals((1010, 1290, None, 2), second), "no result"),
+        (goals((1010, 1390, 1890, 2), second), "before the response"),
+        (goals((1010, 1290, 1890, 3), second), "other feedback"),
+    ):
+        assert any(problem in found for found in compare_goals(wrong, GOALS).problems)
