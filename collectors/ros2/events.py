@@ -12,6 +12,7 @@ I64 = pl.Int64()
 I32 = pl.Int32()
 TEXT = pl.String()
 BYTES = pl.List(pl.UInt8)
+POINTERS = pl.List(pl.UInt64)
 
 FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "rcl_init": {"context_handle": U64, "version": TEXT},
@@ -104,6 +105,8 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "rclcpp_ring_buffer_enqueue": {"buffer": U64, "index": U64, "size": U64, "overwritten": I32},
     "rclcpp_ring_buffer_dequeue": {"buffer": U64, "index": U64, "size": U64},
     "rclcpp_ring_buffer_clear": {"buffer": U64},
+    "message_link_periodic_async": {"subs": POINTERS, "pubs": POINTERS},
+    "message_link_partial_sync": {"subs": POINTERS, "pubs": POINTERS},
 }
 """The events that the model reads: payload fields by event, after ``tracetools/tp_call.h``."""
 
@@ -112,6 +115,7 @@ INIT_EVENTS = tuple(
     for name in FIELDS
     if name.endswith(("_init", "_added", "_register", "_link_node", "_ipb", "_to_subscription"))
     or name == "rclcpp_construct_ring_buffer"
+    or name.startswith("message_link_")
 )
 """Rare events that name objects; a snapshot session records them again and again."""
 

@@ -39,6 +39,7 @@ class Model:
     action_goals: pl.DataFrame
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
+    message_links: pl.DataFrame
 
 
 def find_health(model: Model, extra: Sequence[Finding] = ()) -> pl.DataFrame:
@@ -329,6 +330,8 @@ def _objects(model: Model) -> Iterator[Finding]:
         ("takes", model.takes, "subscription_id", "subscription"),
         ("callback_instances", model.callbacks.instances, "callback_id", "callback"),
         ("lifecycle_states", model.lifecycle_states, "node_id", "node"),
+        ("message_links", model.message_links, "subscription_id", "subscription"),
+        ("message_links", model.message_links, "publisher_id", "publisher"),
     )
     for table, frame, column, what in unknown:
         named = pl.col("topic").is_null() if "topic" in frame.columns else pl.lit(value=True)

@@ -12,6 +12,7 @@ from collectors.ros2.events import NOTHING, Events, Raw, vtid
 from collectors.ros2.executors import find_executor_intervals
 from collectors.ros2.health import Model, find_health, reader_warning
 from collectors.ros2.lifecycle import find_lifecycle_states
+from collectors.ros2.links import find_message_links
 from collectors.ros2.messages import find_messages
 from collectors.ros2.objects import find_objects
 from collectors.ros2.publications import find_publications
@@ -62,6 +63,7 @@ def build_tables(
     )
     service_calls = find_service_calls(events, objects, callbacks)
     goals = find_action_goals(objects, service_calls, publications)
+    links = find_message_links(events, objects)
     states, lifecycle_gaps = find_lifecycle_states(events, objects)
     found = Model(
         events=events,
@@ -74,6 +76,7 @@ def build_tables(
         action_goals=goals,
         lifecycle_states=states,
         lifecycle_gaps=lifecycle_gaps,
+        message_links=links,
     )
     frames = {
         "nodes": objects.nodes,
@@ -94,6 +97,7 @@ def build_tables(
         "timer_activations": find_timer_activations(objects, callbacks),
         "executor_intervals": find_executor_intervals(events, callbacks),
         "lifecycle_states": states,
+        "message_links": links,
     }
     processes = events.processes.select("proc", "host", pl.col("vpid").replace(NOTHING, None))
     tables = {

@@ -390,6 +390,30 @@ ACTION_GOALS = Table(
     ),
 )
 
+MESSAGE_LINKS = Table(
+    "message_links",
+    "one pair of a subscription and a publisher that a node declared to be linked",
+    (
+        _id("link"),
+        _HOST,
+        _VPID,
+        Column(
+            "kind",
+            "string",
+            "periodic_async: publications use the last message received before; partial_sync: "
+            "publications happen when the last of the link's subscriptions has received",
+            nullable=False,
+            values=("periodic_async", "partial_sync"),
+        ),
+        _NODE,
+        _ref("subscription"),
+        _ref("publisher"),
+        Column("subscription_topic", "string", "topic of the subscription"),
+        Column("publisher_topic", "string", "topic of the publisher"),
+        _time("declared_ns", "time of its event"),
+    ),
+)
+
 TIMER_ACTIVATIONS = Table(
     "timer_activations",
     "one execution of a timer's callback, against the grid of its releases",
@@ -530,6 +554,7 @@ TABLES = {
         TIMER_ACTIVATIONS,
         EXECUTOR_INTERVALS,
         LIFECYCLE_STATES,
+        MESSAGE_LINKS,
         LOSSES,
         HEALTH,
     )
