@@ -16,6 +16,9 @@ empty) in its folder or under ``native/``, the ``samples.csv`` of the chain work
   Kilted, how much later the callback's first line was logged than callback_start;
 * every logged goal is one row (from Kilted on), accepted, executed and ended in the order of the
   log, with its result where one was received and as much feedback as was logged;
+* of the chain workload, every sample goes along the chain as the log says: by the callback that
+  published last, and by the declared link of both inputs, whose use of each message is worked out
+  again from the log; the parts of each instance add up to its latency;
 * every logged transition leads through one transition state, within the logged times, to the
   state that it is said to have led to, and no state is invented.
 
@@ -33,6 +36,9 @@ from pathlib import Path
 
 import polars as pl
 
+from analysis.chain import Chain
+from analysis.chains import chain_instances
+from analysis.links import Link
 from collectors.collect import Engine, read_raw
 from collectors.ros2 import build_tables
 from tracing.recording import Recording, RoslensError
@@ -210,6 +216,85 @@ def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     return verdict
 
 
+@dataclass(frozen=True)
+class InMemory:
+    """Tables of one run, as analyses take them."""
+
+    tables: dict[str, pl.DataFrame]
+
+    def table(self, name: str) -> pl.LazyFrame:
+        return self.tables[name].lazy()
+
+
+CHAIN = Chain.of("/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink")
+SYNC = tuple(Link("partial_sync", "/node_c", topic, "/c") for topic in ("/b", "/a2"))
+
+
+def chain_samples_of(run: Path) -> pl.DataFrame | None:
+    """Samples of the chain workload: published, b_ns (in node C), c_ns, received."""
+    for folder in (run, run / "native"):
+        if (folder / "samples.csv").is_file():
+            frame = pl.read_csv(folder / "samples.csv")
+            times = {
+                "sent_ns": "a_publish_realtime_ns",
+                "b_ns": "c_b_start_realtime_ns",
+                "a2_ns": "c_a2_start_realtime_ns",
+                "c_ns": "c_publish_realtime_ns",
+                "received_ns": "sink_start_realtime_ns",
+            }
+            return frame.select(pl.col(c).cast(pl.Int64).alias(n) for n, c in times.items())
+    return None
+
+
+def along_the_chain(samples: pl.DataFrame, *, linked: bool) -> pl.DataFrame:
+    """Which publication each sample leads to, from the log alone: sent_ns and received_ns.
+
+    Node C publishes in the callback of the input that comes last. By the declared link, a
+    publication uses the last message of /b before it, unless an earlier one did.
+    """
+    if not linked:
+        return samples.filter(pl.col("b_ns") > pl.col("a2_ns")).select("sent_ns", "received_ns")
+    outputs = samples.select("c_ns", "received_ns").drop_nulls().sort("c_ns")
+    inputs = samples.select("b_ns", "sent_ns").drop_nulls().sort("b_ns")
+    used = outputs.join_asof(inputs, left_on="c_ns", right_on="b_ns", strategy="backward")
+    return used.unique("sent_ns", keep="first", maintain_order=True).select(
+        "sent_ns", "received_ns"
+    )
+
+
+def compare_chain(tables: dict[str, pl.DataFrame], truth: pl.DataFrame, *, linked: bool) -> Verdict:
+    """Hold the instances of the workload's chain against its log."""
+    found = chain_instances(InMemory(tables), CHAIN, SYNC if linked else ())
+    logged = along_the_chain(truth, linked=linked)
+    verdict = Verdict(
+        logged=truth.height,
+        received=logged.height,
+        outcomes=dict(found.instances.group_by("outcome").len().sort("outcome").iter_rows()),
+    )
+    last = found.hops.filter((pl.col("hop") == 2) & (pl.col("part") == "callback"))
+    seen = found.complete.join(
+        last.select("instance", pl.col("begin_ns").alias("sink_ns")), on="instance"
+    )
+    place = pl.int_range(pl.len()).alias("place")
+    both = logged.sort("sent_ns").with_columns(place).join(
+        seen.sort("begin_ns").with_columns(place), on="place", how="full"
+    )  # fmt: skip
+    _count(verdict, both.filter(pl.col("instance").is_null()), "logged, but no instance")
+    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "instances, but not logged")
+    both = both.drop_nulls(["sent_ns", "instance"])
+    for here, there in (("begin_ns", "sent_ns"), ("sink_ns", "received_ns")):
+        apart = (pl.col(here) - pl.col(there)).abs() > 500_000
+        _count(verdict, both.filter(apart), f"{here} out of step with the log")
+    sums = found.hops.group_by("instance").agg(pl.col("duration_ns").sum())
+    added = found.complete.join(sums, on="instance", how="left")
+    wrong = added.filter(pl.col("latency_ns").ne_missing(pl.col("duration_ns")))
+    _count(verdict, wrong, "instances whose parts do not add up")
+    verdict.longer_ns = both.select(
+        (pl.col("received_ns") - pl.col("sent_ns")) - (pl.col("sink_ns") - pl.col("begin_ns"))
+    ).to_series()
+    return verdict
+
+
 def transitions_of(run: Path) -> pl.DataFrame | None:
     """Logged transitions: node, state, called_ns, returned_ns. None if the run has none."""
     for folder in (run, run / "native"):
@@ -337,6 +422,9 @@ def _verdicts(
             print(f"{run.parent.name}/{run.name}\n    {what}: {needed} was not recorded")
         elif logged is not None:
             yield what, check(tables[table], logged)
+    if (samples := chain_samples_of(run)) is not None:
+        yield "chain, by callback", compare_chain(tables, samples, linked=False)
+        yield "chain, by link", compare_chain(tables, samples, linked=True)
 
 
 def main() -> int:

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from ground_truth import (  # noqa: E402
+    along_the_chain,
     calls_of,
     compare,
     compare_calls,
@@ -204,3 +205,18 @@ def test_the_check_of_goals() -> None:
         (goals((1010, 1290, 1890, 3), second), "other feedback"),
     ):
         assert any(problem in found for found in compare_goals(wrong, GOALS).problems)
+
+
+def test_where_samples_of_the_chain_lead_to() -> None:
+    """By hand: the second is published in /a2's callback; by the link, both wait for 40."""
+    samples = pl.DataFrame(
+        {
+            "sent_ns": [1, 2, 3],
+            "b_ns": [10, 30, 31],
+            "a2_ns": [5, 40, 29],
+            "c_ns": [12, 41, 42],
+            "received_ns": [15, 50, 51],
+        }
+    )
+    assert along_the_chain(samples, linked=False).rows() == [(1, 15), (3, 51)]
+    assert along_the_chain(samples, linked=True).rows() == [(1, 15), (3, 50)]
