@@ -12,7 +12,7 @@ import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import I32, I64, Events
-from collectors.ros2.joins import timeline
+from collectors.ros2.joins import follows, timeline
 
 WAIT, READY, EXECUTE, START, END = range(5)
 
@@ -30,23 +30,26 @@ def find_executor_intervals(events: Events, callbacks: Callbacks) -> pl.DataFram
         ]
     )
     kind = pl.col("kind")
-    depth = (kind == START).cast(I32) - (kind == END).cast(I32)
-    line = line.with_columns(depth.cum_sum().over("thread").alias("depth"))
-    passed = pl.col("time_ns").diff().over("thread").fill_null(0)
-    inside = pl.col("depth").shift(1).over("thread").fill_null(0) > 0
-    line = line.with_columns(
-        (passed * inside).cum_sum().over("thread").alias("callback_ns")
-    ).filter(kind <= EXECUTE)
     waits = kind == WAIT
-    turns = waits | kind.shift(1).over("thread").fill_null(WAIT).eq(WAIT)
-    executed = (kind == EXECUTE).cum_sum().over("thread")
+    # Sums run on over threads, as differences within one are all that counts. Each thread leaves
+    # as many callbacks as it enters.
+    depth = ((kind == START).cast(I32) - (kind == END).cast(I32)).cum_sum()
+    passed = pl.when(follows(by=1) & (depth.shift(1) > 0)).then(pl.col("time_ns").diff())
+    line = line.with_columns(
+        passed.fill_null(0).cum_sum().alias("callback_ns"),
+        (kind == EXECUTE).cast(I64).cum_sum().alias("executed"),
+    )
+    sums = ("executed", "callback_ns")
+    line = line.with_columns(
+        pl.when(~follows(by=-1)).then(name).backward_fill().alias(f"whole_{name}") for name in sums
+    ).filter(kind <= EXECUTE)
+    begins = waits | (kind.shift(1) == WAIT).fill_null(value=True) | ~follows(by=1)
     line = line.with_columns(
         # Executions up to, and not with, this event.
-        (executed - (kind == EXECUTE)).cast(I64).alias("executed")
-    ).with_columns(executed.max().over("thread").cast(I64).alias("all_executed"))
-    last = pl.col("callback_ns").last().over("thread")
-    line = line.with_columns(last.alias("all_callback_ns")).filter(turns)
-    end = pl.col("time_ns").shift(-1).over("thread")
+        pl.col("executed") - (kind == EXECUTE).cast(I64)
+    ).filter(begins)
+    more = follows(by=-1)
+    end = pl.when(more).then(pl.col("time_ns").shift(-1))
     return line.select(
         "proc",
         "thread",
@@ -56,13 +59,11 @@ def find_executor_intervals(events: Events, callbacks: Callbacks) -> pl.DataFram
         (end - pl.col("time_ns")).alias("duration_ns"),
         pl.when(waits).then("timeout").alias("timeout_ns"),
         *(
-            (
-                pl.col(name).shift(-1).over("thread").fill_null(pl.col(f"all_{name}"))
-                - pl.col(name)
-            ).alias(name)
-            for name in ("executed", "callback_ns")
+            pl.when(more).then(pl.col(name).shift(-1)).otherwise(f"whole_{name}").sub(pl.col(name))
+            .alias(name)
+            for name in sums
         ),
-    ).sort("proc", "thread", "begin_ns", maintain_order=True)
+    )  # fmt: skip
 
 
 def threads_without_events(events: Events, callbacks: Callbacks) -> int:

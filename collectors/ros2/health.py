@@ -361,19 +361,22 @@ def _objects(model: Model) -> Iterator[Finding]:
 def _clock(model: Model) -> Iterator[Finding]:
     """Steps of the system clock, as it stamps messages, against the clock of the events."""
     published = model.publications.filter(
-        pl.col("source_timestamp_ns").is_not_null()
-        & (pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY))
+        pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY)
+    ).select("proc", pl.col("rmw_publish_ns").alias("time_ns"), "source_timestamp_ns")
+    answered = model.events["rmw_send_response"].select(
+        "proc", "time_ns", pl.col("timestamp").alias("source_timestamp_ns")
     )
-    if published.is_empty():
+    stamped = pl.concat([published, answered]).drop_nulls()
+    if stamped.is_empty():
         return
     blocks = (
-        published.join(model.events.processes.select("proc", "host"), on="proc", how="left")
-        .with_columns((pl.col("source_timestamp_ns") - pl.col("rmw_publish_ns")).alias("offset"))
-        .group_by("host", pl.col("rmw_publish_ns") // _BLOCK_NS)
+        stamped.join(model.events.processes.select("proc", "host"), on="proc", how="left")
+        .with_columns((pl.col("source_timestamp_ns") - pl.col("time_ns")).alias("offset"))
+        .group_by("host", pl.col("time_ns") // _BLOCK_NS)
         # Not their mean where the step falls into the block: one side or the other.
         .agg(pl.col("offset").quantile(0.5, interpolation="lower"), pl.len())
         .filter(pl.col("len") >= 3)
-        .sort("host", "rmw_publish_ns")
+        .sort("host", "time_ns")
         .with_columns(pl.col("offset").diff().over("host").abs().alias("step"))
     )
     steps = blocks.filter(pl.col("step") > _STEP_NS)

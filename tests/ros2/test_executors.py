@@ -97,6 +97,21 @@ def test_a_callback_that_never_ended_counts_for_nothing() -> None:
     ]
 
 
+def test_callbacks_before_the_first_and_after_the_last_event_of_a_thread() -> None:
+    """Before: of no interval. After: of the last one. A thread without events: of none."""
+    trace = executor()
+    trace.run(50, CALLBACK, lasts=20)
+    ready(trace, 100)
+    trace.run(110, CALLBACK, lasts=30)
+    trace.run(50, CALLBACK, lasts=20, tid=2)
+    trace.run(50, CALLBACK, lasts=20, tid=3)
+    wait(trace, 200, tid=3)
+    assert found(trace) == [
+        (1, "busy", 100, None, None, 0, 30_000),
+        (3, "wait", 200, None, -1, 0, 0),
+    ]
+
+
 def test_an_executor_that_emits_no_events_is_named() -> None:
     """Events executors and rclpy run callbacks without them: not idle, but not seen."""
     trace = executor()
