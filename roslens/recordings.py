@@ -7,12 +7,14 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import polars as pl
 
 from analysis.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
+from analysis.tracetools_model import ros2_data_model, tracetools_frames
 from collectors.schema import RESOURCES, TABLES, Table
 from roslens.views import Names, View, Window, check_window, matching
 from tracing.recording import Recording, UsageError, find_recordings
@@ -241,6 +243,35 @@ class Recordings:
         if name not in TABLES:
             raise UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
         return self._all(TABLES[name], [r.tables / f"{name}.parquet" for r in self.recordings])
+
+    def to_tracetools_data_model(self) -> Any:
+        """The one run's raw events as frames of tracetools_analysis' ``Ros2DataModel``.
+
+        Returns
+        -------
+        Ros2DataModel or analysis.tracetools_model.TracetoolsDataModel
+            The class itself where tracetools_analysis can be imported, else an object with the
+            same frames (pandas). Views do not apply.
+
+        Raises
+        ------
+        UsageError
+            These are several runs (addresses of one mean nothing in another), or it was not
+            collected.
+        """
+        if len(self.recordings) != 1:
+            raise UsageError(
+                f"a tracetools data model is of one run, and these are {len(self.recordings)}: "
+                "open one of them"
+            )
+        events = self.recordings[0].events
+        raw = {
+            f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
+            for path in sorted(events.glob("*/*.parquet"))
+        }
+        if not raw:
+            raise UsageError(f"{events}: no events; run 'roslens collect' first")
+        return ros2_data_model(tracetools_frames(raw))
 
     @property
     def resources(self) -> pl.LazyFrame:
