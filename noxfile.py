@@ -12,11 +12,11 @@ fetched into a private environment first. Arguments after ``--`` go to the sessi
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -204,23 +204,26 @@ def trace(session: nox.Session) -> None:
     """Record a suite with LTTng, collect it, execute the latency notebook, print the results."""
     need(*RECORDING)
     install(session)
-    arguments = list(session.posargs)
-    suite = "demo"
-    if "--suite" in arguments:
-        at = arguments.index("--suite")
-        suite = arguments[at + 1] if at + 1 < len(arguments) else session.error("--suite NAME?")
-        del arguments[at : at + 2]
-    name = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
-    campaign = str(Path("data", "recordings", suite, name))
-    failed = 4
-    recorded = session.run(
-        *("roslens", "record", "--suite", suite, "--name", name, *arguments),
-        success_codes=[0, failed],
-    )
-    session.run("roslens", "collect", campaign)
-    session.run("roslens", "report", "latency", campaign)
-    if recorded is False or (ROOT / campaign / "incomplete").exists():
-        session.error(f"some runs failed; they are marked in {campaign}")
+    arguments = session.posargs
+    if "--suite" not in arguments:
+        arguments = ["--suite", "demo", *arguments]
+    said = Path(session.virtualenv.location, "record.txt")
+    with said.open("w", encoding="utf-8") as stream:
+        # 4: some runs failed; they are kept and marked, and the others are worth a report.
+        session.run(
+            "roslens", "record", *arguments, stdout=stream, stderr=None, success_codes=[0, 4]
+        )
+    lines = said.read_text(encoding="utf-8").splitlines()
+    print(*lines, sep="\n", flush=True)
+    if not lines or not Path(lines[-1]).is_dir():
+        session.error("nothing was recorded")
+    campaign = Path(lines[-1])
+    session.run("roslens", "collect", str(campaign))
+    session.run("roslens", "report", "latency", str(campaign))
+    manifests = campaign.glob("*/manifest.json")
+    failed = [m.parent.name for m in manifests if json.loads(m.read_text())["status"] != "complete"]
+    if failed:
+        session.error(f"runs failed and are marked so in {campaign}: {', '.join(sorted(failed))}")
 
 
 @nox.session

@@ -30,10 +30,12 @@ def autocorrelation(series: ArrayLike) -> Floats:
     if n == 0:
         return result
     result[0] = 1.0
-    deviation = x - x.mean()
+    # By a power of two, which is exact, to at most 1: no sum overflows.
+    scaled = np.ldexp(x, -int(np.frexp(np.abs(x).max())[1]))
+    deviation = scaled - scaled.mean()
     largest = float(np.abs(deviation).max())
     # Rounding of the mean alone must not look like a signal.
-    if largest <= 4 * np.finfo(np.float64).eps * float(np.abs(x).max()):
+    if largest <= 4 * np.finfo(np.float64).eps * float(np.abs(scaled).max()):
         return result
     deviation /= largest
     spectrum = fft.rfft(deviation, fft.next_fast_len(2 * n, real=True))

@@ -22,10 +22,23 @@ from analysis.quantiles import least_samples, percentile_name, quantile
 MINIMUM_RUNS = 3
 """With two runs the interval is 9 standard deviations to either side: true, but no evidence."""
 
-EXCEEDANCES = 20
-"""A percentile needs this many effective samples beyond it in each run: n_eff >= 20 / (1 - q).
+EXCEEDANCES = 5
+"""A percentile needs this many effective samples beyond it in each run: n_eff >= 5 / (1 - q).
 
 Below that the per-run percentile is biased and skewed enough to bend the interval over runs.
+Coverage of 95 % intervals, lognormal AR(1), runs of 2,500 samples that differ by nothing else (the
+worst case for a bias), 3,000 simulations (Monte Carlo error .004):
+
+========  =========  ====================  ======  =======
+quantile  phi        n_eff / n_eff (1-q)   5 runs  10 runs
+========  =========  ====================  ======  =======
+P50       .99        19 / 9.4              .949    .952
+P50       .995       10 / 4.9              .953    .944
+P90       .97        73 / 7.3              .944    .941
+P90       .985       37 / 3.7              .939    .938
+P99       .9         428 / 4.3             .945    .936
+P99       .97        128 / 1.3             .911    .921
+========  =========  ====================  ======  =======
 """
 
 Floats = NDArray[np.float64]
@@ -60,18 +73,24 @@ def student_t(values: ArrayLike, level: float = 0.95) -> Interval:
     k = x.size
     if k == 0:
         return Interval(None, refused=f"no run has a value; at least {MINIMUM_RUNS} are needed")
-    if np.isnan(x).any():
-        return Interval(None, refused=f"{np.isnan(x).sum()} of {k} runs gave what is not a number")
+    # Lost messages are infinitely late; nothing is infinitely early.
+    no_number = int(_no_number(x).sum())
+    if no_number:
+        return Interval(None, refused=f"{no_number} of {k} runs gave what is not a number")
     if np.isinf(x).any():
         return Interval(math.inf, refused=f"infinite in {np.isinf(x).sum()} of {k} runs")
-    mean = float(x.mean())
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(x.mean())
+        deviation = float(x.std(ddof=1)) if k > 1 else 0.0
+    if not math.isfinite(mean) or not math.isfinite(deviation):
+        return Interval(None, refused="the values are too large to compute with")
     if k < MINIMUM_RUNS:
         return Interval(
             mean,
             refused=f"{k} run{'s' if k > 1 else ''}; at least {MINIMUM_RUNS} are needed to tell "
             "how much runs differ",
         )
-    half = float(stats.t.ppf((1 + level) / 2, k - 1)) * float(x.std(ddof=1)) / math.sqrt(k)
+    half = float(stats.t.ppf((1 + level) / 2, k - 1)) * deviation / math.sqrt(k)
     return Interval(mean, mean - half, mean + half)
 
 
@@ -115,7 +134,7 @@ def mean_over_runs(
     return _estimate(
         metric,
         cell,
-        student_t([float(s.mean()) for s in samples], level),
+        student_t([_mean(s) for s in samples], level),
         level,
         runs=len(samples),
         samples=sum(s.size for s in samples),
@@ -154,8 +173,8 @@ def percentile_over_runs(
     method = f"{name} per run (interpolated), Student t over runs{left_out}"
     total = sum(s.size for s in samples)
     effective: float | None = None
-    if any(np.isnan(s).any() for s in samples):
-        interval = student_t([math.nan if np.isnan(s).any() else 0.0 for s in samples], level)
+    if any(_no_number(s).any() for s in samples):
+        interval = student_t([math.nan if _no_number(s).any() else 0.0 for s in samples], level)
     else:
         each = [effective_samples_of_quantile(s, q) for s in samples]
         effective = sum(each)
@@ -238,6 +257,18 @@ def _with_samples(runs: Sequence[ArrayLike]) -> tuple[list[Floats], str]:
     arrays = [np.asarray(run, dtype=np.float64).ravel() for run in runs]
     kept = [array for array in arrays if array.size]
     return kept, _left_out(len(arrays) - len(kept))
+
+
+def _no_number(x: Floats) -> NDArray[np.bool_]:
+    return np.isnan(x) | np.isneginf(x)
+
+
+def _mean(x: Floats) -> float:
+    if _no_number(x).any():
+        return math.nan
+    with np.errstate(over="ignore"):
+        mean = float(x.mean())
+    return mean if math.isfinite(mean) or np.isinf(x).any() else math.nan
 
 
 def _left_out(count: int) -> str:

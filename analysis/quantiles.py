@@ -18,11 +18,11 @@ def quantile(samples: ArrayLike, q: float) -> float:
     Raises
     ------
     ValueError
-        No samples, a nan among them, or q outside 0..1.
+        No samples, a nan or a negative infinity among them, or q outside 0..1.
     """
     x = np.sort(np.asarray(samples, dtype=np.float64))
-    if x.size == 0 or np.isnan(x[-1]) or not 0 <= q <= 1:
-        raise ValueError("a quantile needs samples, none of them nan, and q within 0..1")
+    if x.size == 0 or np.isnan(x[-1]) or np.isneginf(x[0]) or not 0 <= q <= 1:
+        raise ValueError("a quantile needs samples, none nan or -infinity, and q within 0..1")
     position = q * (x.size - 1)
     below = math.floor(position)
     weight = position - below
@@ -32,8 +32,9 @@ def quantile(samples: ArrayLike, q: float) -> float:
     high = float(x[below + 1])
     if math.isinf(high):
         return high
-    # In this form equal neighbours give exactly themselves.
-    return low + (high - low) * weight
+    # In this form equal neighbours give exactly themselves; the other one cannot overflow.
+    step = high - low
+    return low + step * weight if math.isfinite(step) else low * (1 - weight) + high * weight
 
 
 def least_samples(q: float, level: float = 0.95) -> int:

@@ -43,6 +43,8 @@ from collectors.collect import Engine, read_raw
 from collectors.ros2 import build_tables
 from tracing.recording import Recording, RoslensError
 
+SAMPLES = Path(__file__).parents[1] / "data" / "samples"
+
 NOT_RECEIVED = ("lost", "overwritten", "unknown")
 _CALL_TIMES = {
     "sent_ns": "request(_sent)?_realtime_ns",
@@ -429,14 +431,14 @@ def _verdicts(
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="+", type=Path)
+    parser.add_argument("folder", nargs="*", type=Path, help="default: the samples")
     parser.add_argument("--engine", choices=["native", "babeltrace2"], default="native")
     arguments = parser.parse_args()
     engine: Engine = arguments.engine
     failed = checked = 0
     head = "logged latency minus the trace's, us"
     print(f"{head:68} {'least':>10} {'median':>10} {'P99':>10} {'most':>10}")
-    for run in recordings(arguments.folder):
+    for run in recordings(arguments.folder or [SAMPLES]):
         try:
             raw = read_raw(Recording.at(run), engine=engine)
         except RoslensError as error:

@@ -1,4 +1,4 @@
-//! CTF 1.8 traces, as LTTng writes them, to Arrow columns.
+//! CTF 1.8 traces, as `LTTng` writes them, to Arrow columns.
 //!
 //! Metadata text is parsed into a class model, each event class is compiled once into a flat
 //! plan, and packets are decoded in two passes: a scan that finds where each event lies, and a
