@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+import pyarrow as pa
 
 from tracing.recording import RunFailedError
 
@@ -91,12 +92,15 @@ class _Writer:
             *_wrapped(_TRACK_EVENT, event),
         ]
         whole = np.hstack(_wrapped(1, packet))
+        rows_of = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(whole.shape[1]), rows, [None, pa.py_buffer(whole.tobytes())]
+        )
         self.packets.append(
             pl.DataFrame(
                 {
                     "time_ns": frame["time_ns"],
                     "order": pl.Series([order], dtype=pl.Int8).new_from_index(0, rows),
-                    "packet": pl.Series(list(map(bytes, whole)), dtype=pl.Binary),
+                    "packet": pl.Series(rows_of.cast(pa.binary())),
                 }
             )
         )
