@@ -206,6 +206,24 @@ def collect(
 
 
 @app.command
+def export(
+    path: Annotated[Path, Parameter(help="A recording (collected if it is not yet).")],
+    out: Annotated[Path, Parameter(help="File to write.")],
+    /,
+    *,
+    form: Annotated[
+        Literal["perfetto", "dot", "mermaid", "csv"],
+        Parameter(name="--format", help="For ui.perfetto.dev; the graph of nodes; a table."),
+    ],
+    table: Annotated[str | None, Parameter(help="Which table, for csv.")] = None,
+) -> None:
+    """Write a recording in a format of other tools."""
+    from roslens.export import export as write  # noqa: PLC0415
+
+    write(path, out, form, table)
+
+
+@app.command
 def report(
     notebook: Annotated[str, Parameter(help="Name of a notebook (latency), or the path of one.")],
     /,
