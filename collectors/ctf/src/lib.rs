@@ -23,7 +23,7 @@
 //!
 //! * CTF 1.8 only; integers of at most 64 bits; floating point numbers of 32 or 64 bits; packets
 //!   of at most 512 MiB.
-//! * Fields of the packet context other than LTTng's own (times, sizes, counts, CPU) are not
+//! * Fields of the packet context other than the tracer's own (times, sizes, counts, CPU) are not
 //!   made into columns.
 //! * A label that several ranges of an enumeration share is found by the first range that holds.
 //! * Compressed or encrypted packets and checksums are not supported; callsites are ignored.
