@@ -102,6 +102,7 @@ def value_over_runs(
         samples=samples,
         effective=None,
         method="one value per run, Student t over runs",
+        per_run=values,
     )
 
 
@@ -118,15 +119,17 @@ def mean_over_runs(
     """
     samples, left_out = _with_samples(runs)
     finite = all(np.isfinite(s).all() for s in samples)
+    means = [_mean(s) for s in samples]
     return _estimate(
         metric,
         cell,
-        student_t([_mean(s) for s in samples], level),
+        student_t(means, level),
         level,
         runs=len(samples),
         samples=sum(s.size for s in samples),
         effective=sum(effective_samples(s) for s in samples) if finite else None,
         method="mean per run, Student t over runs" + left_out,
+        per_run=means,
     )
 
 
@@ -160,17 +163,19 @@ def percentile_over_runs(
     method = f"{name} per run (interpolated), Student t over runs{left_out}"
     total = sum(s.size for s in samples)
     effective: float | None = None
+    values: list[float] = []
     if any(_no_number(s).any() for s in samples):
         interval = student_t([math.nan if _no_number(s).any() else 0.0 for s in samples], level)
     else:
         each = [effective_samples_of_quantile(s, q) for s in samples]
         effective = sum(each)
-        interval = student_t([quantile(s, q) for s in samples], level)
+        values = [quantile(s, q) for s in samples]
+        interval = student_t(values, level)
         least = least_samples(q, level)
         fewest = min((s.size for s in samples), default=0)
         if interval.value == math.inf:
             effective = None
-            infinite = sum(math.isinf(quantile(s, q)) for s in samples)
+            infinite = sum(map(math.isinf, values))
             interval = Interval(
                 math.inf,
                 refused=f"infinite: in {infinite} of {len(samples)} runs more than "
@@ -195,6 +200,7 @@ def percentile_over_runs(
         samples=total,
         effective=effective,
         method=method,
+        per_run=values,
     )
 
 
@@ -236,7 +242,15 @@ def fraction_over_runs(
         else:
             interval = Interval(interval.value, max(0.0, low), min(1.0, high))
     return _estimate(
-        metric, cell, interval, level, runs=len(pairs), samples=total, effective=None, method=method
+        metric,
+        cell,
+        interval,
+        level,
+        runs=len(pairs),
+        samples=total,
+        effective=None,
+        method=method,
+        per_run=fractions,
     )
 
 
@@ -289,6 +303,7 @@ def _estimate(
     samples: int,
     effective: float | None,
     method: str,
+    per_run: Sequence[float],
 ) -> Estimate:
     return Estimate(
         metric=metric.name,
@@ -305,4 +320,5 @@ def _estimate(
         effective_samples=effective,
         method=method,
         refused=interval.refused,
+        per_run=tuple(per_run),
     )
