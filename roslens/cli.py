@@ -259,3 +259,20 @@ def compare(
         plot_file=plot,
         console=Console(),
     )
+
+
+@app.command
+def check(
+    budgets: Annotated[Path, Parameter(help="A YAML file, see docs/comparing.md.")],
+    /,
+    *paths: Annotated[Path, Parameter(help="Recordings, or one metrics.json of a report.")],
+    json_file: Annotated[
+        Path | None, Parameter(name="--json", help="Write all figures to this file.")
+    ] = None,
+) -> int:
+    """Hold absolute budgets: exit 0 all within, 1 one exceeded, 3 not enough evidence."""
+    from roslens.checking import run_check  # noqa: PLC0415
+
+    if not paths:
+        raise UsageError("no recording given; give one or more folders, or a metrics.json")
+    return run_check(budgets, paths, json_file=json_file, console=Console())

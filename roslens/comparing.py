@@ -31,12 +31,18 @@ _STYLES = {
 
 
 def load_side(
-    path: Path, metrics: Sequence[str] = (), topics: Sequence[str] = (), *, collect: bool = True
+    paths: Path | Sequence[Path],
+    metrics: Sequence[str] = (),
+    topics: Sequence[str] = (),
+    *,
+    collect: bool = True,
 ) -> Side:
     """Estimates of a metrics.json (or a folder that holds one), or of the recordings below.
 
     Parameters
     ----------
+    paths
+        One metrics.json, or recordings and folders that hold some.
     metrics
         Those that will be asked for; a percentile of latency may be any.
     topics
@@ -47,10 +53,14 @@ def load_side(
     Raises
     ------
     UsageError
-        There is nothing to read.
+        There is nothing to read, or a metrics.json beside others.
     """
-    path = resolve(path)
-    if path.is_file() or (path / METRICS_NAME).is_file():
+    given = [resolve(p) for p in ([paths] if isinstance(paths, Path) else paths)]
+    stored = [p for p in given if p.is_file() or (p / METRICS_NAME).is_file()]
+    if stored and len(given) > 1:
+        raise UsageError(f"{stored[0]}: a metrics.json stands alone; give it or recordings")
+    path = given[0]
+    if stored:
         found = read_metrics(path)
         return Side(
             (path if path.is_dir() else path.parent).resolve().name,
@@ -64,8 +74,10 @@ def load_side(
     from analysis.latency_report import LatencyReport  # noqa: PLC0415
     from analysis.parameters import LatencyParameters  # noqa: PLC0415
 
-    parameters = LatencyParameters.checked({"recordings": [str(path)], "topics": list(topics)})
-    report = LatencyReport(open_recordings(path, collect=collect), parameters)
+    parameters = LatencyParameters.checked(
+        {"recordings": [str(p) for p in given], "topics": list(topics)}
+    )
+    report = LatencyReport(open_recordings(given, collect=collect), parameters)
     return Side(
         path.resolve().name,
         [*report.estimates, *_further_percentiles(report, metrics)],
@@ -177,7 +189,7 @@ def comparison_table(found: Comparisons) -> Table:
     for comparison in found.compared:
         base, unit = _value(comparison.base)
         new, _ = _value(comparison.new)
-        references = "".join(f" ({_reference(note, notes)})" for note in _all_notes(comparison))
+        references = "".join(f" ({reference(note, notes)})" for note in _all_notes(comparison))
         table.add_row(
             Text(f"{comparison.metric} [{unit}]"),
             Text(cell_label(comparison.cell)),
@@ -232,7 +244,8 @@ def _all_notes(comparison: Comparison) -> list[str]:
     return notes
 
 
-def _reference(note: str, notes: list[str]) -> int:
+def reference(note: str, notes: list[str]) -> int:
+    """Number of a note below a table; a new one is added to `notes`."""
     if note not in notes:
         notes.append(note)
     return notes.index(note) + 1
