@@ -80,7 +80,11 @@ def load_side(
     report = LatencyReport(open_recordings(given, collect=collect), parameters)
     return Side(
         path.resolve().name,
-        [*report.estimates, *_further_percentiles(report, metrics)],
+        [
+            *report.estimates,
+            *_further_percentiles(report, metrics),
+            *_leaks(report, metrics),
+        ],
         [run.cell for run in report.counting],
         len(report.tables.runs),
         len(report.left_out),
@@ -98,6 +102,16 @@ def _further_percentiles(report: LatencyReport, metrics: Sequence[str]) -> list[
         return []
     found = latency_estimates(report.samples, report.groups[0], percentiles=wanted)
     return [e for e in found if e.metric not in known]
+
+
+def _leaks(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
+    if not any(name.startswith("leak_") for name in metrics):
+        return []
+    from analysis.memory import leaks_by_cell  # noqa: PLC0415
+
+    found = leaks_by_cell(report.tables.resources, report.messages, report.counting)
+    both = (e for x in found for e in (x.per_second, x.per_message))
+    return [e for e in both if e is not None]
 
 
 def parse_threshold(text: str) -> float:
