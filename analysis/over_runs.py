@@ -8,7 +8,7 @@ narrow; one over per-run statistics holds its level.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,6 +131,96 @@ def mean_over_runs(
         method="mean per run, Student t over runs" + left_out,
         per_run=means,
     )
+
+
+def trimmed_mean_over_runs(
+    metric: Metric,
+    cell: Cell,
+    runs: Sequence[ArrayLike],
+    cut: float = 0.1,
+    level: float = 0.95,
+) -> Estimate:
+    """Mean over runs of the trimmed mean of each run (Tukey and McLaughlin 1963, Sankhya A 25).
+
+    Parameters
+    ----------
+    runs
+        The samples of each run; a run without samples is left out and named in `method`.
+    cut
+        Fraction of each run's samples that is left out at either end, below 1/2.
+    """
+    if not 0 <= cut < 0.5:
+        raise ValueError("the part cut off at either end must be below one half")
+    name = f"mean of the middle {100 * (1 - 2 * cut):g} %"
+    return _one_per_run(metric, cell, runs, level, name=name, statistic=lambda s: _trimmed(s, cut))
+
+
+def deviation_over_runs(
+    metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
+) -> Estimate:
+    """Mean over runs of the standard deviation of each run (n - 1 in the denominator).
+
+    A run of fewer than two samples makes the estimate refused.
+    """
+    return _one_per_run(
+        metric,
+        cell,
+        runs,
+        level,
+        name="standard deviation",
+        statistic=lambda s: (
+            float(s.std(ddof=1)) if s.size > 1 and np.isfinite(s).all() else math.nan
+        ),
+    )
+
+
+def maximum_over_runs(
+    metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
+) -> Estimate:
+    """Mean over runs of the largest sample of each run.
+
+    The longer a run, the larger its maximum: comparable only between runs of one length.
+    """
+    return _one_per_run(
+        metric,
+        cell,
+        runs,
+        level,
+        name="largest sample",
+        statistic=lambda s: math.nan if _no_number(s).any() else float(s.max()),
+    )
+
+
+def _one_per_run(
+    metric: Metric,
+    cell: Cell,
+    runs: Sequence[ArrayLike],
+    level: float,
+    *,
+    name: str,
+    statistic: Callable[[Floats], float],
+) -> Estimate:
+    samples, left_out = _with_samples(runs)
+    values = [statistic(s) for s in samples]
+    return _estimate(
+        metric,
+        cell,
+        student_t(values, level),
+        level,
+        runs=len(samples),
+        samples=sum(s.size for s in samples),
+        effective=None,
+        method=f"{name} of each run, Student t over runs{left_out}",
+        per_run=values,
+    )
+
+
+def _trimmed(samples: Floats, cut: float) -> float:
+    if _no_number(samples).any():
+        return math.nan
+    ordered = np.sort(samples)
+    out = math.floor(cut * ordered.size)
+    return _mean(ordered[out : ordered.size - out])
 
 
 def percentile_over_runs(

@@ -54,6 +54,43 @@ def theil_sen(x: ArrayLike, y: ArrayLike) -> float:
 
 
 @dataclass(frozen=True)
+class Line:
+    """A least squares line with standard errors."""
+
+    intercept: float
+    slope: float
+    intercept_error: float
+    slope_error: float
+    residual_deviation: float
+
+
+def least_squares(x: ArrayLike, y: ArrayLike) -> Line:
+    """Ordinary least squares line, its standard errors for independent errors.
+
+    Parameters
+    ----------
+    x, y
+        Finite, at least three points, two different x.
+    """
+    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    centre = float(a.mean())
+    u = a - centre
+    squares = float((u**2).sum())
+    if a.size < 3 or squares == 0:
+        raise ValueError("a line needs three points and two different x")
+    slope, mean = _line(u, b)
+    residual = b - mean - slope * u
+    deviation = math.sqrt(float((residual**2).sum()) / (a.size - 2))
+    return Line(
+        mean - slope * centre,
+        slope,
+        deviation * math.sqrt(1 / a.size + centre**2 / squares),
+        deviation / math.sqrt(squares),
+        deviation,
+    )
+
+
+@dataclass(frozen=True)
 class AutoregressiveSlope:
     """Slope of a line with autocorrelated errors.
 
