@@ -19,7 +19,7 @@ from scipy import stats
 
 from analysis.estimate import Cell, Estimate, Metric
 from analysis.over_runs import MINIMUM_RUNS, Interval, student_t
-from analysis.trends import best_bend, glsar, theil_sen
+from analysis.trends import best_bend, glsar, least_squares, theil_sen
 
 Floats = NDArray[np.float64]
 
@@ -30,8 +30,12 @@ Verdict = Literal[
 MARGIN = 1024.0
 """Bytes per second (3.7 MB per hour) within which a slope is as good as none, by default."""
 
-BEND_GAIN = 0.5
-"""A bend must do away with so much of the squared error of one line."""
+BEND_GAIN = 0.65
+"""A bend that does away with so much of the squared error of one line is made: stationary noise
+with autocorrelation .97 has none like it in 99 % of five runs."""
+
+BEND_LEVEL = 0.999
+"""So is one after which the slope changes in all runs alike, by Student t at this level."""
 
 START = 0.25
 """A rise that ends within this part of the time looked at is a steep start."""
@@ -115,11 +119,10 @@ def leak(
     """Slope and verdict of one memory series over the runs of a cell.
 
     What is looked at begins after `warm_up_s` (loading, discovery) and ends with the shortest
-    run. If two lines fit all runs much better than one (`BEND_GAIN`), the slope is that of the
-    part after the common bend. With I = [low, high] its interval and M the margin:
-
-    A bend is not made where the line of the part after it, drawn back, misses the start by less
-    than M times the time looked at.
+    run. If two lines fit all runs much better than one (`BEND_GAIN`), or the slope changes in all
+    runs alike (`BEND_LEVEL`), the slope is that of the part after the common bend; not where
+    that part's line, drawn back, misses the start by less than M times the time looked at. With
+    [low, high] the interval of the slope and M the margin:
 
     * climbs: low > 0 and high >= M;
     * otherwise, -M < low and high < M: it is flat now. It rose before if there is a bend and the
@@ -221,10 +224,20 @@ def _bend(
     grid = np.linspace(begin, end, _GRID)
     rows = np.array([np.interp(grid, part.seconds, part.values) for part in parts])
     found = best_bend(rows)
-    if found.gain < BEND_GAIN:
+    if found.gain < BEND_GAIN and not _slopes_change(grid, rows, found.index):
         return None, None
     each = [float(grid[best_bend(row).index]) for row in rows]
     return float(grid[found.index]), student_t(each, level)
+
+
+def _slopes_change(grid: Floats, rows: Floats, index: int) -> bool:
+    changes = [
+        least_squares(grid[index:], row[index:]).slope
+        - least_squares(grid[:index], row[:index]).slope
+        for row in rows
+    ]
+    found = student_t(changes, BEND_LEVEL)
+    return found.low is not None and found.high is not None and found.low * found.high > 0
 
 
 def _matters(parts: Sequence[Series], last: Sequence[Series], margin: float) -> bool:

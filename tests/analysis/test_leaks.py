@@ -69,6 +69,16 @@ def test_levels_off_after_five_minutes() -> None:
     assert bend.high - bend.low < 60
 
 
+def test_levels_off_in_noise() -> None:
+    # A rise of only 1.5 MB in noise of 150 kB: two lines do away with less than half the error.
+    rng = np.random.default_rng(8)
+    series = [
+        Series(SECONDS, 5e7 + 5000 * np.minimum(SECONDS, 300) + noise(rng, 0.3, 150e3))
+        for _ in range(8)
+    ]
+    assert leak("rss", {}, series).verdict == "levels_off"
+
+
 def test_steep_start_then_stable() -> None:
     found = leak("rss", {}, runs(lambda t: 5e6 * (1 - np.exp(-t / 20))))
     assert found.verdict == "steep_start_then_stable"
