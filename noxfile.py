@@ -207,10 +207,12 @@ def trace(session: nox.Session) -> None:
     arguments = session.posargs
     if "--suite" not in arguments:
         arguments = ["--suite", "demo", *arguments]
-    said = Path(session.create_tmp(), "record.txt")
+    said = Path(session.virtualenv.location, "record.txt")
     with said.open("w", encoding="utf-8") as stream:
         # 4: some runs failed; they are kept and marked, and the others are worth a report.
-        session.run("roslens", "record", *arguments, stdout=stream, success_codes=[0, 4])
+        session.run(
+            "roslens", "record", *arguments, stdout=stream, stderr=None, success_codes=[0, 4]
+        )
     lines = said.read_text(encoding="utf-8").splitlines()
     print(*lines, sep="\n", flush=True)
     if not lines or not Path(lines[-1]).is_dir():
@@ -244,13 +246,14 @@ def notebooks(session: nox.Session) -> None:
 def lab(session: nox.Session) -> None:
     """Open JupyterLab on the notebooks (this machine only)."""
     install(session, extras="lab")
-    session.run(
-        "jupyter",
-        "lab",
+    options = [
         "--ServerApp.ip=localhost",
         f"--ServerApp.root_dir={ROOT}",
-        *session.posargs,
-    )
+        "--LabApp.default_url=/lab/tree/notebooks",
+    ]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        options.append("--allow-root")
+    session.run("jupyter", "lab", *options, *session.posargs)
 
 
 # ---------------------------------------------------------------- development
@@ -276,7 +279,8 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports")
-    session.run("nbstripout", "--verify", *map(str, (ROOT / "notebooks").glob("*.ipynb")))
+    notebooks = map(str, (ROOT / "notebooks").glob("*.ipynb"))
+    session.run("nbstripout", "--keep-id", "--verify", *notebooks)
     if shutil.which("cargo"):
         session.run("cargo", "fmt", "--all", "--check", external=True)
         session.run(

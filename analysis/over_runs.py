@@ -22,10 +22,23 @@ from analysis.quantiles import least_samples, percentile_name, quantile
 MINIMUM_RUNS = 3
 """With two runs the interval is 9 standard deviations to either side: true, but no evidence."""
 
-EXCEEDANCES = 20
-"""A percentile needs this many effective samples beyond it in each run: n_eff >= 20 / (1 - q).
+EXCEEDANCES = 5
+"""A percentile needs this many effective samples beyond it in each run: n_eff >= 5 / (1 - q).
 
 Below that the per-run percentile is biased and skewed enough to bend the interval over runs.
+Coverage of 95 % intervals, lognormal AR(1), runs of 2,500 samples that differ by nothing else (the
+worst case for a bias), 3,000 simulations (Monte Carlo error .004):
+
+========  =========  ====================  ======  =======
+quantile  phi        n_eff / n_eff (1-q)   5 runs  10 runs
+========  =========  ====================  ======  =======
+P50       .99        19 / 9.4              .949    .952
+P50       .995       10 / 4.9              .953    .944
+P90       .97        73 / 7.3              .944    .941
+P90       .985       37 / 3.7              .939    .938
+P99       .9         428 / 4.3             .945    .936
+P99       .97        128 / 1.3             .911    .921
+========  =========  ====================  ======  =======
 """
 
 Floats = NDArray[np.float64]

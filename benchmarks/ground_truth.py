@@ -1,17 +1,26 @@
-"""Check the messages and service_calls of recordings against what the workloads logged themselves.
+"""Check the tables of recordings against what the workloads logged themselves.
 
 Usage: python benchmarks/ground_truth.py FOLDER... [--engine native|babeltrace2] [--show N]
 
 Reads every recording below the folders that has a ``messages.csv`` (topic, sequence,
 publish_realtime_ns just before publish(), callback_realtime_ns on the callback's first line or
-empty) in its folder or under ``native/``, the ``samples.csv`` of the chain workload, or a
-``calls.csv`` (service, sequence, and the times of request, callback and response). Checks:
+empty) in its folder or under ``native/``, the ``samples.csv`` of the chain workload, a
+``calls.csv`` (service, sequence, and the times of request, callback and response), a
+``goals.csv`` (action, and the times of sending, accepting, executing and result), or a
+``transitions.csv`` (node, transition, resulting_state, and the times around the call). Checks:
 
 * every logged message is exactly one row, and no row of these topics is invented;
 * what was received is delivered; what was not is lost, overwritten, or unknown at the edge;
 * every logged call is one row: with its callback, and from Kilted on with request and response;
 * how much longer the logged latency is than the trace's (median, P99, extremes); for calls before
-  Kilted, how much later the callback's first line was logged than callback_start.
+  Kilted, how much later the callback's first line was logged than callback_start;
+* every logged goal is one row (from Kilted on), accepted, executed and ended in the order of the
+  log, with its result where one was received and as much feedback as was logged;
+* of the chain workload, every sample goes along the chain as the log says: by the callback that
+  published last, and by the declared link of both inputs, whose use of each message is worked out
+  again from the log; the parts of each instance add up to its latency;
+* every logged transition leads through one transition state, within the logged times, to the
+  state that it is said to have led to, and no state is invented.
 
 Exit status 1 if any recording fails.
 """
@@ -27,9 +36,14 @@ from pathlib import Path
 
 import polars as pl
 
+from analysis.chain import Chain
+from analysis.chains import chain_instances
+from analysis.links import Link
 from collectors.collect import Engine, read_raw
 from collectors.ros2 import build_tables
 from tracing.recording import Recording, RoslensError
+
+SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 
 NOT_RECEIVED = ("lost", "overwritten", "unknown")
 _CALL_TIMES = {
@@ -37,6 +51,12 @@ _CALL_TIMES = {
     "called_ns": "(service_)?callback_realtime_ns",
     "received_ns": "response(_received)?_realtime_ns",
 }
+_GOAL_TIMES = {
+    "sent_ns": "(goal_sent|send)_realtime_ns",
+    "accepted_ns": "(goal_response|accepted)_realtime_ns",
+    "received_ns": "result(_received)?_realtime_ns",
+}
+_FILES = ("messages.csv", "samples.csv", "calls.csv", "goals.csv", "transitions.csv")
 _CHAIN = (
     ("/a", "a_publish_realtime_ns", "b_start_realtime_ns"),
     ("/b", "b_publish_realtime_ns", "c_b_start_realtime_ns"),
@@ -144,6 +164,189 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     return verdict
 
 
+def goals_of(run: Path) -> pl.DataFrame | None:
+    """Logged goals: action, sent_ns, accepted_ns, received_ns, feedback. None if there are none."""
+    for folder in (run, run / "native"):
+        if (folder / "goals.csv").is_file():
+            frame = pl.read_csv(folder / "goals.csv")
+            # "goal_response" is the client's, where "accepted" is the server's.
+            times = {
+                name: max(c for c in frame.columns if re.fullmatch(pattern, c))
+                for name, pattern in _GOAL_TIMES.items()
+            }
+            count = "feedback_count" in frame.columns
+            return frame.select(
+                "action",
+                *(pl.col(column).cast(pl.Int64).alias(name) for name, column in times.items()),
+                pl.col("feedback_count" if count else "action")
+                .cast(pl.Int64, strict=False)
+                .alias("feedback"),
+            )
+    return None
+
+
+def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
+    """Hold an action_goals table against logged goals, in the order in which they were sent."""
+    rows = goals.filter(pl.col("action").is_in(truth["action"].unique().to_list()))
+    received = pl.col("received_ns").is_not_null()
+    ended = pl.col("result_taken_ns").is_not_null()
+    states = pl.when(ended).then(pl.lit("with result")).otherwise(pl.lit("without"))
+    verdict = Verdict(
+        logged=truth.height,
+        received=truth.filter(received).height,
+        outcomes=dict(rows.group_by(states.alias("state")).len().sort("state").iter_rows()),
+    )
+    order = pl.int_range(pl.len()).over("action").alias("place")
+    sent = truth.sort("sent_ns").with_columns(order)
+    both = sent.join(
+        rows.sort("goal_sent_ns").with_columns(order), on=["action", "place"], how="full",
+        coalesce=True,
+    )  # fmt: skip
+    _count(verdict, both.filter(pl.col("action_goal_id").is_null()), "logged, but not in the table")
+    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
+    both = both.drop_nulls(["sent_ns", "action_goal_id"])
+    apart = pl.col("goal_sent_ns") - pl.col("sent_ns")
+    _count(verdict, both.filter((apart < -100_000) | (apart > 10**9)), "out of step with the log")
+    _count(verdict, both.filter(received & ~ended), "ended, but no result in the table")
+    before = pl.col("goal_response_taken_ns") > pl.col("accepted_ns")
+    _count(verdict, both.filter(before), "accepted before the response")
+    other = pl.col("feedback") != pl.col("feedback_count")
+    _count(verdict, both.filter(received & other), "other feedback than logged")
+    verdict.longer_ns = both.select(
+        pl.col("received_ns") - pl.col("sent_ns") - pl.col("total_ns")
+    ).to_series().drop_nulls()  # fmt: skip
+    return verdict
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """Tables of one run, as analyses take them."""
+
+    tables: dict[str, pl.DataFrame]
+
+    def table(self, name: str) -> pl.LazyFrame:
+        return self.tables[name].lazy()
+
+
+CHAIN = Chain.of("/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink")
+SYNC = tuple(Link("partial_sync", "/node_c", topic, "/c") for topic in ("/b", "/a2"))
+
+
+def chain_samples_of(run: Path) -> pl.DataFrame | None:
+    """Samples of the chain workload: published, b_ns (in node C), c_ns, received."""
+    for folder in (run, run / "native"):
+        if (folder / "samples.csv").is_file():
+            frame = pl.read_csv(folder / "samples.csv")
+            times = {
+                "sent_ns": "a_publish_realtime_ns",
+                "b_ns": "c_b_start_realtime_ns",
+                "a2_ns": "c_a2_start_realtime_ns",
+                "c_ns": "c_publish_realtime_ns",
+                "received_ns": "sink_start_realtime_ns",
+            }
+            return frame.select(pl.col(c).cast(pl.Int64).alias(n) for n, c in times.items())
+    return None
+
+
+def along_the_chain(samples: pl.DataFrame, *, linked: bool) -> pl.DataFrame:
+    """Which publication each sample leads to, from the log alone: sent_ns and received_ns.
+
+    Node C publishes in the callback of the input that comes last. By the declared link, a
+    publication uses the last message of /b before it, unless an earlier one did.
+    """
+    if not linked:
+        return samples.filter(pl.col("b_ns") > pl.col("a2_ns")).select("sent_ns", "received_ns")
+    outputs = samples.select("c_ns", "received_ns").drop_nulls().sort("c_ns")
+    inputs = samples.select("b_ns", "sent_ns").drop_nulls().sort("b_ns")
+    used = outputs.join_asof(inputs, left_on="c_ns", right_on="b_ns", strategy="backward")
+    return used.unique("sent_ns", keep="first", maintain_order=True).select(
+        "sent_ns", "received_ns"
+    )
+
+
+def compare_chain(tables: dict[str, pl.DataFrame], truth: pl.DataFrame, *, linked: bool) -> Verdict:
+    """Hold the instances of the workload's chain against its log."""
+    found = chain_instances(InMemory(tables), CHAIN, SYNC if linked else ())
+    logged = along_the_chain(truth, linked=linked)
+    verdict = Verdict(
+        logged=truth.height,
+        received=logged.height,
+        outcomes=dict(found.instances.group_by("outcome").len().sort("outcome").iter_rows()),
+    )
+    last = found.hops.filter((pl.col("hop") == 2) & (pl.col("part") == "callback"))
+    seen = found.complete.join(
+        last.select("instance", pl.col("begin_ns").alias("sink_ns")), on="instance"
+    )
+    place = pl.int_range(pl.len()).alias("place")
+    both = logged.sort("sent_ns").with_columns(place).join(
+        seen.sort("begin_ns").with_columns(place), on="place", how="full"
+    )  # fmt: skip
+    _count(verdict, both.filter(pl.col("instance").is_null()), "logged, but no instance")
+    _count(verdict, both.filter(pl.col("sent_ns").is_null()), "instances, but not logged")
+    both = both.drop_nulls(["sent_ns", "instance"])
+    for here, there in (("begin_ns", "sent_ns"), ("sink_ns", "received_ns")):
+        apart = (pl.col(here) - pl.col(there)).abs() > 500_000
+        _count(verdict, both.filter(apart), f"{here} out of step with the log")
+    sums = found.hops.group_by("instance").agg(pl.col("duration_ns").sum())
+    added = found.complete.join(sums, on="instance", how="left")
+    wrong = added.filter(pl.col("latency_ns").ne_missing(pl.col("duration_ns")))
+    _count(verdict, wrong, "instances whose parts do not add up")
+    verdict.longer_ns = both.select(
+        (pl.col("received_ns") - pl.col("sent_ns")) - (pl.col("sink_ns") - pl.col("begin_ns"))
+    ).to_series()
+    return verdict
+
+
+def transitions_of(run: Path) -> pl.DataFrame | None:
+    """Logged transitions: node, state, called_ns, returned_ns. None if the run has none."""
+    for folder in (run, run / "native"):
+        if (folder / "transitions.csv").is_file():
+            return pl.read_csv(folder / "transitions.csv").select(
+                "node",
+                pl.col("resulting_state").alias("state"),
+                pl.col("start_realtime_ns").cast(pl.Int64).alias("called_ns"),
+                pl.col("end_realtime_ns").cast(pl.Int64).alias("returned_ns"),
+            )
+    return None
+
+
+def compare_transitions(states: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
+    """Hold a lifecycle_states table against logged transitions, in their order.
+
+    Each makes two rows: the transition state, and the state that it led to.
+    """
+    rows = states.filter(pl.col("node").is_in(truth["node"].unique().to_list()))
+    verdict = Verdict(
+        logged=truth.height,
+        received=truth.height,
+        outcomes={"states": rows.height},
+    )
+    order = pl.int_range(pl.len()).over("node").alias("place")
+    moved = rows.filter(pl.int_range(pl.len()).over("node") > 0).sort("begin_ns")
+    through = moved.with_columns(order).select(
+        "node", "state", "begin_ns", pl.col("place") // 2, (pl.col("place") % 2).alias("half")
+    )
+    way = through.filter(half=0).join(through.filter(half=1), on=["node", "place"], how="full",
+                                      suffix="_reached", coalesce=True)  # fmt: skip
+    both = truth.sort("called_ns").with_columns(order).join(
+        way, on=["node", "place"], how="full", suffix="_through", coalesce=True
+    )  # fmt: skip
+    _count(verdict, both.filter(pl.col("begin_ns_reached").is_null()), "logged, but not there")
+    _count(verdict, both.filter(pl.col("called_ns").is_null()), "in the table, but not logged")
+    both = both.drop_nulls(["called_ns", "begin_ns_reached"])
+    other = pl.col("state") != pl.col("state_reached")
+    _count(verdict, both.filter(other), "led to another state")
+    outside = (pl.col("begin_ns") < pl.col("called_ns")) | (
+        pl.col("begin_ns_reached") > pl.col("returned_ns")
+    )
+    _count(verdict, both.filter(outside), "not within the logged times")
+    traced = pl.col("begin_ns_reached") - pl.col("begin_ns")
+    verdict.longer_ns = both.select(
+        pl.col("returned_ns") - pl.col("called_ns") - traced
+    ).to_series()
+    return verdict
+
+
 def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     """Hold a messages table against logged messages, in the order in which they were sent."""
     topics = truth["topic"].unique().to_list()
@@ -186,7 +389,7 @@ def recordings(folders: list[Path]) -> Iterator[Path]:
     for folder in folders:
         runs = {
             file.parent.parent if file.parent.name == "native" else file.parent
-            for name in ("messages.csv", "samples.csv", "calls.csv")
+            for name in _FILES
             for file in folder.rglob(name)
         }
         yield from sorted(runs)
@@ -199,16 +402,43 @@ def _figures(longer: pl.Series) -> str:
     return " ".join(f"{value / 1e3:10.1f}" for value in quantile)
 
 
+def _verdicts(
+    run: Path, tables: dict[str, pl.DataFrame], recorded: set[str]
+) -> Iterator[tuple[str, Verdict]]:
+    """What each file of the run's ground truth says of its table."""
+    checks = (
+        ("messages", truth_of, compare, "messages", "ros2:callback_start"),
+        ("calls", calls_of, compare_calls, "service_calls", "ros2:rcl_service_init"),
+        ("goals", goals_of, compare_goals, "action_goals", "ros2:rmw_send_request"),
+        (
+            "transitions",
+            transitions_of,
+            compare_transitions,
+            "lifecycle_states",
+            "ros2:rcl_lifecycle_transition",
+        ),
+    )
+    for what, truth, check, table, needed in checks:
+        logged = truth(run)
+        if logged is not None and needed not in recorded:
+            print(f"{run.parent.name}/{run.name}\n    {what}: {needed} was not recorded")
+        elif logged is not None:
+            yield what, check(tables[table], logged)
+    if (samples := chain_samples_of(run)) is not None:
+        yield "chain, by callback", compare_chain(tables, samples, linked=False)
+        yield "chain, by link", compare_chain(tables, samples, linked=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", nargs="+", type=Path)
+    parser.add_argument("folder", nargs="*", type=Path, help="default: the samples")
     parser.add_argument("--engine", choices=["native", "babeltrace2"], default="native")
     arguments = parser.parse_args()
     engine: Engine = arguments.engine
     failed = checked = 0
     head = "logged latency minus the trace's, us"
     print(f"{head:68} {'least':>10} {'median':>10} {'P99':>10} {'most':>10}")
-    for run in recordings(arguments.folder):
+    for run in recordings(arguments.folder or [SAMPLES]):
         try:
             raw = read_raw(Recording.at(run), engine=engine)
         except RoslensError as error:
@@ -216,13 +446,7 @@ def main() -> int:
             failed += 1
             continue
         tables = build_tables(raw.events, raw.losses, raw.warnings)
-        verdicts = []
-        if (messages := truth_of(run)) is not None:
-            verdicts.append(("messages", compare(tables["messages"], messages)))
-        if (calls := calls_of(run)) is not None and "ros2:rcl_service_init" not in raw.events:
-            print(f"{run.parent.name}/{run.name}\n    calls: services were not recorded")
-        elif calls is not None:
-            verdicts.append(("calls", compare_calls(tables["service_calls"], calls)))
+        verdicts = list(_verdicts(run, tables, set(raw.events)))
         if not verdicts:
             continue
         checked += 1

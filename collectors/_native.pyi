@@ -1,16 +1,12 @@
-"""The compiled reader; use `collectors.reader`."""
-
+# The compiled reader; use collectors.reader.
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Self
 
-class TraceError(ValueError):
-    """A trace that cannot be read: what and where."""
+class TraceError(ValueError): ...
 
 class Reader:
-    """CTF traces, opened: metadata parsed, packets found."""
-
-    def __new__(cls, traces: Sequence[tuple[str | PathLike[str], str]]) -> Reader: ...
+    def __new__(cls, traces: Sequence[tuple[str | PathLike[str], str]]) -> Self: ...
     @property
     def event_names(self) -> list[str]: ...
     @property

@@ -116,7 +116,8 @@ def _frame(
         data["trace"][at] = labels[index]
         data["cpu_id"][at] = cpu
         for column, kind, value in zip(columns[number], kinds[number], values, strict=True):
-            data[column][at] = plain(kind, value)
+            if column is not None:
+                data[column][at] = plain(kind, value)
     return pl.DataFrame(data, schema=schema, strict=True)
 
 

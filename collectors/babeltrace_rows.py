@@ -55,7 +55,7 @@ def describe(cls: Any) -> tuple[list[Any], Any]:
 def describe_scalar(cls: Any) -> tuple[list[Any], Any]:
     """As `describe`, for a class without members."""
     if isinstance(cls, ENUM):
-        return ["enum", cls.field_value_range, isinstance(cls, SIGNED)], enumerator
+        return ["enum", cls.field_value_range, isinstance(cls, SIGNED)], enumerator(cls)
     if isinstance(cls, (SIGNED, UNSIGNED)):
         return ["int", cls.field_value_range, isinstance(cls, SIGNED)], int
     if isinstance(cls, (SINGLE, DOUBLE)):
@@ -91,14 +91,27 @@ def describe_variant(cls: Any) -> tuple[list[Any], Any]:
     return ["struct", [[name, kind] for name, kind, _ in options]], variant
 
 
-def enumerator(field: Any) -> list[Any]:
-    """Value and first label."""
-    labels = field.labels
-    return [int(field), labels[0] if labels else None]
+def enumerator(cls: Any) -> Any:
+    """Reader of value and first label; `field.labels` fails where there is none."""
+    mappings = [
+        (label, [(r.lower, r.upper) for r in mapping.ranges]) for label, mapping in cls.items()
+    ]
+
+    def read(field: Any) -> list[Any]:
+        value = int(field)
+        for label, ranges in mappings:
+            if any(low <= value <= high for low, high in ranges):
+                return [value, label]
+        return [value, None]
+
+    return read
 
 
 def text(field: Any) -> str:
     """Text, with bytes that are not UTF-8 replaced."""
+    if len(field) == 0:
+        # babeltrace2 2.0.4 would give the text that the same field held before.
+        return ""
     return str(field).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

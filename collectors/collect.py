@@ -126,12 +126,15 @@ def collect(
     Raises
     ------
     UsageError
-        No trace there, a trace cannot be read, or the output folder cannot be written to.
+        The manifest is not valid, no trace there, a trace cannot be read, or the output folder
+        cannot be written to.
     RunFailedError
         A file cannot be written (no space left).
     """
     say = progress if progress is not None else lambda _: None
     options = {"engine": engine, "events_only": events_only}
+    # Read before the work, not after it.
+    _ = recording.manifest
     fingerprint = _fingerprint(recording)
     if not force and (done := _up_to_date(recording, options, fingerprint)) is not None:
         return done

@@ -7,6 +7,7 @@ The native reader follows the same rules; `tests/ctf` holds the two against each
 * A payload field whose name is taken by a common or context column becomes ``field_<name>``.
 * Classes that share an event name share a table: union of columns; integers and floats widen to
   hold both; where no type holds both, the later class gets ``<name>_2``, ``<name>_3``, ...
+* Structures without members hold nothing and have no column.
 """
 
 from __future__ import annotations
@@ -39,11 +40,14 @@ class EventTable:
     contexts: dict[str, Kind] = field(default_factory=dict)
     payload: dict[str, Kind] = field(default_factory=dict)
 
-    def add_contexts(self, members: Sequence[tuple[str, Kind]]) -> list[str]:
-        """Add a class's context fields; returns the column of each."""
+    def add_contexts(self, members: Sequence[tuple[str, Kind]]) -> list[str | None]:
+        """Add a class's context fields; returns the column of each, if it has one."""
         taken: set[str] = set()
-        columns = []
+        columns: list[str | None] = []
         for name, kind in members:
+            if is_nothing(kind):
+                columns.append(None)
+                continue
             if _RAW_CONTEXTS.get(name) == kind[0] and name not in taken and _fits(kind):
                 column = name
             else:
@@ -52,11 +56,14 @@ class EventTable:
             columns.append(column)
         return columns
 
-    def add_payload(self, members: Sequence[tuple[str, Kind]]) -> list[str]:
+    def add_payload(self, members: Sequence[tuple[str, Kind]]) -> list[str | None]:
         """Add a class's payload fields, after all contexts; returns the column of each."""
         taken: set[str] = set()
-        columns = []
+        columns: list[str | None] = []
         for name, kind in members:
+            if is_nothing(kind):
+                columns.append(None)
+                continue
             free = name
             while free in _RAW_NAMES or free in self.contexts or free in taken:
                 free = f"field_{free}"
@@ -106,8 +113,18 @@ def polars_type(kind: Kind) -> pl.DataType:
         case ["list", element]:
             return pl.List(polars_type(element))
         case ["struct", members]:
-            return pl.Struct({name: polars_type(member) for name, member in members})
+            return pl.Struct({n: polars_type(k) for n, k in members if not is_nothing(k)})
     raise ValueError(f"unknown kind {kind!r}")
+
+
+def is_nothing(kind: Kind) -> bool:
+    """Whether it is a structure without members, or a list of such."""
+    match kind:
+        case ["struct", members]:
+            return all(is_nothing(member) for _, member in members)
+        case ["list", element]:
+            return is_nothing(element)
+    return False
 
 
 def plain(kind: Kind, value: Any) -> Any:
@@ -120,7 +137,8 @@ def plain(kind: Kind, value: Any) -> Any:
         case ["list", element]:
             return [plain(element, item) for item in value]
         case ["struct", members]:
-            return {n: plain(k, item) for (n, k), item in zip(members, value, strict=True)}
+            pairs = zip(members, value, strict=True)
+            return {n: plain(k, item) for (n, k), item in pairs if not is_nothing(k)}
     return value
 
 

@@ -186,7 +186,7 @@ class Trace:
         threads
             0 for one per core.
         progress
-            Called with bytes done and bytes in all, a few times per second.
+            Called with bytes done and bytes in all, after every few MiB.
 
         Raises
         ------
@@ -205,11 +205,11 @@ class Trace:
         losses = table.conform(pl.DataFrame(found["losses"], schema=table.schema)).sort(
             "begin_ns", "trace", "stream", nulls_last=False, maintain_order=True
         )
-        discarded = losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
+        discarded = losses.filter(pl.col("kind") == "discarded_events")["count"]
         return TraceInfo(
             events=sum(found["events_by_name"].values()),
             events_by_name=found["events_by_name"],
-            discarded_events=int(discarded),
+            discarded_events=sum(discarded.drop_nulls().to_list()),
             begin_ns=found["begin_ns"],
             end_ns=found["end_ns"],
             processes=[Process(*process) for process in found["processes"]],

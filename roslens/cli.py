@@ -93,7 +93,7 @@ def record(
 
     Prints the folder of the recording last.
     """
-    from roslens import recording  # noqa: PLC0415
+    from roslens import record as recording  # noqa: PLC0415
     from tracing.lttng import TracingOptions  # noqa: PLC0415
 
     if (suite is None) == (not command):
@@ -127,7 +127,7 @@ def record(
 @app.command
 def suites() -> None:
     """List the suites that ship with roslens."""
-    from roslens import recording  # noqa: PLC0415
+    from roslens import record as recording  # noqa: PLC0415
 
     recording.show_suites(Console())
 
@@ -141,7 +141,7 @@ def info(
 ) -> None:
     """Show what a recording holds: events, times, processes, and first of all what was lost."""
     from collectors.reader import open_trace  # noqa: PLC0415  (starts quickly without it)
-    from roslens.show import show_info  # noqa: PLC0415
+    from roslens.info import show_info  # noqa: PLC0415
 
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
@@ -190,7 +190,7 @@ def collect(
     force: Annotated[bool, Parameter(negative="", help="Even if all is up to date.")] = False,
 ) -> None:
     """Turn recordings into Parquet: every event, and the tables of the ROS 2 model."""
-    from roslens.collecting import collect_all  # noqa: PLC0415
+    from roslens.collect import collect_all  # noqa: PLC0415
 
     if not paths:
         raise UsageError("no recording given; give one or more folders")
@@ -203,6 +203,24 @@ def collect(
         force=force,
         console=Console(),
     )
+
+
+@app.command
+def export(
+    path: Annotated[Path, Parameter(help="A recording (collected if it is not yet).")],
+    out: Annotated[Path, Parameter(help="File to write.")],
+    /,
+    *,
+    form: Annotated[
+        Literal["perfetto", "dot", "mermaid", "csv"],
+        Parameter(name="--format", help="For ui.perfetto.dev; the graph of nodes; a table."),
+    ],
+    table: Annotated[str | None, Parameter(help="Which table, for csv.")] = None,
+) -> None:
+    """Write a recording in a format of other tools."""
+    from roslens.export import export as write  # noqa: PLC0415
+
+    write(path, out, form, table)
 
 
 @app.command
@@ -220,7 +238,8 @@ def report(
 
     parameters = dict(parse_parameter(text) for text in parameter)
     result = run_report(notebook, paths, output, parameters)
-    console = Console()
+    # Beside a terminal there is no width to keep to but that of a log.
+    console = Console(width=None if sys.stdout.isatty() else 110)
     if result.metrics is not None:
         console.print(summary_table(result.metrics))
     print(f"report: {result.html}")

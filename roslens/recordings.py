@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import polars as pl
 
 from analysis.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
+from analysis.tracetools_model import ros2_data_model, tracetools_frames
 from collectors.schema import RESOURCES, TABLES, Table
+from roslens.views import Names, View, Window, check_window, matching
 from tracing.recording import Recording, UsageError, find_recordings
 from tracing.recording.manifest import Level
 
@@ -101,9 +104,125 @@ class Recordings:
     >>> recordings.messages.filter(pl.col("outcome") == "lost").collect()
     """
 
-    def __init__(self, recordings: Sequence[Recording]) -> None:
+    def __init__(self, recordings: Sequence[Recording], views: Sequence[View] = ()) -> None:
         self.recordings = list(recordings)
         self.runs = runs_of(self.recordings)
+        self.views = tuple(views)
+
+    def view(
+        self,
+        *,
+        window: Window | None = None,
+        window_ns: tuple[int | None, int | None] | None = None,
+        warm_up: float = 0.0,
+        processes: Names | None = None,
+        nodes: Names | None = None,
+        topics: Names | None = None,
+    ) -> Recordings:
+        """The same runs with part of each: every table is cut, lazily, when it is read.
+
+        A row counts whole by the moment at which it begins (a message by its publication); states
+        and intervals count if they touch the window. Objects are not cut by time, and `health`
+        and `losses` not at all. A message counts if either end is among the nodes or processes.
+        Tables without topics are not cut by topic, nor are timers' and services' callbacks.
+
+        >>> recordings.view(warm_up=2, nodes="/camera*").messages.collect()
+
+        Parameters
+        ----------
+        window
+            From and to, in seconds after each run's first event; None for an open end.
+        window_ns
+            From and to, in ns since the epoch.
+        warm_up
+            Seconds to leave out at the begin of each run.
+        processes
+            Names, as in `processes`, or numbers as text; patterns with ``*`` and ``?``.
+        nodes, topics
+            Full names, or patterns.
+
+        Raises
+        ------
+        UsageError
+            A name fits nothing, a window ends before it begins or touches no run.
+        """
+        begin, end = window or (None, None)
+        if warm_up:
+            begin = max(warm_up, begin or 0.0)
+        check_window(begin, end)
+        check_window(*(window_ns or (None, None)))
+        chosen, nodes_there = self._processes(processes)
+        view = View(
+            window_s=None if begin is None and end is None else (begin, end),
+            window_ns=window_ns,
+            processes=chosen,
+            process_nodes=nodes_there,
+            nodes=None if nodes is None else matching(nodes, self._names("node", "nodes"), "node"),
+            topics=None
+            if topics is None
+            else matching(topics, self._names("topic", "publishers", "subscriptions"), "topic"),
+        )
+        seen = Recordings(self.recordings, [*self.views, view])
+        seen._check_windows()
+        return seen
+
+    def _names(self, column: str, *tables: str) -> set[str]:
+        frames = [self.table(name).select(column).unique() for name in tables]
+        return {name for frame in pl.collect_all(frames) for name in frame[column].drop_nulls()}
+
+    def _processes(
+        self, names: Names | None
+    ) -> tuple[dict[str, frozenset[tuple[str, int]]] | None, dict[str, frozenset[str]] | None]:
+        if names is None:
+            return None, None
+        there = self.table("processes").select("run", "host", "vpid", "procname").collect()
+        found = matching(
+            names, {*there["procname"].drop_nulls(), *map(str, there["vpid"])}, "process"
+        )
+        named = pl.col("procname").is_in(sorted(found)).fill_null(value=False)
+        chosen = there.filter(named | pl.col("vpid").cast(pl.String).is_in(sorted(found)))
+        own = self.table("nodes").select("run", "host", "vpid", "node").drop_nulls().collect()
+        own = own.join(chosen, on=["run", "host", "vpid"], how="semi")
+        processes: dict[str, set[tuple[str, int]]] = {}
+        for run, host, vpid in chosen.select("run", "host", "vpid").iter_rows():
+            processes.setdefault(run, set()).add((host, vpid))
+        nodes: dict[str, set[str]] = {}
+        for run, node in own.select("run", "node").iter_rows():
+            nodes.setdefault(run, set()).add(node)
+        return (
+            {run: frozenset(x) for run, x in processes.items()},
+            {run: frozenset(x) for run, x in nodes.items()},
+        )
+
+    @cached_property
+    def _spans(self) -> dict[str, tuple[int, int]]:
+        """First and last event of each run of which something was recorded."""
+        whole = Recordings(self.recordings) if self.views else self
+        spans = (
+            whole.table("processes")
+            .group_by("run")
+            .agg(pl.col("begin_ns").min(), pl.col("end_ns").max())
+            .drop_nulls()
+            .collect()
+        )
+        return {run: (begin, end) for run, begin, end in spans.iter_rows()}
+
+    def _check_windows(self) -> None:
+        windows = [view for view in self.views if view.has_window]
+        if not windows or not self._spans:
+            return
+        for begin_ns, end_ns in self._spans.values():
+            cut = [view.window_of(begin_ns) for view in windows]
+            begin = max((b for b, _ in cut if b is not None), default=begin_ns)
+            end = min((e for _, e in cut if e is not None), default=end_ns + 1)
+            if begin <= end_ns and end > begin_ns and begin < end:
+                return
+        longest = max(end - begin for begin, end in self._spans.values())
+        first = min(begin for begin, _ in self._spans.values())
+        raise UsageError(
+            f"the window touches no run: the longest takes {longest / 1e9:.3f} s, "
+            f"the first begins at {first} ns"
+        )
 
     def __getattr__(self, name: str) -> pl.LazyFrame:
         if name in TABLES:
@@ -125,6 +244,35 @@ class Recordings:
             raise UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
         return self._all(TABLES[name], [r.tables / f"{name}.parquet" for r in self.recordings])
 
+    def to_tracetools_data_model(self) -> Any:
+        """The one run's raw events as frames of tracetools_analysis' ``Ros2DataModel``.
+
+        Returns
+        -------
+        Ros2DataModel or analysis.tracetools_model.TracetoolsDataModel
+            The class itself where tracetools_analysis can be imported, else an object with the
+            same frames (pandas). Views do not apply.
+
+        Raises
+        ------
+        UsageError
+            These are several runs (addresses of one mean nothing in another), or it was not
+            collected.
+        """
+        if len(self.recordings) != 1:
+            raise UsageError(
+                f"a tracetools data model is of one run, and these are {len(self.recordings)}: "
+                "open one of them"
+            )
+        events = self.recordings[0].events
+        raw = {
+            f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
+            for path in sorted(events.glob("*/*.parquet"))
+        }
+        if not raw:
+            raise UsageError(f"{events}: no events; run 'roslens collect' first")
+        return ros2_data_model(tracetools_frames(raw))
+
     @property
     def resources(self) -> pl.LazyFrame:
         """What processes used while they ran, of the runs that were sampled."""
@@ -143,8 +291,9 @@ class Recordings:
 
     def _all(self, table: Table, files: Sequence[Path]) -> pl.LazyFrame:
         factors = self._factors(table)
+        origins = self._spans if any(view.has_window for view in self.views) else {}
         frames = [
-            pl.scan_parquet(file).select(
+            self._cut(pl.scan_parquet(file), table, run, origins).select(
                 pl.lit(run.name).alias("run"),
                 *(_level(run, *factor) for factor in factors),
                 *(pl.col(column.name) for column in table.columns),
@@ -157,6 +306,17 @@ class Recordings:
             run = pl.lit(None, dtype=pl.String).alias("run")
             return table.empty().lazy().select(run, *none, pl.all())
         return pl.concat(frames)
+
+    def _cut(
+        self,
+        frame: pl.LazyFrame,
+        table: Table,
+        run: Run,
+        spans: Mapping[str, tuple[int, int]],
+    ) -> pl.LazyFrame:
+        origin = spans[run.name][0] if run.name in spans else None
+        filters = [x for view in self.views for x in view.filters(table, run.name, origin)]
+        return frame.filter(*filters) if filters else frame
 
     def _factors(self, table: Table) -> list[tuple[str, str, pl.DataType]]:
         """Name, column and type of each factor beside the columns of `table`."""
@@ -178,6 +338,8 @@ class Recordings:
         found = f"{_count(len(self.runs), 'run')} in {_count(cells, 'cell')}, {events:,} events"
         named = ", ".join(f"{x.run.name} ({x.discarded_events:,} discarded)" for x in lost[:5])
         loss = f"THE TRACER LOST EVENTS in {_count(len(lost), 'run')}: {named}"
+        if self.views:
+            found += f" (part of each: {_count(len(self.views), 'view')})"
         lines = [found, loss if lost else "the tracer lost nothing"]
         if problems:
             lines.append(f"{len(problems)} not complete: {', '.join(r.name for r in problems[:5])}")

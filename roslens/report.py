@@ -172,7 +172,7 @@ def _notebook_folders() -> list[Path]:
 
 
 def summary_table(metrics: Path) -> Table:
-    """The short table at the end: per cell P50, P99 and loss, and what the tracer lost.
+    """The short table at the end: per cell mean, P50, P99 and loss, and what the tracer lost.
 
     Parameters
     ----------
@@ -200,8 +200,8 @@ def summary_table(metrics: Path) -> Table:
     count = len(found.recordings)
     caption = f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}"
     table = Table(title="Latency, publish to callback", caption=Text(caption))
-    table.add_column("cell")
-    for heading in ("runs", "P50 [ms]", "P99 [ms]", "lost [%]"):
+    table.add_column("cell", overflow="fold", min_width=12)
+    for heading in ("runs", "mean [ms]", "P50 [ms]", "P99 [ms]", "lost [%]"):
         table.add_column(Text(heading), justify="right")
     reasons: list[str] = []
     for label, estimates in of_cell.items():
@@ -214,7 +214,7 @@ def summary_table(metrics: Path) -> Table:
     return table
 
 
-_SUMMARY = ("latency_p50", "latency_p99", "loss")
+_SUMMARY = ("latency_mean", "latency_p50", "latency_p99", "loss")
 
 
 def _short(estimate: Estimate | None, reasons: list[str]) -> Text:

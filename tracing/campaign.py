@@ -1,17 +1,16 @@
-"""Campaigns: a suite executed run by run; and single commands recorded the same way."""
+"""Campaigns: a suite executed run by run."""
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from tracing.interruption import Interruption
 from tracing.lttng import SessionDaemon, TracingOptions, session_daemon
@@ -24,18 +23,14 @@ from tracing.recording import (
     RunFailedError,
     UsageError,
 )
-from tracing.ros import find_ros, sourced_ros
-from tracing.ros.environment import embedded_ros
+from tracing.ros_choice import choose_ros, with_python
 from tracing.run import Ros, RunSpec, git_state, record_run
-from tracing.suite import RosChoice, Suite, suite_command
-from tracing.workload import resolve_command
+from tracing.suite import Suite, suite_command
 
 RECORDINGS = Path("data/recordings")
-COMMAND_SUITE = "command"
 OVERHEAD_SECONDS = 3.0
 """What a run takes beside its duration, as long as none has been measured."""
 
-_PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _CAMPAIGN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
@@ -84,6 +79,8 @@ class CampaignResult:
         How many runs were not begun.
     interrupted
         Whether it was asked to end.
+    stopped_by
+        Why it ended early without having been asked.
     """
 
     folder: Path
@@ -91,6 +88,7 @@ class CampaignResult:
     failed: list[Manifest] = field(default_factory=list)
     not_run: int = 0
     interrupted: bool = False
+    stopped_by: str | None = None
     elapsed_seconds: float = 0.0
 
     @property
@@ -115,7 +113,15 @@ class CampaignResult:
             text += f", {len(self.failed)} not (first: {first.run}: {first.failure})"
         if self.not_run:
             text += f", {self.not_run} not begun"
+        if self.stopped_by:
+            text += f" ({self.stopped_by})"
         return text
+
+
+def planned_seconds(suite: Suite) -> float:
+    """How long all runs of a suite will take, about."""
+    runs = suite.repetitions * sum(1 for _ in suite.combinations())
+    return runs * (suite.duration + OVERHEAD_SECONDS)
 
 
 def utc_name(now: datetime | None = None) -> str:
@@ -169,14 +175,14 @@ def run_campaign(
     def note(text: str) -> None:
         on_event(Event("note", text=text))
 
-    ros = choose_ros(suite.workload.ros, suite.workload.command, note)
+    ros = choose_ros(suite.workload.ros, note)
     with ExitStack() as stack:
         interruption = stack.enter_context(Interruption())
         daemons = stack.enter_context(_Daemons(suite.tracing, note))
         daemons.current()
         for text in daemons.current().notes:
             note(text)
-        folder = _new_campaign(root / suite.name, name)
+        folder = new_campaign(root / suite.name, name)
         plan = Plan(
             campaign=folder.name,
             created_ns=time.time_ns(),
@@ -216,7 +222,7 @@ class _Daemons:
             )
         return self._daemon
 
-    def __enter__(self) -> _Daemons:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -249,10 +255,16 @@ class _Execution:
                     self.daemons.current(),
                     self.interruption,
                 )
-            except RunFailedError:
+            except UsageError:
+                # The command cannot be run, now or later.
+                if result.not_run == len(self.plan.runs):
+                    shutil.rmtree(self.folder, ignore_errors=True)
+                raise
+            except RunFailedError as error:
                 # It could not even be written down: no further run could be either.
-                if not result.complete and not result.failed:
+                if result.not_run == len(self.plan.runs):
                     raise
+                result.stopped_by = str(error)
                 break
             result.not_run -= 1
             (result.complete if manifest.status == "complete" else result.failed).append(manifest)
@@ -300,7 +312,7 @@ class _Execution:
             },
         )
         if self.ros is not None:
-            command = _with_python(command, self.ros, builtin=suite.workload.builtin is not None)
+            command = with_python(command, self.ros)
         return RunSpec(
             folder=folder,
             suite=suite.name,
@@ -324,157 +336,7 @@ class _Execution:
         )
 
 
-def record_command(
-    command: Sequence[str],
-    output: Path | None = None,
-    *,
-    options: TracingOptions | None = None,
-    ros: RosChoice = "auto",
-    trace_rclpy: bool = False,
-    time_limit: float | None = None,
-    sampler_hz: float = 10.0,
-    work_topic: str | None = None,
-    root: Path = RECORDINGS,
-    on_event: OnEvent = lambda _: None,
-) -> tuple[Path, Manifest]:
-    """Record any command (``roslens record -- COMMAND``).
-
-    Parameters
-    ----------
-    command
-        What to run. With the embedded ROS 2, ``python`` means its interpreter.
-    output
-        The run's folder; default: ``<root>/command/<UTC time>/000_r0``.
-    ros
-        ``auto``: the ROS 2 that is sourced; where none is, the embedded one if the command is
-        Python, else none. ``sourced`` or ``embedded``: that one, and no ROS 2 event at all is then
-        an error.
-    trace_rclpy
-        Whether a Python node emits callback and publish events.
-    time_limit
-        Seconds; default: none.
-    sampler_hz
-        Samples of CPU and memory per second; 0: none.
-
-    Returns
-    -------
-    tuple
-        The run's folder and its manifest; `manifest.status` tells whether it is complete.
-
-    Raises
-    ------
-    UsageError
-        The command does not exist, `output` is not empty, LTTng or ROS 2 is missing.
-    RunFailedError
-        No session daemon can be started, or the folder cannot be written.
-    """
-
-    def note(text: str) -> None:
-        on_event(Event("note", text=text))
-
-    resolve_command(command)
-    options = options or TracingOptions()
-    is_python = _is_python(command[0]) or command[0].endswith(".py")
-    chosen = choose_ros("none" if ros == "auto" and not is_python else ros, command, note)
-    if chosen is None and ros == "auto" and _is_sourced():
-        chosen = choose_ros("sourced", command, note)
-    command = list(command)
-    if chosen is not None and chosen.environment.kind == "embedded":
-        command = _with_python(command, chosen, builtin=False)
-    if trace_rclpy and is_python and chosen is not None:
-        rest = command[1:] if _is_python(Path(command[0]).name) else command
-        if not rest or (rest[0].startswith("-") and rest[0] != "-m"):
-            raise UsageError("tracing rclpy needs 'python SCRIPT' or 'python -m MODULE'")
-        target, arguments = (rest[1], rest[2:]) if rest[0] == "-m" else (rest[0], rest[1:])
-        command = chosen.environment.command(
-            target if rest[0] == "-m" else Path(target).absolute(), *arguments, trace_rclpy=True
-        )
-    with ExitStack() as stack:
-        interruption = stack.enter_context(Interruption())
-        daemon = stack.enter_context(session_daemon(kernel=options.kernel, progress=note))
-        for text in daemon.notes:
-            note(text)
-        if output is None:
-            output = _new_campaign(root / COMMAND_SUITE, None) / "000_r0"
-        elif output.exists() and (not output.is_dir() or any(output.iterdir())):
-            raise UsageError(f"{output}: is there already; give a new folder")
-        made = not output.exists()
-        spec = RunSpec(
-            folder=output,
-            suite=COMMAND_SUITE,
-            campaign=output.parent.name if output.name == "000_r0" else output.name,
-            command=command,
-            options=options,
-            ros=chosen,
-            trace_rclpy=trace_rclpy,
-            time_limit=time_limit,
-            sampler_hz=sampler_hz,
-            work_topic=work_topic,
-            expect_events={"none": "no", "auto": "loaded"}.get(ros, "yes"),  # type: ignore[arg-type]
-            quiet=False,
-            git=git_state(),
-        )
-        try:
-            manifest = record_run(spec, daemon, interruption)
-        except UsageError:
-            if made:
-                shutil.rmtree(output, ignore_errors=True)
-            raise
-    return output, manifest
-
-
-def exit_code(manifest: Manifest) -> int:
-    """The exit code for one run: 0 complete, 4 not, 130 interrupted."""
-    return {"complete": EXIT_OK, "interrupted": EXIT_INTERRUPTED}.get(manifest.status, EXIT_FAILED)
-
-
-def choose_ros(
-    choice: RosChoice, command: Sequence[str] | None, note: Callable[[str], None]
-) -> Ros | None:
-    """The ROS 2 for a workload, made ready; None for none.
-
-    Raises
-    ------
-    UsageError
-        None is sourced though one was asked for; or the embedded one cannot run here.
-    RunFailedError
-        The embedded one cannot be made.
-    """
-    if choice == "none":
-        return None
-    if choice == "sourced":
-        if not _is_sourced():
-            raise UsageError(
-                "no ROS 2 is sourced; run '. /opt/ros/<distribution>/setup.sh' first, or take "
-                "the embedded one"
-            )
-        environment = sourced_ros(os.environ)
-    elif choice == "embedded":
-        environment = embedded_ros(note)
-    else:
-        environment = find_ros(note)
-    return Ros(environment, tuple(environment.preload()))
-
-
-def _is_sourced() -> bool:
-    return bool(os.environ.get("ROS_DISTRO") and os.environ.get("AMENT_PREFIX_PATH"))
-
-
-def _is_python(program: str) -> bool:
-    return _PYTHON.fullmatch(Path(program).name) is not None
-
-
-def _with_python(command: Sequence[str], ros: Ros, *, builtin: bool) -> list[str]:
-    """The command with the interpreter that has rclpy."""
-    python = str(ros.environment.python)
-    if builtin or command[0].endswith(".py"):
-        return [python, *command]
-    if _is_python(command[0]):
-        return [python, *command[1:]]
-    return list(command)
-
-
-def _new_campaign(parent: Path, name: str | None) -> Path:
+def new_campaign(parent: Path, name: str | None) -> Path:
     """Make a campaign's folder; two that begin in the same second get different ones."""
     if name is not None and not _CAMPAIGN.fullmatch(name):
         raise UsageError(f"{name!r} cannot be a campaign's name: letters, digits and _ . - only")

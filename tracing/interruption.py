@@ -7,7 +7,7 @@ import socket
 import threading
 from contextlib import suppress
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -73,7 +73,7 @@ class Interruption:
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self.request(number)
 
-    def __enter__(self) -> Interruption:
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
                 self._previous[number] = signal.signal(number, self._on_signal)

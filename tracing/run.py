@@ -233,7 +233,10 @@ class _Run:
             )
             try:
                 if spec.sampler_hz > 0:
-                    self.sampler = Sampler(workload.pid, spec.sampler_hz, ROS_LIBRARY).start()
+                    watch = ROS_LIBRARY if spec.expect_events == "loaded" else None
+                    self.sampler = Sampler(
+                        workload.pid, spec.sampler_hz, watch_for=watch, search=workload.processes
+                    ).start()
                 self.ended, _ = workload.wait(spec.time_limit, self.interruption, trouble)
             finally:
                 left = workload.end(self.interruption)
@@ -333,6 +336,9 @@ def _environment(spec: RunSpec, daemon: SessionDaemon) -> dict[str, str]:
         base["ROSLENS_TRACE_RCLPY"] = "1"
     if spec.ros is None:
         return base
+    if spec.ros.environment.kind == "embedded":
+        # So that a script which calls python3 gets the one that has rclpy.
+        base["PATH"] = f"{spec.ros.environment.python.parent}{os.pathsep}{base.get('PATH', '')}"
     return spec.ros.environment.process_environment(base, preload=spec.ros.preload)
 
 

@@ -3,8 +3,9 @@
 Sources, per process: CPU time from its CPU clock (clock_getcpuclockid(3): nanoseconds, ended
 threads included); RSS and PSS from ``smaps_rollup``, which counts pages (``statm`` and ``status``
 lag behind by up to 64 pages per thread, see proc(5)); threads and context switches from
-``task/*/status``. Reading ``smaps_rollup`` holds the process's memory map for as long as it
-takes, so memory is read at the chosen rate and no faster.
+``task/*/status``, so those of ended threads are missing. Reading ``smaps_rollup`` takes a
+millisecond and holds the process's memory map meanwhile, so it is read only when page faults or
+the rough size say that something changed, and once a second for what others share.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,11 @@ from tracing.recording.schema import RESOURCES
 
 HOST = "h0"
 _SCHEDULER_CLOCK = 2  # CPUCLOCK_SCHED of the kernel: nanoseconds, of the whole process
+MEMORY_SECONDS = 1.0
+"""How old RSS and PSS may be of a process that had no page fault and unmapped nothing since."""
+
+# Fields of /proc/<pid>/stat after the name.
+_MINOR_FAULTS, _MAJOR_FAULTS, _STARTED, _RESIDENT = 7, 9, 19, 21
 _MAPS_EVERY = 5  # samples between two looks at the libraries of a process
 
 
@@ -54,17 +60,14 @@ class ProcessReader:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.folder = f"/proc/{pid}"
-        self.started = start_ticks(pid)
+        self.started = _stat(pid)[_STARTED]
+        self._memory_state: tuple[bytes, ...] = ()
+        self._memory: tuple[int | None, int | None] = (None, None)
+        self._memory_due = 0.0
         self.vpid = pid
         namespaces = _read(f"{self.folder}/status").partition(b"\nNSpid:")[2]
         if namespaces:
             self.vpid = int(namespaces.partition(b"\n")[0].split()[-1])
-
-    def is_same(self) -> bool:
-        """Whether the id still names the process that it named at first."""
-        with suppress(OSError):
-            return start_ticks(self.pid) == self.started
-        return False
 
     def sample(self) -> Sample:
         """Read it now.
@@ -72,11 +75,20 @@ class ProcessReader:
         Raises
         ------
         OSError
-            It has ended.
+            It has ended (also when another process has its id by now).
         """
         now = time.time_ns()
         cpu = cpu_time_ns(self.pid)
-        rss, pss = memory(self.pid)
+        stat = _stat(self.pid)
+        if stat[_STARTED] != self.started:
+            raise ProcessLookupError(self.pid)
+        # Only page faults and unmapping change what is resident; counting it takes 100 times
+        # longer than to see that there were none.
+        state = (stat[_MINOR_FAULTS], stat[_MAJOR_FAULTS], stat[_RESIDENT])
+        if state != self._memory_state or time.monotonic() >= self._memory_due:
+            self._memory, self._memory_state = memory(self.pid), state
+            self._memory_due = time.monotonic() + MEMORY_SECONDS
+        rss, pss = self._memory
         name, threads, voluntary, involuntary = b"", 0, 0, 0
         for task in os.listdir(f"{self.folder}/task"):  # noqa: PTH208 (names are enough)
             status = _read(f"{self.folder}/task/{task}/status")
@@ -98,18 +110,6 @@ class ProcessReader:
             voluntary_switches=voluntary,
             involuntary_switches=involuntary,
         )
-
-
-def start_ticks(pid: int) -> int:
-    """When a process started, in ticks since boot; with its id it is unique.
-
-    Raises
-    ------
-    OSError
-        There is none.
-    """
-    text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    return int(text.rpartition(")")[2].split()[19])
 
 
 def cpu_time_ns(pid: int) -> int | None:
@@ -150,15 +150,26 @@ class Sampler:
         Samples per second.
     watch_for
         Part of the name of a library; `seen` tells whether any process has loaded it.
+    search
+        Gives the processes that belong to the first one by other marks than being its children;
+        asked once a second, for a program may leave its parent at once.
     """
 
-    def __init__(self, pid: int, hz: float = 10.0, watch_for: str | None = None) -> None:
+    def __init__(
+        self,
+        pid: int,
+        hz: float = 10.0,
+        *,
+        watch_for: str | None = None,
+        search: Callable[[], Iterable[int]] = tuple,
+    ) -> None:
         self.hz = hz
         self.seen = False
         self.overruns = 0
         self.samples: list[Sample] = []
         self.rounds = 0
         self._watch_for = watch_for
+        self._search = search
         self._known: dict[int, ProcessReader] = {}
         self._own_cpu_ns = 0
         self._elapsed_ns = 0
@@ -211,6 +222,9 @@ class Sampler:
                 self._known[pid] = ProcessReader(pid)
 
     def _discover(self) -> None:
+        if self.rounds % max(1, round(self.hz)) == 0:
+            for pid in self._search():
+                self._add(pid)
         waiting = list(self._known)
         while waiting:
             for pid in children(waiting.pop()):
@@ -222,8 +236,6 @@ class Sampler:
         self._discover()
         for pid, reader in list(self._known.items()):
             try:
-                if not reader.is_same():
-                    raise ProcessLookupError
                 sample = reader.sample()
             except OSError:
                 del self._known[pid]
@@ -274,6 +286,20 @@ def _read(path: str) -> bytes:
         return b""
     finally:
         os.close(descriptor)
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields of ``/proc/<pid>/stat`` from the state on.
+
+    Raises
+    ------
+    OSError
+        There is no such process.
+    """
+    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    if not fields:
+        raise ProcessLookupError(f"no process {pid}")
+    return fields
 
 
 def _number_after(text: bytes, name: bytes) -> int:

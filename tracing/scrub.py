@@ -50,7 +50,8 @@ def shared_text(text: str, run: Path) -> str:
 
 def _shared_path(text: str, run: Path) -> str:
     path = Path(os.path.normpath(text))
-    if not _is_path(path):
+    # '//' begins a host, as in http://...; 'file:///' a path.
+    if (text.startswith("//") and not text.startswith("///")) or not _is_path(path):
         return text
     resolved = run.resolve()
     for base, label in (

@@ -12,6 +12,7 @@ I64 = pl.Int64()
 I32 = pl.Int32()
 TEXT = pl.String()
 BYTES = pl.List(pl.UInt8)
+POINTERS = pl.List(pl.UInt64)
 
 FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "rcl_init": {"context_handle": U64, "version": TEXT},
@@ -93,12 +94,19 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "rclcpp_callback_register": {"callback": U64, "symbol": TEXT},
     "callback_start": {"callback": U64, "is_intra_process": I32},
     "callback_end": {"callback": U64},
+    "rclcpp_executor_get_next_ready": {},
+    "rclcpp_executor_wait_for_work": {"timeout": I64},
+    "rclcpp_executor_execute": {"handle": U64},
+    "rcl_lifecycle_state_machine_init": {"node_handle": U64, "state_machine": U64},
+    "rcl_lifecycle_transition": {"state_machine": U64, "start_label": TEXT, "goal_label": TEXT},
     "rclcpp_ipb_to_subscription": {"ipb": U64, "subscription": U64},
     "rclcpp_buffer_to_ipb": {"buffer": U64, "ipb": U64},
     "rclcpp_construct_ring_buffer": {"buffer": U64, "capacity": U64},
     "rclcpp_ring_buffer_enqueue": {"buffer": U64, "index": U64, "size": U64, "overwritten": I32},
     "rclcpp_ring_buffer_dequeue": {"buffer": U64, "index": U64, "size": U64},
     "rclcpp_ring_buffer_clear": {"buffer": U64},
+    "message_link_periodic_async": {"subs": POINTERS, "pubs": POINTERS},
+    "message_link_partial_sync": {"subs": POINTERS, "pubs": POINTERS},
 }
 """The events that the model reads: payload fields by event, after ``tracetools/tp_call.h``."""
 
@@ -107,6 +115,7 @@ INIT_EVENTS = tuple(
     for name in FIELDS
     if name.endswith(("_init", "_added", "_register", "_link_node", "_ipb", "_to_subscription"))
     or name == "rclcpp_construct_ring_buffer"
+    or name.startswith("message_link_")
 )
 """Rare events that name objects; a snapshot session records them again and again."""
 

@@ -8,8 +8,10 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
+from collectors.ros2.actions import untold_goals
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import FIELDS, Events
+from collectors.ros2.executors import threads_without_events
 from collectors.ros2.messages import Messages
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.publications import INTERNAL
@@ -34,6 +36,10 @@ class Model:
     takes: pl.DataFrame
     messages: Messages
     losses: pl.DataFrame
+    action_goals: pl.DataFrame
+    lifecycle_states: pl.DataFrame
+    lifecycle_gaps: int
+    message_links: pl.DataFrame
 
 
 def find_health(model: Model, extra: Sequence[Finding] = ()) -> pl.DataFrame:
@@ -126,6 +132,8 @@ def _missing(model: Model) -> Iterator[Finding]:
                 "holds only the servers' callbacks, without clients and requests (these events "
                 "exist from Kilted on)"
             )
+        elif table.name == "action_goals" and not service_events_recorded(events):
+            what += "is empty: goals are told apart by service events, which exist from Kilted on"
         elif table.name == "messages":
             what += "is joined by order where that is possible, and cannot tell losses"
         else:
@@ -163,7 +171,61 @@ def _unmatched(model: Model) -> Iterator[Finding]:
             "they ran; they have no row",
             where="callback_instances",
         )
+    yield from _unmatched_goals(model)
+    if model.lifecycle_gaps:
+        yield finding(
+            "lifecycle_gaps",
+            "warning",
+            model.lifecycle_gaps,
+            "lifecycle transitions that must have been dropped: a node left another state than it "
+            "had entered; begin and end between them are null",
+            where="lifecycle_states",
+        )
+    if count := threads_without_events(model.events, model.callbacks):
+        yield finding(
+            "executor_without_events",
+            "info",
+            count,
+            "threads that ran callbacks without executor events, as events executors and rclpy do: "
+            "whether they waited or worked in between is not known",
+            where="executor_intervals",
+        )
     yield from _unmatched_messages(model)
+
+
+def _unmatched_goals(model: Model) -> Iterator[Finding]:
+    goals = model.action_goals
+    together = goals.filter(~pl.col("alone"))
+    if together.height:
+        yield finding(
+            "overlapping_goals",
+            "info",
+            together.height,
+            "action goals that a server had at the same time as others: goal ids are not traced, "
+            "so their feedback, end and cancelling are not known",
+            where=_some(together["action"], "action_goals"),
+        )
+    guessed = goals.filter(pl.col("match") == "approximate")
+    if guessed.height:
+        yield finding(
+            "approximate_goals",
+            "warning",
+            guessed.height,
+            "action goals whose result was found by order, while others of the client waited too",
+            where=_some(guessed["action"], "action_goals"),
+        )
+    if service_events_recorded(model.events):
+        return
+    for row in untold_goals(model.objects, model.publications).iter_rows(named=True):
+        yield finding(
+            "goals_not_recorded",
+            "info",
+            1,
+            f"an action of which {row['status']} status and {row['feedback']} feedback messages "
+            "were published, but whose goals cannot be told apart before Kilted: they have no rows "
+            "in action_goals",
+            where=row["action"],
+        )
 
 
 def _unmatched_messages(model: Model) -> Iterator[Finding]:
@@ -267,6 +329,9 @@ def _objects(model: Model) -> Iterator[Finding]:
         ("publications", publications, "publisher_id", "publisher"),
         ("takes", model.takes, "subscription_id", "subscription"),
         ("callback_instances", model.callbacks.instances, "callback_id", "callback"),
+        ("lifecycle_states", model.lifecycle_states, "node_id", "node"),
+        ("message_links", model.message_links, "subscription_id", "subscription"),
+        ("message_links", model.message_links, "publisher_id", "publisher"),
     )
     for table, frame, column, what in unknown:
         named = pl.col("topic").is_null() if "topic" in frame.columns else pl.lit(value=True)
@@ -296,19 +361,22 @@ def _objects(model: Model) -> Iterator[Finding]:
 def _clock(model: Model) -> Iterator[Finding]:
     """Steps of the system clock, as it stamps messages, against the clock of the events."""
     published = model.publications.filter(
-        pl.col("source_timestamp_ns").is_not_null()
-        & (pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY))
+        pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY)
+    ).select("proc", pl.col("rmw_publish_ns").alias("time_ns"), "source_timestamp_ns")
+    answered = model.events["rmw_send_response"].select(
+        "proc", "time_ns", pl.col("timestamp").alias("source_timestamp_ns")
     )
-    if published.is_empty():
+    stamped = pl.concat([published, answered]).drop_nulls()
+    if stamped.is_empty():
         return
     blocks = (
-        published.join(model.events.processes.select("proc", "host"), on="proc", how="left")
-        .with_columns((pl.col("source_timestamp_ns") - pl.col("rmw_publish_ns")).alias("offset"))
-        .group_by("host", pl.col("rmw_publish_ns") // _BLOCK_NS)
+        stamped.join(model.events.processes.select("proc", "host"), on="proc", how="left")
+        .with_columns((pl.col("source_timestamp_ns") - pl.col("time_ns")).alias("offset"))
+        .group_by("host", pl.col("time_ns") // _BLOCK_NS)
         # Not their mean where the step falls into the block: one side or the other.
         .agg(pl.col("offset").quantile(0.5, interpolation="lower"), pl.len())
         .filter(pl.col("len") >= 3)
-        .sort("host", "rmw_publish_ns")
+        .sort("host", "time_ns")
         .with_columns(pl.col("offset").diff().over("host").abs().alias("step"))
     )
     steps = blocks.filter(pl.col("step") > _STEP_NS)

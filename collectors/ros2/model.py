@@ -6,15 +6,20 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from collectors.ros2.actions import find_action_goals
 from collectors.ros2.callbacks import find_callbacks
 from collectors.ros2.events import NOTHING, Events, Raw, vtid
+from collectors.ros2.executors import find_executor_intervals
 from collectors.ros2.health import Model, find_health, reader_warning
+from collectors.ros2.lifecycle import find_lifecycle_states
+from collectors.ros2.links import find_message_links
 from collectors.ros2.messages import find_messages
 from collectors.ros2.objects import find_objects
 from collectors.ros2.publications import find_publications
 from collectors.ros2.ring_buffers import find_enqueues
 from collectors.ros2.services import find_service_calls
 from collectors.ros2.takes import find_takes
+from collectors.ros2.timers import find_timer_activations
 from collectors.schema.tables import LOSSES, TABLES
 
 
@@ -56,7 +61,23 @@ def build_tables(
         enqueues=enqueues,
         losses=losses,
     )
-    found = Model(events, objects, callbacks, publications, takes, messages, losses)
+    service_calls = find_service_calls(events, objects, callbacks)
+    goals = find_action_goals(objects, service_calls, publications)
+    links = find_message_links(events, objects)
+    states, lifecycle_gaps = find_lifecycle_states(events, objects)
+    found = Model(
+        events=events,
+        objects=objects,
+        callbacks=callbacks,
+        publications=publications,
+        takes=takes,
+        messages=messages,
+        losses=losses,
+        action_goals=goals,
+        lifecycle_states=states,
+        lifecycle_gaps=lifecycle_gaps,
+        message_links=links,
+    )
     frames = {
         "nodes": objects.nodes,
         "publishers": objects.publishers,
@@ -71,7 +92,12 @@ def build_tables(
         ),
         "publications": publications,
         "takes": takes,
-        "service_calls": find_service_calls(events, objects, callbacks),
+        "service_calls": service_calls,
+        "action_goals": goals,
+        "timer_activations": find_timer_activations(objects, callbacks),
+        "executor_intervals": find_executor_intervals(events, callbacks),
+        "lifecycle_states": states,
+        "message_links": links,
     }
     processes = events.processes.select("proc", "host", pl.col("vpid").replace(NOTHING, None))
     tables = {

@@ -9,12 +9,21 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import Events
+from collectors.ros2.events import I64, TEXT, Events
 from collectors.ros2.joins import as_of, timeline
 from collectors.ros2.objects import Objects
 
 _KEY = ["gid_low", "gid_high", "sequence_number"]
 _EVENTS = ("rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response")
+_UNKNOWN = (
+    "client_id",
+    "sequence_number",
+    "request_sent_ns",
+    "request_taken_ns",
+    "response_sent_ns",
+    "response_taken_ns",
+)
+"""What the server's callbacks alone do not tell."""
 
 
 def service_events_recorded(events: Events) -> bool:
@@ -171,4 +180,6 @@ def _callbacks_alone(callbacks: Callbacks) -> pl.DataFrame:
         pl.col("owner_id").alias("service_id"),
         pl.col("start_ns").alias("callback_start_ns"),
         pl.col("end_ns").alias("callback_end_ns"),
+        pl.lit(None, dtype=TEXT).alias("client_node"),
+        *(pl.lit(None, dtype=I64).alias(name) for name in _UNKNOWN),
     )

@@ -335,6 +335,165 @@ SERVICE_CALLS = Table(
     ),
 )
 
+ACTION_GOALS = Table(
+    "action_goals",
+    "one goal that a client sent to an action server, accepted or not, from the services and "
+    "topics of the action",
+    (
+        _id("action goal", "action_goal_id"),
+        _HOST,
+        Column("action", "string", "action name"),
+        Column("client_node", "string", "full name of the node that sent the goal"),
+        Column("server_node", "string", "full name of the serving node"),
+        Column("sequence_number", "int64", "number of the goal request at its client"),
+        _time("goal_sent_ns", "rmw_send_request of send_goal (Fast DDS: after the write)"),
+        _time("goal_taken_ns", "rmw_take_request of send_goal"),
+        _time("goal_response_sent_ns", "rmw_send_response of send_goal: accepted or rejected"),
+        _time("goal_response_taken_ns", "rmw_take_response of send_goal"),
+        _time(
+            "result_requested_ns", "rmw_send_request of get_result; null: rejected, or not asked"
+        ),
+        _time("result_request_taken_ns", "rmw_take_request of get_result"),
+        _time("result_sent_ns", "rmw_send_response of get_result"),
+        _time("result_taken_ns", "rmw_take_response of get_result"),
+        _time("cancel_sent_ns", "rmw_send_request of the first cancel_goal while it ran"),
+        _time("finished_ns", "the last status published up to result_sent: that it had ended"),
+        _time("first_feedback_ns", "its first feedback published"),
+        Column(
+            "feedback_count", "int64", "feedback messages published from goal_taken to result_sent"
+        ),
+        _time("accept_ns", "goal_response_taken - goal_sent"),
+        _time("execute_ns", "finished - goal_response_sent"),
+        _time("result_ns", "result_taken - result_requested"),
+        _time("total_ns", "result_taken - goal_sent"),
+        Column(
+            "match",
+            "string",
+            "whether the result belongs to this goal; goal ids are not traced, so it is that of "
+            "the goal accepted last before it was asked for. exact: no other goal of the client "
+            "waited for one; approximate: others did",
+            values=("exact", "approximate"),
+        ),
+        Column(
+            "alone",
+            "bool",
+            "whether the server had no other goal meanwhile; if not, status, feedback and cancel "
+            "cannot be told apart and are null",
+        ),
+    ),
+    needs=(
+        "ros2:rmw_send_request",
+        "ros2:rmw_take_request",
+        "ros2:rmw_send_response",
+        "ros2:rmw_take_response",
+        "ros2:rcl_publish",
+    ),
+)
+
+MESSAGE_LINKS = Table(
+    "message_links",
+    "one pair of a subscription and a publisher that a node declared to be linked",
+    (
+        _id("link"),
+        _HOST,
+        _VPID,
+        Column(
+            "kind",
+            "string",
+            "periodic_async: publications use the last message received before; partial_sync: "
+            "publications happen when the last of the link's subscriptions has received",
+            nullable=False,
+            values=("periodic_async", "partial_sync"),
+        ),
+        _NODE,
+        _ref("subscription"),
+        _ref("publisher"),
+        Column("subscription_topic", "string", "topic of the subscription"),
+        Column("publisher_topic", "string", "topic of the publisher"),
+        _time("declared_ns", "time of its event"),
+    ),
+)
+
+TIMER_ACTIVATIONS = Table(
+    "timer_activations",
+    "one execution of a timer's callback, against the grid of its releases",
+    (
+        _id("callback instance", "callback_instance_id"),
+        _HOST,
+        _VPID,
+        Column("vtid", "int32", "thread id as the process itself sees it"),
+        _id("timer"),
+        _NODE,
+        Column("period_ns", "int64", "period", unit="ns"),
+        Column("start_ns", "int64", "callback_start", unit="ns", nullable=False),
+        _time("interval_ns", "start - start before; null for the first"),
+        _time("jitter_ns", "interval - period"),
+        _time(
+            "release_ns",
+            "when it was due: the first point of the timer's grid after the activation before. The "
+            "grid has the timer's period; its phase is estimated, as nothing records it: the least "
+            "late of the 101 activations around touches it",
+        ),
+        _time("lateness_ns", "start - release; beyond the least late activation around"),
+        Column("skipped", "int64", "releases after this one's that passed before it started"),
+    ),
+    needs=("ros2:callback_start", "ros2:rclcpp_timer_callback_added", "ros2:rcl_timer_init"),
+)
+
+EXECUTOR_INTERVALS = Table(
+    "executor_intervals",
+    "a stretch in which one thread of an executor waited for work, or did not",
+    (
+        _HOST,
+        _VPID,
+        Column("vtid", "int32", "thread id as the process itself sees it"),
+        Column(
+            "state",
+            "string",
+            "wait: from rclcpp_executor_wait_for_work to the next executor event of the thread; "
+            "busy: the rest, which holds callbacks, the executor's own work, waiting for the lock "
+            "of a multi-threaded executor, and work outside of the executor",
+            nullable=False,
+            values=("wait", "busy"),
+        ),
+        Column("begin_ns", "int64", "begin", unit="ns", nullable=False),
+        _time("end_ns", "end; null when it lasted to the end of the trace"),
+        _time("duration_ns", "end - begin"),
+        _time("timeout_ns", "how long it would have waited at most; -1 forever; null when busy"),
+        Column("executed", "int64", "timers and subscriptions executed", nullable=False),
+        Column("callback_ns", "int64", "time inside of callbacks", unit="ns", nullable=False),
+    ),
+    needs=(
+        "ros2:rclcpp_executor_get_next_ready",
+        "ros2:rclcpp_executor_wait_for_work",
+        "ros2:rclcpp_executor_execute",
+    ),
+)
+
+LIFECYCLE_STATES = Table(
+    "lifecycle_states",
+    "a stretch in which a lifecycle node was in one state, transition states included",
+    (
+        _HOST,
+        _VPID,
+        _ref("node"),
+        _NODE,
+        _pointer("state_machine", "rcl_lifecycle_state_machine_t"),
+        Column("state", "string", "state, such as inactive or activating", nullable=False),
+        _time(
+            "begin_ns",
+            "transition into it, or rcl_node_init for the first; null when that was not recorded",
+        ),
+        _time("end_ns", "transition out of it; null when that was not recorded"),
+        _time("duration_ns", "end - begin"),
+    ),
+    needs=(
+        "ros2:rcl_lifecycle_state_machine_init",
+        "ros2:rcl_lifecycle_transition",
+        "ros2:rcl_node_init",
+    ),
+)
+
 LOSSES = Table(
     "losses",
     "a stretch of one stream in which the tracer dropped something",
@@ -391,6 +550,11 @@ TABLES = {
         TAKES,
         MESSAGES,
         SERVICE_CALLS,
+        ACTION_GOALS,
+        TIMER_ACTIVATIONS,
+        EXECUTOR_INTERVALS,
+        LIFECYCLE_STATES,
+        MESSAGE_LINKS,
         LOSSES,
         HEALTH,
     )

@@ -131,7 +131,7 @@ def test_estimates_of_a_campaign(tmp_path: Path) -> None:
         assert mean.low < 1e6 < mean.high
         assert mean.runs == 3
         assert found["latency_p90", cell].refused is None
-        assert "needs 2,000" in str(found["latency_p99", cell].refused) or (
+        assert "needs 500" in str(found["latency_p99", cell].refused) or (
             "299" in str(found["latency_p99", cell].refused)
         )
     assert found["loss", "a"].value == 0

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import signal
 
 from analysis.estimate import Estimate, Metric
 from analysis.over_runs import (
@@ -119,14 +120,14 @@ def test_constant_series_have_an_interval_of_no_width() -> None:
         assert estimate.effective_samples == 500
 
 
-def test_a_percentile_needs_twenty_effective_samples_beyond_it() -> None:
+def test_a_percentile_needs_five_effective_samples_beyond_it() -> None:
     rng = np.random.default_rng(1)
-    enough = [rng.standard_normal(2600) for _ in range(5)]
+    enough = [rng.standard_normal(650) for _ in range(5)]
     assert percentile_over_runs(METRIC, {}, enough, 0.99).refused is None
-    few = [run[:1500] for run in enough]
+    few = [run[:375] for run in enough]
     refused = percentile_over_runs(METRIC, {}, few, 0.99, rate_hz=500)
     assert refused.refused is not None
-    assert "P99 needs 2,000" in refused.refused
+    assert "P99 needs 500" in refused.refused
     assert "s per run" in refused.refused
     assert refused.value is not None
     assert (refused.low, refused.high) == (None, None)
@@ -220,7 +221,7 @@ def test_coverage_where_runs_differ_and_samples_are_correlated() -> None:
     assert pooled / simulations < 0.4
 
 
-@pytest.mark.parametrize(("q", "samples"), [(0.5, 60), (0.9, 300), (0.99, 2400)])
+@pytest.mark.parametrize(("q", "samples"), [(0.5, 25), (0.9, 100), (0.99, 800)])
 def test_coverage_of_percentiles_at_little_more_than_the_least_samples(
     q: float, samples: int
 ) -> None:
@@ -241,6 +242,27 @@ def test_coverage_of_percentiles_at_little_more_than_the_least_samples(
         covered += estimate.low <= truth <= estimate.high
     assert given_up < 200
     assert 0.913 <= covered / (400 - given_up) <= 0.987
+
+
+@pytest.mark.parametrize(("q", "phi"), [(0.5, 0.98), (0.9, 0.95), (0.99, 0.8)])
+def test_coverage_of_percentiles_of_correlated_samples(q: float, phi: float) -> None:
+    """Lognormal AR(1), 5 runs of 2,500, about 8 effective samples beyond the percentile.
+
+    200 simulations: the Monte Carlo standard error of .95 is .015, .90 is 3.3 of them below.
+    """
+    rng = np.random.default_rng(7)
+    truth = math.exp({0.5: 0.0, 0.9: 1.2815515655446, 0.99: 2.3263478740408}[q])
+    covered = given = 0
+    for _ in range(200):
+        noise = rng.standard_normal((5, 2500)) * math.sqrt(1 - phi**2)
+        noise[:, 0] /= math.sqrt(1 - phi**2)
+        runs = np.exp(signal.lfilter([1], [1, -phi], noise, axis=1))
+        estimate = percentile_over_runs(METRIC, {}, list(runs), q)
+        if estimate.low is not None and estimate.high is not None:
+            given += 1
+            covered += estimate.low <= truth <= estimate.high
+    assert given > 100
+    assert 0.90 <= covered / given <= 1
 
 
 per_run = st.lists(st.floats(-1e6, 1e6, allow_subnormal=False), min_size=3, max_size=12)

@@ -100,7 +100,7 @@ def test_no_file_names_a_package_index_or_a_machine() -> None:
         ("static.crates", ".io"),
         ("index.crates", ".io"),
         ("deb.debian", ".org"),
-        ("registry.npmjs", ""),
+        ("registry.npm", "js"),
         ("/ro", "ot/"),
     )
     forbidden = re.compile("|".join(re.escape("".join(p)) for p in parts).encode())

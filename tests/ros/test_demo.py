@@ -69,11 +69,10 @@ def test_the_trace_says_what_the_nodes_say(
         < int(c["callback_realtime_ns"])
         < int(c["response_realtime_ns"])
         for c in calls
-        if c["callback_realtime_ns"]
     )
     goals = rows(native / "goals.csv")
     assert len(goals) in {2, 3}
-    assert all(g["result_realtime_ns"] for g in goals[:2])
+    assert all(all(g.values()) for g in goals)
 
     # Names: the subscription's callback, by the chain of init events.
     fields = {

@@ -15,7 +15,18 @@ from tracing.recording import Recording
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from ground_truth import calls_of, compare, compare_calls, recordings, truth_of  # noqa: E402
+from ground_truth import (  # noqa: E402
+    along_the_chain,
+    calls_of,
+    compare,
+    compare_calls,
+    compare_goals,
+    compare_transitions,
+    goals_of,
+    recordings,
+    transitions_of,
+    truth_of,
+)
 
 SAMPLES = list(recordings([ROOT / "data" / "samples"]))
 
@@ -44,6 +55,10 @@ def test_every_logged_message_and_call_is_one_row(run: Path) -> None:
             assert -20_000 < verdicts[0].longer_ns.median() < 50_000
     if (calls := calls_of(run)) is not None:
         verdicts.append(compare_calls(tables["service_calls"], calls))
+    if (sent := goals_of(run)) is not None and "ros2:rmw_send_request" in raw.events:
+        verdicts.append(compare_goals(tables["action_goals"], sent))
+    if (moves := transitions_of(run)) is not None:
+        verdicts.append(compare_transitions(tables["lifecycle_states"], moves))
     assert verdicts
     for verdict in verdicts:
         assert verdict.problems == []
@@ -135,3 +150,73 @@ def test_the_check_of_calls() -> None:
         (calls((1010, None, 1490), (2010, None, None)), "served or not"),
     ):
         assert any(problem in found for found in compare_calls(wrong, CALLS).problems)
+
+
+MOVES = pl.DataFrame(
+    {"node": ["/n"], "state": ["inactive"], "called_ns": [1000], "returned_ns": [1900]}
+)
+
+
+def states(*rows: tuple[str, int | None]) -> pl.DataFrame:
+    frame = pl.DataFrame(rows, schema={"state": pl.String(), "begin_ns": pl.Int64()}, orient="row")
+    return frame.with_columns(pl.lit("/n").alias("node"))
+
+
+def test_the_check_of_transitions() -> None:
+    first, through = ("unconfigured", 0), ("configuring", 1100)
+    right = compare_transitions(states(first, through, ("inactive", 1700)), MOVES)
+    assert right.problems == []
+    assert right.longer_ns.to_list() == [300]
+    for wrong, problem in (
+        (states(first), "logged, but not there"),
+        (states(first, through), "logged, but not there"),
+        (states(first, through, ("inactive", 1700), ("activating", 1800)), "but not logged"),
+        (states(first, through, ("active", 1700)), "led to another state"),
+        (states(first, through, ("inactive", 2000)), "not within the logged times"),
+    ):
+        assert any(problem in found for found in compare_transitions(wrong, MOVES).problems)
+
+
+GOALS = pl.DataFrame(
+    {"action": ["/a"] * 2, "sent_ns": [1000, 2000], "accepted_ns": [1300, 2300],
+     "received_ns": [1900, None], "feedback": [2, 0]},
+)  # fmt: skip
+
+
+def goals(*rows: tuple[int, int, int | None, int]) -> pl.DataFrame:
+    names = ("goal_sent_ns", "goal_response_taken_ns", "result_taken_ns", "feedback_count")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Int64()), orient="row")
+    return frame.with_row_index("action_goal_id").with_columns(
+        pl.lit("/a").alias("action"),
+        (pl.col("result_taken_ns") - pl.col("goal_sent_ns")).alias("total_ns"),
+    )
+
+
+def test_the_check_of_goals() -> None:
+    first, second = (1010, 1290, 1890, 2), (2010, 2290, None, 0)
+    right = compare_goals(goals(first, second), GOALS)
+    assert right.problems == []
+    assert right.longer_ns.to_list() == [20]
+    for wrong, problem in (
+        (goals(first), "logged, but not in the table"),
+        (goals(first, second, (3010, 3100, None, 0)), "not logged"),
+        (goals((1010, 1290, None, 2), second), "no result"),
+        (goals((1010, 1390, 1890, 2), second), "before the response"),
+        (goals((1010, 1290, 1890, 3), second), "other feedback"),
+    ):
+        assert any(problem in found for found in compare_goals(wrong, GOALS).problems)
+
+
+def test_where_samples_of_the_chain_lead_to() -> None:
+    """By hand: the second is published in /a2's callback; by the link, both wait for 40."""
+    samples = pl.DataFrame(
+        {
+            "sent_ns": [1, 2, 3],
+            "b_ns": [10, 30, 31],
+            "a2_ns": [5, 40, 29],
+            "c_ns": [12, 41, 42],
+            "received_ns": [15, 50, 51],
+        }
+    )
+    assert along_the_chain(samples, linked=False).rows() == [(1, 15), (3, 51)]
+    assert along_the_chain(samples, linked=True).rows() == [(1, 15), (3, 50)]

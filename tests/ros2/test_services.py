@@ -126,3 +126,20 @@ def test_before_kilted_only_the_servers_callbacks_are_known() -> None:
     missing = tables["health"].filter(kind="missing_events", where="service_calls")
     assert missing["count"].to_list() == [4]
     assert "Kilted" in missing["what"].item()
+
+
+def test_a_step_of_the_clock_shows_in_responses_too() -> None:
+    """From 2.5 s on, the server's timestamps are 3 s behind; nothing is published."""
+    trace = client_and_servers(2)
+    for k in range(50):
+        us = 1000 + 100_000 * k
+        request(trace, us, k)
+        serve(trace, us + 10, k, pid=2)
+        sent = trace.rows[-1][1]
+        sent["timestamp"] -= 3_000_000_000 if us > 2_500_000 else 0
+        response(trace, us + 40, k, stamp=(sent["timestamp"] - at(0)) / 1000)
+    tables = trace.tables()
+    assert tables["service_calls"]["response_taken_ns"].null_count() == 0
+    assert findings(tables) == {"clock_step": 1}
+    step = tables["health"].filter(kind="clock_step").row(0, named=True)
+    assert "3000.0 ms" in step["what"]

@@ -28,8 +28,8 @@ from typing import IO, Literal
 
 from tracing.guard import guarded
 from tracing.lttng.kernel import in_tracing_group, why_no_kernel_tracing
-from tracing.lttng.tool import LttngError, LttngTool, find_program
-from tracing.processes import end_process
+from tracing.lttng.tool import LttngTool, find_program
+from tracing.processes import FIRM, end_all, end_process, marked
 from tracing.recording import RunFailedError, UsageError
 
 MARKER = "ROSLENS_TOKEN"
@@ -177,7 +177,7 @@ def _private(token: str, kernel: bool, notes: list[str]) -> Iterator[SessionDaem
         folder.mkdir()
         log = home / "sessiond.log"
         process = _start(_private_prefix(folder), kernel, variables, log)
-        stack.callback(end_process, process, 5.0)
+        stack.callback(_end, process, token)
         _wait_until_answers(folder, process, log)
         tool = LttngTool(
             prefix=_enter(process.pid) if os.geteuid() == 0 else (),
@@ -248,6 +248,12 @@ def _start(
         )
 
 
+def _end(process: subprocess.Popen[bytes], token: str) -> None:
+    end_process(process, 5.0)
+    # Its consumers end with it, but not always when it was killed.
+    end_all(lambda: marked(f"{MARKER}={token}"), FIRM)
+
+
 def _wait_until_answers(folder: Path, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not (_answers(folder / CLIENT_SOCKET) and any(folder.glob(PROGRAMS_SOCKETS))):
@@ -276,7 +282,7 @@ def _shared(
             stack.enter_context(guarded(f"{MARKER}={token}", scratch))
             log = scratch / "sessiond.log"
             process = _start([], kernel, variables, log)
-            stack.callback(end_process, process, 5.0)
+            stack.callback(_end, process, token)
             try:
                 _wait_until_answers(folder, process, log)
             except _NotPrivateError as error:
@@ -333,6 +339,3 @@ def _answers(path: Path) -> bool:
         except OSError:
             return False
     return True
-
-
-__all__ = ["LttngError", "SessionDaemon", "session_daemon"]

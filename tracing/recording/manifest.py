@@ -31,7 +31,9 @@ class Host(_Part):
     kernel: str | None = None
     memory_bytes: int | None = None
     load_1min: float | None = Field(default=None, description="load average just before the run")
-    steal_fraction: float | None = Field(default=None, description="CPU time stolen during the run, 0..1")
+    steal_fraction: float | None = Field(
+        default=None, description="CPU time stolen during the run, 0..1"
+    )
 
 
 class Environment(_Part):
@@ -133,7 +135,9 @@ class Manifest(_Part):
     warnings: list[str] = Field(
         default_factory=list, description="what disturbed the run without making it fail"
     )
-    provenance: str | None = Field(default=None, description="where a recording not made by us is from")
+    provenance: str | None = Field(
+        default=None, description="where a recording not made by us is from"
+    )
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -10,7 +10,6 @@ use crate::model::ByteOrder;
 pub fn read(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<u64> {
     debug_assert!((1..=64).contains(&bits));
     let first = usize::try_from(at / 8).ok()?;
-    #[expect(clippy::cast_possible_truncation, reason = "below 8")]
     let shift = (at % 8) as u32;
     let count = (shift + bits).div_ceil(8);
     let span = bytes.get(first..first.checked_add(count as usize)?)?;
@@ -69,6 +68,40 @@ pub fn align_up(at: u64, align: u64) -> u64 {
     at.saturating_add(align - 1) & !(align - 1)
 }
 
+/// `N` bytes at `at`, which the scan has found to be there.
+///
+/// # Panics
+///
+/// They are not.
+#[must_use]
+#[inline]
+pub fn chunk<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    // Unlike `copy_from_slice` of a range, this is one load: the length is part of the type.
+    match bytes[at..].first_chunk() {
+        Some(chunk) => *chunk,
+        None => panic!("{N} bytes at {at} are beyond the end of the packet"),
+    }
+}
+
+/// Whether two short texts are equal; saves the call that `==` makes.
+#[must_use]
+#[inline]
+pub fn same(a: &[u8], b: &[u8]) -> bool {
+    let length = a.len();
+    if length != b.len() || !(8..=32).contains(&length) {
+        return a == b;
+    }
+    let different = |at| u64::from_ne_bytes(chunk(a, at)) ^ u64::from_ne_bytes(chunk(b, at));
+    // The last word overlaps the one before.
+    let mut found = different(length - 8);
+    let mut at = 0;
+    while at + 8 < length {
+        found |= different(at);
+        at += 8;
+    }
+    found == 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,7 +120,7 @@ mod tests {
         // 0b101_10011 0b1000_0000: 3 bits, then 6 bits across the byte border
         let bytes = [0b1011_0011, 0b1000_0000];
         assert_eq!(read(&bytes, 0, 3, ByteOrder::Big), Some(0b101));
-        assert_eq!(read(&bytes, 3, 6, ByteOrder::Big), Some(0b100111));
+        assert_eq!(read(&bytes, 3, 6, ByteOrder::Big), Some(0b10_0111));
     }
 
     #[test]
@@ -95,6 +128,20 @@ mod tests {
         let bytes = [0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f];
         assert_eq!(read(&bytes, 4, 64, ByteOrder::Little), Some(u64::MAX));
         assert_eq!(read(&bytes[..8], 4, 64, ByteOrder::Little), None);
+    }
+
+    #[test]
+    fn same_is_equality() {
+        let text = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEF";
+        for length in 0..text.len() {
+            assert!(same(&text[..length], &text.to_vec()[..length]));
+            assert!(!same(&text[..length], &text[..=length]));
+            for at in 0..length {
+                let mut other = text[..length].to_vec();
+                other[at] ^= 1;
+                assert!(!same(&text[..length], &other));
+            }
+        }
     }
 
     #[test]

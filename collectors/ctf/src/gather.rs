@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
 use arrow_schema::Schema;
 
+use crate::bits::{chunk, same};
 use crate::catalog::{Catalog, GIVEN, Layout};
 use crate::columns::{Column, Data, Kind};
 use crate::error::{Error, Result};
@@ -118,12 +119,11 @@ pub fn batch<'a>(
 }
 
 fn gather(column: &mut Column, source: Option<&Source>, rows: &Rows, run: &Run<'_>) -> Result<()> {
-    match source {
-        Some(source) => from_source(column, source, rows, run),
-        None => {
-            column.push_nulls(run.rows.len());
-            Ok(())
-        }
+    if let Some(source) = source {
+        from_source(column, source, rows, run)
+    } else {
+        column.push_nulls(run.rows.len());
+        Ok(())
     }
 }
 
@@ -162,11 +162,7 @@ fn counted<'a>(
 /// Numbers whose column is exactly as wide: nothing but loads and stores.
 macro_rules! copy {
     ($values:expr, $type:ty, $bytes:expr, $places:expr) => {
-        $values.extend($places.map(|at| {
-            let mut raw = [0; size_of::<$type>()];
-            raw.copy_from_slice(&$bytes[at..at + size_of::<$type>()]);
-            <$type>::from_le_bytes(raw)
-        }))
+        $values.extend($places.map(|at| <$type>::from_le_bytes(chunk($bytes, at))))
     };
 }
 
@@ -211,8 +207,15 @@ fn from_source(column: &mut Column, source: &Source, rows: &Rows, run: &Run<'_>)
         }
         Source::Chars(spot, count) => {
             if let Data::Text(text) = &mut column.data {
+                let mut before: Option<&[u8]> = None;
                 for (at, length) in counted(rows, run, *spot, *count) {
-                    text.push(until_nul(&bytes[at..at + length]));
+                    let chars = &bytes[at..at + length];
+                    if before.is_some_and(|before| same(before, chars)) {
+                        text.again();
+                    } else {
+                        text.push(until_nul(chars));
+                        before = Some(chars);
+                    }
                 }
                 column.valid(run.rows.len());
             }

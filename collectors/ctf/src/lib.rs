@@ -1,9 +1,32 @@
-//! CTF 1.8 traces, as LTTng writes them, to Arrow columns.
+//! CTF 1.8 traces, as `LTTng` writes them, to Arrow columns.
 //!
-//! Metadata text is parsed into a class model, each event class is compiled once into a flat
-//! plan, and packets are decoded in two passes: a scan that finds where each event lies, and a
-//! gather that reads one column after the other. The crate does no input or output: it is given
-//! bytes and gives back Arrow arrays.
+//! The crate does no input or output: it is given bytes and gives back Arrow arrays.
+//!
+//! # How it works
+//!
+//! 1. [`metadata`]: the bytes of a `metadata` file (plain text, or cut into packets) to text.
+//! 2. [`tsdl`]: text to the class [`model`]. Lengths of sequences and tags of variants are
+//!    resolved to *slots*, in which the decoder keeps the values they refer to.
+//! 3. [`catalog`]: the event classes of all traces become *tables*, one per event name, whose
+//!    columns are the union of their fields. [`plan`] compiles each class once: a *flat plan* is a
+//!    list of *segments*, runs of bytes in which every field lies at a fixed distance from the
+//!    first; the *general* decoder ([`walk`]) remains for bit fields, variants and arrays of
+//!    structures.
+//! 4. [`packet`]: the head of a packet says how long it is, when it begins, what was lost
+//!    ([`losses`]).
+//! 5. [`scan`], first pass: where in a packet each event's segments begin, and its time. This is
+//!    all that needs one event after the other, so rows can be merged by time before a single
+//!    value is copied.
+//! 6. [`gather`], second pass: one column after the other, each a loop of loads and stores.
+//!
+//! # Limits
+//!
+//! * CTF 1.8 only; integers of at most 64 bits; floating point numbers of 32 or 64 bits; packets
+//!   of at most 512 MiB.
+//! * Fields of the packet context other than LTTng's own (times, sizes, counts, CPU) are not
+//!   made into columns.
+//! * A label that several ranges of an enumeration share is found by the first range that holds.
+//! * Compressed or encrypted packets and checksums are not supported; callsites are ignored.
 
 pub mod bits;
 pub mod catalog;

@@ -53,13 +53,15 @@ pub struct Loss {
 
 /// The losses of one stream, given its packets in order.
 ///
-/// The count of discarded events is cumulative and may wrap. A packet that occurs twice (two
+/// The count of discarded events is cumulative and may wrap. Where it goes back by a little, which
+/// `LTTng` does in overwrite mode, nothing was discarded since. A packet that occurs twice (two
 /// snapshots hold it) counts once. Packets missing before the first are no loss of the tracer: a
 /// snapshot or a rotation of files left them out.
 #[must_use]
 pub fn losses(packets: &[Account]) -> Vec<Loss> {
     let mut found = Vec::new();
     let mut before: Option<Account> = None;
+    let mut discarded = 0;
     for (at, packet) in packets.iter().enumerate() {
         if let (Some(before), Some(now)) = (before.and_then(|b| b.sequence), packet.sequence)
             && now <= before
@@ -78,9 +80,13 @@ pub fn losses(packets: &[Account]) -> Vec<Loss> {
             });
         }
         if let Some((now, bits)) = packet.discarded {
-            let last = before.and_then(|b| b.discarded).map_or(0, |(n, _)| n);
-            let count = now.wrapping_sub(last) & crate::bits::mask(bits);
-            if count > 0 {
+            let mask = crate::bits::mask(bits);
+            let count = now.wrapping_sub(discarded) & mask;
+            let back = before.is_some() && count > mask / 2;
+            if !back {
+                discarded = now;
+            }
+            if count > 0 && !back {
                 found.push(Loss {
                     packet: at,
                     kind: LossKind::DiscardedEvents,
@@ -121,6 +127,13 @@ mod tests {
     fn the_count_wraps_at_its_width() {
         let found = losses(&[packet(0, 0xffff_fffe, 32), packet(1, 2, 32)]);
         assert_eq!(found[1].count, 4);
+    }
+
+    #[test]
+    fn a_count_that_goes_back_is_no_loss() {
+        let found = losses(&[packet(0, 9, 64), packet(1, 7, 64), packet(2, 11, 64)]);
+        let counts: Vec<_> = found.iter().map(|l| (l.packet, l.count)).collect();
+        assert_eq!(counts, [(0, 9), (2, 2)]);
     }
 
     #[test]

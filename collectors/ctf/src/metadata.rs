@@ -1,6 +1,6 @@
 //! From the bytes of a `metadata` file to its text.
 //!
-//! LTTng cuts the text into packets (magic number `0x75D11D57`, in either byte order); other
+//! `LTTng` cuts the text into packets (magic number `0x75D11D57`, in either byte order); other
 //! producers write plain text.
 
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ pub fn text(bytes: &[u8]) -> Result<String> {
     let read: fn([u8; 4]) -> u32 = match first {
         Some(b) if u32::from_le_bytes(b) == MAGIC => u32::from_le_bytes,
         Some(b) if u32::from_be_bytes(b) == MAGIC => u32::from_be_bytes,
-        _ => return plain(bytes.to_vec()),
+        _ => return plain(bytes),
     };
     let mut text = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -75,21 +75,62 @@ pub fn text(bytes: &[u8]) -> Result<String> {
         // The padding after the last packet is of no use, so it may be missing.
         at = at.saturating_add(size);
     }
-    plain(text)
+    plain(&text)
 }
 
-fn plain(bytes: Vec<u8>) -> Result<String> {
-    let text = String::from_utf8(bytes).map_err(|e| {
-        Error::at_byte(
-            e.utf8_error().valid_up_to() as u64,
-            "the metadata is neither text nor metadata packets",
-        )
-    })?;
-    if let Some(at) = text.bytes().position(|b| b == 0) {
-        return Err(Error::at_byte(
+fn plain(bytes: &[u8]) -> Result<String> {
+    let nul = bytes.iter().position(|b| *b == 0);
+    let invalid = std::str::from_utf8(bytes).err().map(|e| e.valid_up_to());
+    match nul.into_iter().chain(invalid).min() {
+        Some(at) => Err(Error::at_byte(
             at as u64,
             "the metadata is neither text nor metadata packets",
-        ));
+        )),
+        None => Ok(String::from_utf8_lossy(bytes).into_owned()),
     }
-    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(text: &str, size: u32, words: fn(u32) -> [u8; 4]) -> Vec<u8> {
+        let content = u32::try_from(HEADER + text.len()).unwrap();
+        let mut bytes = words(MAGIC).to_vec();
+        bytes.extend([7; 16]);
+        for word in [0, content * 8, size * 8] {
+            bytes.extend(words(word));
+        }
+        bytes.extend([0, 0, 0, 1, 8]);
+        bytes.extend(text.as_bytes());
+        bytes.resize(size as usize, 0);
+        bytes
+    }
+
+    #[test]
+    fn packets_are_joined_in_either_byte_order() {
+        for words in [u32::to_le_bytes, u32::to_be_bytes] {
+            let mut bytes = packet("trace { ", 64, words);
+            bytes.extend(packet("};", 48, words));
+            assert_eq!(text(&bytes).unwrap(), "trace { };");
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_inside_a_packet_names_the_byte() {
+        let mut bytes = packet("trace { ", 64, u32::to_le_bytes);
+        bytes.extend(packet("};", 48, u32::to_le_bytes));
+        let error = text(&bytes[..64 + 38]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "byte 102: the metadata ends inside the packet that begins at byte 64"
+        );
+    }
+
+    #[test]
+    fn a_size_that_cannot_hold_the_content_is_refused() {
+        let mut bytes = packet("trace { ", 64, u32::to_le_bytes);
+        bytes[28..32].copy_from_slice(&80_u32.to_le_bytes());
+        assert!(text(&bytes).unwrap_err().what.contains("cannot hold"));
+    }
 }

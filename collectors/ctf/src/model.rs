@@ -123,14 +123,14 @@ pub struct Field {
 }
 
 impl Field {
-    /// The name without the one underscore that LTTng puts before it.
+    /// The name without the one underscore that `LTTng` puts before it.
     #[must_use]
     pub fn public_name(&self) -> &str {
         public_name(&self.name)
     }
 }
 
-/// A name without the one underscore that LTTng puts before it.
+/// A name without the one underscore that `LTTng` puts before it.
 #[must_use]
 pub fn public_name(name: &str) -> &str {
     match name.strip_prefix('_') {

@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::bits::chunk;
 use crate::model::{
     Array, ByteOrder, Enum, EventClass, Float, Int, Length, Reference, StreamClass, Type,
 };
@@ -50,8 +51,7 @@ impl Load {
     pub fn at(self, bytes: &[u8], at: usize) -> u64 {
         macro_rules! load {
             ($unsigned:ty, $signed:ty) => {{
-                let mut raw = [0; size_of::<$unsigned>()];
-                raw.copy_from_slice(&bytes[at..at + size_of::<$unsigned>()]);
+                let raw = chunk(bytes, at);
                 let value = match self.order {
                     ByteOrder::Little => <$unsigned>::from_le_bytes(raw),
                     ByteOrder::Big => <$unsigned>::from_be_bytes(raw),
@@ -311,9 +311,9 @@ impl Compiler {
             Length::Field(Reference::Slot(slot)) => {
                 let (at, how) = *self.slots.get(slot)?;
                 self.align(align)?;
-                let spot = self.here();
+                let here = self.here();
                 self.end(End::Sequence(at, how, load.bytes));
-                (spot, Count::Field(at, how))
+                (here, Count::Field(at, how))
             }
             Length::Field(Reference::Path(..)) => return None,
         };
@@ -362,15 +362,13 @@ impl HeaderField {
     #[inline]
     pub fn at(&self, bytes: &[u8], header: usize) -> u64 {
         let start = header + self.byte;
-        let word = if let Some(span) = bytes.get(start..start + 8) {
-            let mut raw = [0; 8];
-            raw.copy_from_slice(span);
-            u64::from_le_bytes(raw)
-        } else {
-            let rest = &bytes[start.min(bytes.len())..];
-            rest.iter()
+        let rest = &bytes[start.min(bytes.len())..];
+        let word = match rest.first_chunk() {
+            Some(word) => u64::from_le_bytes(*word),
+            None => rest
+                .iter()
                 .rev()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte))
+                .fold(0, |word, byte| word << 8 | u64::from(*byte)),
         };
         word >> self.shift & crate::bits::mask(self.bits)
     }
@@ -405,7 +403,7 @@ pub struct FlatHeader {
 /// Bits a header may take to be read flat.
 const MAX_HEADER: u64 = 16 * 8;
 
-/// The flat form of a stream's event header, if it has one: that of LTTng (compact, large) and
+/// The flat form of a stream's event header, if it has one: that of `LTTng` (compact, large) and
 /// simple structures.
 #[must_use]
 pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {

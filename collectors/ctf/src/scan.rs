@@ -49,16 +49,25 @@ impl Rows {
         self.time.push(time);
         self.packet.push(packet);
         self.layout.push(layout);
-        self.bases.resize(self.time.len() * self.stride, 0);
+        let width = self.time.len() * self.stride;
+        while self.bases.len() < width {
+            self.bases.push(0);
+        }
     }
 
     /// All of `parts`, sorted by time; equal times by packet, then as they were.
     #[must_use]
     pub fn merge(parts: Vec<Self>, stride: usize) -> Self {
+        let total = parts.iter().map(Self::len).sum::<usize>();
         let mut parts = parts.into_iter().filter(|p| !p.is_empty());
         let Some(mut all) = parts.next() else {
             return Self::new(stride);
         };
+        let more = total - all.len();
+        all.time.reserve_exact(more);
+        all.packet.reserve_exact(more);
+        all.layout.reserve_exact(more);
+        all.bases.reserve_exact(more * stride);
         for part in parts {
             all.time.extend(part.time);
             all.packet.extend(part.packet);
@@ -293,12 +302,11 @@ impl Scanner<'_> {
         };
         let first = rows.bases.len();
         for segment in segments {
-            match step(bytes, at, segment, &mut rows.bases, first) {
-                Some(next) => at = next,
-                None => {
-                    rows.bases.truncate(first);
-                    return Err(Stop::End);
-                }
+            if let Some(next) = step(bytes, at, segment, &mut rows.bases, first) {
+                at = next;
+            } else {
+                rows.bases.truncate(first);
+                return Err(Stop::End);
             }
         }
         if wanted {
@@ -351,10 +359,11 @@ impl Scanner<'_> {
             .ok_or_else(|| Stop::Bad(format!("the metadata declares no event {id}")))?;
         let layout = &self.catalog.layouts[number];
         let event = &stream.events[layout.event];
-        for scope in [&stream.event_context, &event.context, &event.payload] {
-            if let Some(kind) = scope {
-                crate::walk::walk(&mut cursor, kind, &mut self.state, None)?;
-            }
+        for kind in [&stream.event_context, &event.context, &event.payload]
+            .into_iter()
+            .flatten()
+        {
+            crate::walk::walk(&mut cursor, kind, &mut self.state, None)?;
         }
         if self.wanted(layout.table, time) {
             let rows = &mut out[layout.table];

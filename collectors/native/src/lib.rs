@@ -11,9 +11,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{RecordBatch, RecordBatchIterator};
+use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
-use pyo3_arrow::PyTable;
+use pyo3::types::{PyCapsule, PyDict, PyList};
 use roslens_ctf::catalog::COMMON;
 use roslens_ctf::scan::Filter;
 
@@ -22,8 +24,34 @@ use crate::index::{Index, LossRow};
 use crate::output::{Memory, Nowhere, Parquet};
 use crate::run::{Job, Sink, Summary, run};
 
-/// Bytes of packets per slice: what bounds the memory, beside the packets that span several.
-const SLICE: u64 = 24 << 20;
+/// Bytes of packets per slice and thread: what bounds the memory, beside the packets that span
+/// several. Small enough that the same memory is used again and again, from the caches.
+const SLICE: u64 = 4 << 20;
+
+/// Record batches of one table, for anything that takes Arrow.
+#[pyclass(frozen)]
+struct Batches {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+}
+
+#[pymethods]
+impl Batches {
+    /// The Arrow `PyCapsule` interface; the columns are shared, not copied.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        // The protocol allows to leave the request unheeded; the consumer then casts.
+        drop(requested_schema);
+        let batches = self.batches.clone().into_iter().map(Ok);
+        let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
+        let stream = FFI_ArrowArrayStream::new(Box::new(reader));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+}
 
 /// CTF traces, opened: metadata parsed, packets found.
 #[pyclass(frozen)]
@@ -35,6 +63,7 @@ struct Reader {
 impl Reader {
     /// Open traces, given as (folder, label) in the order that breaks ties in time.
     #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn new(py: Python<'_>, traces: Vec<(PathBuf, String)>) -> PyResult<Self> {
         let index = py.detach(|| Index::open(&traces))?;
         Ok(Self { index })
@@ -61,6 +90,7 @@ impl Reader {
 
     /// Decode into memory: event name to table, for every declared name that is wanted.
     #[pyo3(signature = (names, begin_ns, end_ns, threads))]
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -87,8 +117,11 @@ impl Reader {
         let found = PyDict::new(py);
         for ((table, sink), wanted) in tables.iter().zip(sinks).zip(wanted) {
             if wanted {
-                let arrow = PyTable::try_new(sink.0, Arc::clone(&table.schema))?;
-                found.set_item(&table.name, Bound::new(py, arrow)?)?;
+                let batches = Batches {
+                    schema: Arc::clone(&table.schema),
+                    batches: sink.0,
+                };
+                found.set_item(&table.name, Bound::new(py, batches)?)?;
             }
         }
         Ok(found)
@@ -157,7 +190,7 @@ impl Reader {
             index: &self.index,
             filter,
             columns,
-            slice: SLICE,
+            slice: SLICE * pool.current_num_threads() as u64,
             pool: &pool,
         };
         let once = |job: &Job<'_>| {
@@ -228,7 +261,9 @@ impl Reader {
         row.set_item("stream", &loss.stream)?;
         row.set_item("cpu_id", loss.cpu)?;
         row.set_item("kind", loss.kind.name())?;
-        row.set_item("count", loss.count)?;
+        // More than 2^63 comes from damaged counters only.
+        let count = loss.count.and_then(|count| i64::try_from(count).ok());
+        row.set_item("count", count)?;
         row.set_item("begin_ns", loss.begin_ns)?;
         row.set_item("end_ns", loss.end_ns)?;
         Ok(row)
@@ -250,5 +285,5 @@ fn report(progress: Option<&Py<PyAny>>, done: u64, total: u64) -> Result<()> {
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Reader, TraceError};
+    use super::{Batches, Reader, TraceError};
 }

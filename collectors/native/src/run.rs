@@ -65,6 +65,9 @@ pub struct Summary {
     pub warnings: Vec<String>,
 }
 
+/// The bytes of a unit, and where in them a packet begins.
+type Place = (Arc<Vec<u8>>, usize);
+
 /// The bytes of some packets next to each other in a file.
 struct Unit {
     packets: std::ops::Range<usize>,
@@ -91,7 +94,7 @@ pub fn run<S: Sink>(
         tables: vec![Seen::default(); tables],
         ..Summary::default()
     };
-    let mut loaded: Vec<Option<(Arc<Vec<u8>>, usize)>> = vec![None; index.packets.len()];
+    let mut loaded: Vec<Option<Place>> = vec![None; index.packets.len()];
     let mut kept: Vec<Rows> = index
         .catalog
         .tables
@@ -360,7 +363,7 @@ fn packet_bytes(bytes: &[u8], offset: usize, length: u64) -> &[u8] {
 
 /// Forget the bytes of packets that no waiting row refers to.
 fn drop_unused(
-    loaded: &mut [Option<(Arc<Vec<u8>>, usize)>],
+    loaded: &mut [Option<Place>],
     kept: &[Rows],
     slice: &[usize],
     live: &mut Vec<usize>,

@@ -34,6 +34,9 @@ class Publisher:
         # goal id, sent, accepted, result
         self.goals: list[list[Any]] = []
         self.deadline = 0.0
+        # Calls and goals without an answer yet; a set, for threads may end them at once.
+        self.waiting: set[int] = set()
+        self.settling = False
         self.message = UInt8MultiArray(data=array("B", bytes(max(options.payload, HEADER.size))))
         node = base.node
         self.publisher = node.create_publisher(UInt8MultiArray, process.TOPIC, process.QOS)
@@ -47,6 +50,7 @@ class Publisher:
         for timer in self.timers:
             timer.cancel()
         base.on("start", self.start)
+        base.on("settle", self.settle)
         base.on("stop", lambda _: base.finish())
 
     def start(self, _: str) -> None:
@@ -54,6 +58,18 @@ class Publisher:
         self.deadline = time.monotonic() + self.base.options.seconds
         for timer in self.timers:
             timer.reset()
+
+    def settle(self, _: str = "") -> None:
+        """Say when every call and goal has been answered."""
+        self.settling = True
+        if not self.waiting:
+            self.base.say("settled")
+
+    def is_answered(self, entry: list[Any]) -> None:
+        """Note that a call or a goal waits no longer."""
+        self.waiting.discard(id(entry))
+        if self.settling:
+            self.settle()
 
     def publish(self) -> None:
         """Publish the next message, or end when it is time."""
@@ -73,10 +89,12 @@ class Publisher:
         """Call the service once."""
         entry = [len(self.calls), time.time_ns(), 0, 0]
         self.calls.append(entry)
+        self.waiting.add(id(entry))
 
         def answered(future: Any) -> None:
             entry[3] = time.time_ns()
             entry[2] = int(future.result().message)
+            self.is_answered(entry)
 
         self.client.call_async(Trigger.Request()).add_done_callback(answered)
 
@@ -84,6 +102,7 @@ class Publisher:
         """Send one goal."""
         entry: list[Any] = ["", time.time_ns(), 0, 0]
         self.goals.append(entry)
+        self.waiting.add(id(entry))
 
         def accepted(future: Any) -> None:
             handle = future.result()
@@ -91,9 +110,12 @@ class Publisher:
                 entry[2] = time.time_ns()
                 entry[0] = bytes(handle.goal_id.uuid).hex()
                 handle.get_result_async().add_done_callback(ended)
+            else:
+                self.is_answered(entry)
 
         def ended(_future: Any) -> None:
             entry[3] = time.time_ns()
+            self.is_answered(entry)
 
         goal = Fibonacci.Goal(order=FIBONACCI_ORDER)
         self.action.send_goal_async(goal).add_done_callback(accepted)

@@ -152,8 +152,12 @@ def run(nodes: Nodes, options: argparse.Namespace) -> None:
     sent = nodes.expect("publisher", "sent", options.seconds + READY_SECONDS)
     if sent is None:
         raise Failed("the publisher process did not end its work in time")
+    # What has not arrived by then is lost, or was never answered.
+    deadline = time.monotonic() + DRAIN_SECONDS
+    nodes.tell("publisher", "settle")
     nodes.tell("subscriber", f"drain {sent}")
     nodes.expect("subscriber", "drained", DRAIN_SECONDS)
+    nodes.expect("publisher", "settled", max(0.0, deadline - time.monotonic()))
     for role in ROLES:
         nodes.tell(role, "stop")
     failed = nodes.end()

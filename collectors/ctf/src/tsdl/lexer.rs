@@ -62,7 +62,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn skip(&mut self, bytes: usize) {
-        for b in self.text.as_bytes()[self.at..self.at + bytes].iter() {
+        for b in &self.text.as_bytes()[self.at..self.at + bytes] {
             if *b == b'\n' {
                 self.place = (self.place.0 + 1, 1);
             } else {
@@ -78,8 +78,8 @@ impl<'a> Lexer<'a> {
             let trimmed = rest.trim_start();
             if trimmed.len() < rest.len() {
                 self.skip(rest.len() - trimmed.len());
-            } else if rest.starts_with("/*") {
-                let Some(end) = rest[2..].find("*/") else {
+            } else if let Some(comment) = rest.strip_prefix("/*") {
+                let Some(end) = comment.find("*/") else {
                     return Err(Error::at(self.place, "a comment that never ends"));
                 };
                 self.skip(end + 4);

@@ -1120,7 +1120,7 @@ fn check_align(align: i128, at: At) -> Result<u64> {
     }
 }
 
-/// LTTng prints negative offsets as unsigned 64-bit numbers in some versions.
+/// `LTTng` prints negative offsets as unsigned 64-bit numbers in some versions.
 fn signed(number: i128) -> i128 {
     if number > i128::from(i64::MAX) {
         number - (1 << 64)

@@ -1,8 +1,20 @@
 //! What the parser takes and what it refuses.
 
 use super::parse;
+use crate::metadata;
+use crate::model::{ByteOrder, Length, Reference, Type};
 
 const TRACE: &str = "trace { major = 1; minor = 8; byte_order = le; };";
+
+fn event(fields: &str) -> String {
+    format!("{TRACE}\nstream {{ }};\nevent {{ name = e; fields := struct {{ {fields} }}; }};")
+}
+
+fn payload(fields: &str) -> Vec<crate::model::Field> {
+    let trace = parse(&event(fields)).unwrap();
+    let payload = trace.streams[0].events[0].payload.clone().unwrap();
+    payload.as_struct().unwrap().fields.clone()
+}
 
 #[test]
 fn an_error_names_line_and_column() {
@@ -16,4 +28,209 @@ fn an_unknown_type_is_refused() {
     let text = format!("{TRACE}\nevent {{ name = a; fields := struct {{ nope x; }}; }};");
     let error = parse(&text).unwrap_err();
     assert_eq!(error.to_string(), "2:38: no type is named 'nope'");
+}
+
+#[test]
+fn the_byte_order_holds_for_types_declared_before_the_trace_block() {
+    let text = "typealias integer { size = 16; } := u16;
+        trace { major = 1; minor = 8; byte_order = be; packet.header := struct { u16 x; }; };";
+    let trace = parse(text).unwrap();
+    let header = trace.packet_header.unwrap();
+    let Type::Int(int) = &header.as_struct().unwrap().fields[0].kind else {
+        panic!("not an integer");
+    };
+    assert_eq!((int.order, int.bits, int.align), (ByteOrder::Big, 16, 8));
+}
+
+#[test]
+fn names_of_types_may_be_several_words() {
+    let text = format!(
+        "typealias integer {{ size = 64; }} := unsigned long;\n{}",
+        event("unsigned long x; const unsigned long y;")
+    );
+    let trace = parse(&text).unwrap();
+    let payload = trace.streams[0].events[0].payload.clone().unwrap();
+    assert_eq!(payload.as_struct().unwrap().fields.len(), 2);
+}
+
+#[test]
+fn the_first_dimension_is_the_outermost() {
+    let fields = payload("integer { size = 8; } x[2][3];");
+    let Type::Array(outer) = &fields[0].kind else {
+        panic!("not an array");
+    };
+    let Type::Array(inner) = &outer.element else {
+        panic!("not an array of arrays");
+    };
+    assert_eq!(
+        (&outer.length, &inner.length),
+        (&Length::Fixed(2), &Length::Fixed(3))
+    );
+}
+
+#[test]
+fn a_length_is_found_in_the_enclosing_structure() {
+    let fields = payload(
+        "integer { size = 8; } n; struct { integer { size = 8; } m; string a[n]; string b[m]; } s;",
+    );
+    assert!(fields[0].slot.is_some());
+    let inner = fields[1].kind.as_struct().unwrap();
+    let slot_of = |kind: &Type| match kind {
+        Type::Array(a) => match a.length {
+            Length::Field(Reference::Slot(slot)) => Some(slot),
+            _ => None,
+        },
+        _ => None,
+    };
+    assert_eq!(slot_of(&inner.fields[1].kind), fields[0].slot);
+    assert_eq!(slot_of(&inner.fields[2].kind), inner.fields[0].slot);
+    assert_ne!(fields[0].slot, inner.fields[0].slot);
+}
+
+#[test]
+fn a_length_may_lie_in_another_scope() {
+    let text = format!(
+        "{TRACE} stream {{ event.context := struct {{ integer {{ size = 8; }} n; }}; }};
+         event {{ name = a; fields := struct {{ string x[stream.event.context.n]; }}; }};
+         event {{ name = b; id = 1; fields := struct {{ string x[n]; }}; }};"
+    );
+    assert_eq!(parse(&text).unwrap().slots, 1);
+}
+
+#[test]
+fn references_that_lead_nowhere_are_refused() {
+    let cases = [
+        ("string x[n];", "no field 'n' is decoded before this one"),
+        (
+            "string x[n]; integer { size = 8; } n;",
+            "no field 'n' is decoded before this one",
+        ),
+        (
+            "integer { size = 8; signed = true; } n; string x[n];",
+            "must be an unsigned integer",
+        ),
+        (
+            "integer { size = 8; } t; variant <t> { string a; } v;",
+            "must be an enum",
+        ),
+    ];
+    for (fields, what) in cases {
+        let error = parse(&event(fields)).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn labels_count_on_and_choose_options() {
+    let fields = payload(
+        "enum : integer { size = 8; } { a, b = 5, c, d = 10 ... 20 } t;
+         variant <t> { string d; integer { size = 8; } c; } v;",
+    );
+    let Type::Enum(tag) = &fields[0].kind else {
+        panic!("not an enum");
+    };
+    let ranges: Vec<_> = tag.mappings.iter().map(|m| (m.low, m.high)).collect();
+    assert_eq!(ranges, [(0, 0), (5, 5), (6, 6), (10, 20)]);
+    let Type::Variant(variant) = &fields[1].kind else {
+        panic!("not a variant");
+    };
+    assert_eq!(variant.choices, [(6, 6, 1), (10, 20, 0)]);
+}
+
+#[test]
+fn named_structures_variants_and_enums_are_found() {
+    let text = format!(
+        "struct point {{ integer {{ size = 8; }} x; }};
+         enum mood : integer {{ size = 8; }} {{ calm, busy }};
+         variant either {{ string calm; struct point busy; }};
+         {}",
+        event("struct point p; enum mood m; variant either <m> e;")
+    );
+    parse(&text).unwrap();
+}
+
+#[test]
+fn what_a_trace_cannot_have_is_refused() {
+    let cases = [
+        ("", "the metadata ends without a 'trace' block"),
+        (
+            "trace { major = 1; minor = 9; byte_order = le; };",
+            "expected CTF 1.8, found 1.9",
+        ),
+        ("trace { major = 1; minor = 8; };", "has no byte_order"),
+    ];
+    for (text, what) in cases {
+        let error = parse(text).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+    }
+    for (more, what) in [
+        ("clock { freq = 1; };", "a clock without a name"),
+        ("clock { name = c; freq = 0; };", "a clock of frequency 0"),
+        (
+            "stream { id = 1; }; stream { id = 1; };",
+            "a second stream 1",
+        ),
+        (
+            "stream { }; event { name = a; }; event { name = b; };",
+            "have the same id 0",
+        ),
+        (
+            "stream { id = 1; }; event { name = a; stream_id = 2; };",
+            "no stream has id 2",
+        ),
+        (
+            "typealias integer { size = 65; } := x;",
+            "an integer of 65 bits",
+        ),
+        (
+            "typealias integer { size = 8; align = 3; } := x;",
+            "expected a power of two",
+        ),
+        (
+            "typealias integer { size = 8; map = clock.none.value; } := x;",
+            "no clock is named 'none'",
+        ),
+        (
+            "typealias floating_point { exp_dig = 5; mant_dig = 11; } := x;",
+            "expected 8, 24 or 11, 53",
+        ),
+    ] {
+        let error = parse(&format!("{TRACE} {more}")).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn no_cut_or_change_of_the_text_panics() {
+    let text = include_str!("../../tests/lttng_ust.tsdl");
+    parse(text).unwrap();
+    for end in 0..text.len() {
+        let _ = parse(&text[..end]);
+    }
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed >> 8).unwrap()
+    };
+    let alphabet = b"{}[]<>();:=.,-*0123456789 abcxyz_\"\\/\n\0\xff";
+    for _ in 0..3_000 {
+        let mut bytes = text.as_bytes().to_vec();
+        for _ in 0..=next() % 4 {
+            let at = next() % bytes.len();
+            match next() % 3 {
+                0 => bytes[at] = alphabet[next() % alphabet.len()],
+                1 => drop(bytes.drain(at..(at + next() % 40).min(bytes.len()))),
+                _ => {
+                    let from = next() % bytes.len();
+                    let piece = bytes[from..(from + next() % 80).min(bytes.len())].to_vec();
+                    bytes.splice(at..at, piece);
+                }
+            }
+        }
+        if let Ok(text) = metadata::text(&bytes) {
+            let _ = parse(&text);
+        }
+    }
 }

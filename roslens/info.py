@@ -1,4 +1,4 @@
-"""What the command line prints about recordings."""
+"""The ``info`` verb: what it prints about a recording."""
 
 from __future__ import annotations
 

@@ -1,0 +1,88 @@
+"""What rclpy's events cost: CPU ns per callback and per publish(), off, on, and recorded.
+
+``python benchmarks/instrumentation_cost.py [--processes N] [--calls N]``
+
+* off: rclpy as it is, with libtracetools loaded, nothing recorded;
+* on: rclpy instrumented, nothing recorded;
+* recorded off: ROS's own events recorded, rclpy not instrumented;
+* recorded on: all recorded.
+
+CPU time of the calling thread. Each process gives the median of its bursts; intervals (95 %,
+Student t) are over processes, in randomised order. One callback is two events, one publish() is
+one more than ROS has itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import subprocess
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from scipy import stats
+
+from tracing.lttng import TracingOptions, recording_session, session_daemon
+from tracing.ros import embedded_ros
+
+NODE = Path(__file__).with_name("_rclpy_calls.py")
+MODES = {
+    "off": (False, False),
+    "on": (False, True),
+    "recorded off": (True, False),
+    "recorded on": (True, True),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--processes", type=int, default=8, help="for each mode")
+    parser.add_argument("--calls", type=int, default=2000, help="in each burst")
+    options = parser.parse_args()
+    ros = embedded_ros(print)
+    preload = ros.preload()
+    order = [mode for mode in MODES for _ in range(options.processes)]
+    random.Random(1).shuffle(order)
+    found: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
+    discarded = 0
+    with tempfile.TemporaryDirectory() as scratch, session_daemon(kernel="off") as daemon:
+        for number, mode in enumerate(order):
+            recorded, traced = MODES[mode]
+            folder = Path(scratch) / str(number)
+            with ros.isolated(folder / "log") as alone, ExitStack() as stack:
+                session = None
+                if recorded:
+                    session = stack.enter_context(
+                        recording_session(daemon, TracingOptions(kernel="off"), folder / "trace")
+                    )
+                run = subprocess.run(
+                    alone.command(NODE, str(options.calls), trace_rclpy=traced),
+                    env=alone.process_environment(preload=preload) | daemon.workload_variables,
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                )
+            if session is not None:
+                discarded += session.loss.discarded_events or 0
+            found[mode].append(json.loads(run.stdout))
+    print(f"{options.processes} processes for each mode, {discarded} events discarded")
+    print(f"{'':14}{'callback [ns]':>24}{'publish() [ns]':>24}")
+    for mode, results in found.items():
+        cells = [interval([x[what] for x in results]) for what in ("callback", "publish")]
+        print(f"{mode:14}{cells[0]:>24}{cells[1]:>24}")
+
+
+def interval(values: list[float]) -> str:
+    mean = statistics.mean(values)
+    if len(values) < 2:
+        return f"{mean:.0f}"
+    error = statistics.stdev(values) / len(values) ** 0.5
+    half = float(stats.t.ppf(0.975, len(values) - 1)) * error
+    return f"{mean:.0f} [{mean - half:.0f}, {mean + half:.0f}]"
+
+
+if __name__ == "__main__":
+    main()

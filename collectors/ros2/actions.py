@@ -1,0 +1,264 @@
+"""Goals of actions, from the services and topics that an action consists of.
+
+The goal's id is not traced. A goal is a call of ``send_goal``; its result is asked for with a call
+of ``get_result`` that belongs to the goal accepted last before it, or, where that claims a goal
+twice, to the goals in order. Status and feedback are told apart only where a server has one goal
+at a time.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from collectors.ros2.events import I64
+from collectors.ros2.objects import Objects
+
+_NAME = r"^(.*)/_action/(send_goal|get_result|cancel_goal)$"
+_TOPIC = r"^(.*)/_action/(feedback|status)$"
+_TIMES = {
+    "request_sent_ns": ("goal_sent_ns", "result_requested_ns"),
+    "request_taken_ns": ("goal_taken_ns", "result_request_taken_ns"),
+    "response_sent_ns": ("goal_response_sent_ns", "result_sent_ns"),
+    "response_taken_ns": ("goal_response_taken_ns", "result_taken_ns"),
+}
+_SERVER = ["action", "server"]
+_WAY = [*_SERVER, "client"]
+_FOREVER = 2**62
+
+
+def find_action_goals(
+    objects: Objects, service_calls: pl.DataFrame, publications: pl.DataFrame
+) -> pl.DataFrame:
+    """One row per goal sent; columns of the table, and proc."""
+    calls = _calls(objects, service_calls)
+    status, feedback = (_told(publications, topic) for topic in ("status", "feedback"))
+    goals = _part(calls, "send_goal", 0).with_columns(
+        pl.coalesce("goal_response_taken_ns", "goal_response_sent_ns").alias("answered_ns")
+    )
+    goals = goals.sort(
+        pl.coalesce("goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns"), maintain_order=True
+    ).with_row_index("action_goal_id")
+    goals = goals.with_columns(pl.col("action_goal_id").cast(I64))
+    goals = _with_rejected(goals, status)
+    goals = _with_result(goals, _part(calls, "get_result", 1))
+    goals = _with_alone(goals)
+    goals = _with_status(goals, status)
+    goals = _with_feedback(goals, feedback)
+    goals = _with_cancel(goals, _part(calls, "cancel_goal", 0))
+    return goals.with_columns(
+        (pl.col("goal_response_taken_ns") - pl.col("goal_sent_ns")).alias("accept_ns"),
+        (pl.col("finished_ns") - pl.col("goal_response_sent_ns")).alias("execute_ns"),
+        (pl.col("result_taken_ns") - pl.col("result_requested_ns")).alias("result_ns"),
+        (pl.col("result_taken_ns") - pl.col("goal_sent_ns")).alias("total_ns"),
+    )
+
+
+def untold_goals(objects: Objects, publications: pl.DataFrame) -> pl.DataFrame:
+    """Per action: ``action``, and how many status and feedback messages were published."""
+    served = objects.services.select(
+        pl.col("service").str.extract(_NAME, 1).alias("action")
+    ).drop_nulls()
+    told = publications.select(
+        pl.col("topic").str.extract(_TOPIC, 1).alias("action"),
+        pl.col("topic").str.ends_with("/status").alias("is_status"),
+    ).drop_nulls()
+    return (
+        served.unique()
+        .join(told, on="action", how="left")
+        .group_by("action")
+        .agg(
+            pl.col("is_status").sum().alias("status"),
+            (~pl.col("is_status")).sum().alias("feedback"),
+        )
+        .sort("action")
+    )
+
+
+def _calls(objects: Objects, service_calls: pl.DataFrame) -> pl.DataFrame:
+    """Calls of action services, with text that names the action client and server they are of.
+
+    The three services of one action client are three clients: those of one node and action that
+    were created at the same place in the order belong together.
+    """
+    calls = service_calls.with_columns(
+        pl.col("service").str.extract(_NAME, 1).alias("action"),
+        pl.col("service").str.extract(_NAME, 2).alias("part"),
+    ).filter(pl.col("action").is_not_null())
+    for side, objects_of, number in (
+        ("client", objects.clients, "client_id"),
+        ("server", objects.services, "service_id"),
+    ):
+        place = pl.int_range(pl.len()).over("proc", "node", "service")
+        name = pl.format("{} {} {}", "proc", pl.col("node").fill_null("?"), "place").alias(side)
+        ends = objects_of.sort(number).with_columns(place.alias("place")).select(number, name)
+        calls = calls.join(ends, on=number, how="left", maintain_order="left")
+    # A side that is not traced is one, as nothing tells more.
+    return calls.with_columns(pl.col("client", "server").fill_null("?"))
+
+
+def _part(calls: pl.DataFrame, part: str, which: int) -> pl.DataFrame:
+    renamed = {name: names[which] for name, names in _TIMES.items()}
+    columns = [*_WAY, "proc", "client_node", "server_node", "sequence_number"]
+    return calls.filter(part=part).select(*columns, *_TIMES).rename(renamed)
+
+
+def _told(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
+    """Status or feedback messages in order: ``action``, ``server_node``, ``told_ns``, ``nth``."""
+    own = ["action", "server_node"]
+    return (
+        publications.filter(pl.col("topic").str.ends_with(f"/_action/{topic}"))
+        .select(
+            pl.col("topic").str.extract(_TOPIC, 1).alias("action"),
+            pl.col("node").alias("server_node"),
+            pl.col("publish_ns").alias("told_ns"),
+        )
+        .sort("told_ns")
+        .with_columns((pl.int_range(pl.len()) + 1).over(own).alias("nth"))
+    )
+
+
+def _until(goals: pl.DataFrame, told: pl.DataFrame, moment: str, names: list[str]) -> pl.DataFrame:
+    """Add the number and the time of the last message told up to a moment, named `names`."""
+    nth, time = names
+    told = told.rename({"nth": nth, "told_ns": time}).with_columns(pl.col(time).alias("_told_ns"))
+    known = goals.filter(pl.col(moment).is_not_null())
+    found = (
+        known.select("action_goal_id", "action", "server_node", moment)
+        .sort(moment)
+        .join_asof(
+            told.sort("_told_ns"),
+            left_on=moment,
+            right_on="_told_ns",
+            by=["action", "server_node"],
+            strategy="backward",
+            check_sortedness=False,
+        )
+        .select("action_goal_id", pl.col(nth).fill_null(0), time)
+    )
+    return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
+
+
+def _with_rejected(goals: pl.DataFrame, status: pl.DataFrame) -> pl.DataFrame:
+    """Add whether no status followed before the server's next goal, though it tells its status."""
+    following = pl.col("goal_taken_ns").shift(-1).over(_SERVER, order_by="goal_taken_ns")
+    goals = goals.with_columns(following.fill_null(_FOREVER).alias("next_ns"))
+    goals = _until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
+    goals = _until(goals, status, "next_ns", ["upto", "_upto_ns"])
+    tells = (pl.col("upto") > 0).any().over(_SERVER)
+    rejected = (tells & (pl.col("before") == pl.col("upto"))).fill_null(value=False)
+    return goals.with_columns(rejected.alias("rejected")).drop(
+        "next_ns", "before", "_before_ns", "upto", "_upto_ns"
+    )
+
+
+def _with_result(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
+    """Add the times of each goal's result and ``match``."""
+    place = pl.int_range(pl.len()).over(_WAY)
+    waiting = (
+        goals.filter(pl.col("answered_ns").is_not_null() & ~pl.col("rejected"))
+        .sort("answered_ns")
+        .select(*_WAY, "action_goal_id", "answered_ns", place.alias("goal_place"))
+    )
+    asked = pl.coalesce("result_requested_ns", "result_request_taken_ns")
+    results = (
+        results.with_columns(asked.alias("asked_ns"))
+        .filter(pl.col("asked_ns").is_not_null())
+        .sort("asked_ns")
+        .with_columns(place.alias("place"))
+        .join_asof(
+            waiting.select(*_WAY, "answered_ns", "goal_place"),
+            left_on="asked_ns",
+            right_on="answered_ns",
+            by=_WAY,
+            strategy="backward",
+            check_sortedness=False,
+        )
+    )
+    twice = pl.struct(*_WAY, "goal_place").is_duplicated() & pl.col("goal_place").is_not_null()
+    results = results.with_columns(
+        pl.when(pl.col("place") == pl.col("goal_place"))
+        .then(pl.lit("exact"))
+        .otherwise(pl.lit("approximate"))
+        .alias("match"),
+        twice.any().over(_WAY).alias("in_order"),
+    ).with_columns(
+        pl.when("in_order").then("place").otherwise("goal_place").alias("goal_place"),
+        pl.when("in_order").then(pl.lit("approximate")).otherwise("match").alias("match"),
+    )
+    found = results.join(waiting, on=[*_WAY, "goal_place"]).select(
+        "action_goal_id", *(names[1] for names in _TIMES.values()), "match"
+    )
+    return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
+
+
+def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
+    """Add whether the server had no other goal between goal_taken and result_sent."""
+    end = (
+        pl.when(pl.col("rejected"))
+        .then("goal_taken_ns")
+        .otherwise(pl.col("result_sent_ns").fill_null(_FOREVER))
+    )
+    goals = goals.sort("goal_taken_ns", maintain_order=True).with_columns(end.alias("until_ns"))
+    before = pl.col("until_ns").cum_max().shift(1).over(_SERVER).fill_null(0)
+    after = pl.col("goal_taken_ns").shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
+    taken = pl.col("goal_taken_ns")
+    rejected_next = pl.col("rejected").shift(-1).over(_SERVER).fill_null(value=False)
+    # A goal rejected meanwhile is none; the one that follows it may be.
+    later = pl.when(~pl.col("rejected")).then("goal_taken_ns")
+    next_kept = later.backward_fill().shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
+    after = pl.when(rejected_next).then(next_kept).otherwise(after)
+    alone = (before <= taken) & (after > pl.col("until_ns"))
+    return goals.with_columns(
+        pl.when(taken.is_not_null()).then(pl.col("rejected") | alone).alias("alone")
+    ).sort("action_goal_id")
+
+
+def _with_status(goals: pl.DataFrame, status: pl.DataFrame) -> pl.DataFrame:
+    """Add finished_ns: of at least two statuses (it runs, it has ended) the last one."""
+    goals = _until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
+    goals = _until(goals, status, "result_sent_ns", ["upto", "last_ns"])
+    ended = pl.col("alone") & (pl.col("upto") - pl.col("before") >= 2)
+    return goals.with_columns(pl.when(ended).then("last_ns").alias("finished_ns")).drop(
+        "before", "_before_ns", "upto", "last_ns"
+    )
+
+
+def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame) -> pl.DataFrame:
+    goals = _until(goals, feedback, "goal_taken_ns", ["before", "_before_ns"])
+    goals = _until(goals, feedback, "result_sent_ns", ["upto", "_upto_ns"])
+    count = pl.when("rejected").then(0).otherwise(pl.col("upto") - pl.col("before"))
+    goals = goals.with_columns(pl.when("alone").then(count).alias("feedback_count"))
+    first = feedback.select("action", "server_node", pl.col("nth") - 1, "told_ns")
+    goals = goals.join(
+        first.rename({"nth": "before", "told_ns": "first_ns"}),
+        on=["action", "server_node", "before"],
+        how="left",
+        maintain_order="left",
+    )
+    some = pl.col("feedback_count") > 0
+    return goals.with_columns(pl.when(some).then("first_ns").alias("first_feedback_ns")).drop(
+        "before", "_before_ns", "upto", "_upto_ns", "first_ns"
+    )
+
+
+def _with_cancel(goals: pl.DataFrame, cancels: pl.DataFrame) -> pl.DataFrame:
+    """Add cancel_sent_ns: the first request that the server took while the goal ran."""
+    asked = cancels.select(
+        *_SERVER, pl.col("goal_sent_ns").alias("cancel_sent_ns"), pl.col("goal_taken_ns").alias("c")
+    )
+    found = (
+        goals.filter(pl.col("goal_taken_ns").is_not_null() & pl.col("alone"))
+        .sort("goal_taken_ns")
+        .join_asof(
+            asked.drop_nulls("c").sort("c"),
+            left_on="goal_taken_ns",
+            right_on="c",
+            by=_SERVER,
+            strategy="forward",
+            check_sortedness=False,
+            coalesce=False,
+        )
+        .filter(pl.col("c") <= pl.col("until_ns"))
+        .select("action_goal_id", "cancel_sent_ns")
+    )
+    return goals.join(found, on="action_goal_id", how="left", maintain_order="left")

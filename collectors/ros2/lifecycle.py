@@ -1,0 +1,65 @@
+"""States of lifecycle nodes: what lies between consecutive transitions of one machine.
+
+rcl_lifecycle reports the way from a primary state to a transition state, and from there to the
+next primary state, each as a transition with two labels.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from collectors.ros2.events import I32, I64, Events
+from collectors.ros2.joins import as_of
+from collectors.ros2.objects import Objects
+
+FIRST = "unconfigured"
+
+
+def find_lifecycle_states(events: Events, objects: Objects) -> tuple[pl.DataFrame, int]:
+    """One row per state and stretch, and the number of transitions that must be missing."""
+    machines = (
+        as_of(
+            events["rcl_lifecycle_state_machine_init"],
+            objects.nodes.select("proc", "node_handle", "node_id", "node", "created_ns"),
+            [("proc", "proc"), ("node_handle", "node_handle")],
+            ["node_id", "node", "created_ns"],
+        )
+        .with_row_index("machine")
+        .with_columns(pl.col("machine").cast(I64))
+    )
+    moves = events["rcl_lifecycle_transition"].sort("time_ns", maintain_order=True)
+    moves = as_of(
+        moves, machines, [("proc", "proc"), ("state_machine", "state_machine")], ["machine"],
+        since="time_ns",
+    )  # fmt: skip
+    own = ["proc", "state_machine", "machine"]
+    first = machines.select(
+        *own,
+        pl.col("created_ns").alias("begin_ns"),
+        pl.lit(FIRST).alias("state"),
+        pl.lit(0, dtype=I32).alias("place"),
+    )
+    entered = moves.select(
+        *own,
+        pl.col("time_ns").alias("begin_ns"),
+        pl.col("goal_label").alias("state"),
+        (pl.int_range(pl.len()).over(own) + 1).cast(I32).alias("place"),
+    )
+    left = moves.select(
+        *own,
+        pl.col("start_label").alias("state"),
+        pl.col("time_ns").alias("end_ns"),
+        pl.int_range(pl.len()).over(own).cast(I32).alias("place"),
+    )
+    # The state that the n-th transition left is the one that the one before it entered.
+    states = pl.concat([first, entered]).join(
+        left, on=[*own, "place", "state"], how="full", coalesce=True, nulls_equal=True
+    )
+    known = states.filter(pl.col("machine").is_not_null())
+    gaps = known.filter(pl.col("begin_ns").is_null()).height
+    names = machines.select("machine", "node_id", "node")
+    return (
+        states.join(names, on="machine", how="left")
+        .with_columns((pl.col("end_ns") - pl.col("begin_ns")).alias("duration_ns"))
+        .sort("proc", "machine", "state_machine", "place", pl.col("begin_ns"), nulls_last=True)
+    ), gaps

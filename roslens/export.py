@@ -1,0 +1,71 @@
+"""Recordings for other tools: Perfetto, Graphviz, Mermaid, CSV."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+from analysis.graph_text import dot, mermaid, node_topic_graph
+from analysis.perfetto import write_perfetto
+from collectors.schema import TABLES
+from roslens.recordings import Recordings, open_recordings
+from tracing.recording import RunFailedError, UsageError
+
+Format: TypeAlias = Literal["perfetto", "dot", "mermaid", "csv"]
+_GRAPHS = {"dot": dot, "mermaid": mermaid}
+
+
+def export(path: Path, out: Path, form: Format, table: str | None = None) -> None:
+    """Write what was recorded at `path` to the file `out`.
+
+    Raises
+    ------
+    UsageError
+        Nothing to read, no such table, or several runs for Perfetto.
+    RunFailedError
+        The file cannot be written.
+    """
+    if (table is None) == (form == "csv"):
+        raise UsageError("--table NAME goes with --format csv, and csv needs it")
+    if table is not None and table not in (*TABLES, "resources"):
+        raise UsageError(f"no table {table!r}; there are {', '.join(TABLES)} and resources")
+    recordings = open_recordings(path)
+    if form == "perfetto":
+        write_perfetto(_tables_of_one(recordings, path), out)
+        return
+    if table is not None:
+        text = _csv(recordings.resources if table == "resources" else recordings.table(table))
+    else:
+        text = _GRAPHS[form](node_topic_graph(recordings))
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunFailedError(f"{out}: cannot be written: {error.strerror}") from error
+
+
+def _tables_of_one(recordings: Recordings, path: Path) -> dict[str, pl.DataFrame]:
+    if len(recordings.recordings) != 1:
+        raise UsageError(
+            f"{path}: a Perfetto trace is of one run, and here are {len(recordings.recordings)}; "
+            "give the folder of one"
+        )
+    names = ("processes", "callback_instances", "publications", "messages", "service_calls")
+    frames = [recordings.table(name) for name in names]
+    tables = dict(zip(names, pl.collect_all(frames), strict=True))
+    if not recordings.without_resources:
+        tables["resources"] = recordings.resources.collect()
+    return tables
+
+
+def _csv(frame: pl.LazyFrame) -> str:
+    """Lists as text: CSV has none."""
+    lists = [name for name, kind in frame.collect_schema().items() if kind.is_nested()]
+    flat = frame.with_columns(
+        pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists
+    )
+    text = io.StringIO()
+    flat.collect().write_csv(text)
+    return text.getvalue()

@@ -1,0 +1,189 @@
+"""Part of what was recorded: a stretch of time, some processes, nodes or topics.
+
+Filters are applied to every table lazily, so that only what is asked for is read.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from tracing.recording import UsageError
+from tracing.recording.schema import Table
+
+NEVER_CUT = ("health", "losses")
+"""They speak of the recording as a whole; what was dropped outside of a view can bend it too."""
+
+OBJECTS = (
+    "processes",
+    "nodes",
+    "publishers",
+    "subscriptions",
+    "services",
+    "clients",
+    "timers",
+    "callbacks",
+    "message_links",
+)
+"""Not cut by time: what happens in a stretch of time refers to what was created before it."""
+
+MOMENTS: Mapping[str, tuple[str, ...]] = {
+    "callback_instances": ("start_ns",),
+    "publications": ("publish_ns",),
+    "takes": ("take_ns",),
+    "messages": ("publish_ns", "take_ns"),
+    "service_calls": (
+        "request_sent_ns",
+        "request_taken_ns",
+        "callback_start_ns",
+        "response_sent_ns",
+        "response_taken_ns",
+    ),
+    "action_goals": (
+        "goal_sent_ns",
+        "goal_taken_ns",
+        "goal_response_sent_ns",
+        "goal_response_taken_ns",
+    ),
+    "timer_activations": ("start_ns",),
+    "resources": ("time_ns",),
+}
+"""A row is in the stretch in which it begins: at the first of these times that is known."""
+
+STRETCHES = ("executor_intervals", "lifecycle_states")
+"""``begin_ns`` to ``end_ns``: a row is in every stretch that it touches."""
+
+_ENDS = ("", "publisher_", "subscription_", "client_", "server_")
+_MOST_NAMES = 10
+
+Names = str | Iterable[str]
+Window = tuple[float | None, float | None]
+
+
+@dataclass(frozen=True)
+class View:
+    """What is looked at; None for everything.
+
+    Attributes
+    ----------
+    window_s
+        From and to, in seconds after the run's first event.
+    window_ns
+        From and to, in ns since the epoch.
+    processes
+        (host, vpid) per run.
+    process_nodes
+        Full names of the nodes of these processes, per run.
+    nodes, topics
+        Full names.
+    """
+
+    window_s: Window | None = None
+    window_ns: tuple[int | None, int | None] | None = None
+    processes: Mapping[str, frozenset[tuple[str, int]]] | None = None
+    process_nodes: Mapping[str, frozenset[str]] | None = None
+    nodes: frozenset[str] | None = None
+    topics: frozenset[str] | None = None
+
+    @property
+    def has_window(self) -> bool:
+        """Whether time is cut."""
+        return self.window_s is not None or self.window_ns is not None
+
+    def window_of(self, origin_ns: int | None) -> tuple[int | None, int | None]:
+        """From and to in ns since the epoch, for a run whose first event was at `origin_ns`."""
+        begins: list[int] = []
+        ends: list[int] = []
+        windows: list[Sequence[int | None]] = [] if self.window_ns is None else [self.window_ns]
+        if self.window_s is not None and origin_ns is not None:
+            windows.append(
+                [None if x is None else origin_ns + round(x * 1e9) for x in self.window_s]
+            )
+        for begin, end in windows:
+            begins += [] if begin is None else [begin]
+            ends += [] if end is None else [end]
+        return max(begins, default=None), min(ends, default=None)
+
+    def filters(self, table: Table, run: str, origin_ns: int | None) -> list[pl.Expr]:
+        """What a row of `table` of this run must satisfy."""
+        if table.name in NEVER_CUT:
+            return []
+        columns = {column.name for column in table.columns}
+        found = list(self._in_time(table.name, origin_ns))
+        found += self._in_processes(columns, run)
+        if self.nodes is not None:
+            found += _any(_one_of(f"{end}node", self.nodes) for end in _ENDS
+                          if f"{end}node" in columns)  # fmt: skip
+        if self.topics is not None:
+            found += _any(_one_of(f"{end}topic", self.topics) for end in _ENDS
+                          if f"{end}topic" in columns)  # fmt: skip
+            if table.name in ("callbacks", "callback_instances"):
+                other = (pl.col("kind") != "subscription").fill_null(value=True)
+                found.append(other | _one_of("name", self.topics))
+        return found
+
+    def _in_time(self, table: str, origin_ns: int | None) -> Iterable[pl.Expr]:
+        if not self.has_window or table in OBJECTS:
+            return
+        begin, end = self.window_of(origin_ns)
+        if table in STRETCHES:
+            until, since = pl.col("end_ns"), pl.col("begin_ns")
+        else:
+            until = since = pl.coalesce(MOMENTS[table])
+        if begin is not None:
+            # A stretch that never ended reaches to the end; one without a begin, back to the start.
+            yield (until >= begin).fill_null(value=table in STRETCHES)
+        if end is not None:
+            yield (since < end).fill_null(value=table in STRETCHES)
+
+    def _in_processes(self, columns: set[str], run: str) -> Iterable[pl.Expr]:
+        if self.processes is None or self.process_nodes is None:
+            return []
+        chosen = self.processes.get(run, frozenset())
+        ends = [end for end in _ENDS if f"{end}vpid" in columns]
+        if ends:
+            return _any(
+                (pl.col(f"{end}host") == host) & (pl.col(f"{end}vpid") == vpid)
+                for end in ends
+                for host, vpid in sorted(chosen)
+            ) or [pl.lit(value=False)]
+        names = self.process_nodes.get(run, frozenset())
+        return _any(_one_of(f"{end}node", names) for end in _ENDS if f"{end}node" in columns)
+
+
+def matching(patterns: Names, names: Iterable[str], what: str) -> frozenset[str]:
+    """The names that a pattern such as ``/camera*`` fits.
+
+    Raises
+    ------
+    UsageError
+        A pattern fits none.
+    """
+    there = sorted(set(names))
+    found: set[str] = set()
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
+        fitting = fnmatch.filter(there, pattern)
+        if not fitting:
+            some = ", ".join(there[:_MOST_NAMES]) + (" ..." if len(there) > _MOST_NAMES else "")
+            raise UsageError(f"no {what} is named {pattern!r}; there are {some or 'none'}")
+        found.update(fitting)
+    return frozenset(found)
+
+
+def check_window(begin: float | None, end: float | None) -> None:
+    """Raise `UsageError` for a window that ends before it begins."""
+    if begin is not None and end is not None and begin >= end:
+        raise UsageError(f"the window ends ({end}) before it begins ({begin})")
+
+
+def _one_of(column: str, names: Iterable[str]) -> pl.Expr:
+    return pl.col(column).is_in(sorted(names)).fill_null(value=False)
+
+
+def _any(expressions: Iterable[pl.Expr]) -> list[pl.Expr]:
+    """One of them must hold, if there are any."""
+    given = list(expressions)
+    return [pl.any_horizontal(given)] if given else []

@@ -1,0 +1,440 @@
+"""Chains; expected instances and parts by hand, from events in microseconds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.blocking import blocking
+from analysis.chain import Chain
+from analysis.chains import chain_instances
+from analysis.flow_graph import find_chains, flow_graph
+from analysis.links import Link, read_links
+from tracing.recording import UsageError
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
+
+from ros2_trace import Trace, at, rows
+
+SOURCE, B, SINK = 0x10, 0x20, 0x30
+PUB_A, PUB_B, SUB_A, SUB_B = 0x100, 0x110, 0x120, 0x130
+TICK, CALL_B, CALL_SINK = 0x200, 0x210, 0x220
+
+
+class Model:
+    """The tables of a trace, as a recording gives them."""
+
+    def __init__(self, *traces: Trace) -> None:
+        runs = {f"run{k}": trace.tables() for k, trace in enumerate(traces)}
+        self.tables = {
+            name: pl.concat(
+                frames[name] if len(traces) == 1 else frames[name].with_columns(run=pl.lit(run))
+                for run, frames in runs.items()
+            )
+            for name in runs["run0"]
+        }
+
+    def table(self, name: str) -> pl.LazyFrame:
+        return self.tables[name].lazy()
+
+
+def line() -> Trace:
+    """/source (a timer, process 1) -> /a -> /b (process 2) -> /b_out -> /sink (process 3)."""
+    trace = Trace()
+    trace.node(1, SOURCE, "source")
+    trace.publisher(3, PUB_A, "/a", node=SOURCE)
+    trace.emit(5, "rcl_timer_init", timer_handle=0x300, period=100_000)
+    trace.emit(6, "rclcpp_timer_callback_added", timer_handle=0x300, callback=TICK)
+    trace.emit(7, "rclcpp_callback_register", callback=TICK, symbol="tick")
+    trace.emit(8, "rclcpp_timer_link_node", timer_handle=0x300, node_handle=SOURCE)
+    trace.node(1, B, "b", pid=2)
+    trace.subscription(10, SUB_A, "/a", node=B, callback=CALL_B, pid=2)
+    trace.publisher(20, PUB_B, "/b_out", node=B, pid=2)
+    trace.node(1, SINK, "sink", pid=3)
+    trace.subscription(10, SUB_B, "/b_out", node=SINK, callback=CALL_SINK, pid=3)
+    return trace
+
+
+def tick(trace: Trace, us: float) -> None:
+    """Timer callback from `us` - 5 to `us` + 5, publishes /a at `us`, stamped + 2."""
+    trace.run(us - 5, TICK, lasts=10)
+    trace.publish(us, PUB_A)
+
+
+def forward(trace: Trace, us: float, stamp: float, out: float | None) -> None:
+    """/b takes at `us`, calls back from + 3 to + 20, publishes at `out`."""
+    trace.take(us, SUB_A, stamp=at(stamp), pid=2)
+    trace.run(us + 3, CALL_B, lasts=17, pid=2)
+    if out is not None:
+        trace.publish(out, PUB_B, pid=2)
+
+
+def end(trace: Trace, us: float, stamp: float) -> None:
+    """/sink takes at `us`, calls back from + 3 to + 8."""
+    trace.receive(us, SUB_B, CALL_SINK, stamp=at(stamp), pid=3)
+
+
+CHAIN = Chain.of("/source -> /a -> /b -> /b_out -> /sink")
+INSTANCES = ("begin_ns", "end_ns", "latency_ns", "outcome", "stopped_at")
+
+
+def parts(hops: pl.DataFrame, instance: int = 0) -> list[tuple[Any, ...]]:
+    found = hops.filter(pl.col("instance") == instance)
+    return rows(found, "hop", "topic", "part", "begin_ns", "end_ns")
+
+
+def test_one_instance_and_its_parts() -> None:
+    trace = line()
+    tick(trace, 100)
+    forward(trace, 150, 102, 160)
+    end(trace, 200, 162)
+    found = chain_instances(Model(trace), CHAIN)
+    assert found.links == (None,)
+    assert rows(found.instances, *INSTANCES) == [(100, 208, 108_000, "complete", None)]
+    assert parts(found.hops) == [
+        (0, "/a", "publish_call", 100, 102),
+        (0, "/a", "transport", 102, 150),
+        (0, "/a", "take", 150, 152),
+        (0, "/a", "dispatch", 152, 153),
+        (0, "/a", "callback", 153, 160),
+        (1, "/b_out", "publish_call", 160, 162),
+        (1, "/b_out", "transport", 162, 200),
+        (1, "/b_out", "take", 200, 202),
+        (1, "/b_out", "dispatch", 202, 203),
+        (1, "/b_out", "callback", 203, 208),
+    ]
+    assert found.hops["duration_ns"].sum() == 108_000
+    assert found.hops["node"].unique().sort().to_list() == ["/b", "/sink"]
+
+
+def test_a_chain_may_begin_with_the_callback_that_publishes() -> None:
+    trace = line()
+    tick(trace, 100)
+    forward(trace, 150, 102, 160)
+    end(trace, 200, 162)
+    found = chain_instances(Model(trace), CHAIN, begin="callback")
+    assert rows(found.instances, *INSTANCES) == [(95, 208, 113_000, "complete", None)]
+    assert parts(found.hops)[:2] == [
+        (0, "/a", "source", 95, 100),
+        (0, "/a", "publish_call", 100, 102),
+    ]
+    assert found.hops["duration_ns"].sum() == 113_000
+
+
+def test_whatever_does_not_arrive_says_where_it_stopped() -> None:
+    """In turn: arrives, lost on /a, no output, lost on /b_out, arrives, never ends."""
+    trace = line()
+    for us in (100, 200, 300, 400, 500, 600):
+        tick(trace, us)
+    for us, out in ((110, 120), (310, None), (410, 420), (510, 520), (610, 620)):
+        forward(trace, us, us - 8, out)
+    for us in (130, 530):
+        end(trace, us, us - 8)
+    trace.take(630, SUB_B, stamp=at(622), pid=3)
+    trace.run(633, CALL_SINK, lasts=None, pid=3)
+    found = chain_instances(Model(trace), CHAIN)
+    assert rows(found.instances, *INSTANCES) == [
+        (100, 138, 38_000, "complete", None),
+        (200, None, None, "lost", "/a"),
+        (300, None, None, "no_output", "/b"),
+        (400, None, None, "lost", "/b_out"),
+        (500, 538, 38_000, "complete", None),
+        (600, None, None, "unfinished", "/sink"),
+    ]
+    assert found.hops["instance"].unique().to_list() == [0, 4]
+
+
+def test_the_worst_case_waits_since_the_last_that_arrived() -> None:
+    """What came just after 100 was not seen before 300: 338 - 100."""
+    trace = line()
+    for us in (100, 200, 300):
+        tick(trace, us)
+    for us in (110, 310):
+        forward(trace, us, us - 8, us + 10)
+        end(trace, us + 20, us + 12)
+    found = chain_instances(Model(trace), CHAIN)
+    assert found.instances["worst_ns"].to_list() == [None, None, 238_000]
+    assert found.response_times().rows() == [(2, 38_000, 38_000, 238_000)]
+
+
+def test_only_the_first_output_of_a_callback_counts() -> None:
+    trace = line()
+    tick(trace, 100)
+    forward(trace, 150, 102, 160)
+    trace.publish(165, PUB_B, pid=2)
+    end(trace, 200, 162)
+    end(trace, 220, 167)
+    found = chain_instances(Model(trace), CHAIN)
+    assert rows(found.instances, *INSTANCES) == [(100, 208, 108_000, "complete", None)]
+
+
+def test_parts_without_an_event_between_are_one() -> None:
+    """Neither rmw_publish of /a nor rclcpp_take: nobody can say where the one ended."""
+    trace = line()
+    tick(trace, 100)
+    forward(trace, 150, 102, 160)
+    end(trace, 200, 162)
+    trace.rows = [row for row in trace.rows if row[0] != "rclcpp_take"]
+    found = chain_instances(Model(trace), CHAIN)
+    assert parts(found.hops)[1:4] == [
+        (0, "/a", "transport", 102, 150),
+        (0, "/a", "take+dispatch", 150, 153),
+        (0, "/a", "callback", 153, 160),
+    ]
+    assert found.hops["duration_ns"].sum() == 108_000
+
+
+def test_within_a_process_there_is_no_take() -> None:
+    trace = Trace()
+    trace.node(1, SOURCE, "source")
+    trace.publisher(3, PUB_A, "/a", node=SOURCE)
+    trace.subscription(10, SUB_A, "/a", node=SOURCE, callback=CALL_B)
+    trace.ring_buffer(20, 0x500, subscription=SUB_A, callback=0x600)
+    trace.emit(100, "rclcpp_intra_publish", publisher_handle=PUB_A, message=1)
+    buffer = {"buffer": 0x500, "index": 0, "size": 1}
+    trace.emit(101, "rclcpp_ring_buffer_enqueue", overwritten=0, **buffer)
+    trace.emit(140, "rclcpp_ring_buffer_dequeue", **buffer)
+    trace.run(142, 0x600, intra=1)
+    found = chain_instances(Model(trace), Chain.of("/source -> /a -> /source"))
+    assert parts(found.hops) == [
+        (0, "/a", "transport", 100, 140),
+        (0, "/a", "dispatch", 140, 142),
+        (0, "/a", "callback", 142, 147),
+    ]
+
+
+def timed_b() -> Trace:
+    """/b publishes from a timer of its own."""
+    trace = line()
+    trace.emit(30, "rcl_timer_init", timer_handle=0x400, period=100_000, pid=2)
+    trace.emit(31, "rclcpp_timer_callback_added", timer_handle=0x400, callback=0x410, pid=2)
+    trace.emit(32, "rclcpp_callback_register", callback=0x410, symbol="tock", pid=2)
+    trace.emit(33, "rclcpp_timer_link_node", timer_handle=0x400, node_handle=B, pid=2)
+    return trace
+
+
+def tock(trace: Trace, us: float) -> None:
+    """/b's timer publishes at `us`, and /sink receives it 10 later."""
+    trace.run(us - 1, 0x410, lasts=5, pid=2)
+    trace.publish(us, PUB_B, pid=2)
+    end(trace, us + 10, us + 2)
+
+
+def test_a_periodic_output_uses_the_last_message_again_and_again() -> None:
+    """/a at 100 and 200 arrive; /b publishes at 190 (of the first), 250 and 350 (of the second)."""
+    trace = timed_b()
+    for us in (100, 200):
+        tick(trace, us)
+        forward(trace, us + 10, us + 2, None)
+    for us in (190, 250, 350):
+        tock(trace, us)
+    model = Model(trace)
+    assert chain_instances(model, CHAIN).instances["outcome"].unique().to_list() == ["no_output"]
+    links = [Link("periodic_async", "/b", "/a", "/b_out")]
+    found = chain_instances(model, CHAIN, links)
+    assert found.links == ("periodic_async",)
+    assert rows(found.instances, *INSTANCES) == [
+        (100, 208, 108_000, "complete", None),
+        (200, 268, 68_000, "complete", None),
+        (200, 368, 168_000, "complete", None),
+    ]
+    assert parts(found.hops)[4:7] == [
+        (0, "/a", "callback", 113, 130),
+        (0, "/a", "held", 130, 190),
+        (1, "/b_out", "publish_call", 190, 192),
+    ]
+    assert found.instances["worst_ns"].to_list() == [None, 168_000, 268_000]
+
+
+def test_a_link_in_the_recording_counts_as_well() -> None:
+    trace = timed_b()
+    trace.emit(50, "message_link_periodic_async", subs=[SUB_A], pubs=[PUB_B], pid=2)
+    tick(trace, 100)
+    forward(trace, 110, 102, None)
+    tock(trace, 190)
+    found = chain_instances(Model(trace), CHAIN)
+    assert found.links == ("periodic_async",)
+    assert found.complete.height == 1
+
+
+def test_partial_sync_uses_each_message_once() -> None:
+    """/b has a second input and publishes when both have come, in the callback of the last.
+
+    /a at 100 is followed by the other input's callback, which publishes at 150; the next
+    publication, at 250, has no new /a.
+    """
+    trace = line()
+    trace.subscription(40, 0x140, "/other", node=B, callback=0x230, pid=2)
+    tick(trace, 100)
+    forward(trace, 110, 102, None)
+    for us in (145, 245):
+        trace.run(us, 0x230, lasts=10, pid=2)
+        trace.publish(us + 5, PUB_B, pid=2)
+        end(trace, us + 20, us + 7)
+    links = [Link("partial_sync", "/b", topic, "/b_out") for topic in ("/a", "/other")]
+    found = chain_instances(Model(trace), CHAIN, links)
+    assert rows(found.instances, *INSTANCES) == [(100, 173, 73_000, "complete", None)]
+
+
+def test_chains_are_found_with_their_links() -> None:
+    trace = timed_b()
+    tick(trace, 100)
+    forward(trace, 110, 102, None)
+    tock(trace, 190)
+    model = Model(trace)
+    apart = [Chain(("/b", "/b_out", "/sink")), Chain(("/source", "/a", "/b"))]
+    assert find_chains(model) == apart
+    links = [Link("periodic_async", "/b", "/a", "/b_out")]
+    assert find_chains(model, links) == [CHAIN]
+    assert flow_graph(model, links).rows() == [
+        ("/b", "/a", "/b_out", "periodic_async", 1),
+        ("/sink", "/b_out", None, "sink", 1),
+        ("/source", None, "/a", "source", 1),
+    ]
+    assert flow_graph(model).filter(pl.col("node") == "/b").rows() == [
+        ("/b", None, "/b_out", "source", 1),
+        ("/b", "/a", None, "sink", 1),
+    ]
+
+
+def test_a_cycle_is_followed_once() -> None:
+    trace = line()
+    trace.subscription(40, 0x140, "/b_out", node=B, callback=0x230, pid=2)
+    trace.publisher(50, 0x150, "/a", node=B, pid=2)
+    tick(trace, 100)
+    forward(trace, 110, 102, 115)
+    trace.take(140, 0x140, stamp=at(117), pid=2)
+    trace.run(143, 0x230, lasts=10, pid=2)
+    trace.publish(145, 0x150, pid=2)
+    forward(trace, 160, 147, None)
+    assert [str(chain) for chain in find_chains(Model(trace))] == [
+        "/source -> /a -> /b -> /b_out -> /b -> /a -> /b",
+        "/source -> /a -> /b -> /b_out -> /sink",
+    ]
+    whole = chain_instances(Model(trace), find_chains(Model(trace))[0])
+    assert rows(whole.instances, *INSTANCES) == [(100, 180, 80_000, "complete", None)]
+
+
+def test_what_blocked_a_callback() -> None:
+    """Between 100 and 193 thread 2 ran three others: 20 of 40, 30, and 10 with one nested."""
+    trace = line()
+    for us, lasts in ((80, 40), (130, 30), (165, 10)):
+        trace.run(us, 0x230, lasts=lasts, pid=2)
+    trace.run(167, 0x231, lasts=3, pid=2)
+    trace.run(100, 0x230, lasts=50, pid=2, tid=99)
+    tick(trace, 100)
+    forward(trace, 190, 102, None)
+    found = blocking(Model(trace))
+    assert found["duration_ns"].to_list() == [20_000, 30_000, 10_000]
+    assert found["callback_instance_id"].n_unique() == 1
+    assert found["blocking_id"].n_unique() == 3
+
+
+def test_nothing_blocks_an_idle_thread() -> None:
+    trace = line()
+    trace.run(50, 0x230, lasts=50, pid=2)
+    tick(trace, 100)
+    forward(trace, 190, 102, None)
+    trace.run(300, 0x230, lasts=50, pid=2)
+    assert blocking(Model(trace)).is_empty()
+
+
+def test_runs_are_kept_apart() -> None:
+    """Numbers count within a run: both have message 0 and callback 0."""
+    traces = [line(), line()]
+    for k, trace in enumerate(traces):
+        tick(trace, 100)
+        forward(trace, 150, 102, 160)
+        end(trace, 200 + 10 * k, 162)
+    model = Model(*traces)
+    found = chain_instances(model, CHAIN)
+    assert found.instances.select("run", "latency_ns").rows() == [
+        ("run0", 108_000),
+        ("run1", 118_000),
+    ]
+    assert found.response_times().select("run", "best_ns").rows() == [
+        ("run0", 108_000),
+        ("run1", 118_000),
+    ]
+    assert blocking(model).is_empty()
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=8),
+    st.sampled_from([None, "periodic_async", "partial_sync"]),
+)
+def test_parts_always_add_up(gaps: list[int], kind: Any) -> None:
+    """Whatever the waits and the links, to the nanosecond."""
+    trace = timed_b()
+    us = 100.0
+    for k, gap in enumerate(gaps):
+        tick(trace, us)
+        us += 6 + gap
+        forward(trace, us, us - 4 - gap, us + 5 if k % 2 else None)
+        if k % 2:
+            end(trace, us + 9, us + 7)
+        us += 25
+        if k % 3 == 0:
+            tock(trace, us)
+        us += 20
+    links = [Link(kind, "/b", "/a", "/b_out")] if kind else []
+    found = chain_instances(Model(trace), CHAIN, links)
+    sums = found.hops.group_by("instance").agg(pl.col("duration_ns").sum())
+    both = found.complete.join(sums, on="instance", how="full")
+    assert both["latency_ns"].to_list() == both["duration_ns"].to_list()
+    assert (found.hops["duration_ns"] >= 0).all()
+
+
+def test_a_chain_that_no_message_took() -> None:
+    trace = line()
+    tick(trace, 100)
+    forward(trace, 150, 102, None)
+    with pytest.raises(UsageError, match="no message on /b_out from /b to /sink"):
+        chain_instances(Model(trace), CHAIN)
+
+
+@pytest.mark.parametrize("text", ["/a", "/a -> /t", "/a -> /t -> /b -> /u"])
+def test_a_chain_ends_with_a_node(text: str) -> None:
+    with pytest.raises(UsageError, match="ending with a node"):
+        Chain.of(text)
+
+
+def test_links_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "links.yaml"
+    path.write_text(
+        "links:\n- {kind: partial_sync, node: /f, subscriptions: [/l, /r], publishers: [/o]}\n"
+    )
+    assert read_links(path) == [
+        Link("partial_sync", "/f", "/l", "/o"),
+        Link("partial_sync", "/f", "/r", "/o"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("links: [", "no links can be read"),
+        ("[]", "expected a list under the key 'links'"),
+        ("links:\n- {kind: direct}\n", "link 1: expected the keys"),
+        (
+            "links:\n- {kind: sync, node: /f, subscriptions: [/l], publishers: [/o]}\n",
+            "kind is 'sync'",
+        ),
+        (
+            "links:\n- {kind: partial_sync, node: /f, subscriptions: /l, publishers: [/o]}\n",
+            "lists of them",
+        ),
+    ],
+)
+def test_a_file_that_says_something_else(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "links.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=problem):
+        read_links(path)

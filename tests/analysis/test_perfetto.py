@@ -1,0 +1,185 @@
+"""Perfetto traces, decoded with Perfetto's own protobuf classes and held against the tables."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+
+from analysis.perfetto import write_perfetto
+from collectors.collect import read_raw
+from collectors.ros2 import build_tables
+from tracing.recording import Recording, RunFailedError
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "ros2"))
+
+from ros2_trace import Trace, at  # noqa: E402
+from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener  # noqa: E402
+from test_services import client_and_servers, request, response, serve  # noqa: E402
+
+EVENT = pb.TrackEvent
+
+
+class Decoded:
+    """What a viewer makes of a file: slices by stack per track, moments, counters, flows."""
+
+    def __init__(self, path: Path) -> None:
+        trace = pb.Trace()
+        trace.ParseFromString(path.read_bytes())
+        names: dict[int, str] = {}
+        self.tracks: dict[int, Any] = {}
+        self.slices: list[tuple[str, str, int, int, tuple[int, ...]]] = []
+        self.moments: list[tuple[str, str, int, tuple[int, ...]]] = []
+        self.counters: list[tuple[str, int, float]] = []
+        open_slices: dict[int, list[Any]] = defaultdict(list)
+        last = 0
+        for packet in trace.packet:
+            assert packet.trusted_packet_sequence_id == 1
+            for name in packet.interned_data.event_names:
+                names[name.iid] = name.name
+            if packet.HasField("track_descriptor"):
+                self.tracks[packet.track_descriptor.uuid] = packet.track_descriptor
+            if not packet.HasField("track_event"):
+                continue
+            event = packet.track_event
+            assert packet.timestamp >= last
+            last = packet.timestamp
+            track = self.tracks[event.track_uuid].name
+            flows = tuple(event.flow_ids)
+            if event.type == EVENT.TYPE_SLICE_BEGIN:
+                open_slices[event.track_uuid].append((names[event.name_iid], last, flows))
+            elif event.type == EVENT.TYPE_SLICE_END:
+                name, begin, flows = open_slices[event.track_uuid].pop()
+                self.slices.append((track, name, begin, last, flows))
+            elif event.type == EVENT.TYPE_INSTANT:
+                self.moments.append((track, names[event.name_iid], last, flows))
+            else:
+                self.counters.append((track, last, event.double_counter_value))
+        assert not any(open_slices.values())
+        self.slices.sort(key=lambda slice_: (slice_[2], -slice_[3]))
+
+
+def decoded(tables: dict[str, pl.DataFrame], path: Path) -> Decoded:
+    write_perfetto(tables, path)
+    return Decoded(path)
+
+
+def test_a_message_and_its_flow(tmp_path: Path) -> None:
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    found = decoded(trace.tables(), tmp_path / "t")
+    assert found.slices == [
+        ("/talker [1]", "publish /data", at(100), at(102), (1,)),
+        ("/listener [2]", "subscription /data", at(153), at(158), (1,)),
+    ]
+    node = next(t for t in found.tracks.values() if t.name == "/listener [2]")
+    thread = found.tracks[node.parent_uuid].thread
+    assert (thread.pid, thread.tid) == (2, 2)
+    process = found.tracks[found.tracks[node.parent_uuid].parent_uuid].process
+    assert (process.pid, process.process_name) == (2, "p2 (h0)")
+
+
+def test_one_publication_for_two_and_one_for_nobody(tmp_path: Path) -> None:
+    trace = talker_and_listener()
+    trace.node(12, NODE + 16, "other", pid=3)
+    trace.subscription(30, SUB, "/data", node=NODE + 16, callback=CALLBACK, pid=3)
+    for us in (100, 300):
+        trace.publish(us, PUB)
+    for pid in (2, 3):
+        trace.receive(150 + pid, SUB, CALLBACK, stamp=at(102), pid=pid)
+    found = decoded(trace.tables(), tmp_path / "t")
+    first, second = (s for s in found.slices if s[1] == "publish /data")
+    received = [s[4] for s in found.slices if s[1] == "subscription /data"]
+    assert sorted(flow for (flow,) in received) == sorted(first[4])
+    assert len(set(first[4])) == 2
+    assert second[4] == ()
+
+
+def test_a_service_call(tmp_path: Path) -> None:
+    trace = client_and_servers(2)
+    request(trace, 100, 1)
+    serve(trace, 110, 1, pid=2)
+    response(trace, 140, 1, stamp=119)
+    found = decoded(trace.tables(), tmp_path / "t")
+    assert found.slices == [("/server2 [2]", "service /add", at(111), at(120), (2,))]
+    assert found.moments == [
+        ("/client [services]", "request /add", at(100), (2,)),
+        ("/client [services]", "response /add", at(140), (2,)),
+    ]
+
+
+def test_nested_and_unfinished_callbacks(tmp_path: Path) -> None:
+    """Two that end together, one in the other; one of no length; one that never ends."""
+    trace = talker_and_listener()
+    trace.run(100, CALLBACK, lasts=50, pid=2)
+    trace.run(120, CALLBACK, lasts=30, pid=2)
+    trace.run(160, CALLBACK, lasts=0, pid=2)
+    trace.run(200, CALLBACK, lasts=None, pid=2)
+    found = decoded(trace.tables(), tmp_path / "t")
+    assert [(s[2], s[3]) for s in found.slices] == [
+        (at(100), at(150)),
+        (at(120), at(150)),
+        (at(160), at(160)),
+    ]
+    assert [(m[1], m[2]) for m in found.moments] == [("subscription /data", at(200))]
+
+
+def test_counters(tmp_path: Path) -> None:
+    """Half a core between two samples one second apart; 3 MiB resident."""
+    resources = pl.DataFrame(
+        {
+            "time_ns": [at(0), at(1_000_000)],
+            "host": ["h0", "h0"],
+            "vpid": [7, 7],
+            "process": ["p7", "p7"],
+            "cpu_time_ns": [0, 500_000_000],
+            "rss_bytes": [3 * 2**20] * 2,
+            "pss_bytes": [None, 2**20],
+            "heap_bytes": [None, None],
+        },
+        schema_overrides={"pss_bytes": pl.Int64, "heap_bytes": pl.Int64},
+    )
+    found = decoded({**Trace().tables(), "resources": resources}, tmp_path / "t")
+    assert sorted(found.counters) == [
+        ("CPU [cores]", at(1_000_000), 0.5),
+        ("PSS [MiB]", at(1_000_000), 1.0),
+        ("RSS [MiB]", at(0), 3.0),
+        ("RSS [MiB]", at(1_000_000), 3.0),
+    ]
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(RunFailedError, match="cannot be written"):
+        write_perfetto(Trace().tables(), tmp_path / "nowhere" / "t")
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize("sample", ["two_process/000*", "communication/001*"])
+def test_slices_and_flows_of_a_recording_are_those_of_the_tables(
+    sample: str, tmp_path: Path
+) -> None:
+    run = next(iter(sorted((ROOT / "data" / "samples").glob(sample))))
+    raw = read_raw(Recording.at(run))
+    tables = build_tables(raw.events, raw.losses)
+    found = decoded(tables, tmp_path / "t")
+    ended = tables["callback_instances"].filter(pl.col("end_ns").is_not_null())
+    published = tables["publications"].filter(pl.col("publish_ns").is_not_null())
+    callbacks = [s for s in found.slices if not s[1].startswith("publish ")]
+    assert sorted((b, e) for _, _, b, e, _ in callbacks) == sorted(
+        ended.select("start_ns", "end_ns").iter_rows()
+    )
+    assert len(found.slices) - len(callbacks) == published.height
+    sent = [s for s in found.slices if s[1].startswith("publish ")]
+    began = {flow: s[2] for s in sent for flow in s[4]}
+    ways = sorted((began[flow], s[2]) for s in callbacks for flow in s[4])
+    delivered = tables["messages"].filter(
+        pl.col("callback_instance_id").is_not_null() & pl.col("message_id").is_not_null()
+    )
+    assert ways == sorted(delivered.select("publish_ns", "callback_start_ns").iter_rows())

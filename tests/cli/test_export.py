@@ -1,0 +1,76 @@
+"""``roslens export``: files for other tools."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from pathlib import Path
+
+import polars as pl
+import pytest
+from conftest import Roslens
+from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+pytestmark = pytest.mark.recording
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    shutil.copytree(SAMPLES / "two_process" / "000_r0_fastrtps", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_every_format(roslens: Roslens, run: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for form, table in (
+        ("perfetto", []), ("dot", []), ("mermaid", []), ("csv", ["--table", "publishers"]),
+    ):  # fmt: skip
+        done = roslens("export", "--format", form, run, out, *table)
+        assert (done.returncode, done.stderr) == (0, "")
+        data = out.read_bytes()
+        if form == "perfetto":
+            trace = pb.Trace()
+            trace.ParseFromString(data)
+            counters = [p for p in trace.packet if p.track_event.type == pb.TrackEvent.TYPE_COUNTER]
+            assert counters
+        elif form == "csv":
+            frame = pl.read_csv(io.BytesIO(data))
+            publishers = pl.read_parquet(run / "tables" / "publishers.parquet")
+            assert frame["topic"].to_list() == publishers["topic"].to_list()
+            gids = [None if g is None else " ".join(map(str, g)) for g in publishers["gid"]]
+            assert frame["gid"].to_list() == gids
+        else:
+            assert data.startswith({"dot": b"digraph {", "mermaid": b"flowchart LR"}[form])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--format", "csv"], "csv needs it"),
+        (["--format", "dot", "--table", "nodes"], "goes with --format csv"),
+        (["--format", "csv", "--table", "nonsense"], "no table 'nonsense'; there are processes"),
+        (["--format", "nonsense"], "nonsense"),
+    ],
+)
+def test_wrong_use(
+    roslens: Roslens, run: Path, tmp_path: Path, arguments: list[str], problem: str
+) -> None:
+    done = roslens("export", run, tmp_path / "out", *arguments)
+    assert done.returncode == 2
+    assert problem in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_perfetto_trace_is_of_one_run(roslens: Roslens, run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "both" / "r0")
+    shutil.copytree(run, tmp_path / "both" / "r1")
+    done = roslens("export", "--format", "perfetto", tmp_path / "both", tmp_path / "out")
+    assert done.returncode == 2
+    assert "here are 2" in done.stderr
+
+
+def test_a_file_that_cannot_be_written(roslens: Roslens, run: Path, tmp_path: Path) -> None:
+    done = roslens("export", "--format", "dot", run, tmp_path / "nowhere" / "out")
+    assert done.returncode == 4
+    assert "cannot be written" in done.stderr

@@ -1,0 +1,66 @@
+"""A program with every kind of field, recorded with a private session daemon."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tracing.lttng.daemon import session_daemon
+
+PROGRAMS = Path(__file__).resolve().parent / "programs"
+
+Record = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def kinds(tmp_path_factory) -> Path:
+    """The program ``kinds COUNT``."""
+    program = tmp_path_factory.mktemp("programs") / "kinds"
+    subprocess.run(
+        [
+            *("cc", "-O1", f"-I{PROGRAMS}", str(PROGRAMS / "kinds.c"), "-o", str(program)),
+            *("-llttng-ust", "-ldl", "-lpthread"),
+        ],
+        check=True,
+    )
+    return program
+
+
+@pytest.fixture
+def record(kinds, tmp_path) -> Record:
+    """Record ``kinds COUNT``; options are those of ``lttng enable-channel``."""
+
+    def run(
+        count: int,
+        *options: str,
+        contexts: tuple[str, ...] = ("vpid", "vtid", "procname"),
+        runs: int = 1,
+        blocking: bool = False,
+        create: tuple[str, ...] = (),
+    ) -> Path:
+        output = tmp_path / "trace"
+        with session_daemon(kernel="off") as daemon:
+            name = daemon.session_name
+            call = daemon.tool.call
+            call("create", name, f"--output={output}", *create)
+            try:
+                call("enable-channel", "-u", "-s", name, *options, "ch")
+                call("enable-event", "-u", "-s", name, "-c", "ch", "kinds:*")
+                for context in contexts:
+                    call("add-context", "-u", "-s", name, "-c", "ch", "-t", context)
+                call("start", name)
+                variables = {**os.environ, **daemon.workload_variables}
+                variables["LTTNG_UST_REGISTER_TIMEOUT"] = "-1"
+                if blocking:
+                    variables["LTTNG_UST_ALLOW_BLOCKING"] = "1"
+                for _ in range(runs):
+                    subprocess.run([str(kinds), str(count)], env=variables, check=True, timeout=60)
+            finally:
+                call("destroy", name)
+        return output
+
+    return run

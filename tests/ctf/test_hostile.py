@@ -1,0 +1,294 @@
+"""Input that is cut, damaged or made to hurt: one clear error, or what is whole and a loss."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ctf_writer as w
+import pytest
+
+from collectors.reader import open_trace
+from tracing.recording import RunFailedError, UsageError
+
+EVENT = w.Event(
+    "p:e",
+    0,
+    w.Struct(
+        (
+            ("_n", w.Int(32)),
+            ("_text", w.Text()),
+            ("_len", w.Int(8)),
+            ("_l", w.Sequence(w.Int(16), "_len")),
+        )
+    ),
+)
+COMMON = w.Struct((("_vpid", w.Int(32, True)), ("_procname", w.Chars(17))))
+
+
+@dataclass
+class Made:
+    """A trace of one stream, and where in its file each event ends."""
+
+    trace: w.TraceWriter
+    stream: w.Stream
+    ends: list[int] = field(default_factory=list)
+    packets: list[tuple[int, int]] = field(default_factory=list)
+
+
+def make(packets: int = 3, per_packet: int = 4, *, compact: bool = True) -> Made:
+    trace = w.TraceWriter([EVENT], context=COMMON, compact=compact)
+    made = Made(trace, w.Stream(trace))
+    number = 0
+    for _ in range(packets):
+        start = len(made.stream.data)
+        for _ in range(per_packet):
+            values = {"_n": number, "_text": "x" * (number % 5), "_len": number % 3}
+            values["_l"] = [number] * (number % 3)
+            made.stream.event(EVENT, 1_000 + number * 10, values, {"_vpid": 1, "_procname": "proc"})
+            made.ends.append(start + len(made.stream.bits.bits) // 8)
+            number += 1
+        content = start + len(made.stream.bits.bits) // 8
+        made.stream.packet(padding=5)
+        made.packets.append((start, content))
+    return made
+
+
+def read_numbers(root: Path) -> list[int]:
+    return open_trace(root).read()["p:e"]["n"].to_list()
+
+
+def check_error(error: UsageError, root: Path) -> None:
+    """One line that names the file."""
+    assert str(root) in str(error)
+    assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("compact", [True, False])
+def test_everything_before_a_cut_is_kept(tmp_path, compact):
+    """Cut at every byte. Truth: the writer knows where each event ends."""
+    made = make(compact=compact)
+    made.trace.save(tmp_path)
+    data = bytes(made.stream.data)
+    head = made.trace.head_bits // 8
+    for cut in range(head, len(data) + 1):
+        (tmp_path / "s").write_bytes(data[:cut])
+        whole = [i for i, end in enumerate(made.ends) if end <= cut]
+        trace = open_trace(tmp_path)
+        assert trace.read()["p:e"]["n"].to_list() == whole
+        info = trace.info()
+        assert info.events == len(whole)
+        # Nothing is lost when the cut is after the content of a packet.
+        torn = any(start < cut < content for start, content in made.packets)
+        assert (info.losses["kind"].to_list() == ["truncated"]) == torn
+        assert bool(info.warnings) == torn
+        if torn:
+            assert "byte" in info.warnings[0]
+            if whole:
+                assert info.losses["begin_ns"][0] <= 1_000 + 10 * len(whole)
+
+
+def test_a_cut_before_the_end_of_the_first_head_is_an_error(tmp_path):
+    made = make()
+    made.trace.save(tmp_path)
+    (tmp_path / "s").write_bytes(bytes(made.stream.data)[:50])
+    with pytest.raises(UsageError, match=r"s: byte 0: ends inside the head of a packet"):
+        open_trace(tmp_path)
+
+
+def test_one_unreadable_stream_of_two_is_a_warning(tmp_path):
+    made = make()
+    made.trace.save(tmp_path, good=made.stream)
+    (tmp_path / "notes.txt").write_text("these are my notes about this trace\n" * 10)
+    info = open_trace(tmp_path).info()
+    assert info.events == 12
+    assert len(info.warnings) == 1
+    assert info.warnings[0].startswith("notes.txt: not read: byte 0: not a CTF packet")
+
+
+def test_a_damaged_packet_costs_only_its_rest(tmp_path):
+    made = make()
+    data = bytearray(made.stream.data)
+    # The first event of the second packet gets a number that no event has (5 lowest bits).
+    second = made.packets[1][0] + made.trace.head_bits // 8
+    data[second] = data[second] & 0xE0 | 9
+    made.trace.save(tmp_path)
+    (tmp_path / "s").write_bytes(bytes(data))
+    trace = open_trace(tmp_path)
+    assert trace.read()["p:e"]["n"].to_list() == [0, 1, 2, 3, 8, 9, 10, 11]
+    info = trace.info()
+    assert info.losses["kind"].to_list() == ["truncated"]
+    assert f"byte {second}: the metadata declares no event 9" in info.warnings[0]
+
+
+def test_a_stream_of_no_bytes_is_no_matter(tmp_path):
+    made = make()
+    made.trace.save(tmp_path, s=made.stream)
+    (tmp_path / "empty").write_bytes(b"")
+    info = open_trace(tmp_path).info()
+    assert info.events == 12
+    assert info.warnings == []
+    for path in tmp_path.glob("s"):
+        path.write_bytes(b"")
+    info = open_trace(tmp_path).info()
+    assert (info.events, info.begin_ns, info.losses.height) == (0, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"", "byte 0: the metadata is empty"),
+        (b"\x00" * 100, "byte 0: the metadata is neither text nor metadata packets"),
+        (bytes(range(1, 256)) * 4, "byte 127: the metadata is neither text nor metadata packets"),
+        (b"\xff\xfe binary", "byte 0: the metadata is neither text nor metadata packets"),
+        (b"hello world", "metadata:1:1: expected a block"),
+        (b"trace { major = 1; minor = 8;", "metadata:1:1: the 'trace' block has no byte_order"),
+        (
+            b"trace { major = 2; minor = 0; byte_order = le; };",
+            "metadata:1:1: expected CTF 1.8, found 2.0",
+        ),
+        (
+            b"/* CTF 1.8 */\n\nenv { a = 1; };\n",
+            "metadata:4:1: the metadata ends without a 'trace'",
+        ),
+    ],
+)
+def test_metadata_that_is_none(tmp_path, content, expected):
+    (tmp_path / "metadata").write_bytes(content)
+    with pytest.raises(UsageError) as caught:
+        open_trace(tmp_path)
+    assert expected in str(caught.value)
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_metadata(tmp_path):
+    with pytest.raises(UsageError, match="no CTF trace here"):
+        open_trace(tmp_path)
+    with pytest.raises(UsageError, match="not a folder"):
+        open_trace(tmp_path / "nowhere")
+
+
+def test_metadata_cut_inside_a_packet(tmp_path):
+    made = make()
+    made.trace.save(tmp_path, s=made.stream)
+    whole = w.packetized(made.trace.metadata(), size=512)
+    (tmp_path / "metadata").write_bytes(whole[: 512 + 100])
+    with pytest.raises(UsageError, match=r"byte 612: the metadata ends inside the packet.* 512"):
+        open_trace(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_text_metadata_cut_anywhere(tmp_path, seed):
+    """Never a crash; what is accepted is a whole number of blocks."""
+    made = make()
+    text = made.trace.metadata()
+    draw = random.Random(seed)
+    for _ in range(60):
+        cut = draw.randrange(len(text))
+        made.trace.save(tmp_path, s=made.stream)
+        (tmp_path / "metadata").write_text(text[:cut])
+        try:
+            trace = open_trace(tmp_path)
+        except UsageError as error:
+            check_error(error, tmp_path)
+        else:
+            assert text[:cut].rstrip().endswith(("};", "}")) or text[cut:].strip() == ""
+            trace.info()
+
+
+BOMBS = {
+    "fields": "struct a { integer { size = 8; } x; };\n"
+    + "".join(
+        f"struct {chr(98 + i)} {{ "
+        + " ".join(f"struct {chr(97 + i)} m{k};" for k in range(16))
+        + " };\n"
+        for i in range(12)
+    ),
+    "nesting": "struct s { " * 5_000,
+    "dimensions": "typealias integer { size = 8; } := b; struct s { b x" + "[2]" * 500 + "; };",
+    "array": "struct s { integer { size = 8; } x[18446744073709551615]; };",
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_metadata_that_would_need_all_memory(tmp_path, name):
+    made = make()
+    made.trace.save(tmp_path, s=made.stream)
+    text = made.trace.metadata().replace("stream {", BOMBS[name] + "\nstream {", 1)
+    if name == "array":
+        text = text.replace("fields := struct {", "fields := struct { struct s huge;")
+    (tmp_path / "metadata").write_text(text)
+    # In a process of its own with 1 GiB, so that a bomb that goes off hurts nobody else.
+    script = (
+        "import resource, sys\n"
+        "from pathlib import Path\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))\n"
+        "from collectors.reader import open_trace\n"
+        "from tracing.recording import UsageError\n"
+        "try:\n"
+        "    print(open_trace(Path(sys.argv[1])).info().events)\n"
+        "except UsageError as error:\n"
+        "    print(error)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    said = {
+        "fields": "expand to more than",
+        "nesting": "nested deeper than",
+        "dimensions": "fewer dimensions",
+        "array": "0",
+    }
+    assert said[name] in run.stdout
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_damage_never_crashes(tmp_path, seed):
+    """Panics of the compiled code are no `Exception`, so they would end the test."""
+    draw = random.Random(seed)
+    made = make(compact=bool(seed % 2))
+    text = made.trace.metadata().encode()
+    data = bytes(made.stream.data)
+    for _ in range(60):
+        metadata, stream = bytearray(text), bytearray(data)
+        target = stream if draw.random() < 0.7 else metadata
+        for _ in range(draw.choice([1, 1, 2, 8])):
+            at = draw.randrange(len(target))
+            target[at] = draw.choice([0, 0xFF, 0x7F, target[at] ^ 1 << draw.randrange(8)])
+        (tmp_path / "metadata").write_bytes(metadata)
+        (tmp_path / "s").write_bytes(stream)
+        try:
+            trace = open_trace(tmp_path)
+            frames = trace.read()
+            assert sum(f.height for f in frames.values()) == trace.info().events
+        except UsageError as error:
+            check_error(error, tmp_path)
+
+
+def test_a_place_that_cannot_be_written(tmp_path):
+    made = make()
+    root = made.trace.save(tmp_path / "trace", s=made.stream)
+    (tmp_path / "events").write_text("in the way")
+    with pytest.raises(RunFailedError, match="events"):
+        open_trace(root).write_events(tmp_path / "events")
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path):
+    """/dev/full refuses every byte, as a full disk does."""
+    made = make()
+    root = made.trace.save(tmp_path / "trace", s=made.stream)
+    folder = tmp_path / "events" / "p"
+    folder.mkdir(parents=True)
+    (folder / "e.parquet.partial").symlink_to("/dev/full")
+    with pytest.raises(RunFailedError, match=r"[Nn]o space left"):
+        open_trace(root).write_events(tmp_path / "events")
+    assert not (folder / "e.parquet").exists()

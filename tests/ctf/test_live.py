@@ -1,0 +1,169 @@
+"""What LTTng writes here and now, read by us and by babeltrace2 (the oracle)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from collectors import babeltrace
+from collectors.reader import open_trace
+
+pytestmark = pytest.mark.live
+
+COUNT = 400
+
+
+def check_equal(root: Path) -> dict[str, pl.DataFrame]:
+    """Every field of every event equals what babeltrace2 reads; returns the frames."""
+    ours = open_trace(root).read()
+    theirs = babeltrace.read(root)
+    assert list(ours) == list(theirs)
+    for name, frame in theirs.items():
+        assert_frame_equal(ours[name], frame, check_exact=True)
+    counts = babeltrace.count_events(root)
+    assert open_trace(root).info().events_by_name == counts
+    return ours
+
+
+def test_every_kind_of_field(record):
+    root = record(COUNT)
+    frames = check_equal(root)
+    info = open_trace(root).info()
+    assert info.events == 5 * 2 * COUNT
+    assert info.discarded_events == 0
+    assert info.losses.height == 0
+    assert info.warnings == []
+    assert [(p.host, p.procname) for p in info.processes] == [("h0", "kinds")]
+    # Declared, wanted, and never happened: typed and empty.
+    assert frames["kinds:never"].height == 0
+    assert frames["kinds:never"].schema["n"] == pl.Int32()
+
+
+def test_values_are_those_the_program_emitted(record):
+    """Ground truth: the program's own arithmetic, repeated here."""
+    frames = open_trace(record(COUNT)).read()
+    main = pl.col("vpid") == pl.col("vtid")
+    for i, row in enumerate(frames["kinds:numbers"].filter(main).iter_rows(named=True)):
+        n = -i if i % 2 else i
+        assert row["i8"] == (n + 128) % 256 - 128
+        assert row["u8"] == n % 256
+        assert row["u32"] == n * 0x1010101 % 2**32
+        assert row["i64"] == (n * 0x123456789ABCDEF + 2**63) % 2**64 - 2**63
+        assert row["u64"] == n * 0xFEDCBA987654321 % 2**64
+        # The program hands over its own byte order and calls it the network's.
+        assert row["net"] == int.from_bytes((n % 2**32).to_bytes(4, sys.byteorder), "big")
+        assert row["port"] == int.from_bytes((n % 2**16).to_bytes(2, sys.byteorder), "big")
+        assert row["field_time_ns"] == n % 2**64
+        assert row["f64"] == n / 7
+    for i, row in enumerate(frames["kinds:lists"].filter(main).iter_rows(named=True)):
+        assert row["gid"] == [(i * 7 + k) % 256 for k in range(24)]
+        values = [(i + k) * (-1 if k % 2 else 1) for k in range(8)]
+        assert row["numbers"][:8] == values[: i % 9]
+        assert row["_numbers_length"] == i % 9
+        assert row["three"] == values[:3]
+    labels = {0: "calm", 1: "busy", 2: "busy", 3: "busy", 9: "angry"}
+    for i, row in enumerate(frames["kinds:moods"].filter(main).iter_rows(named=True)):
+        assert row["mood"] == {"value": i % 11, "label": labels.get(i % 11)}
+        assert row["after"] == i % 11
+    for i, row in enumerate(frames["kinds:texts"].filter(main).iter_rows(named=True)):
+        assert row["fixed"] == f"t{i}"
+        assert row["counted"] == f"t{i}"[: i % 15 + 1]
+        assert row["last"] == f"t{i}"
+
+
+def test_other_contexts(record):
+    frames = check_equal(record(50, contexts=("procname", "pthread_id", "ip")))
+    columns = frames["kinds:nothing"].columns
+    assert columns[:7] == ["time_ns", "host", "trace", "cpu_id", "vpid", "vtid", "procname"]
+    assert columns[7:] == ["ctx_pthread_id", "ctx_ip"]
+    assert frames["kinds:nothing"]["vpid"].null_count() == 100
+
+
+def dropped(root: Path, what: str) -> tuple[int, int]:
+    """Events or packets that babeltrace2 says the tracer dropped, and how much it took back.
+
+    LTTng's cumulative count can go back by a little from one packet to the next. babeltrace2 then
+    says that 2**64 minus that many were discarded; ours says that none were.
+    """
+    said = subprocess.run(
+        ["babeltrace2", str(root)], capture_output=True, text=True, errors="replace", check=True
+    )
+    counts = [int(x) for x in re.findall(rf"[Tt]racer discarded (\d+) {what}s? ", said.stderr)]
+    return sum(counts) % 2**64, sum(2**64 - count for count in counts if count >= 2**63)
+
+
+def test_real_loss_is_counted_and_placed(record):
+    """Sub-buffers far too small. Oracle: the counts that babeltrace2 prints."""
+    root = record(20_000, "--discard", "--subbuf-size=4096", "--num-subbuf=2")
+    check_equal(root)
+    info = open_trace(root).info()
+    assert info.discarded_events > 0
+    total, taken_back = dropped(root, "event")
+    assert total <= info.discarded_events <= total + taken_back
+    # Counted in the heads of packets, so those dropped after the last packet are not.
+    assert info.events + info.discarded_events <= 5 * 2 * 20_000
+    for row in info.losses.iter_rows(named=True):
+        assert row["kind"] == "discarded_events"
+        assert row["count"] > 0
+        assert info.begin_ns <= row["end_ns"]
+        assert row["begin_ns"] is None or row["begin_ns"] <= row["end_ns"]
+
+
+def test_overwritten_packets_are_lost_packets(record):
+    root = record(20_000, "--overwrite", "--subbuf-size=4096", "--num-subbuf=2")
+    check_equal(root)
+    info = open_trace(root).info()
+    assert info.events < 5 * 2 * 20_000
+    lost = info.losses.filter(pl.col("kind") == "lost_packets")["count"].sum()
+    assert lost == dropped(root, "packet")[0]
+    assert lost or any("begins with packet number" in w for w in info.warnings)
+
+
+def test_rotated_trace_files(record):
+    root = record(
+        4_000,
+        *("--subbuf-size=16384", "--num-subbuf=8", "--tracefile-size=65536"),
+        *("--tracefile-count=3", "--blocking-timeout=inf"),
+        blocking=True,
+    )
+    files = [p.name for p in root.rglob("ch_*") if p.is_file() and p.suffix != ".idx"]
+    assert len(files) > 3
+    check_equal(root)
+    info = open_trace(root).info()
+    # The oldest files were overwritten, as asked for: not the tracer's loss, but said.
+    assert info.events < 5 * 2 * 4_000
+    assert info.losses.filter(pl.col("kind") == "lost_packets").height == 0
+    total, taken_back = dropped(root, "event")
+    assert total <= info.discarded_events <= total + taken_back
+    assert any("begins with packet number" in w for w in info.warnings)
+
+
+def test_buffers_per_process(record):
+    root = record(100, "--buffers-pid", runs=3)
+    frames = check_equal(root)
+    assert frames["kinds:nothing"]["trace"].n_unique() == 3
+    assert len(open_trace(root).info().processes) == 3
+    assert frames["kinds:nothing"]["time_ns"].is_sorted()
+
+
+def test_parquet_files_hold_the_same(record, tmp_path):
+    root = record(COUNT)
+    trace = open_trace(root)
+    seen = []
+    info = trace.write_events(tmp_path / "events", progress=lambda *now: seen.append(now))
+    assert info == open_trace(root).info()
+    assert seen[0][0] == 0
+    assert seen[-1][0] == seen[-1][1] > 0
+    for name, frame in open_trace(root).read().items():
+        path = tmp_path / "events" / (name.replace(":", "/") + ".parquet")
+        if frame.height == 0:
+            assert not path.exists()
+        else:
+            assert_frame_equal(pl.read_parquet(path), frame, check_exact=True)
+    assert not list((tmp_path / "events").rglob("*.partial"))

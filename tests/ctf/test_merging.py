@@ -1,0 +1,133 @@
+"""Several traces as one time line: hosts, columns that differ, order. Values by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ctf_writer as w
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from collectors import babeltrace
+from collectors.reader import open_trace
+
+
+def write(root: Path, payload: w.Struct, rows: list[tuple[int, dict]], **options: object) -> None:
+    context = options.pop("context", None)
+    own = options.pop("own", {})
+    event = w.Event("p:e", 0, payload, context)
+    trace = w.TraceWriter([event], **options)
+    stream = w.Stream(trace)
+    for cycles, values in rows:
+        stream.event(event, cycles, values, {}, own)
+    stream.packet()
+    trace.save(root, s=stream)
+
+
+def check_engines(root: Path) -> pl.DataFrame:
+    ours = open_trace(root).read()["p:e"]
+    assert_frame_equal(ours, babeltrace.read(root)["p:e"], check_exact=True)
+    return ours
+
+
+def test_rows_are_merged_by_time_then_trace(tmp_path):
+    one = w.Struct((("n", w.Int(32)),))
+    write(tmp_path / "b", one, [(10, {"n": 1}), (20, {"n": 2}), (20, {"n": 3})])
+    write(tmp_path / "a" / "ust", one, [(5, {"n": 4}), (20, {"n": 5}), (30, {"n": 6})])
+    frame = check_engines(tmp_path)
+    assert frame["n"].to_list() == [4, 1, 5, 2, 3, 6]
+    assert frame["trace"].to_list() == ["a/ust", "b", "a/ust", "b", "b", "a/ust"]
+
+
+def test_hosts_are_labelled_by_name(tmp_path):
+    one = w.Struct((("n", w.Int(8)),))
+    for folder, hostname in [("a", "x"), ("b", "y"), ("c", "x"), ("d", None)]:
+        write(tmp_path / folder, one, [(1, {"n": 0})], hostname=hostname)
+    frame = check_engines(tmp_path)
+    assert frame["host"].to_list() == ["h0", "h1", "h0", "h2"]
+    assert open_trace(tmp_path).info().hosts == ["h0", "h1", "h2"]
+
+
+def test_columns_are_united(tmp_path):
+    first = w.Struct((("n", w.Int(32)), ("gone", w.Int(8)), ("t", w.Text()), ("f", w.Float(32))))
+    second = w.Struct(
+        (("n", w.Int(16, True)), ("t", w.Int(8)), ("new", w.Text()), ("f", w.Float(64)))
+    )
+    write(tmp_path / "a", first, [(1, {"n": 2**32 - 1, "gone": 7, "t": "text", "f": 0.5})])
+    write(tmp_path / "b", second, [(2, {"n": -3, "t": 8, "new": "x", "f": 0.1})])
+    frame = check_engines(tmp_path)
+    assert frame.schema["n"] == pl.Int64()
+    assert frame.schema["f"] == pl.Float64()
+    assert frame.select("n", "gone", "t", "f", "t_2", "new").rows() == [
+        (2**32 - 1, 7, "text", 0.5, None, None),
+        (-3, None, None, 0.1, 8, "x"),
+    ]
+
+
+def test_names_that_are_taken(tmp_path):
+    payload = w.Struct(
+        (("_vpid", w.Int(32)), ("_time_ns", w.Int(64)), ("_ctx_ip", w.Int(8)), ("_host", w.Text()))
+    )
+    own = w.Struct((("_ip", w.Int(64)), ("_cpu_id", w.Int(16)), ("_procname", w.Int(8))))
+    values = {"_vpid": 1, "_time_ns": 2, "_ctx_ip": 3, "_host": "there"}
+    context = {"_ip": 2**64 - 1, "_cpu_id": 9, "_procname": 4}
+    write(tmp_path, payload, [(1, values)], context=own, own=context)
+    row = check_engines(tmp_path).row(0, named=True)
+    assert row == {
+        "time_ns": 1,
+        "host": "h0",
+        "trace": ".",
+        "cpu_id": 0,
+        "vpid": None,
+        "vtid": None,
+        "procname": None,
+        "ctx_ip": 2**64 - 1,
+        "ctx_cpu_id": 9,
+        "ctx_procname": 4,
+        "field_vpid": 1,
+        "field_time_ns": 2,
+        "field_ctx_ip": 3,
+        "field_host": "there",
+    }
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_events_before_their_packet_are_sorted_all_the_same(tmp_path, threads):
+    """A packet's stated beginning is a hint: a wrong one must not spoil the order."""
+    # Numbers this large take the extended header, whose stamps are whole.
+    event = w.Event("p:e", 70_000, w.Struct((("n", w.Int(8)),)))
+    trace = w.TraceWriter([event])
+    streams = {}
+    for number in range(2):
+        stream = streams[f"s{number}"] = w.Stream(trace, instance=number)
+        for n in range(12):
+            stream.event(event, 1_000 * (n + 1) + number, {"n": n * 2 + number}, {})
+            # So large that the packets do not all fall into one slice.
+            stream.packet(padding=1 << 20)
+    root = trace.save(tmp_path, **streams)
+    data = bytearray((root / "s1").read_bytes())
+    size = len(data) // 12
+    for packet in range(12):
+        # timestamp_begin lies after the magic, UUID, stream and instance numbers.
+        at = packet * size + 32
+        begin = int.from_bytes(data[at : at + 8], "little")
+        assert begin == 1_000 * (packet + 1) + 1
+        data[at : at + 8] = (begin + 5_000).to_bytes(8, "little")
+    (root / "s1").write_bytes(bytes(data))
+    frame = open_trace(root).read(threads=threads)["p:e"]
+    assert frame["n"].to_list() == list(range(24))
+
+
+def test_events_without_provider_go_to_the_folder_of_their_domain(tmp_path):
+    event = w.Event("sched_switch", 0, w.Struct((("n", w.Int(8)),)))
+    odd = w.Event("a/../b: c", 1, w.Struct((("n", w.Int(8)),)))
+    trace = w.TraceWriter([event, odd])
+    stream = w.Stream(trace)
+    stream.event(event, 1, {"n": 1}, {})
+    stream.event(odd, 2, {"n": 2}, {})
+    stream.packet()
+    root = trace.save(tmp_path / "trace", s=stream)
+    open_trace(root).write_events(tmp_path / "events")
+    found = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.parquet"))
+    assert found == ["events/a_.._b/_c.parquet", "events/ust/sched_switch.parquet"]

@@ -1,0 +1,55 @@
+"""Every recording in data/samples, value by value. Oracle: babeltrace2 through python3-bt2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from polars.testing import assert_frame_equal
+
+from collectors import babeltrace
+from collectors.reader import open_trace
+from tracing.recording import find_recordings
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+RECORDINGS = find_recordings(SAMPLES)
+
+pytestmark = pytest.mark.recording
+
+
+def test_there_are_samples():
+    assert {r.path.parent.name for r in RECORDINGS} >= {"communication", "two_process"}
+
+
+@pytest.mark.parametrize("recording", RECORDINGS, ids=lambda r: f"{r.path.parent.name}-{r.name}")
+def test_every_field_of_every_event(recording):
+    root = recording.trace_root
+    ours = open_trace(root).read()
+    theirs = babeltrace.read(root)
+    assert list(ours) == list(theirs)
+    assert sum(frame.height for frame in ours.values()) > 0
+    for name, frame in theirs.items():
+        assert_frame_equal(ours[name], frame, check_exact=True)
+    info = open_trace(root).info()
+    assert info.events_by_name == {n: f.height for n, f in theirs.items() if f.height}
+    assert info.events_by_name == babeltrace.count_events(root)
+
+
+def test_names_and_times_select(tmp_path):
+    trace = open_trace(RECORDINGS[0].trace_root)
+    everything = trace.read()
+    name = "ros2:callback_start"
+    times = everything[name]["time_ns"].sort()
+    begin, end = int(times[len(times) // 4]), int(times[len(times) // 2])
+    some = trace.read([name, "no:such"], begin_ns=begin, end_ns=end, threads=1)
+    assert list(some) == [name]
+    expected = everything[name].filter(everything[name]["time_ns"].is_between(begin, end))
+    assert_frame_equal(some[name], expected)
+    assert 0 < expected.height < everything[name].height
+
+
+def test_threads_change_nothing():
+    trace = open_trace(RECORDINGS[-1].trace_root)
+    one, three = trace.read(threads=1), trace.read(threads=3)
+    for name, frame in one.items():
+        assert_frame_equal(three[name], frame)

@@ -1,0 +1,119 @@
+"""A recorder in a process of its own, and an independent look at what it left."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+def events_of(trace: Path) -> list[str]:
+    """The events of a trace, read by babeltrace2 (the independent reader)."""
+    run = subprocess.run(["babeltrace2", str(trace)], text=True, capture_output=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
+
+
+class Recorder:
+    """A recorder in a process of its own, and everything that stems from it.
+
+    All of it carries a mark in its environment, which roslens knows nothing of.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.output = folder / "run"
+        # Short, for sockets lie below it.
+        self.scratch = Path(tempfile.mkdtemp(prefix="rl-", dir="/tmp"))
+        self.scratch.chmod(0o755)
+        self.mark = f"ROSLENS_TEST={uuid.uuid4().hex}"
+        self.process: subprocess.Popen[str] | None = None
+        self.python = sys.executable
+
+    def environment(self, **more: str) -> dict[str, str]:
+        name, _, value = self.mark.partition("=")
+        own = {k: v for k, v in os.environ.items() if k != "XDG_RUNTIME_DIR"}
+        paths = os.pathsep.join(filter(None, (str(ROOT), own.get("PYTHONPATH", ""))))
+        return {**own, name: value, "TMPDIR": str(self.scratch), "PYTHONPATH": paths, **more}
+
+    def start(self, *command: str, prefix=(), environment=None, user=None, **settings):
+        settings.setdefault("ros", "none")
+        self.process = subprocess.Popen(
+            [
+                *(*prefix, self.python, str(HERE / "recorder.py"), str(self.output)),
+                *(json.dumps(settings), *command),
+            ],
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment(**(environment or {})),
+            user=user,
+            group=user,
+            extra_groups=[] if user else None,
+            start_new_session=True,
+        )
+        return self
+
+    def wait(self, seconds: float = 60) -> tuple[int, str]:
+        """The exit status, and what it said on standard error."""
+        _, said = self.process.communicate(timeout=seconds)
+        return self.process.returncode, said
+
+    def run(self, *command: str, **settings) -> tuple[int, str]:
+        return self.start(*command, **settings).wait()
+
+    @property
+    def manifest(self) -> dict:
+        return json.loads((self.output / "manifest.json").read_text())
+
+    def descendants(self) -> list[tuple[int, str]]:
+        """Everything that stems from the recorder and still runs: id and name."""
+        found = []
+        for folder in Path("/proc").iterdir():
+            if not folder.name.isdigit():
+                continue
+            try:
+                if self.mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append((int(folder.name), (folder / "comm").read_text().strip()))
+            except OSError:
+                continue
+        return found
+
+    def pid_of(self, name: str) -> int:
+        return next(pid for pid, comm in self.descendants() if comm == name)
+
+    def wait_for(self, condition, seconds: float = 20) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen"
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.02)
+
+    def wait_for_workload(self, name: str) -> None:
+        self.wait_for(lambda: any(comm == name for _, comm in self.descendants()))
+
+    def assert_nothing_left(self) -> None:
+        deadline = time.monotonic() + 15
+        while self.descendants() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert self.descendants() == []
+        assert [p.name for p in self.scratch.iterdir() if p.suffix != ".lock"] == []
+
+    def close(self) -> None:
+        for pid, _ in self.descendants():
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                continue
+        if self.process is not None:
+            self.process.wait()
+            for stream in (self.process.stdout, self.process.stderr):
+                stream.close()
+        shutil.rmtree(self.scratch, ignore_errors=True)

@@ -1,0 +1,29 @@
+"""``recorder.py OUTPUT JSON COMMAND...``: records a command in a process of its own.
+
+For tests that interrupt, kill or starve the recorder. Ends as the command line does: errors on
+one line, documented exit codes.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from tracing.command import exit_code, record_command
+from tracing.lttng import TracingOptions
+from tracing.recording import RoslensError
+
+
+def main() -> int:
+    output, settings, *command = sys.argv[1:]
+    given = json.loads(settings)
+    options = TracingOptions(**given.pop("options", {}))
+    try:
+        _, manifest = record_command(command, Path(output), options=options, **given)
+    except RoslensError as error:
+        print(f"roslens: error: {error}", file=sys.stderr)
+        return error.exit_code
+    return exit_code(manifest)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

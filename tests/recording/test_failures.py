@@ -1,0 +1,249 @@
+"""Recordings that go wrong: what is said, what is kept, and that nothing is left behind."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from live_recorder import events_of
+
+pytestmark = pytest.mark.live
+
+
+def one_line(said: str) -> str:
+    lines = [x for x in said.splitlines() if x.startswith("roslens: error:")]
+    assert len(lines) == 1, said
+    assert "Traceback" not in said
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (["no-such-program"], "no-such-program: not found on PATH"),
+        (["./no-such-program"], "./no-such-program: no such file"),
+        (["/"], "/: is a folder"),
+        ([__file__], "is not executable"),
+        ([], "no command"),
+    ],
+)
+def test_a_command_that_cannot_be_run(recorder, command, said):
+    status, error = recorder.run(*command)
+    assert status == 2
+    assert said in one_line(error)
+    assert not recorder.output.exists()
+    recorder.assert_nothing_left()
+
+
+def test_a_program_that_no_longer_works_leaves_no_folder(recorder, tmp_path):
+    broken = tmp_path / "broken"
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    status, error = recorder.run(str(broken))
+    assert status == 2
+    assert "cannot be run" in one_line(error)
+    assert not recorder.output.exists()
+    recorder.assert_nothing_left()
+
+
+def test_an_output_that_is_there_already(recorder, pings):
+    recorder.output.mkdir(parents=True)
+    (recorder.output / "mine").write_text("kept")
+    status, error = recorder.run(pings, "1")
+    assert status == 2
+    assert "is there already" in one_line(error)
+    assert (recorder.output / "mine").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("script", "exit_status", "failure"),
+    [
+        ("{pings} 100; exit 3", 3, "the workload ended with status 3"),
+        ("{pings} 100; kill -SEGV $$", -11, "the workload was killed by SIGSEGV"),
+    ],
+)
+def test_a_workload_that_dies_keeps_what_it_did(recorder, pings, script, exit_status, failure):
+    status, _ = recorder.run("sh", "-c", script.format(pings=pings))
+    assert status == 4
+    assert recorder.manifest["status"] == "failed"
+    assert recorder.manifest["exit_status"] == exit_status
+    assert recorder.manifest["failure"] == failure
+    assert len(events_of(recorder.output / "trace")) == 100
+    recorder.assert_nothing_left()
+
+
+def test_a_workload_that_hangs_is_ended_at_its_limit(recorder, pings):
+    # It heeds neither SIGINT nor SIGTERM, and has a child in another session.
+    script = f"trap '' INT TERM; setsid sleep 300 & {pings} 50; while :; do sleep 1; done"
+    status, _ = recorder.run("sh", "-c", script, time_limit=1.5)
+    assert status == 4
+    assert "time limit of 1.5 s" in recorder.manifest["failure"]
+    assert recorder.manifest["exit_status"] == -signal.SIGKILL
+    assert len(events_of(recorder.output / "trace")) == 50
+    recorder.assert_nothing_left()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_recorder_that_is_asked_to_end(recorder, pings, number):
+    began = recorder.scratch.with_suffix(".began")
+    recorder.start("sh", "-c", f"{pings} 100 && : > {began} && exec {pings} 1000000 1000")
+    recorder.wait_for(began.exists)
+    began.unlink()
+    recorder.process.send_signal(number)
+    status, _ = recorder.wait()
+    assert status == 130
+    assert recorder.manifest["status"] == "interrupted"
+    assert number.name in recorder.manifest["failure"]
+    assert recorder.manifest["end_ns"] is not None
+    assert len(events_of(recorder.output / "trace")) >= 100
+    recorder.assert_nothing_left()
+
+
+def test_a_second_interrupt_does_not_wait_for_the_workload(recorder):
+    recorder.start("sh", "-c", "trap '' INT TERM; while :; do sleep 0.1; done")
+    recorder.wait_for_workload("sh")
+    recorder.process.send_signal(signal.SIGINT)
+    recorder.wait_for(lambda: recorder.process.poll() is None)
+    for _ in range(3):
+        recorder.process.send_signal(signal.SIGINT)
+    status, _ = recorder.wait()
+    assert status == 130
+    assert recorder.manifest["exit_status"] == -signal.SIGKILL
+    recorder.assert_nothing_left()
+
+
+def test_a_recorder_that_is_killed_leaves_nothing_running(recorder, pings):
+    recorder.start("sh", "-c", f"setsid {pings} 1000000 1000 & sleep 300")
+    recorder.wait_for_workload("pings")
+    recorder.process.kill()
+    recorder.process.wait()
+    recorder.assert_nothing_left()
+    # The manifest tells that the run is torn.
+    assert recorder.manifest["status"] == "running"
+
+
+def test_a_session_daemon_that_is_killed_ends_the_run(recorder, pings):
+    recorder.start(pings, "1000000", "1000")
+    recorder.wait_for_workload("pings")
+    os.kill(recorder.pid_of("lttng-sessiond"), signal.SIGKILL)
+    status, _ = recorder.wait()
+    assert status == 4
+    assert recorder.manifest["status"] == "failed"
+    assert recorder.manifest["failure"] == "the LTTng session daemon ended during the run"
+    assert recorder.manifest["loss"]["discarded_events"] is None  # unknown, not zero
+    recorder.assert_nothing_left()
+
+
+# ------------------------------------------------------------------ the disk
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Makes a file system of some size; needs root (and the right to mount)."""
+    mounted = []
+
+    def make(size: str) -> Path:
+        folder = tmp_path / "disk"
+        folder.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)]
+        if subprocess.run(mount, capture_output=True, check=False).returncode:
+            pytest.skip("no right to mount a small file system")
+        mounted.append(folder)
+        return folder
+
+    yield make
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_fills_up_keeps_what_fitted(recorder, small_disk, pings):
+    recorder.output = small_disk("6m") / "run"
+    packet = 256 << 10
+    script = f"while :; do {pings} 20000 0; sleep 0.05; done"
+    status, _ = recorder.run("sh", "-c", script, options={"subbuf_size": packet})
+    assert status == 4
+    assert recorder.manifest["status"] == "failed"
+    assert "no space left on the device" in recorder.manifest["failure"]
+    # The metadata is whole, so all whole packets can be read; babeltrace2 reads no torn ones.
+    copy = recorder.scratch / "copy"
+    shutil.copytree(recorder.output / "trace", copy)
+    for stream in copy.rglob("64-bit/ros2_*"):
+        os.truncate(stream, stream.stat().st_size // packet * packet)
+    shutil.rmtree(next(copy.rglob("index")))
+    assert len(events_of(copy)) > 10000
+    shutil.rmtree(copy)
+    recorder.assert_nothing_left()
+
+
+def test_a_disk_that_is_full_at_the_start(recorder, small_disk, pings):
+    recorder.output = small_disk("64k") / "run"
+    status, error = recorder.run(pings, "10")
+    assert status == 4
+    assert "no space left" in one_line(error)
+    recorder.assert_nothing_left()
+
+
+# ------------------------------------------------------------------ what is missing
+
+
+def test_no_lttng(recorder, tmp_path):
+    (tmp_path / "bin").mkdir()
+    status, error = recorder.run("/bin/true", environment={"PATH": str(tmp_path / "bin")})
+    assert status == 2
+    line = one_line(error)
+    assert "lttng is not installed" in line
+    assert "apt-get install -y lttng-tools" in line
+    assert not recorder.output.exists()
+
+
+def test_no_session_daemon_and_none_can_be_started(recorder, tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    broken = programs / "lttng-sessiond"
+    broken.write_text("#!/bin/sh\necho 'Error: it will not start' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    # Where no daemon of somebody else can be heard.
+    alone = []
+    if os.geteuid() == 0:
+        hide = 'mkdir -p /run/lttng && mount -t tmpfs none /run/lttng && exec "$@"'
+        alone = ["unshare", "--mount", "sh", "-c", hide, "sh"]
+        if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+            alone = []
+    status, error = recorder.run(
+        "true",
+        prefix=alone,
+        environment={"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path)},
+    )
+    assert status == 4
+    line = one_line(error)
+    assert "no LTTng session daemon runs and none can be started" in line
+    assert "it will not start" in line
+    assert not recorder.output.exists()
+    recorder.assert_nothing_left()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's private daemon needs a namespace")
+def test_root_without_the_right_to_mount_shares_the_machines_daemon(recorder, pings):
+    # As in a container: root, but not allowed to make a mount namespace.
+    hide = 'mkdir -p /run/lttng && mount -t tmpfs none /run/lttng && exec "$@"'
+    drop = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", "--"]
+    status, said = recorder.run(
+        *(pings, "25", "0", "shared"),
+        prefix=["unshare", "--mount", "sh", "-c", hide, "sh", *drop],
+    )
+    assert status == 0, said
+    assert len(events_of(recorder.output / "trace")) == 25
+    assert any("the machine's session daemon" in x for x in recorder.manifest["tracing"]["notes"])
+    recorder.assert_nothing_left()
+
+
+def test_a_python_program_that_fails_to_load_ros_is_no_silent_success(recorder, tmp_path):
+    # Events were asked for explicitly; the program makes none.
+    code = "pass"
+    if not (os.environ.get("ROS_DISTRO") and os.environ.get("AMENT_PREFIX_PATH")):
+        status, error = recorder.run(sys.executable, "-c", code, ros="sourced")
+        assert status == 2
+        assert "no ROS 2 is sourced" in one_line(error)

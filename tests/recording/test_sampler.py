@@ -1,0 +1,174 @@
+"""The sampler beside a C program that says what it used (getrusage, its own mapping)."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tracing.processes import marked
+from tracing.recording.schema import RESOURCES
+from tracing.sampler import ProcessReader, Sampler, children, cpu_time_ns
+
+pytestmark = pytest.mark.live
+
+
+class Program:
+    """Runs up to its next line, then stands still."""
+
+    def __init__(self, *command: str) -> None:
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def says(self) -> int:
+        return int(self.process.stdout.readline())
+
+    def goes_on(self) -> None:
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def test_memory_and_cpu_time_agree_with_what_the_program_did(usage):
+    with Program(usage) as program:
+        reader = ProcessReader(program.process.pid)
+        program.says()
+        before = reader.sample()
+        program.goes_on()
+        touched = program.says()
+        after = reader.sample()
+        # 64 kB: the page tables of libc's first calls are not counted by anyone.
+        assert after.rss_bytes - before.rss_bytes == pytest.approx(touched, abs=65536)
+        assert after.pss_bytes - before.pss_bytes == pytest.approx(touched, abs=65536)
+        program.goes_on()
+        used = program.says()
+        assert reader.sample().cpu_time_ns == pytest.approx(used, rel=0.02)
+        program.goes_on()
+        with_ended_thread = program.says()
+        sample = reader.sample()
+        assert with_ended_thread > 1.8 * used
+        assert sample.cpu_time_ns == pytest.approx(with_ended_thread, rel=0.02)
+        assert sample.threads == 1
+        assert sample.process == "usage"
+
+
+def test_context_switches_are_those_of_all_threads():
+    code = (
+        "import threading, time, resource\n"
+        "def nap():\n    for _ in range(50): time.sleep(0.001)\n    gate.wait()\n"
+        "gate = threading.Barrier(4)\n"
+        "threads = [threading.Thread(target=nap, daemon=True) for _ in range(3)]\n"
+        "[t.start() for t in threads]\n"
+        "time.sleep(0.5)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw, flush=True)\n"
+        "input()\n"
+    )
+    with Program(sys.executable, "-c", code) as program:
+        counted = program.says()
+        sample = ProcessReader(program.process.pid).sample()
+        assert sample.threads == 4
+        assert counted >= 150  # three threads slept 50 times
+        # Printing and waiting for input add a few.
+        assert sample.voluntary_switches == pytest.approx(counted, abs=10)
+
+
+def test_a_whole_tree_is_sampled_even_when_a_parent_ends():
+    script = "(sleep 30 & echo $!; sleep 0.5; exit 0); exec sleep 31"
+    process = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    sampler = Sampler(process.pid, hz=50).start()
+    try:
+        orphan = int(process.stdout.readline())
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            late = [x for x in sampler.samples if x.vpid == orphan]
+            if len(late) > 40:
+                break
+            time.sleep(0.05)
+        sampler.stop()
+        frame = sampler.frame()
+        assert frame.schema == RESOURCES.schema
+        names = {x.process for x in sampler.samples if x.vpid == orphan}
+        assert "sleep" in names
+        # Sampled on after the subshell that began it had gone.
+        assert len([x for x in sampler.samples if x.vpid == orphan]) > 40
+        assert frame["time_ns"].is_sorted()
+        assert sampler.facts.rounds > 0
+        assert 0 < sampler.facts.cpu_fraction < 1
+    finally:
+        os.kill(orphan, 9)
+        process.kill()
+        process.communicate()
+
+
+def test_a_process_that_left_its_parent_at_once_is_found_by_search():
+    process = subprocess.Popen(
+        ["sh", "-c", "setsid -f sleep 30; exec sleep 31"], env={**os.environ, "TEST_MARK": "x1"}
+    )
+    sampler = Sampler(process.pid, hz=20, search=lambda: marked("TEST_MARK=x1")).start()
+    try:
+        deadline = time.monotonic() + 10
+        while len(asleep(sampler)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        sampler.stop()
+        assert len(asleep(sampler)) == 2
+    finally:
+        for pid in marked("TEST_MARK=x1"):
+            os.kill(pid, 9)
+        process.wait()
+
+
+def asleep(sampler: Sampler) -> set[int]:
+    return {x.vpid for x in sampler.samples if x.process == "sleep"}
+
+
+def test_rounds_that_come_too_late_are_counted_not_piled_up():
+    class Slow(Sampler):
+        def _round(self) -> None:
+            super()._round()
+            time.sleep(0.05)
+
+    process = subprocess.Popen(["sleep", "30"])
+    try:
+        sampler = Slow(process.pid, hz=100).start()
+        time.sleep(0.5)
+        sampler.stop()
+    finally:
+        process.kill()
+        process.wait()
+    # Each round takes five periods and more.
+    assert sampler.overruns >= 3 * (sampler.rounds - 2)
+    assert len(sampler.samples) == sampler.rounds
+
+
+def test_an_ended_process_gives_nothing():
+    process = subprocess.Popen(["true"])
+    process.wait()
+    assert cpu_time_ns(process.pid) is None
+    assert children(process.pid) == []
+    with pytest.raises(OSError, match=str(process.pid)):
+        ProcessReader(process.pid)
+    sampler = Sampler(process.pid).start()
+    sampler.stop()
+    assert sampler.frame().height == 0
+    assert sampler.frame().schema == RESOURCES.schema
+
+
+def test_the_id_is_the_one_that_the_process_sees():
+    command = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", "echo $$; sleep 30"]
+    if os.geteuid() != 0:
+        command[1:1] = ["--user", "--map-root-user"]
+    if subprocess.run([*command[:-2], "-c", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no right to make a PID namespace")
+    with Program(*command) as program:
+        own_id = program.says()
+        inside = children(program.process.pid)[0]
+        assert own_id != inside
+        assert ProcessReader(inside).sample().vpid == own_id

@@ -1,0 +1,183 @@
+"""Goals of actions; expected rows by hand, times in microseconds."""
+
+from __future__ import annotations
+
+from ros2_trace import Trace, at, findings, rows
+
+CLIENT_NODE, SERVER_NODE = 0x900, 0x910
+PARTS = {"send_goal": 0x100, "cancel_goal": 0x200, "get_result": 0x300}
+FEEDBACK, STATUS = 0x400, 0x500
+GOAL, CANCEL, RESULT = "send_goal", "cancel_goal", "get_result"
+TIMES = (
+    "goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns", "goal_response_taken_ns",
+    "result_requested_ns", "result_request_taken_ns", "result_sent_ns", "result_taken_ns",
+)  # fmt: skip
+
+
+def action(*, clients: int = 1) -> Trace:
+    """/client n (process n) and /server (process 9) of the action /move."""
+    trace = Trace()
+    trace.node(1, SERVER_NODE, "server", pid=9)
+    for k, (part, handle) in enumerate(PARTS.items()):
+        name = f"/move/_action/{part}"
+        trace.emit(
+            5 + k, "rcl_service_init", service_handle=handle, node_handle=SERVER_NODE,
+            rmw_service_handle=handle + 1, service_name=name, pid=9,
+        )  # fmt: skip
+        for pid in range(1, clients + 1):
+            if k == 0:
+                trace.node(1, CLIENT_NODE, f"client{pid}", pid=pid)
+            gid = [handle >> 8, pid] + [3] * 14
+            trace.emit(10 + k, "rmw_client_init", rmw_client_handle=handle + 1, gid=gid, pid=pid)
+            trace.emit(
+                10.5 + k, "rcl_client_init", client_handle=handle, node_handle=CLIENT_NODE,
+                rmw_client_handle=handle + 1, service_name=name, pid=pid,
+            )  # fmt: skip
+    trace.publisher(20, FEEDBACK, "/move/_action/feedback", node=SERVER_NODE, pid=9)
+    trace.publisher(22, STATUS, "/move/_action/status", node=SERVER_NODE, pid=9)
+    trace.declared |= {
+        "rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response",
+        "rcl_publish",
+    }  # fmt: skip
+    return trace
+
+
+def call(trace: Trace, part: str, seq: int, *moments: float, pid: int = 1) -> None:
+    """Request sent and taken, response sent and taken."""
+    sent, taken, answered, back = moments
+    handle = PARTS[part] + 1
+    gid = [handle >> 8, pid] + [3] * 14
+    key = {"request": 1, "sequence_number": seq}
+    trace.emit(sent, "rmw_send_request", rmw_client_handle=handle, pid=pid, **key)
+    trace.emit(
+        taken, "rmw_take_request", rmw_service_handle=handle, client_gid=gid, taken=1, pid=9, **key
+    )
+    trace.emit(
+        answered, "rmw_send_response", rmw_service_handle=handle, response=1, client_gid=gid,
+        sequence_number=seq, timestamp=at(answered), pid=9,
+    )  # fmt: skip
+    trace.emit(
+        back, "rmw_take_response", rmw_client_handle=handle, response=1, sequence_number=seq,
+        source_timestamp=at(answered), taken=1, pid=pid,
+    )  # fmt: skip
+
+
+def tell(trace: Trace, publisher: int, *moments: float) -> None:
+    """rcl-level publications, as rcl_action makes them."""
+    for us in moments:
+        trace.emit(us, "rcl_publish", publisher_handle=publisher, message=1, pid=9)
+        trace.emit(
+            us + 1, "rmw_publish", rmw_publisher_handle=publisher + 1, message=1,
+            timestamp=at(us + 1), pid=9,
+        )  # fmt: skip
+
+
+def test_a_goal_from_sending_to_result() -> None:
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    tell(trace, STATUS, 122, 160)
+    tell(trace, FEEDBACK, 140, 150)
+    call(trace, RESULT, 1, 135, 138, 165, 175)
+    tables = trace.tables()
+    goals = tables["action_goals"]
+    assert rows(goals, "action", "client_node", "server_node", "sequence_number", *TIMES) == [
+        ("/move", "/client1", "/server", 1, 100, 110, 120, 130, 135, 138, 165, 175),
+    ]
+    assert rows(goals, "finished_ns", "first_feedback_ns", "cancel_sent_ns") == [(160, 140, None)]
+    plain = goals.select("feedback_count", "accept_ns", "execute_ns", "result_ns", "total_ns",
+                         "match", "alone")  # fmt: skip
+    assert plain.rows() == [(2, 30_000, 40_000, 40_000, 75_000, "exact", True)]
+    assert findings(tables) == {}
+
+
+def test_a_rejected_goal_has_no_result_and_disturbs_no_other() -> None:
+    """The first is rejected: no status, so nobody waits for its result."""
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    call(trace, GOAL, 2, 200, 210, 220, 230)
+    tell(trace, STATUS, 222, 260)
+    tell(trace, FEEDBACK, 240)
+    call(trace, RESULT, 1, 235, 238, 265, 275)
+    goals = trace.tables()["action_goals"]
+    assert rows(goals, "goal_sent_ns", "result_taken_ns", "finished_ns") == [
+        (100, None, None),
+        (200, 275, 260),
+    ]
+    assert goals.select("feedback_count", "match", "alone").rows() == [
+        (0, None, True),
+        (1, "exact", True),
+    ]
+
+
+def test_goals_that_overlap_share_their_feedback() -> None:
+    """Two clients: which goal a feedback or a status belongs to is not traced."""
+    trace = action(clients=2)
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    call(trace, GOAL, 1, 105, 125, 130, 140, pid=2)
+    tell(trace, STATUS, 122, 132, 160, 170)
+    tell(trace, FEEDBACK, 150)
+    call(trace, RESULT, 1, 135, 138, 162, 175)
+    call(trace, RESULT, 1, 145, 148, 172, 185, pid=2)
+    tables = trace.tables()
+    goals = tables["action_goals"]
+    assert rows(goals, "client_node", "goal_sent_ns", "result_taken_ns", "finished_ns") == [
+        ("/client1", 100, 175, None),
+        ("/client2", 105, 185, None),
+    ]
+    assert goals.select("feedback_count", "match", "alone").rows() == [(None, "exact", False)] * 2
+    assert findings(tables) == {"overlapping_goals": 2}
+
+
+def test_results_asked_for_late_are_given_out_in_order() -> None:
+    """Both goals of one client are accepted before it asks for either result."""
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    call(trace, GOAL, 2, 140, 150, 160, 170)
+    call(trace, RESULT, 1, 200, 210, 220, 230)
+    call(trace, RESULT, 2, 240, 250, 260, 270)
+    goals = trace.tables()["action_goals"]
+    assert rows(goals, "goal_sent_ns", "result_requested_ns", "match") == [
+        (100, 200, "approximate"),
+        (140, 240, "approximate"),
+    ]
+
+
+def test_a_cancelled_goal() -> None:
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    tell(trace, STATUS, 122, 152, 160)
+    call(trace, RESULT, 1, 135, 138, 165, 175)
+    call(trace, CANCEL, 1, 145, 150, 154, 156)
+    goals = trace.tables()["action_goals"]
+    assert rows(goals, "cancel_sent_ns", "finished_ns", "result_taken_ns") == [(145, 160, 175)]
+
+
+def test_a_client_that_is_not_traced() -> None:
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    tell(trace, STATUS, 122, 160)
+    call(trace, RESULT, 1, 135, 138, 165, 175)
+    trace.rows = [row for row in trace.rows if row[1]["vpid"] == 9]
+    goals = trace.tables()["action_goals"]
+    assert rows(goals, "client_node", "server_node", *TIMES) == [
+        (None, "/server", None, 110, 120, None, None, 138, 165, None),
+    ]
+    assert goals.select("accept_ns", "execute_ns", "result_ns", "match").rows() == [
+        (None, 40_000, None, "exact"),
+    ]
+
+
+def test_before_kilted_goals_are_not_told_apart() -> None:
+    trace = action()
+    tell(trace, STATUS, 122, 160)
+    tell(trace, FEEDBACK, 140, 150)
+    trace.declared = set()
+    tables = trace.tables()
+    assert tables["action_goals"].is_empty()
+    health = tables["health"]
+    missing = health.filter(kind="missing_events", where="action_goals")
+    assert missing["count"].to_list() == [4]
+    assert "Kilted" in missing["what"].item()
+    seen = health.filter(kind="goals_not_recorded").row(0, named=True)
+    assert (seen["count"], seen["where"]) == (1, "/move")
+    assert "2 feedback messages" in seen["what"]

@@ -1,0 +1,126 @@
+"""Waiting and working of executor threads; expected rows by hand, times in microseconds."""
+
+from __future__ import annotations
+
+from ros2_trace import Trace, findings, rows
+from test_messages import CALLBACK, NODE, SUB
+
+
+def executor() -> Trace:
+    trace = Trace()
+    trace.node(1, NODE, "n")
+    trace.subscription(5, SUB, "/data", node=NODE, callback=CALLBACK)
+    return trace
+
+
+def ready(trace: Trace, *moments: float, tid: int = 1) -> None:
+    for us in moments:
+        trace.emit(us, "rclcpp_executor_get_next_ready", tid=tid)
+
+
+def wait(trace: Trace, us: float, timeout: int = -1, tid: int = 1) -> None:
+    trace.emit(us, "rclcpp_executor_wait_for_work", timeout=timeout, tid=tid)
+
+
+def execute(trace: Trace, us: float, tid: int = 1) -> None:
+    trace.emit(us, "rclcpp_executor_execute", handle=SUB, tid=tid)
+
+
+def found(trace: Trace) -> list[tuple[object, ...]]:
+    frame = trace.tables()["executor_intervals"].rename(
+        {"timeout_ns": "timeout", "callback_ns": "callback"}
+    )
+    return rows(frame, "vtid", "state", "begin_ns", "end_ns", "timeout", "executed", "callback")
+
+
+def test_wait_and_busy_take_turns() -> None:
+    """Two executions of 5 and 10 us in one busy stretch; the last wait is never over."""
+    trace = executor()
+    ready(trace, 100)
+    wait(trace, 101, timeout=500_000)
+    ready(trace, 150)
+    execute(trace, 152)
+    trace.run(153, CALLBACK, lasts=5)
+    ready(trace, 160)
+    execute(trace, 161)
+    trace.run(162, CALLBACK, lasts=10)
+    ready(trace, 175)
+    wait(trace, 176)
+    assert found(trace) == [
+        (1, "busy", 100, 101, None, 0, 0),
+        (1, "wait", 101, 150, 500_000, 0, 0),
+        (1, "busy", 150, 176, None, 2, 15_000),
+        (1, "wait", 176, None, -1, 0, 0),
+    ]
+    frame = trace.tables()["executor_intervals"]
+    assert frame["duration_ns"].to_list() == [1_000, 49_000, 26_000, None]
+    assert findings(trace.tables()) == {}
+
+
+def test_threads_are_told_apart_and_a_spin_within_a_callback_waits_inside_of_it() -> None:
+    """Thread 2's callback (110 to 190) spins: its wait from 120 to 150 lies inside."""
+    trace = executor()
+    wait(trace, 100)
+    wait(trace, 101, tid=2)
+    ready(trace, 105, tid=2)
+    execute(trace, 107, tid=2)
+    trace.run(110, CALLBACK, lasts=80, tid=2)
+    wait(trace, 120, timeout=7, tid=2)
+    ready(trace, 150, tid=2)
+    execute(trace, 152, tid=2)
+    trace.run(160, CALLBACK, lasts=10, tid=2)
+    wait(trace, 195, tid=2)
+    ready(trace, 200)
+    assert found(trace) == [
+        (1, "wait", 100, 200, -1, 0, 0),
+        (1, "busy", 200, None, None, 0, 0),
+        (2, "wait", 101, 105, -1, 0, 0),
+        (2, "busy", 105, 120, None, 1, 10_000),
+        (2, "wait", 120, 150, 7, 0, 30_000),
+        (2, "busy", 150, 195, None, 1, 40_000),
+        (2, "wait", 195, None, -1, 0, 0),
+    ]
+
+
+def test_a_callback_that_never_ended_counts_for_nothing() -> None:
+    trace = executor()
+    ready(trace, 100)
+    execute(trace, 102)
+    trace.run(103, CALLBACK, lasts=None)
+    ready(trace, 120)
+    wait(trace, 121)
+    ready(trace, 130)
+    assert found(trace) == [
+        (1, "busy", 100, 121, None, 1, 0),
+        (1, "wait", 121, 130, -1, 0, 0),
+        (1, "busy", 130, None, None, 0, 0),
+    ]
+
+
+def test_callbacks_before_the_first_and_after_the_last_event_of_a_thread() -> None:
+    """Before: of no interval. After: of the last one. A thread without events: of none."""
+    trace = executor()
+    trace.run(50, CALLBACK, lasts=20)
+    ready(trace, 100)
+    trace.run(110, CALLBACK, lasts=30)
+    trace.run(50, CALLBACK, lasts=20, tid=2)
+    trace.run(50, CALLBACK, lasts=20, tid=3)
+    wait(trace, 200, tid=3)
+    assert found(trace) == [
+        (1, "busy", 100, None, None, 0, 30_000),
+        (3, "wait", 200, None, -1, 0, 0),
+    ]
+
+
+def test_an_executor_that_emits_no_events_is_named() -> None:
+    """Events executors and rclpy run callbacks without them: not idle, but not seen."""
+    trace = executor()
+    trace.declared |= {
+        "rclcpp_executor_get_next_ready", "rclcpp_executor_wait_for_work",
+        "rclcpp_executor_execute",
+    }  # fmt: skip
+    trace.run(100, CALLBACK, tid=7)
+    trace.run(200, CALLBACK, tid=8)
+    tables = trace.tables()
+    assert tables["executor_intervals"].is_empty()
+    assert findings(tables) == {"executor_without_events": 2}

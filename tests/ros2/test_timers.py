@@ -1,0 +1,107 @@
+"""Timer activations against their grid; expected rows by hand, times in microseconds."""
+
+from __future__ import annotations
+
+import pytest
+from ros2_trace import Trace, findings, rows
+
+NODE, TIMER, CALLBACK = 0x10, 0x20, 0x30
+
+
+def timer(period_us: int, *, us: float = 5, handle: int = TIMER, callback: int = CALLBACK) -> Trace:
+    trace = Trace()
+    trace.node(1, NODE, "clock")
+    trace.emit(us, "rcl_timer_init", timer_handle=handle, period=period_us * 1000)
+    trace.emit(us + 1, "rclcpp_timer_callback_added", timer_handle=handle, callback=callback)
+    trace.emit(us + 2, "rclcpp_callback_register", callback=callback, symbol="tick")
+    trace.emit(us + 3, "rclcpp_timer_link_node", timer_handle=handle, node_handle=NODE)
+    return trace
+
+
+def found(trace: Trace) -> list[tuple[object, ...]]:
+    frame = trace.tables()["timer_activations"]
+    plain = frame.rename({"interval_ns": "interval", "jitter_ns": "jitter", "lateness_ns": "late"})
+    names = ("start_ns", "interval", "jitter", "release_ns", "late", "skipped")
+    return rows(plain, *names)
+
+
+def test_lateness_is_counted_from_the_least_late_activation() -> None:
+    """Period 100; starts 3, 0, 8, 1 after the points of a grid at 200, 300, 400, 500."""
+    trace = timer(100)
+    for us in (203, 300, 408, 501):
+        trace.run(us, CALLBACK)
+    assert found(trace) == [
+        (203, None, None, 200, 3_000, 0),
+        (300, 97_000, -3_000, 300, 0, 0),
+        (408, 108_000, 8_000, 400, 8_000, 0),
+        (501, 93_000, -7_000, 500, 1_000, 0),
+    ]
+    activations = trace.tables()["timer_activations"]
+    assert rows(activations, "timer_id", "node", "period_ns", "callback_instance_id", "vtid") == [
+        (0, "/clock", 100_000, k, 1) for k in range(4)
+    ]
+    assert findings(trace.tables()) == {}
+
+
+def test_a_late_activation_serves_the_oldest_release_and_the_others_are_skipped() -> None:
+    """rcl calls a timer once, however late, and then goes on with its grid.
+
+    The release of 600 starts at 760: that of 700 passed before, so it is skipped; 800 is in time.
+    """
+    trace = timer(100)
+    for us in (200, 300, 400, 500, 760, 800, 900, 1000):
+        trace.run(us, CALLBACK)
+    assert found(trace)[3:6] == [
+        (500, 100_000, 0, 500, 0, 0),
+        (760, 260_000, 160_000, 600, 160_000, 1),
+        (800, 40_000, -60_000, 800, 0, 0),
+    ]
+
+
+def test_ever_later_within_the_period_is_no_skip() -> None:
+    """Among 30 in time, two in a row start 40 and 80 late."""
+    trace = timer(100)
+    for k in range(2, 34):
+        trace.run(100 * k + {5: 40, 6: 80}.get(k, 0), CALLBACK)
+    late = {5: 40_000, 6: 80_000}
+    assert [row[3:] for row in found(trace)] == [(100 * k, late.get(k, 0), 0) for k in range(2, 34)]
+
+
+@pytest.mark.parametrize("ppm", [-200, 0, 200])
+def test_a_clock_that_runs_otherwise_than_the_timers_is_not_taken_for_lateness(ppm: int) -> None:
+    """2,000 periods of 1 ms: the grid slides by 400 us, of which 10 us show within 101."""
+    trace = timer(1000)
+    for k in range(2000):
+        trace.run(10_000 + 1000 * k * (1 + ppm / 1e6), CALLBACK, lasts=None)
+    activations = trace.tables()["timer_activations"]
+    assert activations["lateness_ns"].max() <= 50 * abs(ppm)
+    assert activations["skipped"].sum() == 0
+
+
+def test_two_timers_each_have_their_grid() -> None:
+    trace = timer(100)
+    other = timer(1000, us=8, handle=0x21, callback=0x31)
+    trace.rows += [row for row in other.rows if row[0] != "rcl_node_init"]
+    trace.run(250, CALLBACK)
+    trace.run(270, 0x31)
+    trace.run(350, CALLBACK)
+    trace.run(1270, 0x31)
+    frame = trace.tables()["timer_activations"]
+    assert rows(frame, "timer_id", "start_ns", "release_ns", "skipped") == [
+        (0, 250, 250, 0), (1, 270, 270, 0), (0, 350, 350, 0), (1, 1270, 1270, 0),
+    ]  # fmt: skip
+
+
+def test_a_timer_without_period_or_without_init_has_no_grid() -> None:
+    trace = timer(0)
+    trace.run(100, CALLBACK)
+    trace.run(107, CALLBACK)
+    assert found(trace) == [
+        (100, None, None, None, None, None),
+        (107, 7_000, 7_000, None, None, None),
+    ]
+    trace.rows = [row for row in trace.rows if row[0] != "rcl_timer_init"]
+    tables = trace.tables()
+    assert tables["timer_activations"].is_empty()
+    missing = tables["health"].filter(kind="missing_events", where="timer_activations")
+    assert "ros2:rcl_timer_init" in missing["what"].item()

@@ -1,0 +1,144 @@
+"""``roslens record -- COMMAND``: any command, recorded as one run."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign
+from tracing.interruption import Interruption
+from tracing.lttng import TracingOptions, session_daemon
+from tracing.recording import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Manifest, UsageError
+from tracing.ros_choice import (
+    choose_ros,
+    is_python,
+    is_sourced,
+    with_python,
+    with_rclpy_traced,
+)
+from tracing.run import Ros, RunSpec, git_state, record_run
+from tracing.suite import RosChoice
+from tracing.workload import resolve_command
+
+COMMAND_SUITE = "command"
+_RUN = "000_r0"
+
+
+def record_command(
+    command: Sequence[str],
+    output: Path | None = None,
+    *,
+    options: TracingOptions | None = None,
+    ros: RosChoice = "auto",
+    trace_rclpy: bool = False,
+    time_limit: float | None = None,
+    sampler_hz: float = 10.0,
+    work_topic: str | None = None,
+    root: Path = RECORDINGS,
+    on_event: OnEvent = lambda _: None,
+) -> tuple[Path, Manifest]:
+    """Record any command.
+
+    Parameters
+    ----------
+    command
+        What to run. With the embedded ROS 2, ``python`` means its interpreter.
+    output
+        The run's folder; default: ``<root>/command/<UTC time>/000_r0``.
+    options
+        What to trace, into which buffers.
+    ros
+        ``auto``: the ROS 2 that is sourced; where none is, the embedded one if the command is
+        Python, else none. ``sourced`` or ``embedded``: that one, and no ROS 2 event at all is then
+        an error. ``none``: the environment as it is.
+    trace_rclpy
+        Whether a Python node emits callback and publish events.
+    time_limit
+        Seconds; default: none.
+    sampler_hz
+        Samples of CPU and memory per second; 0: none.
+    work_topic
+        The topic whose latency is of interest.
+    root
+        The folder of all recordings.
+    on_event
+        Is told what the user should know.
+
+    Returns
+    -------
+    tuple
+        The run's folder and its manifest; `manifest.status` tells whether it is complete.
+
+    Raises
+    ------
+    UsageError
+        The command does not exist, `output` is not empty, LTTng or ROS 2 is missing.
+    RunFailedError
+        No session daemon can be started, or the folder cannot be written.
+    """
+
+    def note(text: str) -> None:
+        on_event(Event("note", text=text))
+
+    resolve_command(command)
+    if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(f"{output}: is there already; give a new folder")
+    options = options or TracingOptions()
+    chosen = _ros_for(command, ros, note)
+    if trace_rclpy:
+        if chosen is None:
+            raise UsageError("to trace rclpy, give 'python SCRIPT.py' or 'python -m MODULE'")
+        command = with_rclpy_traced(command, chosen)
+    elif chosen is not None and chosen.environment.kind == "embedded":
+        command = with_python(command, chosen)
+    with ExitStack() as stack:
+        interruption = stack.enter_context(Interruption())
+        daemon = stack.enter_context(session_daemon(kernel=options.kernel, progress=note))
+        for text in daemon.notes:
+            note(text)
+        # What to take away again if nothing can be run.
+        made = output
+        if output is None:
+            made = new_campaign(root / COMMAND_SUITE, None)
+            output = made / _RUN
+        spec = RunSpec(
+            folder=output,
+            suite=COMMAND_SUITE,
+            campaign=output.parent.name if output.name == _RUN else output.name,
+            command=command,
+            options=options,
+            ros=chosen,
+            trace_rclpy=trace_rclpy,
+            time_limit=time_limit,
+            sampler_hz=sampler_hz,
+            work_topic=work_topic,
+            expect_events="loaded" if ros == "auto" else "no" if ros == "none" else "yes",
+            quiet=False,
+            git=git_state(),
+        )
+        try:
+            manifest = record_run(spec, daemon, interruption)
+        except UsageError:
+            if made is not None:
+                shutil.rmtree(made, ignore_errors=True)
+            raise
+    return output, manifest
+
+
+def exit_code(manifest: Manifest) -> int:
+    """The exit code for one run: 0 complete, 4 not, 130 interrupted."""
+    return {"complete": EXIT_OK, "interrupted": EXIT_INTERRUPTED}.get(manifest.status, EXIT_FAILED)
+
+
+def _ros_for(command: Sequence[str], ros: RosChoice, note: Callable[[str], None]) -> Ros | None:
+    if ros != "auto" or is_python(command[0]) or command[0].endswith(".py"):
+        return choose_ros(ros, note)
+    if is_sourced():
+        try:
+            return choose_ros("sourced", note)
+        except UsageError:
+            # A program in C++ needs no rclpy; its own environment will do.
+            return None
+    return None
