@@ -304,9 +304,17 @@ def bench(session: nox.Session) -> None:
     """Measure: ``-- NAME`` runs benchmarks/NAME.py (default: all)."""
     need(*TESTING)
     install(session)
-    names = session.posargs[:1] or sorted(p.stem for p in (ROOT / "benchmarks").glob("[a-z]*.py"))
+    found = {p.stem for p in (ROOT / "benchmarks").glob("[a-z]*.py")} - {"calibrate"}
+    names = session.posargs[:1] or sorted(found)
     for name in names:
         session.run("python", f"benchmarks/{name}.py", *session.posargs[1:])
+
+
+@nox.session
+def calibrate(session: nox.Session) -> None:
+    """Simulate the coverage of intervals and the errors of verdicts: docs/calibration.md."""
+    install(session)
+    session.run("python", "benchmarks/calibrate.py", *session.posargs)
 
 
 @nox.session

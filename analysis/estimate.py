@@ -67,6 +67,9 @@ class Estimate:
         Why there is no interval, and what would be needed; None when there is one.
     minimum_detectable
         The smallest effect that would have been found, where a test was made.
+    per_run
+        The value of each run that went into it, where it was computed here; not in
+        metrics.json.
     """
 
     metric: str
@@ -85,10 +88,12 @@ class Estimate:
     verdict: str | None = None
     refused: str | None = None
     minimum_detectable: float | None = None
+    per_run: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; what is not finite becomes null, for JSON has no infinity."""
         data = asdict(self)
+        del data["per_run"]
         data["cell"] = dict(self.cell)
         for name, value in data.items():
             if isinstance(value, float) and not math.isfinite(value):
@@ -104,7 +109,7 @@ class Estimate:
         ValueError
             Fields are missing or unknown.
         """
-        known = {f.name for f in fields(cls)}
+        known = {f.name for f in fields(cls)} - {"per_run"}
         if set(data) != known:
             missing, unknown = sorted(known - set(data)), sorted(set(data) - known)
             raise ValueError(f"fields missing: {missing}, unknown: {unknown}")

@@ -17,13 +17,14 @@ from analysis.figures.distributions import distribution_plots
 from analysis.figures.latency import drift_plot, interval_plot, medians
 from analysis.figures.resources import usage_plot
 from analysis.figures.style import Plot
+from analysis.flags import OUTLIER, outlying, same_series, warm_up
 from analysis.latency import latency_estimates, latency_metric, runs_that_count
 from analysis.loss import TracerLoss, health_findings, outcomes_by_cell
 from analysis.metrics import metrics_of, versions, write_metrics
 from analysis.parameters import LatencyParameters
 from analysis.report_table import ReportTable, Sentence
 from analysis.resources import resource_estimates, usage_over_time, usage_per_run
-from analysis.runs import Run
+from analysis.runs import Run, cells_of
 from analysis.samples import RunSamples, TopicGroup, run_samples, topic_groups
 from analysis.services import service_estimates, unanswered
 from analysis.tables_for_report import (
@@ -217,7 +218,37 @@ class LatencyReport:
                     "together."
                 )
             )
-        return Section(*parts, table)
+        return Section(*parts, table, *self._flags())
+
+    def _flags(self) -> list[Sentence]:
+        """What a careful reader would point at in the runs; nothing is dropped for it."""
+        found = []
+        for names in same_series({s.run.name: s.delivered_ns for s in self.samples}):
+            text = f"The same latencies, bit by bit, are in {' and '.join(names)}: the same data?"
+            found.append(Sentence(text, loud=True))
+        values = medians(self.samples)
+        far = [
+            f"{members[place].name} ({members[place].label})"
+            for members in cells_of([s.run for s in self.samples if s.run.name in values]).values()
+            for place in outlying([values[run.name] for run in members])
+        ]
+        if far:
+            text = (
+                f"P50 lies far off the other runs of its cell in {_runs(len(far))} (modified z "
+                f"score above {OUTLIER:g}), which stays in: {'; '.join(far[:5])}."
+            )
+            found.append(Sentence(text, loud=True))
+        cuts = [warm_up(s.delivered_ns).samples for s in self.samples if s.delivered_ns.size]
+        long = sorted(cut for cut in cuts if cut)
+        if long:
+            found.append(
+                Sentence(
+                    f"Warm-up by MSER-5: {len(long)} of {_runs(len(cuts))} would settle faster "
+                    f"without their first messages (median {long[len(long) // 2]:,}). Nothing is "
+                    f"left out but what warm_up_s = {self.parameters.warm_up_s:g} says."
+                )
+            )
+        return found
 
     def distributions(self) -> Section:
         """ECDF and CCDF."""

@@ -8,7 +8,7 @@ narrow; one over per-run statistics holds its level.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,6 +115,7 @@ def value_over_runs(
         samples=samples,
         effective=None,
         method="one value per run, Student t over runs",
+        per_run=values,
     )
 
 
@@ -131,16 +132,108 @@ def mean_over_runs(
     """
     samples, left_out = _with_samples(runs)
     finite = all(np.isfinite(s).all() for s in samples)
+    means = [_mean(s) for s in samples]
     return _estimate(
         metric,
         cell,
-        student_t([_mean(s) for s in samples], level),
+        student_t(means, level),
         level,
         runs=len(samples),
         samples=sum(s.size for s in samples),
         effective=sum(effective_samples(s) for s in samples) if finite else None,
         method="mean per run, Student t over runs" + left_out,
+        per_run=means,
     )
+
+
+def trimmed_mean_over_runs(
+    metric: Metric,
+    cell: Cell,
+    runs: Sequence[ArrayLike],
+    cut: float = 0.1,
+    level: float = 0.95,
+) -> Estimate:
+    """Mean over runs of the trimmed mean of each run (Tukey and McLaughlin 1963, Sankhya A 25).
+
+    Parameters
+    ----------
+    runs
+        The samples of each run; a run without samples is left out and named in `method`.
+    cut
+        Fraction of each run's samples that is left out at either end, below 1/2.
+    """
+    if not 0 <= cut < 0.5:
+        raise ValueError("the part cut off at either end must be below one half")
+    name = f"mean of the middle {100 * (1 - 2 * cut):g} %"
+    return _one_per_run(metric, cell, runs, level, name=name, statistic=lambda s: _trimmed(s, cut))
+
+
+def deviation_over_runs(
+    metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
+) -> Estimate:
+    """Mean over runs of the standard deviation of each run (n - 1 in the denominator).
+
+    A run of fewer than two samples makes the estimate refused.
+    """
+    return _one_per_run(
+        metric,
+        cell,
+        runs,
+        level,
+        name="standard deviation",
+        statistic=lambda s: (
+            float(s.std(ddof=1)) if s.size > 1 and np.isfinite(s).all() else math.nan
+        ),
+    )
+
+
+def maximum_over_runs(
+    metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
+) -> Estimate:
+    """Mean over runs of the largest sample of each run.
+
+    The longer a run, the larger its maximum: comparable only between runs of one length.
+    """
+    return _one_per_run(
+        metric,
+        cell,
+        runs,
+        level,
+        name="largest sample",
+        statistic=lambda s: math.nan if _no_number(s).any() else float(s.max()),
+    )
+
+
+def _one_per_run(
+    metric: Metric,
+    cell: Cell,
+    runs: Sequence[ArrayLike],
+    level: float,
+    *,
+    name: str,
+    statistic: Callable[[Floats], float],
+) -> Estimate:
+    samples, left_out = _with_samples(runs)
+    values = [statistic(s) for s in samples]
+    return _estimate(
+        metric,
+        cell,
+        student_t(values, level),
+        level,
+        runs=len(samples),
+        samples=sum(s.size for s in samples),
+        effective=None,
+        method=f"{name} of each run, Student t over runs{left_out}",
+        per_run=values,
+    )
+
+
+def _trimmed(samples: Floats, cut: float) -> float:
+    if _no_number(samples).any():
+        return math.nan
+    ordered = np.sort(samples)
+    out = math.floor(cut * ordered.size)
+    return _mean(ordered[out : ordered.size - out])
 
 
 def percentile_over_runs(
@@ -173,17 +266,19 @@ def percentile_over_runs(
     method = f"{name} per run (interpolated), Student t over runs{left_out}"
     total = sum(s.size for s in samples)
     effective: float | None = None
+    values: list[float] = []
     if any(_no_number(s).any() for s in samples):
         interval = student_t([math.nan if _no_number(s).any() else 0.0 for s in samples], level)
     else:
         each = [effective_samples_of_quantile(s, q) for s in samples]
         effective = sum(each)
-        interval = student_t([quantile(s, q) for s in samples], level)
+        values = [quantile(s, q) for s in samples]
+        interval = student_t(values, level)
         least = least_samples(q, level)
         fewest = min((s.size for s in samples), default=0)
         if interval.value == math.inf:
             effective = None
-            infinite = sum(math.isinf(quantile(s, q)) for s in samples)
+            infinite = sum(map(math.isinf, values))
             interval = Interval(
                 math.inf,
                 refused=f"infinite: in {infinite} of {len(samples)} runs more than "
@@ -208,6 +303,7 @@ def percentile_over_runs(
         samples=total,
         effective=effective,
         method=method,
+        per_run=values,
     )
 
 
@@ -249,7 +345,15 @@ def fraction_over_runs(
         else:
             interval = Interval(interval.value, max(0.0, low), min(1.0, high))
     return _estimate(
-        metric, cell, interval, level, runs=len(pairs), samples=total, effective=None, method=method
+        metric,
+        cell,
+        interval,
+        level,
+        runs=len(pairs),
+        samples=total,
+        effective=None,
+        method=method,
+        per_run=fractions,
     )
 
 
@@ -302,6 +406,7 @@ def _estimate(
     samples: int,
     effective: float | None,
     method: str,
+    per_run: Sequence[float],
 ) -> Estimate:
     return Estimate(
         metric=metric.name,
@@ -318,4 +423,5 @@ def _estimate(
         effective_samples=effective,
         method=method,
         refused=interval.refused,
+        per_run=tuple(per_run),
     )

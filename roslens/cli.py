@@ -244,3 +244,54 @@ def report(
         console.print(summary_table(result.metrics))
     print(f"report: {result.html}")
     print(result.folder)
+
+
+@app.command
+def compare(
+    base: Annotated[Path, Parameter(help="Recordings, or the metrics.json of a report.")],
+    new: Annotated[Path, Parameter(help="The same of what is to be judged.")],
+    /,
+    *,
+    metric: Annotated[
+        list[str],
+        Parameter(
+            negative="", help="Default: latency_p50, latency_p99, loss, cpu. May be repeated."
+        ),
+    ] = [],  # noqa: B006  (cyclopts copies it)
+    threshold: Annotated[str, Parameter(help="Smaller changes are of no importance.")] = "5%",
+    json_file: Annotated[
+        Path | None, Parameter(name="--json", help="Write all figures to this file.")
+    ] = None,
+    plot: Annotated[
+        Path | None, Parameter(help="Draw the changes to this file (.png, .svg, .pdf).")
+    ] = None,
+) -> int:
+    """Compare two sets of recordings: exit 0 no regression, 1 regression, 3 not enough evidence."""
+    from roslens.comparing import run_compare  # noqa: PLC0415
+
+    return run_compare(
+        base,
+        new,
+        metric,
+        threshold,
+        json_file=json_file,
+        plot_file=plot,
+        console=Console(),
+    )
+
+
+@app.command
+def check(
+    budgets: Annotated[Path, Parameter(help="A YAML file, see docs/comparing.md.")],
+    /,
+    *paths: Annotated[Path, Parameter(help="Recordings, or one metrics.json of a report.")],
+    json_file: Annotated[
+        Path | None, Parameter(name="--json", help="Write all figures to this file.")
+    ] = None,
+) -> int:
+    """Hold absolute budgets: exit 0 all within, 1 one exceeded, 3 not enough evidence."""
+    from roslens.checking import run_check  # noqa: PLC0415
+
+    if not paths:
+        raise UsageError("no recording given; give one or more folders, or a metrics.json")
+    return run_check(budgets, paths, json_file=json_file, console=Console())

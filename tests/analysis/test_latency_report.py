@@ -373,3 +373,23 @@ def test_numbers_for_people(tmp_path: Path) -> None:
     value, interval = value_and_interval(estimate)
     assert value.startswith(("0.99", "1.00"))
     assert interval.startswith("[")
+
+
+def test_twins_and_outliers_are_named_and_stay_in(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    twin = [int(v) for v in rng.normal(1e6, 1e4, 200)]
+    for number in range(6):
+        own = [int(v) for v in rng.normal(5e6 if number == 5 else 1e6, 1e4, 200)]
+        write_run(
+            tmp_path / f"r{number}",
+            latencies_ns=twin if number in (1, 2) else own,
+            factors={"cell": "a"},
+            repetition=number,
+            order=number,
+        )
+    report = report_of(tmp_path)
+    text = repr(report.runs())
+    assert "The same latencies, bit by bit, are in r1 and r2" in text
+    assert "far off the other runs of its cell in 1 run" in text
+    assert "r5 (cell=a)" in text
+    assert all(e.runs == 6 for e in report.main_estimates)

@@ -1,0 +1,98 @@
+"""Figure of a comparison: the relative change of each metric in each cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from analysis.comparison import METHOD, Comparison, Comparisons
+from analysis.estimate import cell_label
+from analysis.figures.style import (
+    COLOURS,
+    FAINT,
+    Plot,
+    finish,
+    legend_above,
+    new_figure,
+    sentence,
+    styled,
+    wrapped,
+)
+
+_LOOKS = {
+    "regression": (COLOURS[1], "s"),
+    "improvement": (COLOURS[2], "D"),
+    "no_difference": (COLOURS[0], "o"),
+    "not_enough_evidence": (FAINT, "o"),
+}
+
+_MOST_ROWS = 60
+
+
+@styled
+def comparison_plot(comparisons: Comparisons) -> Plot:
+    """Change in percent with its interval, one panel per metric, the threshold shaded."""
+    threshold = 100 * comparisons.threshold
+    shown = [c for c in comparisons.compared if c.ratio is not None and math.isfinite(c.ratio)]
+    shown = shown[:_MOST_ROWS]
+    metrics = list(dict.fromkeys(c.metric for c in shown))
+    panels = [[c for c in shown if c.metric == metric] for metric in metrics]
+    heights = [len(panel) + 1.2 for panel in panels] or [1.0]
+    figure = new_figure(1.1 + 0.34 * sum(heights))
+    rows = figure.subplots(
+        max(1, len(panels)), 1, squeeze=False, sharex=True, height_ratios=heights
+    )[:, 0]
+    finite = [100 * (b - 1) for c in shown for b in (c.low, c.high) if b and math.isfinite(b)]
+    left = max(-100.0, min([-2 * threshold, *finite]))
+    right = min(max([2 * threshold, *finite]), 400.0)
+    for axes, metric, panel in zip(rows, metrics, panels, strict=False):
+        axes.axvspan(-threshold, threshold, color="#eeeeee", lw=0)
+        axes.axvline(0, color="#666666", lw=0.8)
+        for y, comparison in enumerate(panel):
+            _bar(axes, y, comparison, left, right)
+        axes.set_yticks(range(len(panel)), [wrapped(cell_label(c.cell), 48) for c in panel])
+        axes.tick_params(axis="y", labelsize=8)
+        axes.set_ylim(len(panel) - 0.5, -0.5)
+        axes.set_title(metric)
+        axes.grid(visible=False, axis="y")
+        finish(axes)
+    margin = 0.03 * (right - left)
+    rows[-1].set_xlim(left - margin, right + margin)
+    rows[-1].set_xlabel("change, worse to the right [%]")
+    handles = [
+        Line2D([], [], ls="", marker=marker, color=colour, label=verdict.replace("_", " "))
+        for verdict, (colour, marker) in _LOOKS.items()
+        if any(c.verdict == verdict for c in shown)
+    ]
+    legend_above(figure, handles)
+    return Plot(figure, _caption(comparisons, shown))
+
+
+def _bar(axes: Axes, y: int, comparison: Comparison, left: float, right: float) -> None:
+    assert comparison.ratio is not None
+    assert comparison.low is not None
+    assert comparison.high is not None
+    colour, marker = _LOOKS[comparison.verdict]
+    low, high = 100 * (comparison.low - 1), 100 * (comparison.high - 1)
+    axes.plot([max(low, left), min(high, right)], [y, y], "-", color=colour, lw=2.2)
+    if high > right:
+        axes.plot([right], [y], ">", color=colour, ms=5)
+    if low < left:
+        axes.plot([left], [y], "<", color=colour, ms=5)
+    hollow = comparison.confirmed is False
+    value = min(max(100 * (comparison.ratio - 1), left), right)
+    axes.plot([value], [y], marker, color=colour, ms=6, mfc="white" if hollow else colour)
+
+
+def _caption(comparisons: Comparisons, shown: Sequence[Comparison]) -> str:
+    hidden = len(comparisons.compared) - len(shown)
+    more = f" {hidden} comparisons are not drawn." if hidden else ""
+    return (
+        f"Change from BASE ({comparisons.base.runs} runs) to NEW ({comparisons.new.runs} runs) "
+        f"with its 95 % interval; shaded: within the threshold of {comparisons.threshold:.3g}; "
+        f"hollow: not after Holm's correction; an arrow: beyond the axis.{more} "
+        f"{sentence(METHOD)}"
+    )

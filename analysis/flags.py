@@ -1,0 +1,100 @@
+"""What a careful reader would point at: twins, outliers, warm-up. Nothing is ever dropped."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+OUTLIER = 3.5
+"""Of the modified z score; the recommendation of Iglewicz and Hoaglin (1993)."""
+
+
+def same_series(series: Mapping[str, ArrayLike]) -> list[list[str]]:
+    """Names whose samples are the same bit by bit; measured twice, no two series are.
+
+    Constant series and those of fewer than three samples can be alike by chance, and are left
+    out.
+
+    Parameters
+    ----------
+    series
+        Samples of runs or cells by name.
+    """
+    alike: dict[bytes, list[str]] = {}
+    for name, values in series.items():
+        x = np.ascontiguousarray(np.asarray(values, dtype=np.float64).ravel())
+        if x.size >= 3 and (x != x[0]).any():
+            alike.setdefault(hashlib.sha256(x.tobytes()).digest(), []).append(name)
+    return [names for names in alike.values() if len(names) > 1]
+
+
+def outlying(values: Sequence[float]) -> list[int]:
+    """Places of values that lie far off the others.
+
+    Modified z score 0.6745 (x - median) / MAD above `OUTLIER` (Iglewicz and Hoaglin 1993, "How to
+    Detect and Handle Outliers"); where more than half are equal, MAD is 0 and the mean absolute
+    deviation, times 1.2533, takes its place. Of fewer than five nobody can say.
+
+    Parameters
+    ----------
+    values
+        One per run; infinite ones are outlying where most are finite.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if x.size < 5 or np.isnan(x).any():
+        return []
+    finite = np.isfinite(x)
+    if 2 * finite.sum() <= x.size:
+        return []
+    away = np.abs(x - np.median(x[finite]))
+    mad = float(np.median(away[finite])) / 0.6745
+    spread = mad if mad > 0 else 1.2533 * float(away[finite].mean())
+    if spread == 0:
+        return np.flatnonzero(~finite).tolist()
+    return np.flatnonzero(away / spread > OUTLIER).tolist()
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """How much of a series belongs to its start.
+
+    Attributes
+    ----------
+    samples
+        Samples at the start that differ from the rest; None where no steady part was found.
+    """
+
+    samples: int | None
+
+
+def warm_up(series: ArrayLike, batch: int = 5) -> WarmUp:
+    """Length of the start by MSER-5 (White 1997, Simulation 69; White et al. 2000).
+
+    The cut that makes the standard error of the mean of what remains smallest, over means of
+    `batch` samples. A cut in the second half means that the series never settled.
+
+    Parameters
+    ----------
+    series
+        In time order, finite.
+    """
+    x = np.asarray(series, dtype=np.float64).ravel()
+    if not np.isfinite(x).all():
+        return WarmUp(None)
+    batches = x.size // batch
+    if batches < 10:
+        return WarmUp(0)
+    means = x[: batches * batch].reshape(batches, batch).mean(axis=1)
+    means = means - means.mean()
+    # Sums of each tail means[d:].
+    count = np.arange(batches, 0, -1, dtype=np.float64)
+    total = np.cumsum(means[::-1])[::-1]
+    squares = np.cumsum((means**2)[::-1])[::-1]
+    error = np.maximum(squares - total**2 / count, 0) / count**2
+    cut = int(np.argmin(error[: math.ceil(0.9 * batches)]))
+    return WarmUp(cut * batch if cut <= batches // 2 else None)

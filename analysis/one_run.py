@@ -1,0 +1,170 @@
+"""Intervals from a single run: they hold for that run only, and say so."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from analysis.autocorrelation import effective_samples, effective_samples_of_quantile
+from analysis.estimate import Cell, Estimate, Metric
+from analysis.over_runs import Interval
+from analysis.quantiles import least_samples, percentile_name, quantile
+
+WARNING = "one run: says nothing about how much runs differ"
+
+
+def order_statistics(n: int, q: float, level: float = 0.95) -> tuple[int, int] | None:
+    """Ranks (from 1) of the order statistics that enclose the q-quantile of n samples.
+
+    The chance that the l-th lies at or below and the u-th above it is that of a binomial count
+    in l..u-1, whatever the distribution (Hahn and Meeker, "Statistical Intervals", section 5.2).
+    The narrowest such pair with at most (1 - level) / 2 in either tail; where only the extremes
+    are far enough, all of (1 - level) may lie in one tail.
+
+    Returns
+    -------
+    None below `quantiles.least_samples`.
+    """
+    if n < least_samples(q, level):
+        return None
+    alpha = (1 - level) / 2
+    low = int(stats.binom.ppf(alpha, n, q))
+    high = int(stats.binom.ppf(1 - alpha, n, q)) + 1
+    low, high = max(low, 1), min(high, n)
+    while _covered(n, q, low, high) < level:
+        if high < n:
+            high += 1
+        elif low > 1:
+            low -= 1
+        else:
+            return None
+    return low, high
+
+
+def _covered(n: int, q: float, low: int, high: int) -> float:
+    return float(stats.binom.cdf(high - 1, n, q) - stats.binom.cdf(low - 1, n, q))
+
+
+def percentile_of_one_run(
+    metric: Metric, cell: Cell, samples: ArrayLike, q: float, level: float = 0.95
+) -> Estimate:
+    """Percentile of one run, its interval by order statistics.
+
+    Correlated samples count as their effective number: the ranks are those of so few independent
+    samples, taken at the same fractions.
+
+    Parameters
+    ----------
+    samples
+        In time order; lost messages may be infinite.
+    q
+        Between 0 and 1.
+    """
+    x = np.asarray(samples, dtype=np.float64).ravel()
+    name, least = percentile_name(q), least_samples(q, level)
+    method = f"{name}, order statistics of effective samples; {WARNING}"
+    if x.size == 0 or np.isnan(x).any() or np.isneginf(x).any():
+        reason = "there is what is not a number" if x.size else "there is no sample"
+        return _estimate(
+            metric,
+            cell,
+            Interval(None, refused=reason),
+            level,
+            samples=x.size,
+            effective=None,
+            method=method,
+        )
+    effective = effective_samples_of_quantile(x, q)
+    ranks = order_statistics(math.floor(effective + 1e-9), q, level)
+    value = quantile(x, q) if x.size >= least else None
+    if ranks is None:
+        wanted = math.ceil(least * x.size / effective)
+        interval = Interval(
+            value,
+            refused=f"{effective:,.0f} effective of {x.size:,} samples; {name} needs {least:,}: "
+            f"about {wanted:,} samples",
+        )
+    else:
+        ordered = np.sort(x)
+        n = math.floor(effective + 1e-9)
+        low = max(1, math.floor(ranks[0] * x.size / n)) if n < x.size else ranks[0]
+        high = min(x.size, math.ceil(ranks[1] * x.size / n)) if n < x.size else ranks[1]
+        bounds = float(ordered[low - 1]), float(ordered[high - 1])
+        if math.isfinite(bounds[1]):
+            interval = Interval(value, *bounds)
+        else:
+            interval = Interval(value, refused="the upper bound is a lost message: infinite")
+    return _estimate(
+        metric, cell, interval, level, samples=x.size, effective=effective, method=method
+    )
+
+
+def mean_of_one_run(
+    metric: Metric, cell: Cell, samples: ArrayLike, level: float = 0.95
+) -> Estimate:
+    """Mean of one run: its variance over effective samples, Student t with so many less one.
+
+    Parameters
+    ----------
+    samples
+        In time order.
+    """
+    x = np.asarray(samples, dtype=np.float64).ravel()
+    method = f"mean, variance over effective samples; {WARNING}"
+    if x.size == 0 or not np.isfinite(x).all():
+        reason = "there is what is not finite" if x.size else "there is no sample"
+        return _estimate(
+            metric,
+            cell,
+            Interval(None, refused=reason),
+            level,
+            samples=x.size,
+            effective=None,
+            method=method,
+        )
+    effective, mean = effective_samples(x), float(x.mean())
+    if effective < 10:
+        wanted = math.ceil(10 * x.size / effective)
+        interval = Interval(
+            mean,
+            refused=f"{effective:,.1f} effective of {x.size:,} samples; 10 are needed: about "
+            f"{wanted:,} samples",
+        )
+    else:
+        t = float(stats.t.ppf((1 + level) / 2, effective - 1))
+        half = t * float(x.std(ddof=1)) / math.sqrt(effective)
+        interval = Interval(mean, mean - half, mean + half)
+    return _estimate(
+        metric, cell, interval, level, samples=x.size, effective=effective, method=method
+    )
+
+
+def _estimate(
+    metric: Metric,
+    cell: Cell,
+    interval: Interval,
+    level: float,
+    *,
+    samples: int,
+    effective: float | None,
+    method: str,
+) -> Estimate:
+    return Estimate(
+        metric=metric.name,
+        definition=metric.definition,
+        better=metric.better,
+        cell=dict(cell),
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        level=level,
+        unit=metric.unit,
+        runs=1 if samples else 0,
+        samples=samples,
+        effective_samples=effective,
+        method=method,
+        refused=interval.refused,
+    )

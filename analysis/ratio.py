@@ -1,0 +1,241 @@
+"""Ratio and difference of two means over runs, from mean, deviation and number of runs."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import optimize, stats
+
+from analysis.over_runs import MINIMUM_RUNS
+
+MOST_RUNS = 10_000
+"""No recommendation goes beyond this many runs."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What the runs of one cell gave: all that a comparison of means needs.
+
+    Attributes
+    ----------
+    mean, deviation
+        Of one value per run; the deviation with runs - 1 in the denominator.
+    runs
+        At least two.
+    """
+
+    mean: float
+    deviation: float
+    runs: int
+
+    @classmethod
+    def of(cls, values: ArrayLike) -> Spread:
+        """From one finite value per run."""
+        x = np.asarray(values, dtype=np.float64)
+        if x.size < MINIMUM_RUNS or not np.isfinite(x).all():
+            raise ValueError(f"a spread needs at least {MINIMUM_RUNS} finite values")
+        return cls(float(x.mean()), float(x.std(ddof=1)), x.size)
+
+    @property
+    def variance_of_mean(self) -> float:
+        """Squared standard error."""
+        return self.deviation**2 / self.runs
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A ratio or a difference with its interval.
+
+    Attributes
+    ----------
+    value, low, high
+        An infinite bound of a ratio: the denominator is not told apart from zero.
+    p
+        Two-sided, of "no effect"; below 1 - level exactly when the interval excludes no effect.
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
+    """Ratio of the means of two independent sets of runs.
+
+    Fieller's theorem (1954, J. R. Stat. Soc. B 16) without assuming equal variances: the
+    interval holds every ratio r for which Welch's t test (1947, Biometrika 34; degrees of freedom
+    by Satterthwaite, at r) does not reject mean(top) = r mean(bottom). At r = 1 it is Welch's
+    test itself, so that ratio and p never contradict each other. For quantities that cannot be
+    negative; the upper bound is infinite where the bottom mean is not told apart from zero.
+
+    Raises
+    ------
+    ValueError
+        The bottom mean is not positive, or the top mean is negative.
+    """
+    if not bottom.mean > 0 or not top.mean >= 0:
+        raise ValueError("a ratio needs a positive mean below and no negative one above")
+    # In units of the bottom mean: no overflow, and roots of order one.
+    m, v = top.mean / bottom.mean, (top.deviation / bottom.mean) ** 2 / top.runs
+    w = (bottom.deviation / bottom.mean) ** 2 / bottom.runs
+    if v == 0 and w == 0:
+        return Effect(m, m, m, 1.0 if m == 1 else 0.0)
+
+    def critical(r: float) -> float:
+        freedom = _satterthwaite(v, top.runs, r * r * w, bottom.runs)
+        return float(stats.t.ppf((1 + level) / 2, freedom))
+
+    def below(r: float) -> float:
+        return (m - r) - critical(r) * math.sqrt(v + r * r * w)
+
+    def above(r: float) -> float:
+        return (r - m) - critical(r) * math.sqrt(v + r * r * w)
+
+    tiny = 1e-12 * max(m, 1.0)
+    if m == 0 or below(tiny) <= 0:
+        low = 0.0
+    else:
+        low = float(optimize.brentq(below, tiny, m, xtol=1e-14, rtol=1e-14))
+    return Effect(m, low, _upper(above, max(m, 1.0)), welch_p(top, bottom))
+
+
+def _upper(above: Callable[[float], float], start: float) -> float:
+    step = start
+    while above(step) <= 0:
+        step *= 2
+        if step > 1e9 * start:
+            return math.inf
+    if above(start) > 0:
+        # The root lies between the value and `start`; the value itself is never rejected.
+        inner = start
+        while above(inner) > 0:
+            inner /= 2
+            if inner < 1e-12 * start:
+                return inner
+        return float(optimize.brentq(above, inner, start, xtol=1e-14, rtol=1e-14))
+    return float(optimize.brentq(above, step / 2, step, xtol=1e-14, rtol=1e-14))
+
+
+def difference_of_means(new: Spread, base: Spread, level: float = 0.95) -> Effect:
+    """New - base of two independent sets of runs, by Welch's t (1947, Biometrika 34)."""
+    difference = new.mean - base.mean
+    error = math.hypot(new.deviation / math.sqrt(new.runs), base.deviation / math.sqrt(base.runs))
+    if error == 0:
+        return Effect(difference, difference, difference, 1.0 if difference == 0 else 0.0)
+    freedom = _freedom(new, base)
+    half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
+    return Effect(difference, difference - half, difference + half, welch_p(new, base))
+
+
+def welch_p(a: Spread, b: Spread) -> float:
+    """Two-sided p of equal means, Welch's t test."""
+    error = math.hypot(a.deviation / math.sqrt(a.runs), b.deviation / math.sqrt(b.runs))
+    if error == 0:
+        return 1.0 if a.mean == b.mean else 0.0
+    return float(2 * stats.t.sf(abs(a.mean - b.mean) / error, _freedom(a, b)))
+
+
+def _freedom(a: Spread, b: Spread) -> float:
+    scale = max(a.deviation, b.deviation)
+    va, vb = (a.deviation / scale) ** 2 / a.runs, (b.deviation / scale) ** 2 / b.runs
+    return _satterthwaite(va, a.runs, vb, b.runs)
+
+
+def _satterthwaite(va: float, na: int, vb: float, nb: int) -> float:
+    # Shares, not squares of variances: those of very small numbers vanish.
+    total = va + vb
+    share = va / total
+    return 1 / (share**2 / (na - 1) + (1 - share) ** 2 / (nb - 1))
+
+
+def paired_ratio(new: ArrayLike, base: ArrayLike, level: float = 0.95) -> Effect:
+    """Ratio of means of runs that belong together in pairs, such as the runs of one block.
+
+    Fieller (1954): every r for which Student's t test over new - r base does not reject zero.
+    Only where a pair was made close together in time, in random order: pairing strangers costs
+    half the degrees of freedom and gains nothing.
+
+    Parameters
+    ----------
+    new, base
+        One value per block, in the same order of blocks, shape (k,), k >= 3; base's mean > 0.
+    """
+    y, x = np.asarray(new, dtype=np.float64), np.asarray(base, dtype=np.float64)
+    if y.shape != x.shape or y.ndim != 1 or y.size < MINIMUM_RUNS:
+        raise ValueError(f"pairs need the same blocks on both sides, at least {MINIMUM_RUNS}")
+    if not np.isfinite(y).all() or not np.isfinite(x).all() or x.mean() <= 0:
+        raise ValueError("a ratio needs finite values and a positive mean below")
+    scale = float(x.mean())
+    y, x = y / scale, x / scale
+    k = y.size
+    critical = float(stats.t.ppf((1 + level) / 2, k - 1))
+    covariance = np.cov(y, x) / k * critical**2
+    vy, vx, vxy = float(covariance[0, 0]), float(covariance[1, 1]), float(covariance[0, 1])
+    ratio = float(y.mean())
+    p = paired_p(y, x)
+    # (ratio - r)^2 <= vy - 2 r vxy + r^2 vx
+    a, b, c = 1 - vx, ratio - vxy, ratio**2 - vy
+    inside = max(0.0, b * b - a * c)
+    if a > 0:
+        root = math.sqrt(inside)
+        return Effect(ratio, (b - root) / a, (b + root) / a, p)
+    # The denominator is not told apart from zero: everything above the lower root, if any.
+    low = (b - math.sqrt(inside)) / a if a < 0 and b * b > a * c else -math.inf
+    return Effect(ratio, low if low < ratio else -math.inf, math.inf, p)
+
+
+def paired_p(new: ArrayLike, base: ArrayLike) -> float:
+    """Two-sided p of equal means of pairs, Student's t test over their differences."""
+    d = np.asarray(new, dtype=np.float64) - np.asarray(base, dtype=np.float64)
+    deviation = float(d.std(ddof=1))
+    if deviation == 0:
+        return 1.0 if d.mean() == 0 else 0.0
+    return float(2 * stats.t.sf(abs(float(d.mean())) / deviation * math.sqrt(d.size), d.size - 1))
+
+
+def runs_for_ratio(
+    top: Spread,
+    bottom: Spread,
+    tolerance: float,
+    level: float = 0.95,
+    power: float = 0.8,
+) -> int | None:
+    """Runs on each side after which the ratio would be known to +- `tolerance`, probably.
+
+    The least n for which (t((1 + level) / 2) + t(power)) standard errors of the ratio fit, with
+    2 (n - 1) degrees of freedom and today's deviations.
+
+    Returns
+    -------
+    None beyond `MOST_RUNS`, or where the tolerance is not positive.
+    """
+    if not tolerance > 0 or bottom.mean <= 0:
+        return None
+    ratio = top.mean / bottom.mean
+    variance = (top.deviation**2 + ratio**2 * bottom.deviation**2) / bottom.mean**2
+    return least_runs(variance, tolerance, level, power, sides=2)
+
+
+def least_runs(
+    variance: float, tolerance: float, level: float, power: float, *, sides: int
+) -> int | None:
+    """Least n with (t((1 + level) / 2) + t(power)) sqrt(variance / n) <= tolerance.
+
+    Degrees of freedom sides * (n - 1); power 1/2 asks for the half width alone. None beyond
+    `MOST_RUNS`.
+    """
+
+    def fits(n: int) -> bool:
+        freedom = sides * (n - 1)
+        quantiles = stats.t.ppf((1 + level) / 2, freedom) + stats.t.ppf(power, freedom)
+        return bool(quantiles * math.sqrt(variance / n) <= tolerance)
+
+    if not fits(MOST_RUNS):
+        return None
+    return bisect_left(range(MOST_RUNS), True, lo=MINIMUM_RUNS, key=fits)

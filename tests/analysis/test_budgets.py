@@ -1,0 +1,170 @@
+"""Absolute budgets: verdicts by hand, what the file may hold, what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis.budgets import check, check_budgets, parse_budget, read_budgets
+from analysis.comparison import Side
+from analysis.estimate import Estimate, Metric
+from analysis.over_runs import fraction_over_runs, value_over_runs
+from tracing.recording import UsageError
+
+P99 = Metric("latency_p99", "from a to b", "ns")
+LOSS = Metric("loss", "lost / sent", "1")
+
+
+def p99(*milliseconds: float, **cell: str) -> Estimate:
+    return value_over_runs(P99, cell, [1e6 * v for v in milliseconds], len(milliseconds))
+
+
+def side(*estimates: Estimate, **more: int) -> Side:
+    own = [e.cell for e in estimates if "topic" not in e.cell]
+    return Side("side", estimates, own, 3, **more)
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        # 10, 11, 12 ms: 11 +- 2.484 ms
+        ("latency_p99 < 13.49 ms", "within"),
+        ("latency_p99 < 13.48 ms", "not_enough_evidence"),
+        ("latency_p99 < 8.52 ms", "not_enough_evidence"),
+        ("latency_p99 < 8.51 ms", "exceeded"),
+        ("latency_p99 <= 20000 us", "within"),
+        ("latency_p99 > 5 ms", "within"),
+        ("latency_p99 >= 0.02 s", "exceeded"),
+    ],
+)
+def test_verdict_by_the_interval(text: str, verdict: str) -> None:
+    found = check(parse_budget(text), p99(10, 11, 12))
+    assert found.verdict == verdict
+    # t = (11 - limit) / (1 / sqrt 3)
+    assert found.p is not None
+    limit = (found.limit or 0) / 1e6
+    expected = 2 * stats.t.sf(abs(11 - limit) * math.sqrt(3), 2)
+    assert found.p == pytest.approx(expected)
+
+
+def test_runs_needed() -> None:
+    # (t.975 + t.80) sqrt(1 / n) <= 1, df n - 1: n = 10 gives (2.262 + .883) / 3.162 = .995.
+    assert check(parse_budget("latency_p99 < 12 ms"), p99(10, 11, 12)).runs_needed == 10
+
+
+def test_no_loss_seen_is_not_no_loss() -> None:
+    estimate = fraction_over_runs(LOSS, {}, [0, 0, 0], [1000] * 3)
+    # Clopper-Pearson: at most .1229 % of 3,000.
+    assert check(parse_budget("loss < 0.13 %"), estimate).verdict == "within"
+    found = check(parse_budget("loss < 0.1 %"), estimate)
+    assert (found.verdict, found.runs_needed) == ("not_enough_evidence", None)
+    # ln .025 / ln .999 = 3687.03
+    assert found.notes == ("none in 3,000; 3,688 over all runs would do",)
+    assert check(parse_budget("loss <= 0"), estimate).verdict == "not_enough_evidence"
+
+
+def test_refused_estimates_lack_evidence() -> None:
+    found = check(parse_budget("latency_p99 < 1 s"), p99(10.0))
+    assert found.verdict == "not_enough_evidence"
+    assert "at least 3" in found.notes[0]
+
+
+def test_exit_codes_and_holm() -> None:
+    budgets = [parse_budget("latency_p99 < 8.5 ms")]
+    one = check_budgets(budgets, side(p99(10, 11, 12)))
+    assert (one.checks[0].verdict, one.exit_code) == ("exceeded", 1)
+    two = check_budgets(budgets, side(p99(10, 11, 12, a="1"), p99(10, 11, 12, a="2")))
+    assert [c.confirmed for c in two.checks] == [False, False]
+    assert two.exit_code == 3
+    assert "Holm" in two.checks[0].notes[0]
+    assert check_budgets([parse_budget("latency_p99 < 1 s")], side(p99(1, 1, 1))).exit_code == 0
+    assert json.loads(two.json_text())["exit_code"] == 3
+
+
+def test_where_and_topic_choose_cells() -> None:
+    estimates = p99(1, 1, 1, a="1"), p99(2, 2, 2, a="2"), p99(3, 3, 3, a="1", topic="/x")
+    own = check_budgets([parse_budget("latency_p99 < 1 s")], side(*estimates)).checks
+    assert [dict(c.estimate.cell) for c in own if c.estimate] == [{"a": "1"}, {"a": "2"}]
+    (only,) = check_budgets(
+        [parse_budget({"budget": "latency_p99 < 1 s", "where": {"a": 2}})], side(*estimates)
+    ).checks
+    assert only.estimate is not None
+    assert only.estimate.value == 2e6
+    (topic,) = check_budgets(
+        [parse_budget({"budget": "latency_p99 < 1 s", "topic": "/x"})], side(*estimates)
+    ).checks
+    assert topic.estimate is not None
+    assert topic.estimate.value == 3e6
+
+
+def test_what_is_not_there_lacks_evidence_and_is_named() -> None:
+    (found,) = check_budgets([parse_budget("speed < 1")], side(p99(1, 1, 1))).checks
+    assert found.notes == ("no metric of that name was found; there are: latency_p99",)
+    (cell,) = check_budgets(
+        [parse_budget({"budget": "latency_p99 < 1 s", "where": {"a": 3}})],
+        side(p99(1, 1, 1, a="1")),
+    ).checks
+    assert "no cell with a=3; there are: a=1" in cell.notes[0]
+
+
+def test_loss_of_the_tracer_is_said_first() -> None:
+    found = check_budgets(
+        [parse_budget("latency_p99 < 1 s")], side(p99(1, 1, 1), discarded_events=5, left_out=1)
+    )
+    assert found.notes[0].startswith("the tracer lost 5 events")
+    assert found.notes[1] == "1 of 3 runs failed and are left out"
+
+
+@pytest.mark.parametrize("text", ["latency_p99 < 50", "latency_p99 < 50 MB", "latency_p99 < 5 %"])
+def test_units_must_fit(text: str) -> None:
+    with pytest.raises(UsageError, match="give one of: ns, us, ms, s"):
+        check(parse_budget(text), p99(1, 1, 1))
+
+
+@given(st.floats(1e-6, 1e6), st.sampled_from([("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)]))
+def test_limits_are_converted(number: float, unit: tuple[str, float]) -> None:
+    budget = parse_budget(f"latency_p99 < {number!r} {unit[0]}")
+    assert budget.limit_for(p99(1, 1, 1)) == pytest.approx(number * unit[1])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "budgets: []",
+        "[]",
+        "budgets: [latency_p99]",
+        "budgets: ['latency_p99 = 5 ms']",
+        "budgets: ['latency_p99 < 1.2.3 ms']",
+        "budgets: [{budget: 'loss < 1 %', wher: {a: 1}}]",
+        "budgets: [{budget: 'loss < 1 %', where: [a]}]",
+        "budgets: [{where: {a: 1}}]",
+        "budgets: ['loss < 1 %']\nmore: 1",
+        "budgets: [",
+        "\x00",
+    ],
+)
+def test_files_that_are_none(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "budgets.yaml"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=r"budgets\.yaml"):
+        read_budgets(path)
+
+
+def test_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "budgets.yaml"
+    path.write_text(
+        "budgets:\n- loss < 0.1 %\n- budget: latency_p99 < 20 ms\n  topic: /scan\n"
+        "  where: {executor: events}\n"
+    )
+    first, second = read_budgets(path)
+    assert (first.metric, first.number, first.unit, first.upper) == ("loss", 0.1, "%", True)
+    assert second.where == {"executor": "events", "topic": "/scan"}
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_budgets(tmp_path / "none.yaml")

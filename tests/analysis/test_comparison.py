@@ -1,0 +1,368 @@
+"""Verdicts of a comparison: the rule by hand, false alarms and power by simulation."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+from scipy import stats
+from synthetic import write_run
+
+from analysis.comparison import (
+    Comparisons,
+    Side,
+    compare,
+    compare_sides,
+    spread_of,
+    verdict_of,
+)
+from analysis.estimate import Estimate, Metric
+from analysis.figures.comparison import comparison_plot
+from analysis.latency_report import LatencyReport
+from analysis.metrics import Metrics, read_metrics, write_metrics
+from analysis.over_runs import fraction_over_runs, percentile_over_runs, value_over_runs
+from analysis.parameters import LatencyParameters
+from analysis.ratio import Effect, Spread
+from roslens.comparing import comparison_table, load_side, parse_threshold, summary
+from roslens.recordings import open_recordings
+from tracing.recording import UsageError
+
+CPU = Metric("cpu", "CPU time / time", "core")
+LOSS = Metric("loss", "lost / sent", "1")
+
+
+def cpu(values: Sequence[float], **cell: str) -> Estimate:
+    return value_over_runs(CPU, cell, values, len(values))
+
+
+def side(*estimates: Estimate, name: str = "side", **more: int) -> Side:
+    return Side(name, estimates, [e.cell for e in estimates], 5, **more)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (1.01, 1.05, "regression"),
+        (1.01, 1.049, "no_difference"),
+        (1.0, 1.2, "not_enough_evidence"),
+        (1.2, math.inf, "regression"),
+        (0.95, 0.99, "improvement"),
+        (0.951, 0.99, "no_difference"),
+        (0.5, 1.0, "not_enough_evidence"),
+        (0.96, 1.04, "no_difference"),
+        (0.95, 1.04, "not_enough_evidence"),
+        (0.96, 1.05, "not_enough_evidence"),
+    ],
+)
+def test_the_rule(low: float, high: float, expected: str) -> None:
+    assert verdict_of(Effect(math.sqrt(low), low, high, 0.5), 0.05) == expected
+
+
+def test_compared_by_hand() -> None:
+    # Means 10 and 11, s = 0.1 in both, k = 3: Welch's t = 1 / sqrt(2 * 0.01 / 3) = 12.247, df 4.
+    found = compare(cpu([9.9, 10.0, 10.1]), cpu([10.9, 11.0, 11.1]))
+    assert found.ratio == pytest.approx(1.1)
+    assert found.p == pytest.approx(2 * stats.t.sf(12.247449, 4), rel=1e-6)
+    assert found.difference is not None
+    assert found.difference.low == pytest.approx(1 - 2.776445 * 0.1 * math.sqrt(2 / 3), abs=1e-6)
+    assert (found.verdict, found.delta) == ("regression", 1)
+    assert found.shift is not None
+    assert found.shift.value == pytest.approx(1)
+
+
+def test_better_high_turns_the_ratio_round() -> None:
+    slow, fast = [replace(cpu(v), better="higher") for v in ([10, 10.1, 9.9], [20, 20.1, 19.9])]
+    assert compare(slow, fast).verdict == "improvement"
+    worse = compare(fast, slow)
+    assert worse.verdict == "regression"
+    assert worse.ratio == pytest.approx(2)
+    with pytest.raises(UsageError, match="no better direction"):
+        compare(replace(slow, better=None), fast)
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=3, max_size=12), st.sampled_from([0.8, 0.95, 0.99]))
+def test_spread_comes_back_out_of_an_interval(values: list[float], level: float) -> None:
+    found = spread_of(value_over_runs(CPU, {}, values, 1, level))
+    assert isinstance(found, Spread)
+    assert found.mean == pytest.approx(np.mean(values))
+    assert found.deviation == pytest.approx(
+        np.std(values, ddof=1), rel=1e-6, abs=1e-9 * max(values)
+    )
+
+
+def test_spread_of_a_fraction_whose_bound_was_cut_off() -> None:
+    # 0, 0, 3 %: mean 1 %, s = 1.732 %; the lower bound would be negative.
+    estimate = fraction_over_runs(LOSS, {}, [0, 0, 3], [100, 100, 100])
+    assert estimate.low == 0
+    found = spread_of(estimate)
+    assert isinstance(found, Spread)
+    assert found.deviation == pytest.approx(0.01732051, abs=1e-7)
+    wide = fraction_over_runs(LOSS, {}, [0, 50, 100], [100, 100, 100])
+    assert spread_of(wide) == "its interval is all of 0..1: more runs are needed"
+
+
+def loss(lost: Sequence[int], sent: int = 1000) -> Estimate:
+    return fraction_over_runs(LOSS, {}, lost, [sent] * len(lost))
+
+
+def test_nothing_lost_on_either_side() -> None:
+    found = compare(loss([0, 0, 0]), loss([0, 0, 0]))
+    assert (found.verdict, found.ratio, found.p) == ("no_difference", None, 1)
+    # Clopper-Pearson over 3,000: 1 - .025 ** (1 / 3000) = .123 %.
+    assert found.notes == ("zero in every run of both sides, with 95 % certainty at most 0.12 %",)
+
+
+def test_loss_where_there_was_none() -> None:
+    # NEW at least 20 - 2.484 of 1,000 (s = 1, k = 3), BASE at most .123 %.
+    found = compare(loss([0, 0, 0]), loss([19, 20, 21]))
+    assert found.verdict == "regression"
+    assert found.ratio == math.inf
+    bound = 1 - 0.025 ** (1 / 3000)
+    assert found.low == pytest.approx((0.020 - 0.002484) / bound, rel=1e-3)
+    # A single lost message proves nothing.
+    assert compare(loss([0, 0, 0]), loss([0, 0, 1])).verdict == "not_enough_evidence"
+    assert compare(loss([19, 20, 21]), loss([0, 0, 0])).verdict == "improvement"
+    assert compare(loss([0, 0, 1]), loss([0, 0, 0])).verdict == "not_enough_evidence"
+
+
+def test_refused_estimates_lack_evidence_and_say_why() -> None:
+    one, three = cpu([1.0]), cpu([1.0, 1.0, 1.1])
+    found = compare(one, three)
+    assert found.verdict == "not_enough_evidence"
+    assert found.notes[0].startswith("base: 1 run; at least 3")
+    both = compare(one, one)
+    assert both.notes[0].startswith("both: 1 run; at least 3")
+    samples = [[1.0] * 10] * 3
+    p99 = percentile_over_runs(Metric("latency_p99", "d", "ns"), {}, samples, 0.99)
+    assert "P99 needs 299" in compare(p99, p99).notes[0]
+    assert "negative" in compare(cpu([-1, -1.1, -1.2]), three).notes[0]
+
+
+def test_runs_needed_are_said() -> None:
+    found = compare(cpu([1.0, 1.2, 0.8]), cpu([1.2, 1.0, 0.8]))
+    assert found.verdict == "not_enough_evidence"
+    # cv 20 %, to +-5 %: 2 (1.96 + 0.84)^2 .04 / .05^2 = 251 and a little.
+    assert found.runs_needed == pytest.approx(252, abs=3)
+
+
+def test_the_same_data_on_both_sides_is_flagged() -> None:
+    values = [1.0, 1.01, 1.02]
+    assert "is it the same data?" in compare(cpu(values), cpu(values[::-1])).notes[0]
+    assert compare(cpu([1.0, 1.0, 1.0]), cpu([1.0, 1.0, 1.0])).notes == ()
+
+
+def test_other_definitions_are_flagged() -> None:
+    values = [1.0, 1.01, 1.02]
+    other = replace(cpu([1.0, 1.02, 1.03]), definition="of something else")
+    assert "defines it" in (compare(cpu(values), other).notes[0].replace("define it", "defines it"))
+
+
+# ------------------------------------------------------------ many cells
+
+
+def test_unmatched_cells_give_3_unless_something_regressed() -> None:
+    same = [10.0, 10.01, 9.99]
+    base = side(cpu(same, a="1"), cpu(same, a="2"))
+    found = compare_sides(base, side(cpu(same, a="1"), cpu(same, a="3")), ["cpu"])
+    assert [(u.only_in, u.cell) for u in found.unmatched] == [
+        ("base", {"a": "2"}),
+        ("new", {"a": "3"}),
+    ]
+    assert found.exit_code == 3
+    worse = side(cpu([20.0, 20.01, 19.99], a="1"))
+    assert compare_sides(base, worse, ["cpu"]).exit_code == 1
+    assert compare_sides(base, base, ["cpu"]).exit_code == 0
+
+
+def test_order_of_factors_does_not_matter() -> None:
+    one = value_over_runs(CPU, {"a": 1, "b": 2}, [1.0, 1.0, 1.0], 3)
+    other = value_over_runs(CPU, {"b": 2, "a": 1}, [1.0, 1.0, 1.0], 3)
+    assert not compare_sides(side(one), side(other)).unmatched
+
+
+def test_holm_over_all_cells() -> None:
+    # p = .03 each: alone a regression, of two cells no longer (.06).
+    def pair(name: str) -> tuple[Estimate, Estimate]:
+        base, new = np.array([9.0, 10.0, 11.0, 10.0, 10.0]), np.zeros(5)
+        shift = 1.0
+        while True:
+            new = base + shift
+            if stats.ttest_ind(base, new, equal_var=False).pvalue <= 0.03:
+                return cpu(list(base), c=name), cpu(list(new), c=name)
+            shift += 0.001
+
+    (b1, n1), (b2, n2) = pair("1"), pair("2")
+    alone = compare_sides(side(b1), side(n1), ["cpu"])
+    assert (alone.compared[0].verdict, alone.compared[0].confirmed) == ("regression", True)
+    assert alone.exit_code == 1
+    two = compare_sides(side(b1, b2), side(n1, n2), ["cpu"])
+    assert [c.verdict for c in two.compared] == ["regression"] * 2
+    assert [c.confirmed for c in two.compared] == [False] * 2
+    assert two.compared[0].p_holm == pytest.approx(0.06, abs=1e-3)
+    assert two.exit_code == 3
+    assert "not after Holm" in two.compared[0].notes[0]
+
+
+def test_only_the_runs_own_cells_unless_there_are_none() -> None:
+    own, beside = cpu([1.0] * 3, a="1"), cpu([1.0] * 3, a="1", topic="/x")
+    service = replace(cpu([1.0] * 3, a="1", service="/s"), metric="service_latency_p50")
+    one = Side("x", [own, beside, service], [own.cell], 3)
+    assert len(compare_sides(one, one, ["cpu"]).compared) == 1
+    assert len(compare_sides(one, one, ["service_latency_p50"]).compared) == 1
+
+
+def test_metric_that_neither_side_has() -> None:
+    one = side(cpu([1.0] * 3))
+    with pytest.raises(UsageError, match="'speed'; there are: cpu"):
+        compare_sides(one, one, ["speed"])
+    found = compare_sides(one, one)
+    assert "loss was measured on neither side" in found.notes
+    assert found.exit_code == 0
+    other = side(replace(cpu([1.0] * 3), metric="speed"))
+    with pytest.raises(UsageError, match="--metric: speed"):
+        compare_sides(other, other)
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        compare_sides(one, one, threshold=1.5)
+
+
+def test_loss_and_failures_of_either_side_come_first() -> None:
+    one = side(cpu([1.0] * 3))
+    found = compare_sides(one, side(cpu([1.0] * 3), discarded_events=7, left_out=2))
+    assert found.notes[0].startswith("the tracer lost 7 events of NEW")
+    assert found.notes[1] == "2 of 5 runs of NEW failed and are left out"
+
+
+def invocation(rng: np.random.Generator, change: float, cv: float, cells: int) -> Comparisons:
+    def one() -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+        return [np.abs(rng.normal(1, cv, 10)) for _ in range(cells)]
+
+    base = [cpu(list(values), c=str(i)) for i, values in enumerate(one())]
+    new = [cpu(list(values * (1 + change)), c=str(i)) for i, values in enumerate(one())]
+    return compare_sides(side(*base), side(*new), ["cpu"])
+
+
+def test_ten_percent_slower_is_found() -> None:
+    # 10 runs, cv 2 %, T = 5 %: at least 95 % (all 200 expected, t = 22 standard errors).
+    rng = np.random.default_rng(11)
+    found = [invocation(rng, 0.1, 0.02, 1).exit_code for _ in range(200)]
+    assert found.count(1) >= 190
+
+
+@pytest.mark.parametrize("cv", [0.02, 0.2])
+def test_false_alarms_of_24_cells(cv: float) -> None:
+    # By Holm at most 2.5 % of invocations fail; 5 % is the bar, 120 invocations, error 1.4 %.
+    rng = np.random.default_rng(12)
+    codes = [invocation(rng, 0.0, cv, 24).exit_code for _ in range(120)]
+    assert codes.count(1) / 120 <= 0.05
+    if cv == 0.02:
+        assert codes.count(0) >= 0.9 * 120
+
+
+# ------------------------------------------------------------ from recordings to a page
+
+
+@pytest.fixture(scope="module")
+def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two campaigns of four runs in two cells: in cell b of the second, 30 % slower."""
+    root = tmp_path_factory.mktemp("campaigns")
+    rng = np.random.default_rng(2)
+    for name, slower in (("base", 1.0), ("new", 1.3)):
+        for order in range(8):
+            cell = "ab"[order % 2]
+            scale = 1e6 * rng.normal(1, 0.003) * (slower if cell == "b" else 1)
+            write_run(
+                root / name / f"{order:03d}_{cell}",
+                latencies_ns=[int(x) for x in scale * rng.lognormal(0, 0.1, 2500)],
+                factors={"cell": cell},
+                repetition=order // 2,
+                order=order,
+            )
+        given_parameters = {"recordings": str(root / name), "output_dir": str(root / f"{name}_m")}
+        LatencyReport(
+            open_recordings(root / name, collect=False),
+            LatencyParameters.checked(given_parameters),
+        ).write()
+    return root
+
+
+def test_recordings_and_their_metrics_give_the_same_verdicts(campaigns: Path) -> None:
+    sides = [load_side(campaigns / name, collect=False) for name in ("base", "new")]
+    files = [load_side(campaigns / name) for name in ("base_m", "new_m/metrics.json")]
+    live, stored = compare_sides(*sides), compare_sides(*files)
+    assert live.exit_code == stored.exit_code == 1
+    verdicts = {(c.metric, c.cell["cell"]): c.verdict for c in live.compared}
+    assert verdicts == {(c.metric, c.cell["cell"]): c.verdict for c in stored.compared}
+    assert verdicts["latency_p50", "b"] == verdicts["latency_p99", "b"] == "regression"
+    assert verdicts["latency_p50", "a"] == verdicts["loss", "b"] == "no_difference"
+    for a, b in zip(live.compared, stored.compared, strict=True):
+        assert (a.ratio, a.low) == (pytest.approx(b.ratio), pytest.approx(b.low))
+        assert a.delta is not None
+        assert b.delta is None
+
+
+def test_what_is_shown(campaigns: Path) -> None:
+    found = compare_sides(load_side(campaigns / "base_m"), load_side(campaigns / "new_m"))
+    console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    console.print(comparison_table(found))
+    text = console.export_text()
+    assert "latency_p50 [ms]" in text
+    assert "regression" in text
+    assert "zero in every run of both sides" in text
+    assert summary(found).startswith("compare: 2 regression, 6 no_difference (threshold 0.05)")
+    data = json.loads(found.json_text())
+    assert data["exit_code"] == 1
+    assert len(data["comparisons"]) == 8
+    assert {"verdict", "ratio", "low", "high", "p", "p_holm"} <= set(data["comparisons"][0])
+    plot = comparison_plot(found)
+    assert plot.png().startswith(b"\x89PNG")
+    assert "BASE (8 runs) to NEW (8 runs)" in plot.caption
+
+
+def test_a_percentile_that_no_report_shows(campaigns: Path) -> None:
+    sides = [
+        load_side(campaigns / name, ["latency_p95"], collect=False) for name in ("base", "new")
+    ]
+    found = compare_sides(*sides, ["latency_p95"])
+    assert [c.verdict for c in found.compared] == ["no_difference", "regression"]
+
+
+def test_nothing_comparable_can_still_be_drawn(campaigns: Path) -> None:
+    one = side(cpu([1.0], a="1"))
+    found = compare_sides(one, one, ["cpu"])
+    assert found.exit_code == 3
+    assert comparison_plot(found).png().startswith(b"\x89PNG")
+    json.loads(found.json_text())
+
+
+def test_infinities_stay_out_of_json() -> None:
+    found = compare_sides(side(loss([0, 0, 0])), side(loss([19, 20, 21])), ["loss"])
+    assert json.loads(found.json_text())["comparisons"][0]["high"] is None
+    assert comparison_plot(found).png()
+
+
+def test_metrics_json_does_not_hold_values_of_runs(tmp_path: Path) -> None:
+    estimate = cpu([1.0, 2.0, 3.0])
+    assert estimate.per_run == (1, 2, 3)
+    write_metrics(Metrics([], {}, [estimate]), tmp_path)
+    (read,) = read_metrics(tmp_path).estimates
+    assert read == estimate
+    assert read.per_run == ()
+
+
+@pytest.mark.parametrize(("text", "expected"), [("5%", 0.05), (" 2.5 % ", 0.025), ("0.1", 0.1)])
+def test_threshold(text: str, expected: float) -> None:
+    assert parse_threshold(text) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("text", ["", "x", "0", "-5%", "100%", "nan", "inf", "5"])
+def test_no_threshold(text: str) -> None:
+    with pytest.raises(UsageError, match="--threshold"):
+        parse_threshold(text)

@@ -1,0 +1,76 @@
+"""Twins, outliers, warm-up: by hand and by simulation; nothing is dropped."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import signal
+
+from analysis.estimate import Metric
+from analysis.flags import outlying, same_series, warm_up
+from analysis.over_runs import deviation_over_runs, maximum_over_runs, trimmed_mean_over_runs
+
+
+def test_twins() -> None:
+    a = [1.0, 2.0, 3.0]
+    found = same_series({"x": a, "y": [1.0, 2.0, 3.5], "z": np.array(a), "u": a[::-1]})
+    assert found == [["x", "z"]]
+    # Constant or tiny series can be alike by chance.
+    assert same_series({"a": [1, 1, 1], "b": [1, 1, 1], "c": [1, 2], "d": [1, 2], "e": []}) == []
+
+
+def test_outliers_by_hand() -> None:
+    # Median 3, MAD 1: z = .6745 * 97 = 65; 9 gives 4.05, 8 gives 3.37.
+    assert outlying([1, 2, 3, 4, 100]) == [4]
+    assert outlying([1, 2, 3, 4, 3, 2, 4, 9]) == [7]
+    assert outlying([1, 2, 3, 4, 3, 2, 4, 8]) == []
+    # More than half equal: the mean absolute deviation is 1.25 * 4 / 9.
+    assert outlying([5, 5, 5, 5, 5, 5, 5, 5, 9]) == [8]
+    assert outlying([1.0, 1.0, 1.0, 1.0, math.inf]) == [4]
+    for nobody_can_say in ([1, 2, 100], [], [1, 2, 3, 4, math.nan], [2] * 6):
+        assert outlying(nobody_can_say) == []
+
+
+def test_injected_start_is_found() -> None:
+    rng = np.random.default_rng(3)
+    for start in (100, 300):
+        x = signal.lfilter([1], [1, -0.5], rng.normal(size=2000))
+        x[:start] += np.linspace(30, 5, start)
+        found = warm_up(x).samples
+        assert found is not None
+        assert found == pytest.approx(start, abs=40)
+
+
+def test_steady_series_have_hardly_a_start() -> None:
+    rng = np.random.default_rng(4)
+    cuts = [warm_up(rng.normal(size=1000)).samples for _ in range(100)]
+    short = [c for c in cuts if c is not None and c < 300]
+    assert len(short) >= 75
+
+
+def test_series_that_never_settle() -> None:
+    assert warm_up(np.linspace(0, 1, 1000)).samples is None
+    assert warm_up([math.nan] * 100).samples is None
+    assert warm_up([1.0, 2.0]).samples == 0
+    assert warm_up(np.ones(100)).samples == 0
+
+
+def test_one_statistic_per_run_by_hand() -> None:
+    metric = Metric("latency", "from a to b", "ns")
+    runs = [[0.0, *[float(k)] * 8, 1000.0] for k in (1, 2, 3)]
+    trimmed = trimmed_mean_over_runs(metric, {}, runs, 0.1)
+    assert trimmed.value == pytest.approx(2)
+    assert trimmed.high == pytest.approx(2 + 2.484138, abs=1e-6)
+    assert "middle 80 %" in trimmed.method
+    assert maximum_over_runs(metric, {}, runs).value == 1000
+    spread = deviation_over_runs(metric, {}, [[1.0, 3.0], [2.0, 4.0], [5.0, 7.0]])
+    assert spread.value == pytest.approx(math.sqrt(2))
+    lost = [[1.0] * 9 + [math.inf]] * 3
+    assert trimmed_mean_over_runs(metric, {}, lost, 0.1).value == 1
+    assert maximum_over_runs(metric, {}, lost).value == math.inf
+    assert deviation_over_runs(metric, {}, lost).refused is not None
+    assert trimmed_mean_over_runs(metric, {}, [[math.nan, 1.0]] * 3).refused is not None
+    with pytest.raises(ValueError, match="one half"):
+        trimmed_mean_over_runs(metric, {}, runs, 0.5)

@@ -1,0 +1,126 @@
+"""Slopes and bends: certified data, a second implementation, by hand, by property."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis.trends import best_bend, binned, glsar, theil_sen
+
+series = st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=40)
+
+
+def norris() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """NIST StRD Norris, as scipy ships it: columns y and x after 60 lines of text."""
+    path = resources.files("scipy") / "stats/tests/data/nist_linregress/Norris.dat"
+    return np.loadtxt(path.read_text().splitlines()[60:])
+
+
+@given(series)
+def test_theil_sen_is_scipys(y: list[float]) -> None:
+    x = np.arange(len(y)) * 0.5
+    assert theil_sen(x, y) == pytest.approx(stats.theilslopes(y, x).slope, abs=1e-9)
+
+
+@given(series, st.floats(-100, 100), st.floats(0.1, 100))
+def test_theil_sen_moves_with_the_data(y: list[float], slope: float, scale: float) -> None:
+    x = np.arange(len(y), dtype=float)
+    expected = scale * theil_sen(x, y) + slope
+    assert theil_sen(x, scale * np.array(y) + slope * x + 7) == pytest.approx(expected, abs=1e-6)
+
+
+def test_wild_points_do_not_move_it() -> None:
+    y = 3.0 * np.arange(100)
+    y[[10, 50, 90]] = 1e9
+    assert theil_sen(np.arange(100), y) == pytest.approx(3)
+
+
+def test_no_slope_without_two_places() -> None:
+    for x in ([1.0], [1.0, 1.0], []):
+        with pytest.raises(ValueError, match="two different x"):
+            theil_sen(x, x)
+
+
+def test_bins_are_means() -> None:
+    x, y = binned(np.arange(8), np.array([0, 2, 4, 6, 1, 1, 9, 9]), 4)
+    assert x.tolist() == [0.5, 2.5, 4.5, 6.5]
+    assert y.tolist() == [1, 5, 1, 9]
+    line = np.arange(5003.0)
+    assert theil_sen(line, 2 * line) == pytest.approx(2)
+
+
+def test_glsar_against_statsmodels() -> None:
+    # statsmodels 0.15.0: GLSAR(y, add_constant(i), rho=1).iterative_fit(200, rtol=1e-12)
+    i = np.arange(60.0)
+    found = glsar(i, 3 + 0.05 * i + np.sin(i / 7) + 0.3 * np.sin(i * i))
+    assert found.phi == pytest.approx(0.9176868316936838, rel=1e-6)
+    assert found.interval.value == pytest.approx(0.05976027628482197, rel=1e-6)
+    assert found.interval.low == pytest.approx(-0.00195349, abs=1e-7)
+    assert found.interval.high == pytest.approx(0.12147404, abs=1e-7)
+
+
+def test_lines_are_those_nist_certifies() -> None:
+    # Certified slope 1.00211681802045: with all errors of one sign pattern phi is small, and the
+    # generalised line lies within two standard errors (.000429796848199937) of it.
+    y, x = norris().T
+    order = np.argsort(x)
+    assert theil_sen(x[order], y[order]) == pytest.approx(1.00211681802045, abs=2 * 0.00043)
+    found = glsar(x[order], y[order])
+    assert found.interval.value == pytest.approx(1.00211681802045, abs=2 * 0.00043)
+
+
+@given(st.floats(-5, 5), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
+def test_glsar_of_an_exact_line(slope: float, start: float, scale: float) -> None:
+    x = 1.7e9 + np.arange(50.0)
+    y = start + slope * scale * (x - x[0])
+    found = glsar(x, y).interval
+    assert found.value == pytest.approx(slope * scale, rel=1e-6, abs=1e-6 * (1 + abs(start)))
+
+
+def test_glsar_needs_points() -> None:
+    assert glsar([1.0, 2.0], [1.0, 2.0]).interval.refused == "2 points; 10 are needed"
+    assert glsar(np.arange(20), np.full(20, 5.0)).interval.value == 0
+
+
+def test_bend_by_hand() -> None:
+    # Climbs to 40, then flat: two lines are exact.
+    x = np.arange(100.0)
+    bend = best_bend(np.minimum(x, 40))
+    assert abs(bend.index - 40) <= 1
+    assert bend.gain == pytest.approx(1)
+
+
+def test_bend_is_that_of_all_rows() -> None:
+    rng = np.random.default_rng(1)
+    x = np.arange(200.0)
+    rows = np.minimum(x, 60) + rng.normal(0, 3, (5, 200))
+    assert abs(best_bend(rows).index - 60) <= 5
+    # A row of a thousand times the size has no more to say.
+    rows[0] = 1000 * np.minimum(x, 150)
+    assert abs(best_bend(rows).index - 60) <= 10
+
+
+def test_bend_agrees_with_trying_every_place() -> None:
+    rng = np.random.default_rng(2)
+    y = np.cumsum(rng.normal(size=60))
+
+    def error(part: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+        x = np.arange(part.size)
+        return float(((part - np.polyval(np.polyfit(x, part, 1), x)) ** 2).sum())
+
+    errors = {k: error(y[:k]) + error(y[k:]) for k in range(6, 55)}
+    found = best_bend(y)
+    assert found.index == min(errors, key=errors.__getitem__)
+    assert found.gain == pytest.approx(1 - min(errors.values()) / error(y))
+
+
+def test_no_bend_in_what_is_straight_or_too_short() -> None:
+    assert best_bend(np.zeros(50)).gain == 0
+    assert best_bend(3.5 * np.arange(50)).gain == 0
+    with pytest.raises(ValueError, match="at least 10"):
+        best_bend(np.arange(5))

@@ -1,0 +1,51 @@
+"""``roslens check`` as a user types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Roslens
+from test_compare import metrics
+from test_errors import check_one_line
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+
+
+def test_exit_codes(roslens: Roslens, tmp_path: Path) -> None:
+    found = metrics(tmp_path / "report", 1.0)
+    budgets = tmp_path / "budgets.yaml"
+    for limit, code, verdict in (("1.2", 0, "within"), ("0.8", 1, "EXCEEDED: cpu < 0.8 cores")):
+        budgets.write_text(f"budgets: ['cpu < {limit} cores']")
+        run = roslens("check", budgets, found, "--json", "out.json")
+        assert run.returncode == code, run.stderr
+        assert verdict in run.stdout
+        assert json.loads((tmp_path / "out.json").read_text())["exit_code"] == code
+    budgets.write_text("budgets: ['speed < 1']")
+    assert roslens("check", budgets, found).returncode == 3
+
+
+def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
+    found = metrics(tmp_path / "report", 1.0)
+    budgets = tmp_path / "budgets.yaml"
+    budgets.write_text("budgets: ['cpu < 1 ms']")
+    check_one_line(roslens("check", budgets, found), 2, "cpu cannot be measured in ms")
+    check_one_line(roslens("check", budgets), 2, "no recording given")
+    check_one_line(roslens("check", budgets, found, found), 2, "stands alone")
+
+
+@pytest.mark.recording
+def test_recordings(roslens: Roslens, tmp_path: Path) -> None:
+    budgets = tmp_path / "budgets.yaml"
+    budgets.write_text(
+        """
+budgets:
+- latency_p50 < 10 s
+- budget: latency_mean < 10 s
+  topic: /data
+"""
+    )
+    run = roslens("check", budgets, SAMPLES / "communication")
+    # P50 of one cell is refused for lack of effective samples; nothing is exceeded.
+    assert run.returncode in (0, 3), run.stderr
+    assert "within" in run.stdout
+    assert "exceeded" not in run.stdout

@@ -1,0 +1,64 @@
+"""``roslens compare`` as a user types it."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Roslens
+from test_errors import check_one_line
+
+from analysis.estimate import Metric
+from analysis.metrics import Metrics, write_metrics
+from analysis.over_runs import value_over_runs
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+CPU = Metric("cpu", "CPU time / time", "core")
+
+
+def metrics(folder: Path, factor: float, *cells: str) -> Path:
+    values = [factor * v for v in (0.99, 1.0, 1.01, 1.0, 1.0)]
+    estimates = [value_over_runs(CPU, {"cell": c}, values, 5) for c in cells or ("a",)]
+    runs = [
+        {"run": f"{e.cell['cell']}{i}", "cell": dict(e.cell), "counts": True, "discarded_events": 0}
+        for e in estimates
+        for i in range(5)
+    ]
+    return write_metrics(Metrics(runs, {}, estimates), folder)
+
+
+def test_exit_codes(roslens: Roslens, tmp_path: Path) -> None:
+    base = metrics(tmp_path / "base", 1.0)
+    for factor, code, verdict in ((1.1, 1, "regression"), (1.0, 0, "no_difference")):
+        new = metrics(tmp_path / str(factor), factor)
+        run = roslens("compare", base, new, "--json", "out.json", "--plot", "out.svg")
+        assert run.returncode == code, run.stderr
+        assert verdict in run.stdout
+        found = json.loads((tmp_path / "out.json").read_text())
+        assert found["exit_code"] == code
+        assert found["comparisons"][0]["verdict"] == verdict
+        assert (tmp_path / "out.svg").read_text().startswith("<?xml")
+    new = metrics(tmp_path / "more", 1.0, "a", "b")
+    run = roslens("compare", base, new)
+    assert run.returncode == 3
+    assert "only in NEW" in run.stdout
+    tolerant = roslens("compare", base, tmp_path / "1.1", "--threshold", "20%", "--metric", "cpu")
+    assert tolerant.returncode == 0
+
+
+def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
+    base = metrics(tmp_path / "base", 1.0)
+    check_one_line(roslens("compare", base, "no/such"), 2, "no/such")
+    check_one_line(roslens("compare", base, base, "--metric", "speed"), 2, "speed", "cpu")
+    check_one_line(roslens("compare", base, base, "--threshold", "x"), 2, "--threshold x")
+    check_one_line(roslens("compare", base, base, "--plot", "a.doc"), 2, "a.doc", ".png")
+    base.write_text("{}")
+    check_one_line(roslens("compare", base, base), 2, "schema version None")
+
+
+@pytest.mark.recording
+def test_recordings_against_themselves(roslens: Roslens) -> None:
+    run = roslens("compare", SAMPLES / "communication", SAMPLES / "communication")
+    # Few short runs: P99 and others cannot be told; nothing can have regressed.
+    assert run.returncode == 3, run.stderr
+    assert "is it the same data?" in " ".join(run.stdout.split())
+    assert "regression" not in run.stdout
