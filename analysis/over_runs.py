@@ -25,20 +25,8 @@ MINIMUM_RUNS = 3
 EXCEEDANCES = 5
 """A percentile needs this many effective samples beyond it in each run: n_eff >= 5 / (1 - q).
 
-Below that the per-run percentile is biased and skewed enough to bend the interval over runs.
-Coverage of 95 % intervals, lognormal AR(1), runs of 2,500 samples that differ by nothing else (the
-worst case for a bias), 3,000 simulations (Monte Carlo error .004):
-
-========  =========  ====================  ======  =======
-quantile  phi        n_eff / n_eff (1-q)   5 runs  10 runs
-========  =========  ====================  ======  =======
-P50       .99        19 / 9.4              .949    .952
-P50       .995       10 / 4.9              .953    .944
-P90       .97        73 / 7.3              .944    .941
-P90       .985       37 / 3.7              .939    .938
-P99       .9         428 / 4.3             .945    .936
-P99       .97        128 / 1.3             .911    .921
-========  =========  ====================  ======  =======
+From there on intervals over runs cover what they claim (docs/calibration.md), even when runs
+differ by nothing else, which is the worst case for the bias of a per-run percentile.
 """
 
 Floats = NDArray[np.float64]
@@ -263,7 +251,7 @@ def percentile_over_runs(
     """
     name = percentile_name(q)
     samples, left_out = _with_samples(runs)
-    method = f"{name} per run (interpolated), Student t over runs{left_out}"
+    method = f"{name} per run (type 8), Student t over runs{left_out}"
     total = sum(s.size for s in samples)
     effective: float | None = None
     values: list[float] = []

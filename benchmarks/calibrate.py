@@ -119,7 +119,7 @@ def percentiles(count: int) -> str:
                 rng, count, runs=runs, samples=samples, phi=phi, between=between
             ):
                 # Monotone: the transform of the two order statistics is enough.
-                at = q * (samples - 1)
+                at = samples * q + (q + 1) / 3 - 1
                 low = math.floor(at)
                 part = np.partition(z, (low, low + 1), axis=-1)[..., low : low + 2]
                 values = transform(part)
@@ -275,8 +275,9 @@ SECTIONS: tuple[tuple[str, str, Callable[[int], str]], ...] = (
     (
         "Percentile over runs, Student t",
         (
-            "Coverage of nominal 95 %, at the least n that is not refused (20 effective samples "
-            "beyond the percentile, by the autocorrelation of the samples themselves)."
+            "Coverage of nominal 95 %, at the least n that is not refused "
+            f"({EXCEEDANCES} effective samples beyond the percentile, by the autocorrelation of "
+            "the samples themselves)."
         ),
         percentiles,
     ),
