@@ -267,7 +267,7 @@ def compare(
     ] = None,
 ) -> int:
     """Compare two sets of recordings: exit 0 no regression, 1 regression, 3 not enough evidence."""
-    from roslens.comparing import run_compare  # noqa: PLC0415
+    from roslens.compare import run_compare  # noqa: PLC0415
 
     return run_compare(
         base,
@@ -290,7 +290,7 @@ def check(
     ] = None,
 ) -> int:
     """Hold absolute budgets: exit 0 all within, 1 one exceeded, 3 not enough evidence."""
-    from roslens.checking import run_check  # noqa: PLC0415
+    from roslens.check import run_check  # noqa: PLC0415
 
     if not paths:
         raise UsageError("no recording given; give one or more folders, or a metrics.json")

@@ -31,7 +31,7 @@ from analysis.metrics import Metrics, read_metrics, write_metrics
 from analysis.over_runs import fraction_over_runs, percentile_over_runs, value_over_runs
 from analysis.parameters import LatencyParameters
 from analysis.ratio import Effect, Spread
-from roslens.comparing import comparison_table, load_side, parse_threshold, summary
+from roslens.compare import comparison_table, load_side, parse_threshold, summary
 from roslens.recordings import open_recordings
 from tracing.recording import UsageError
 

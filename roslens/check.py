@@ -13,7 +13,7 @@ from analysis.budgets import Budget, Checks, check_budgets, read_budgets
 from analysis.comparison import Side
 from analysis.estimate import cell_label
 from analysis.numbers import shown_unit, value_and_interval
-from roslens.comparing import load_side, reference, write_text
+from roslens.compare import load_side, reference, write_text
 
 _STYLES = {"within": "", "exceeded": "bold red", "not_enough_evidence": "yellow"}
 
