@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from analysis.estimate import Cell, Estimate, Metric
-from analysis.over_runs import MINIMUM_RUNS, Interval, student_t
+from analysis.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
 from analysis.trends import best_bend, glsar, least_squares, theil_sen
 
 Floats = NDArray[np.float64]
@@ -319,24 +319,17 @@ def _estimate(
     verdict: str,
     method: str,
 ) -> Estimate:
-    return Estimate(
-        metric=metric.name,
-        definition=metric.definition,
-        better=metric.better,
-        cell=dict(cell),
-        value=interval.value,
-        low=interval.low,
-        high=interval.high,
-        level=level,
-        unit=metric.unit,
+    return estimate_of(
+        metric,
+        cell,
+        interval,
+        level,
         runs=runs,
         samples=samples,
-        effective_samples=None,
         method=method,
         verdict=verdict,
-        refused=interval.refused,
         minimum_detectable=_minimum_detectable(interval, runs, level),
-        per_run=tuple(per_run),
+        per_run=per_run,
     )
 
 

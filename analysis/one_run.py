@@ -10,7 +10,7 @@ from scipy import stats
 
 from analysis.autocorrelation import effective_samples, effective_samples_of_quantile
 from analysis.estimate import Cell, Estimate, Metric
-from analysis.over_runs import Interval
+from analysis.over_runs import Interval, estimate_of
 from analysis.quantiles import least_samples, percentile_name, quantile
 
 WARNING = "one run: says nothing about how much runs differ"
@@ -68,11 +68,12 @@ def percentile_of_one_run(
     method = f"{name}, order statistics of effective samples; {WARNING}"
     if x.size == 0 or np.isnan(x).any() or np.isneginf(x).any():
         reason = "there is what is not a number" if x.size else "there is no sample"
-        return _estimate(
+        return estimate_of(
             metric,
             cell,
             Interval(None, refused=reason),
             level,
+            runs=int(x.size > 0),
             samples=x.size,
             effective=None,
             method=method,
@@ -97,8 +98,15 @@ def percentile_of_one_run(
             interval = Interval(value, *bounds)
         else:
             interval = Interval(value, refused="the upper bound is a lost message: infinite")
-    return _estimate(
-        metric, cell, interval, level, samples=x.size, effective=effective, method=method
+    return estimate_of(
+        metric,
+        cell,
+        interval,
+        level,
+        runs=int(x.size > 0),
+        samples=x.size,
+        effective=effective,
+        method=method,
     )
 
 
@@ -116,11 +124,12 @@ def mean_of_one_run(
     method = f"mean, variance over effective samples; {WARNING}"
     if x.size == 0 or not np.isfinite(x).all():
         reason = "there is what is not finite" if x.size else "there is no sample"
-        return _estimate(
+        return estimate_of(
             metric,
             cell,
             Interval(None, refused=reason),
             level,
+            runs=int(x.size > 0),
             samples=x.size,
             effective=None,
             method=method,
@@ -137,34 +146,13 @@ def mean_of_one_run(
         t = float(stats.t.ppf((1 + level) / 2, effective - 1))
         half = t * float(x.std(ddof=1)) / math.sqrt(effective)
         interval = Interval(mean, mean - half, mean + half)
-    return _estimate(
-        metric, cell, interval, level, samples=x.size, effective=effective, method=method
-    )
-
-
-def _estimate(
-    metric: Metric,
-    cell: Cell,
-    interval: Interval,
-    level: float,
-    *,
-    samples: int,
-    effective: float | None,
-    method: str,
-) -> Estimate:
-    return Estimate(
-        metric=metric.name,
-        definition=metric.definition,
-        better=metric.better,
-        cell=dict(cell),
-        value=interval.value,
-        low=interval.low,
-        high=interval.high,
-        level=level,
-        unit=metric.unit,
-        runs=1 if samples else 0,
-        samples=samples,
-        effective_samples=effective,
+    return estimate_of(
+        metric,
+        cell,
+        interval,
+        level,
+        runs=int(x.size > 0),
+        samples=x.size,
+        effective=effective,
         method=method,
-        refused=interval.refused,
     )

@@ -94,7 +94,7 @@ def value_over_runs(
     samples
         Samples from which those values were made, over all runs.
     """
-    return _estimate(
+    return estimate_of(
         metric,
         cell,
         student_t(values, level),
@@ -121,7 +121,7 @@ def mean_over_runs(
     samples, left_out = _with_samples(runs)
     finite = all(np.isfinite(s).all() for s in samples)
     means = [_mean(s) for s in samples]
-    return _estimate(
+    return estimate_of(
         metric,
         cell,
         student_t(means, level),
@@ -203,7 +203,7 @@ def _one_per_run(
 ) -> Estimate:
     samples, left_out = _with_samples(runs)
     values = [statistic(s) for s in samples]
-    return _estimate(
+    return estimate_of(
         metric,
         cell,
         student_t(values, level),
@@ -282,7 +282,7 @@ def percentile_over_runs(
             reason = _too_few_effective(samples, each, q, rate_hz)
             if reason:
                 interval = Interval(interval.value, refused=reason)
-    return _estimate(
+    return estimate_of(
         metric,
         cell,
         interval,
@@ -332,7 +332,7 @@ def fraction_over_runs(
             )
         else:
             interval = Interval(interval.value, max(0.0, low), min(1.0, high))
-    return _estimate(
+    return estimate_of(
         metric,
         cell,
         interval,
@@ -384,7 +384,7 @@ def _too_few_effective(
     )
 
 
-def _estimate(
+def estimate_of(
     metric: Metric,
     cell: Cell,
     interval: Interval,
@@ -392,10 +392,13 @@ def _estimate(
     *,
     runs: int,
     samples: int,
-    effective: float | None,
     method: str,
-    per_run: Sequence[float],
+    effective: float | None = None,
+    verdict: str | None = None,
+    minimum_detectable: float | None = None,
+    per_run: Sequence[float] = (),
 ) -> Estimate:
+    """The estimate of a metric from its interval and what it rests on."""
     return Estimate(
         metric=metric.name,
         definition=metric.definition,
@@ -410,6 +413,8 @@ def _estimate(
         samples=samples,
         effective_samples=effective,
         method=method,
+        verdict=verdict,
         refused=interval.refused,
+        minimum_detectable=minimum_detectable,
         per_run=tuple(per_run),
     )
