@@ -13,6 +13,7 @@ from typing import Any
 
 import nbformat
 import yaml
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -199,15 +200,16 @@ def summary_table(metrics: Path) -> Table:
     )
     count = len(found.recordings)
     caption = f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}"
-    table = Table(title="Latency, publish to callback", caption=Text(caption))
-    table.add_column("cell", overflow="fold", min_width=12)
+    title = "Latency, publish to callback"
+    table = Table(title=title, caption=Text(caption), box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("cell", no_wrap=True)
     for heading in ("runs", "mean [ms]", "P50 [ms]", "P99 [ms]", "lost [%]"):
         table.add_column(Text(heading), justify="right")
     reasons: list[str] = []
     for label, estimates in of_cell.items():
         shown = [_short(estimates.get(name), reasons) for name in _SUMMARY]
         runs = max(e.runs for e in estimates.values())
-        table.add_row(Text(label), str(runs), *shown)
+        table.add_row(Text(label.replace(", ", "\n")), str(runs), *shown)
     if reasons:
         notes = "\n".join(f"({i}) {reason}" for i, reason in enumerate(reasons, 1))
         table.caption = Text(f"{caption}\n{notes}")
