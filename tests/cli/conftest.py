@@ -2,12 +2,10 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-Roslens = Callable[..., subprocess.CompletedProcess[str]]
+from command_line import Roslens
 
 
 @pytest.fixture

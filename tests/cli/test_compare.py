@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Roslens
+from command_line import Roslens
 from test_errors import check_one_line
 
 from analysis.estimate import Metric

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from conftest import Roslens
+from command_line import Roslens
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 TWO_PROCESS = SAMPLES / "two_process" / "000_r0_fastrtps"

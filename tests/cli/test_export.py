@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from conftest import Roslens
+from command_line import Roslens
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
