@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -66,18 +67,13 @@ def percentile_of_one_run(
     x = np.asarray(samples, dtype=np.float64).ravel()
     name, least = percentile_name(q), least_samples(q, level)
     method = f"{name}, order statistics of effective samples; {WARNING}"
+    runs = int(x.size > 0)
+    answer = partial(
+        estimate_of, metric, cell, level=level, runs=runs, samples=x.size, method=method
+    )
     if x.size == 0 or np.isnan(x).any() or np.isneginf(x).any():
         reason = "there is what is not a number" if x.size else "there is no sample"
-        return estimate_of(
-            metric,
-            cell,
-            Interval(None, refused=reason),
-            level,
-            runs=int(x.size > 0),
-            samples=x.size,
-            effective=None,
-            method=method,
-        )
+        return answer(Interval(None, refused=reason))
     effective = effective_samples_of_quantile(x, q)
     ranks = order_statistics(math.floor(effective + 1e-9), q, level)
     value = quantile(x, q) if x.size >= least else None
@@ -98,16 +94,7 @@ def percentile_of_one_run(
             interval = Interval(value, *bounds)
         else:
             interval = Interval(value, refused="the upper bound is a lost message: infinite")
-    return estimate_of(
-        metric,
-        cell,
-        interval,
-        level,
-        runs=int(x.size > 0),
-        samples=x.size,
-        effective=effective,
-        method=method,
-    )
+    return answer(interval, effective=effective)
 
 
 def mean_of_one_run(
@@ -122,18 +109,13 @@ def mean_of_one_run(
     """
     x = np.asarray(samples, dtype=np.float64).ravel()
     method = f"mean, variance over effective samples; {WARNING}"
+    runs = int(x.size > 0)
+    answer = partial(
+        estimate_of, metric, cell, level=level, runs=runs, samples=x.size, method=method
+    )
     if x.size == 0 or not np.isfinite(x).all():
         reason = "there is what is not finite" if x.size else "there is no sample"
-        return estimate_of(
-            metric,
-            cell,
-            Interval(None, refused=reason),
-            level,
-            runs=int(x.size > 0),
-            samples=x.size,
-            effective=None,
-            method=method,
-        )
+        return answer(Interval(None, refused=reason))
     effective, mean = effective_samples(x), float(x.mean())
     if effective < 10:
         wanted = math.ceil(10 * x.size / effective)
@@ -146,13 +128,4 @@ def mean_of_one_run(
         t = float(stats.t.ppf((1 + level) / 2, effective - 1))
         half = t * float(x.std(ddof=1)) / math.sqrt(effective)
         interval = Interval(mean, mean - half, mean + half)
-    return estimate_of(
-        metric,
-        cell,
-        interval,
-        level,
-        runs=int(x.size > 0),
-        samples=x.size,
-        effective=effective,
-        method=method,
-    )
+    return answer(interval, effective=effective)
