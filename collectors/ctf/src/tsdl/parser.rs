@@ -513,7 +513,7 @@ impl Parser {
                 let kind = self.dimensions(kind)?;
                 self.expect(":=")?;
                 let name = self.alias_name()?;
-                self.declare_alias(name, kind, place)?;
+                declare(&mut self.scope().aliases, "type", name, &kind, place)?;
             }
             "typedef" => {
                 self.next();
@@ -523,7 +523,7 @@ impl Parser {
                 loop {
                     let (found, kind) = self.array_suffix(name, base.clone())?;
                     self.charge(&kind)?;
-                    self.declare_alias(found, kind, place)?;
+                    declare(&mut self.scope().aliases, "type", found, &kind, place)?;
                     if !self.take(",") {
                         break;
                     }
@@ -537,15 +537,6 @@ impl Parser {
         }
         self.expect(";")?;
         Ok(true)
-    }
-
-    fn declare_alias(&mut self, name: String, kind: Type, at: At) -> Result<()> {
-        let scope = self.scope();
-        if scope.aliases.contains_key(&name) {
-            return Err(Error::at(at, format!("type '{name}' is declared twice")));
-        }
-        scope.aliases.insert(name, kind);
-        Ok(())
     }
 
     fn scope(&mut self) -> &mut Scope {
@@ -708,14 +699,8 @@ impl Parser {
             self.expect(")")?;
         }
         let kind = Type::Struct(kind);
-        if let Some(name) = name
-            && self
-                .scope()
-                .structs
-                .insert(name.clone(), kind.clone())
-                .is_some()
-        {
-            return Err(Error::at(at, format!("struct '{name}' is declared twice")));
+        if let Some(name) = name {
+            declare(&mut self.scope().structs, "struct", name, &kind, at)?;
         }
         Ok(kind)
     }
@@ -825,14 +810,8 @@ impl Parser {
             options,
             choices: Vec::new(),
         });
-        if let Some(name) = name
-            && self
-                .scope()
-                .variants
-                .insert(name.clone(), kind.clone())
-                .is_some()
-        {
-            return Err(Error::at(at, format!("variant '{name}' is declared twice")));
+        if let Some(name) = name {
+            declare(&mut self.scope().variants, "variant", name, &kind, at)?;
         }
         Ok(kind)
     }
@@ -867,14 +846,8 @@ impl Parser {
         };
         let mappings = self.mappings()?;
         let kind = Type::Enum(Enum { int, mappings });
-        if let Some(name) = name
-            && self
-                .scope()
-                .enums
-                .insert(name.clone(), kind.clone())
-                .is_some()
-        {
-            return Err(Error::at(at, format!("enum '{name}' is declared twice")));
+        if let Some(name) = name {
+            declare(&mut self.scope().enums, "enum", name, &kind, at)?;
         }
         Ok(kind)
     }
@@ -1108,6 +1081,21 @@ fn encoding(value: &Value, at: At) -> Result<bool> {
             format!("encoding: expected none, UTF8 or ASCII, found '{other}'"),
         )),
     }
+}
+
+/// Remember a type under its name, which must be new among those of its kind in its scope.
+fn declare(
+    known: &mut HashMap<String, Type>,
+    what: &str,
+    name: String,
+    kind: &Type,
+    at: At,
+) -> Result<()> {
+    if known.contains_key(&name) {
+        return Err(Error::at(at, format!("{what} '{name}' is declared twice")));
+    }
+    known.insert(name, kind.clone());
+    Ok(())
 }
 
 fn check_align(align: i128, at: At) -> Result<u64> {
