@@ -34,6 +34,7 @@ class Publisher:
         # goal id, sent, accepted, result
         self.goals: list[list[Any]] = []
         self.deadline = 0.0
+        self.ended = False
         # Calls and goals without an answer yet; a set, for threads may end them at once.
         self.waiting: set[int] = set()
         self.settling = False
@@ -76,6 +77,7 @@ class Publisher:
         if time.monotonic() >= self.deadline or self.count == len(self.sent):
             for timer in self.timers:
                 timer.cancel()
+            self.ended = True
             self.base.say(f"sent {self.count}")
             return
         number = self.count
@@ -87,6 +89,8 @@ class Publisher:
 
     def call(self) -> None:
         """Call the service once."""
+        if self.ended:  # found ready before it was cancelled
+            return
         entry = [len(self.calls), time.time_ns(), 0, 0]
         self.calls.append(entry)
         self.waiting.add(id(entry))
@@ -100,6 +104,8 @@ class Publisher:
 
     def send_goal(self) -> None:
         """Send one goal."""
+        if self.ended:
+            return
         entry: list[Any] = ["", time.time_ns(), 0, 0]
         self.goals.append(entry)
         self.waiting.add(id(entry))

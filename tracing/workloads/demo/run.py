@@ -37,6 +37,7 @@ TOPIC, SERVICE, ACTION = "/samples", "/status", "/fibonacci"
 ROLES = ("publisher", "subscriber")
 READY_SECONDS = 30.0
 DRAIN_SECONDS = 1.0
+SETTLE_SECONDS = 5.0
 END_SECONDS = 5.0
 
 
@@ -153,7 +154,7 @@ def run(nodes: Nodes, options: argparse.Namespace) -> None:
     if sent is None:
         raise Failed("the publisher process did not end its work in time")
     # What has not arrived by then is lost, or was never answered.
-    deadline = time.monotonic() + DRAIN_SECONDS
+    deadline = time.monotonic() + SETTLE_SECONDS
     nodes.tell("publisher", "settle")
     nodes.tell("subscriber", f"drain {sent}")
     nodes.expect("subscriber", "drained", DRAIN_SECONDS)
