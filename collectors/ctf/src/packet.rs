@@ -118,7 +118,8 @@ pub fn head(trace: &Trace, bytes: &[u8], left: u64) -> Result<Head, HeadError> {
                 "packet_size" => total = Some(value),
                 "packet_seq_num" => head.sequence = Some(value),
                 "events_discarded" => head.discarded = Some((value & mask(bits), bits)),
-                "cpu_id" => head.cpu = Some(value),
+                // LTTng writes it bare; writers that escape every name put an underscore before it.
+                "cpu_id" | "_cpu_id" => head.cpu = Some(value),
                 _ => {}
             }
         }
