@@ -15,6 +15,7 @@ import polars as pl
 from analysis.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
 from analysis.tracetools_model import ros2_data_model, tracetools_frames
+from collectors.resources import scan_resources
 from collectors.schema import RESOURCES, TABLES, Table
 from roslens.factors import Factors
 from roslens.views import Names, View, Window, check_window, matching
@@ -305,7 +306,12 @@ class Recordings:
         factors = self._factors(table)
         origins = self._spans if any(view.has_window for view in self.views) else {}
         frames = [
-            self._cut(pl.scan_parquet(file), table, run, origins).select(
+            self._cut(
+                scan_resources(file) if table is RESOURCES else pl.scan_parquet(file),
+                table,
+                run,
+                origins,
+            ).select(
                 pl.lit(run.name).alias("run"),
                 *(_level(run, *factor) for factor in factors),
                 *(pl.col(column.name) for column in table.columns),
