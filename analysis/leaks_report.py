@@ -9,16 +9,16 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from analysis.estimate import Estimate, Metric, cell_label
+from analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
 from analysis.figures.memory import memory_plot, peak_plot, verdict_grid, verdict_text
-from analysis.leaks import MARGIN, SLOPE, Leak, Series
+from analysis.leaks import SLOPE, Leak, Series, refused
 from analysis.memory import leaks_of, memory_series
 from analysis.numbers import significant
 from analysis.over_runs import estimate_of, student_t
 from analysis.parameters import LeaksParameters
-from analysis.report_base import Part, Report, Section, Tables, count_of_runs
+from analysis.report_base import Part, Report, Section, Tables
 from analysis.report_table import ReportTable, Sentence
-from analysis.runs import Run, cells_of
+from analysis.runs import cells_of
 from collectors.work_log import WorkLog
 
 
@@ -97,8 +97,8 @@ class LeaksReport(Report):
         )
         found = []
         for leak in self.leaks:
-            values = [_start(run, *leak.looked_at_s) for run in self._runs_of(leak).values()]
-            values = [value for value in values if value is not None]
+            starts = [_start(run, *leak.looked_at_s) for run in self._runs_of(leak).values()]
+            values = [value for value in starts if value is not None]
             if values:
                 interval = student_t(values, self._level)
                 found.append(
@@ -149,12 +149,17 @@ class LeaksReport(Report):
         """All cells at a glance."""
         if not self.leaks:
             return Section(Sentence("There is no run to look at.", loud=True))
-        climbing = [leak for leak in self.leaks if leak.verdict == "climbs"]
+        labels = short_labels([leak.per_second.cell for leak in self.leaks])
+        climbing = [
+            label
+            for label, leak in zip(labels, self.leaks, strict=True)
+            if leak.verdict == "climbs"
+        ]
         parts: list[Part] = []
         if climbing:
             text = (
                 f"Memory climbs in {len(climbing)} of {len(self.leaks)} cells: "
-                + "; ".join(cell_label(leak.per_second.cell) for leak in climbing[:5])
+                + "; ".join(climbing[:5])
                 + (" ..." if len(climbing) > 5 else "")
             )
             parts.append(Sentence(text, loud=True))
@@ -176,7 +181,7 @@ class LeaksReport(Report):
         if not any(series):
             text = f"{self.parameters.series.upper()} was not recorded in any run that counts."
             return Section(Sentence(text, loud=True))
-        labels = _short_labels(self.leaks)
+        labels = short_labels([leak.per_second.cell for leak in self.leaks])
         return Section(memory_plot(self.leaks, series, labels, self.parameters.series))
 
     def slopes(self) -> Section:
@@ -196,7 +201,9 @@ def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:
     """One row per cell: verdict, both slopes with intervals, the least that would be found."""
     of_cell = {cell_label(e.cell): e for e in baselines}
     rows, reasons = [], []
-    for leak in leaks:
+    cells = [leak.per_second.cell for leak in leaks]
+    common = shared_levels(cells)
+    for label, leak in zip(short_labels(cells), leaks, strict=True):
         second, message = leak.per_second, leak.per_message
         for e in (second, message):
             if e.refused and e.refused not in reasons:
@@ -205,7 +212,7 @@ def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:
         bend = leak.bend_s
         rows.append(
             [
-                cell_label(second.cell),
+                label,
                 verdict_text(leak.verdict),
                 str(second.runs),
                 _value(second, reasons),
@@ -229,6 +236,7 @@ def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:
             *(f"({i}) refused: {reason}" for i, reason in enumerate(reasons, 1)),
             "Least found: the slope that would have been found in about 80 % of such experiments.",
             "Bend: where the slope changes; the slope is that after it.",
+            *([f"In all cells: {common}."] if common and len(cells) > 1 else []),
         ],
         marked=frozenset(i for i, leak in enumerate(leaks) if leak.verdict == "climbs"),
         left=frozenset({"cell", "verdict"}),
@@ -281,14 +289,3 @@ def _start(run: Series, begin: float, end: float) -> float | None:
     if not part.values.size:
         return None
     return float(np.median(part.values[: max(1, part.values.size // 20)]))
-
-
-def _short_labels(leaks: list[Leak]) -> list[str]:
-    """Labels with the factors that differ between cells."""
-    cells = [leak.per_second.cell for leak in leaks]
-    names = list(dict.fromkeys(name for cell in cells for name in cell))
-    varying = [n for n in names if len({str(cell.get(n)) for cell in cells}) > 1]
-    return [
-        ", ".join(f"{n}={cell[n]}" for n in varying if n in cell) or cell_label(cell)
-        for cell in cells
-    ]

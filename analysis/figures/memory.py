@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from scipy import signal
 
-from analysis.estimate import Cell
+from analysis.estimate import Cell, cell_label, telling_factors
 from analysis.figures.style import (
     FAINT,
     LOUD,
@@ -113,13 +113,15 @@ def _cell(axes: Axes, found: Leak, runs: Sequence[Series]) -> None:
         color=VERDICT_COLOURS[found.verdict],
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
     )
-    low, high = axes.get_ylim()
+    values = np.concatenate([run.part(begin, end).values for run in runs]) / 1e6
+    # What came before (loading, discovery) may run out of the picture.
+    low, high = float(values.min()), float(values.max())
     # A flat series must not look like a mountain range.
     least = 0.02 * max(abs(high), abs(low))
     if high - low < least:
-        axes.set_ylim((low + high) / 2 - least / 2, (low + high) / 2 + least / 2)
-    low, high = axes.get_ylim()
-    axes.set_ylim(low, high + 0.35 * (high - low))
+        low, high = (low + high - least) / 2, (low + high + least) / 2
+    room = high - low
+    axes.set_ylim(low - 0.1 * room, high + 0.45 * room)
     axes.tick_params(labelsize=8)
     finish(axes)
 
@@ -131,7 +133,7 @@ def verdict_grid(leaks: Sequence[Leak]) -> Plot:
     row_names, column_name = _axes_of(cells)
     rows = list(dict.fromkeys(_label(cell, row_names) for cell in cells))
     columns = list(dict.fromkeys(str(cell.get(column_name, "")) for cell in cells))
-    height = 0.62 * len(rows) + 1.0
+    height = 0.7 * len(rows) + 1.0
     figure = new_figure(height)
     axes = figure.subplots()
     for leak, cell in zip(leaks, cells, strict=True):
@@ -141,8 +143,10 @@ def verdict_grid(leaks: Sequence[Leak]) -> Plot:
             Rectangle((x, y), 0.96, 0.92, color=VERDICT_COLOURS[leak.verdict], alpha=0.25, lw=0)
         )
         axes.add_patch(Rectangle((x, y), 0.03, 0.92, color=VERDICT_COLOURS[leak.verdict], lw=0))
-        axes.text(x + 0.49, y + 0.3, verdict_text(leak.verdict), ha="center", va="center", size=8.5)
-        axes.text(x + 0.49, y + 0.66, _slope_text(leak), ha="center", va="center", size=7.5)
+        texts = (verdict_text(leak.verdict), *_slope_texts(leak))
+        for place, text in zip((0.2, 0.47, 0.73), texts, strict=False):
+            size = 8.5 if place < 0.3 else 7.5
+            axes.text(x + 0.49, y + place, text, ha="center", va="center", size=size)
     axes.set_xlim(0, len(columns))
     axes.set_ylim(len(rows), 0)
     axes.set_xticks([i + 0.48 for i in range(len(columns))], columns)
@@ -160,31 +164,31 @@ def verdict_grid(leaks: Sequence[Leak]) -> Plot:
     )
 
 
-def _slope_text(leak: Leak) -> str:
+def _slope_texts(leak: Leak) -> tuple[str, ...]:
     found = leak.per_second
     if found.value is None:
-        return "refused"
+        return ("refused",)
     if found.low is None or found.high is None:
-        return f"{found.value / 1e3:.3g}, no interval"
-    least = found.minimum_detectable
+        return (f"{found.value / 1e3:.3g}, no interval",)
     text = f"{found.value / 1e3:.3g} [{found.low / 1e3:.3g}, {found.high / 1e3:.3g}]"
-    return text if least is None else f"{text}  MD {least / 1e3:.2g}"
+    least = found.minimum_detectable
+    return (text,) if least is None else (text, f"MD {least / 1e3:.2g}")
 
 
 def _axes_of(cells: Sequence[Cell]) -> tuple[list[str], str]:
     """Factors of the rows, and the one of the columns: that with the most levels, up to 6."""
-    names = list(dict.fromkeys(name for cell in cells for name in cell))
-    levels = {name: {cell.get(name) for cell in cells} for name in names}
-    varying = [name for name in names if len(levels[name]) > 1]
-    narrow = [name for name in varying if len(levels[name]) <= 6]
+    names = telling_factors(cells)
+    levels = {name: len({cell.get(name) for cell in cells}) for name in names}
+    narrow = [name for name in names if levels[name] <= _COLUMNS + 2]
     if not narrow:
-        return varying, ""
-    column = max(narrow, key=lambda name: len(levels[name]))
-    return [name for name in varying if name != column], column
+        return names, ""
+    column = max(narrow, key=lambda name: levels[name])
+    return [name for name in names if name != column], column
 
 
 def _label(cell: Cell, names: Sequence[str]) -> str:
-    return ", ".join(f"{name}={cell[name]}" for name in names if name in cell) or "all runs"
+    found = {name: cell[name] for name in names if name in cell}
+    return cell_label(found) if found else ""
 
 
 @styled
