@@ -243,8 +243,8 @@ def _progress(console: Console) -> Progress:
 
 
 def _collect(recordings: Any, progress: Progress) -> None:
-    if not isinstance(recordings, (str, list)):
-        return  # the notebook itself says what is wrong with it
+    if not isinstance(recordings, (str, list)) or not recordings:
+        return  # the notebook looks at none, or itself says what is wrong with it
     task = progress.add_task("collecting", total=None)
 
     def show(done: int, total: int, recording: Any) -> None:

@@ -1,0 +1,160 @@
+"""What the micro-ROS notebook shows, section by section."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from analysis.estimate import Estimate
+from analysis.figures.micro_ros import (
+    history_plot,
+    memory_plot,
+    printed_latency_plot,
+    throughput_plot,
+)
+from analysis.latency_report import Section
+from analysis.metrics import metrics_of, versions, write_metrics
+from analysis.micro_ros.checks import (
+    Check,
+    budget_checks,
+    printed_sum_checks,
+    throughput_checks,
+    write_checks,
+)
+from analysis.micro_ros.directions import PrintedSum, printed_sums
+from analysis.micro_ros.lines import PhysicalLine, lines_of
+from analysis.micro_ros.parameters import MicroRosParameters
+from analysis.micro_ros.slopes import HISTORY, Slope, slopes_of, with_totals, write_slopes
+from analysis.micro_ros.statements import differences_of_totals, memory_statements
+from analysis.micro_ros.tables import (
+    Key,
+    checks_table,
+    printed_latency_table,
+    slopes_table,
+    statements_table,
+    throughput_table,
+)
+from analysis.report_table import Sentence
+from analysis.tables_for_report import definitions_table
+from collectors.results.micro_ros_published import PublishedFigures
+
+
+class MicroRosReport:
+    """The sections of a micro-ROS report; each is computed when it is asked for.
+
+    Parameters
+    ----------
+    published
+        The published figures; what is looked at where there are no recordings.
+    """
+
+    def __init__(self, published: PublishedFigures, parameters: MicroRosParameters) -> None:
+        self.published = published
+        self.parameters = parameters
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def lines(self) -> dict[str, PhysicalLine]:
+        """Physical lines by transport."""
+        return lines_of(self.published.lines, self.parameters.lines)
+
+    @cached_property
+    def slopes(self) -> list[Slope]:
+        """Memory per entity."""
+        return slopes_of(with_totals(self.published.memory), self.parameters.level)
+
+    @property
+    def claims(self) -> dict[Key, float]:
+        """Bytes that the publication states in words."""
+        return {
+            (row["entity"], row["memory"]): float(row["claimed_bytes"])
+            for row in self.published.claims.iter_rows(named=True)
+        }
+
+    @cached_property
+    def sums(self) -> list[PrintedSum]:
+        """Printed exchanges."""
+        return printed_sums(self.published.latency)
+
+    @cached_property
+    def all_checks(self) -> list[Check]:
+        """Every verdict."""
+        return [
+            *budget_checks(self.slopes, self.parameters.budgets),
+            *throughput_checks(self.published.throughput, self.lines),
+            *printed_sum_checks(self.sums),
+        ]
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """All of them."""
+        return [slope.estimate for slope in self.slopes]
+
+    # ------------------------------------------------------------ sections
+
+    def checks(self) -> Section:
+        """Verdicts, first what is wrong."""
+        failed = [c for c in self.all_checks if c.failed]
+        said = (
+            Sentence(f"{len(failed)} of {len(self.all_checks)} checks failed.", loud=True)
+            if failed
+            else Sentence(f"None of {len(self.all_checks)} checks failed.")
+        )
+        return Section(said, checks_table(sorted(self.all_checks, key=lambda c: not c.failed)))
+
+    def memory(self) -> Section:
+        """Memory per entity."""
+        slopes = [s for s in self.slopes if s.entity != HISTORY]
+        if not slopes:
+            return Section(Sentence("There is no memory of entities to look at."))
+        return Section(memory_plot(slopes), slopes_table(slopes, {}, self.claims))
+
+    def history(self) -> Section:
+        """Memory per slot of the RMW history."""
+        slopes = [s for s in self.slopes if s.entity == HISTORY]
+        if not slopes:
+            return Section(Sentence("There is no memory of the RMW history to look at."))
+        claim = self.claims.get((HISTORY, slopes[0].memory))
+        return Section(history_plot(slopes[0], claim), slopes_table(slopes, {}, self.claims))
+
+    def statements(self) -> Section:
+        """What the publication says against what its figures say."""
+        apart = differences_of_totals(self.published.memory)["difference_bytes"].to_list()
+        return Section(
+            statements_table(memory_statements(self.published.claims, self.slopes)),
+            Sentence(
+                "Static, stack and dynamic memory were read off another figure than the total; "
+                f"their sum and it differ by at most {max(map(abs, apart), default=0):,.0f} B."
+            ),
+            Sentence(
+                "One board, one build and one configuration were measured once per point: the "
+                "figures support a slope, and no statement about how builds or boards differ."
+            ),
+        )
+
+    def throughput(self) -> Section:
+        """Throughput against payload."""
+        found = self.published.throughput
+        return Section(throughput_plot(found, self.lines), throughput_table(found, self.lines))
+
+    def latency(self) -> Section:
+        """Latency by direction."""
+        return Section(printed_latency_plot(self.sums), printed_latency_table(self.sums))
+
+    def definitions(self) -> Section:
+        """What each number is."""
+        made_by = ", ".join(f"{name} {v}" for name, v in versions().items() if v)
+        return Section(definitions_table(self.estimates), Sentence(f"Computed by {made_by}."))
+
+    def write(self) -> Section:
+        """Write metrics.json, slopes.csv and checks.csv where the parameters say so."""
+        if self.parameters.output_dir is None:
+            return Section(Sentence("Nothing is written: output_dir is not set."))
+        folder = Path(self.parameters.output_dir)
+        written = [
+            write_metrics(metrics_of(self.estimates, [], []), folder),
+            write_slopes(self.slopes, folder),
+            write_checks(self.all_checks, folder),
+        ]
+        return Section(Sentence(f"Written: {', '.join(path.name for path in written)}."))
