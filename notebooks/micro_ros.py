@@ -21,6 +21,7 @@
 # %% tags=["parameters"]
 recordings: list = []  # recordings of the suite micro-ros, or folders that hold some
 source: str = ""  # published or recordings; empty: recordings where given, else published
+factors: str = ""  # CSV file with the factors of recordings without a manifest
 level: float = 0.95  # nominal coverage of the intervals
 budgets: dict = {}  # most bytes per entity (or slot), such as {publisher: 600}
 lines: dict = {}  # line rates in bit/s by transport, such as {serial: [115200, 10]} (bits per byte)
@@ -28,23 +29,19 @@ include_failed: bool = False  # let runs that failed enter the estimates
 output_dir: str = ""  # folder for metrics.json, slopes.csv, checks.csv; empty: not written
 
 # %%
+import roslens as rl
 from analysis.micro_ros.parameters import MicroRosParameters
 from analysis.micro_ros.report import MicroRosReport
 from collectors.results.micro_ros_published import read_published
 from roslens.recordings import resolve
 
-parameters = MicroRosParameters.checked(
-    {
-        "recordings": recordings,
-        "source": source,
-        "level": level,
-        "budgets": budgets,
-        "lines": lines,
-        "include_failed": include_failed,
-        "output_dir": output_dir or None,
-    }
+parameters = MicroRosParameters.of_notebook(globals())
+opened = (
+    rl.open(parameters.recordings, factors=parameters.factors)
+    if parameters.from_recordings
+    else None
 )
-report = MicroRosReport(read_published(resolve("data/published/micro_ros")), parameters)
+report = MicroRosReport(opened, read_published(resolve("data/published/micro_ros")), parameters)
 
 # %% [markdown]
 # ## Checks

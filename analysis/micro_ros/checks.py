@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
 import polars as pl
@@ -13,8 +11,6 @@ import polars as pl
 from analysis.micro_ros.directions import PrintedSum
 from analysis.micro_ros.lines import PhysicalLine, judge_throughput
 from analysis.micro_ros.slopes import Slope
-
-CHECKS_NAME = "checks.csv"
 
 Verdict = Literal[
     "holds",
@@ -144,14 +140,10 @@ def printed_sum_checks(sums: Sequence[PrintedSum]) -> list[Check]:
     ]
 
 
-def write_checks(checks: Iterable[Check], folder: Path) -> Path:
-    """Write ``checks.csv``: check, subject, verdict, value, limit, unit, text."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / CHECKS_NAME
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["check", "subject", "verdict", "value", "limit", "unit", "text"])
-        for c in checks:
-            numbers = ["" if x is None else x for x in (c.value, c.limit)]
-            writer.writerow([c.check, c.subject, c.verdict, *numbers, c.unit, c.text])
-    return path
+def checks_frame(checks: Sequence[Check]) -> pl.DataFrame:
+    """``check``, ``subject``, ``verdict``, ``value``, ``limit``, ``unit``, ``text``."""
+    numbers = dict.fromkeys(("value", "limit"), pl.Float64)
+    return pl.DataFrame(
+        [asdict(check) for check in checks],
+        schema={f.name: numbers.get(f.name, pl.String) for f in fields(Check)},
+    )

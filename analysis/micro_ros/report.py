@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
+
+import polars as pl
 
 from analysis.estimate import Estimate
 from analysis.figures.micro_ros import (
@@ -12,19 +14,18 @@ from analysis.figures.micro_ros import (
     printed_latency_plot,
     throughput_plot,
 )
-from analysis.latency_report import Section
-from analysis.metrics import metrics_of, versions, write_metrics
+from analysis.loss import TracerLoss
 from analysis.micro_ros.checks import (
     Check,
     budget_checks,
+    checks_frame,
     printed_sum_checks,
     throughput_checks,
-    write_checks,
 )
 from analysis.micro_ros.directions import PrintedSum, printed_sums
 from analysis.micro_ros.lines import PhysicalLine, lines_of
 from analysis.micro_ros.parameters import MicroRosParameters
-from analysis.micro_ros.slopes import HISTORY, Slope, slopes_of, with_totals, write_slopes
+from analysis.micro_ros.slopes import HISTORY, Slope, slopes_frame, slopes_of, with_totals
 from analysis.micro_ros.statements import differences_of_totals, memory_statements
 from analysis.micro_ros.tables import (
     Key,
@@ -34,21 +35,39 @@ from analysis.micro_ros.tables import (
     statements_table,
     throughput_table,
 )
+from analysis.report_base import Report, Section, Tables
 from analysis.report_table import Sentence
-from analysis.tables_for_report import definitions_table
+from analysis.runs import Run
 from collectors.results.micro_ros_published import PublishedFigures
+from collectors.schema import TABLES
 
 
-class MicroRosReport:
+class NoRecordings:
+    """What a report of published figures has in place of recordings."""
+
+    runs: Sequence[Run] = ()
+    tracer_loss: Sequence[TracerLoss] = ()
+    without_resources: Sequence[Run] = ()
+    resources = pl.LazyFrame()
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """No rows."""
+        return TABLES[name].empty().lazy()
+
+
+class MicroRosReport(Report):
     """The sections of a micro-ROS report; each is computed when it is asked for.
 
     Parameters
     ----------
-    published
-        The published figures; what is looked at where there are no recordings.
+    tables
+        Recordings; None: the published figures are looked at.
     """
 
-    def __init__(self, published: PublishedFigures, parameters: MicroRosParameters) -> None:
+    def __init__(
+        self, tables: Tables | None, published: PublishedFigures, parameters: MicroRosParameters
+    ) -> None:
+        super().__init__(tables or NoRecordings(), parameters)
         self.published = published
         self.parameters = parameters
 
@@ -142,19 +161,10 @@ class MicroRosReport:
         """Latency by direction."""
         return Section(printed_latency_plot(self.sums), printed_latency_table(self.sums))
 
-    def definitions(self) -> Section:
-        """What each number is."""
-        made_by = ", ".join(f"{name} {v}" for name, v in versions().items() if v)
-        return Section(definitions_table(self.estimates), Sentence(f"Computed by {made_by}."))
-
-    def write(self) -> Section:
+    def write(self, files: Mapping[str, pl.DataFrame] | None = None) -> Section:
         """Write metrics.json, slopes.csv and checks.csv where the parameters say so."""
-        if self.parameters.output_dir is None:
-            return Section(Sentence("Nothing is written: output_dir is not set."))
-        folder = Path(self.parameters.output_dir)
-        written = [
-            write_metrics(metrics_of(self.estimates, [], []), folder),
-            write_slopes(self.slopes, folder),
-            write_checks(self.all_checks, folder),
-        ]
-        return Section(Sentence(f"Written: {', '.join(path.name for path in written)}."))
+        own = {
+            "slopes.csv": slopes_frame(self.slopes),
+            "checks.csv": checks_frame(self.all_checks),
+        }
+        return super().write({**own, **(files or {})})

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -16,7 +14,6 @@ from analysis.estimate import Estimate, Metric
 from analysis.over_runs import Interval, estimate_of
 from analysis.trends import least_squares
 
-SLOPES_NAME = "slopes.csv"
 HISTORY = "history"
 """The entity whose count is slots of the RMW history."""
 
@@ -132,18 +129,19 @@ def with_totals(memory: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([memory, whole.join(known, on=keys, how="anti")])
 
 
-def write_slopes(slopes: Sequence[Slope], folder: Path) -> Path:
-    """Write ``slopes.csv``: entity, memory, slope, low, high; bytes per entity or slot."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / SLOPES_NAME
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(["entity", "memory", "slope", "low", "high"])
-        for slope in slopes:
-            e = slope.estimate
-            bounds = ["" if v is None else round(v, 4) for v in (e.value, e.low, e.high)]
-            writer.writerow([slope.entity, slope.memory, *bounds])
-    return path
+def slopes_frame(slopes: Sequence[Slope]) -> pl.DataFrame:
+    """``entity``, ``memory``, ``slope``, ``low``, ``high``; bytes per entity or slot."""
+    return pl.DataFrame(
+        [(s.entity, s.memory, s.estimate.value, s.estimate.low, s.estimate.high) for s in slopes],
+        schema={
+            "entity": pl.String,
+            "memory": pl.String,
+            "slope": pl.Float64,
+            "low": pl.Float64,
+            "high": pl.Float64,
+        },
+        orient="row",
+    )
 
 
 def _line(x: Floats, y: Floats, level: float) -> tuple[float | None, Interval]:

@@ -1,1 +1,1 @@
-"""Result files of other tools, one module per format, each to typed frames."""
+"""Result files of other benchmark tools, one module per format."""
