@@ -88,7 +88,7 @@ def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
         return Effect(m, m, m, 1.0 if m == 1 else 0.0)
 
     def critical(r: float) -> float:
-        freedom = _satterthwaite(v, top.runs, r * r * w, bottom.runs)
+        freedom = satterthwaite(v, top.runs, r * r * w, bottom.runs)
         return float(stats.t.ppf((1 + level) / 2, freedom))
 
     def below(r: float) -> float:
@@ -144,10 +144,19 @@ def welch_p(a: Spread, b: Spread) -> float:
 def _freedom(a: Spread, b: Spread) -> float:
     scale = max(a.deviation, b.deviation)
     va, vb = (a.deviation / scale) ** 2 / a.runs, (b.deviation / scale) ** 2 / b.runs
-    return _satterthwaite(va, a.runs, vb, b.runs)
+    return satterthwaite(va, a.runs, vb, b.runs)
 
 
-def _satterthwaite(va: float, na: int, vb: float, nb: int) -> float:
+def satterthwaite(va: float, na: int, vb: float, nb: int) -> float:
+    """Degrees of freedom of a sum of two variances of means (Satterthwaite 1946).
+
+    Parameters
+    ----------
+    va, vb
+        Squared standard errors, in any one unit; not both 0.
+    na, nb
+        Runs behind each.
+    """
     # Shares, not squares of variances: those of very small numbers vanish.
     total = va + vb
     share = va / total

@@ -1,0 +1,20 @@
+"""Student's t distribution, without importing all of scipy.stats, which takes seconds."""
+
+from __future__ import annotations
+
+from scipy import special
+
+
+def t_quantile(p: float, freedom: float) -> float:
+    """The p-quantile of Student's t with so many degrees of freedom."""
+    return float(special.stdtrit(freedom, p))
+
+
+def t_two_sided(t: float, freedom: float) -> float:
+    """Chance of a t at least so far from 0, to either side."""
+    return 2 * float(special.stdtr(freedom, -abs(t)))
+
+
+def t_above(t: float, freedom: float) -> float:
+    """Chance of a t above this one."""
+    return float(special.stdtr(freedom, -t))
