@@ -15,8 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from scipy import stats
-
 from analysis.estimate import Cell, Estimate, cell_label
 from analysis.multiplicity import holm
 from analysis.over_runs import Interval
@@ -29,6 +27,7 @@ from analysis.ratio import (
     runs_for_ratio,
     welch_p,
 )
+from analysis.student import t_quantile
 from tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from tracing.recording.manifest import Level
 
@@ -352,7 +351,7 @@ def spread_of(estimate: Estimate) -> Spread | str:
     half = max(estimate.high - estimate.value, estimate.value - estimate.low)
     if estimate.unit == "1" and not same and estimate.low == 0 and estimate.high == 1:
         return "its interval is all of 0..1: more runs are needed"
-    critical = float(stats.t.ppf((1 + estimate.level) / 2, estimate.runs - 1))
+    critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
     deviation = 0.0 if same else half * math.sqrt(estimate.runs) / critical
     return Spread(estimate.value, deviation, estimate.runs)
 
@@ -416,7 +415,7 @@ def _minimum_detectable(worse: Spread, better: Spread) -> float | None:
         worse.deviation / math.sqrt(worse.runs), ratio * better.deviation / math.sqrt(better.runs)
     )
     freedom = worse.runs + better.runs - 2
-    quantiles = float(stats.t.ppf((1 + LEVEL) / 2, freedom) + stats.t.ppf(0.8, freedom))
+    quantiles = t_quantile((1 + LEVEL) / 2, freedom) + t_quantile(0.8, freedom)
     return quantiles * error / better.mean
 
 

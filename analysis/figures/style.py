@@ -12,7 +12,6 @@ from html import escape
 from typing import Any, ParamSpec
 
 import matplotlib as mpl
-import seaborn as sns  # type: ignore[import-untyped]
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -90,6 +89,8 @@ def styled(draw: Callable[P, Plot]) -> Callable[P, Plot]:
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Plot:
+        import seaborn as sns  # type: ignore[import-untyped]  # noqa: PLC0415  (takes seconds)
+
         settings: dict[Any, Any] = {**sns.axes_style("ticks"), **_SETTINGS}
         with mpl.rc_context(settings):
             return draw(*args, **kwargs)
