@@ -27,6 +27,11 @@ Verdict = Literal[
     "climbs", "levels_off", "stable", "steep_start_then_stable", "not_enough_evidence"
 ]
 
+SLOPE = "memory_slope"
+PER_SECOND, PER_MESSAGE = "B/s", "B/message"
+PUBLICATION = "publication on the work topic"
+_OF_WORK = "_per_message"
+
 MARGIN = 1024.0
 """Bytes per second (3.7 MB per hour) within which a slope is as good as none, by default."""
 
@@ -61,18 +66,22 @@ class Series:
     values
         Bytes, shape (n,).
     messages
-        Publications on the work topic until each moment, shape (n,); None where not known.
+        Publications on the work topic (or what `work` says) until each moment, shape (n,); None
+        where not known.
+    work
+        What is counted in `messages`.
     """
 
     seconds: Floats
     values: Floats
     messages: Floats | None = None
+    work: str = PUBLICATION
 
     def part(self, begin: float, end: float) -> Series:
         """Samples with begin <= seconds <= end."""
         inside = (self.seconds >= begin) & (self.seconds <= end)
         messages = None if self.messages is None else self.messages[inside]
-        return Series(self.seconds[inside], self.values[inside], messages)
+        return Series(self.seconds[inside], self.values[inside], messages, self.work)
 
     @property
     def length(self) -> float:
@@ -87,7 +96,7 @@ class Leak:
     Attributes
     ----------
     per_second, per_message
-        Slope of the last part; per message None where messages are not known.
+        Slope of the last part; per message refused where it is not known what the runs did.
     verdict
         The same as in both estimates.
     whole
@@ -100,7 +109,7 @@ class Leak:
     """
 
     per_second: Estimate
-    per_message: Estimate | None
+    per_message: Estimate
     verdict: Verdict
     whole: Interval
     bend_s: Interval | None = None
@@ -115,6 +124,7 @@ def leak(
     level: float = 0.95,
     margin: float = MARGIN,
     warm_up_s: float | None = None,
+    metric: str | None = None,
 ) -> Leak:
     """Slope and verdict of one memory series over the runs of a cell.
 
@@ -133,16 +143,21 @@ def leak(
     Parameters
     ----------
     name
-        Of the series: ``rss``, ``pss``, ``heap``; it is part of the metric's name.
+        Of the series: ``rss``, ``pss``, ``heap``; every definition names it.
     runs
         One series per run.
     margin
         M, bytes per second.
     warm_up_s
         Left out at the start; by default 5 s, at most a tenth of the shortest run.
+    metric
+        Name of the metric; ``memory_slope_<name>`` by default. That per message ends with
+        ``_per_message``.
     """
+    metric = metric or f"{SLOPE}_{name}"
     if _PEAK.search(name):
-        return _refused(
+        return refused(
+            metric,
             name,
             cell,
             level,
@@ -151,12 +166,14 @@ def leak(
         )
     known = [run for run in runs if run.seconds.size >= 10]
     if not known or not all(np.isfinite(run.values).all() for run in known):
-        return _refused(name, cell, level, "no run has 10 finite samples")
+        return refused(metric, name, cell, level, "no run has 10 finite samples")
     shortest = min(float(run.seconds[-1]) for run in known)
     begin = min(5.0, shortest / 10) if warm_up_s is None else warm_up_s
     parts = [run.part(begin, shortest) for run in known]
     if min(part.seconds.size for part in parts) < 10:
-        return _refused(name, cell, level, f"fewer than 10 samples after {begin:g} s of warm-up")
+        return refused(
+            metric, name, cell, level, f"fewer than 10 samples after {begin:g} s of warm-up"
+        )
     bend, bend_s = _bend(parts, begin, shortest, level)
     last = parts if bend is None else [part.part(bend, shortest) for part in parts]
     if min(part.seconds.size for part in last) < 10 or not _matters(parts, last, margin):
@@ -174,11 +191,11 @@ def leak(
                 verdict = "steep_start_then_stable" if early else "levels_off"
     after = "" if bend is None else f", after the bend at {bend:.3g} s"
     definition = (
-        f"growth of {name} of all recorded processes, from {begin:g} s to {shortest:.4g} s after "
-        f"the first sample{after}"
+        f"growth of {name.upper()} of all recorded processes, from {begin:g} s to "
+        f"{shortest:.4g} s after the first sample{after}"
     )
     per_second = _estimate(
-        Metric(f"leak_{name}_per_second", f"{definition}; per second", "byte/s"),
+        Metric(metric, f"{definition}; per second", PER_SECOND),
         cell,
         interval,
         level,
@@ -278,10 +295,15 @@ def _minimum_detectable(interval: Interval, runs: int, level: float) -> float | 
 
 def _per_message(
     name: str, parts: Sequence[Series], per_second: Estimate, definition: str
-) -> Estimate | None:
+) -> Estimate:
     messages = [p.messages for p in parts if p.messages is not None and p.messages.size]
     if len(messages) < len(parts) or any(m[-1] <= m[0] for m in messages):
-        return None
+        reason = (
+            "what each run did is not known: neither publications on a work topic nor a log of "
+            "requests (calls.csv) or goals (goals.csv)"
+        )
+        found = refused(per_second.metric, name, per_second.cell, per_second.level, reason)
+        return found.per_message
     level = per_second.level
     slopes = [theil_sen(m, part.values) for m, part in zip(messages, parts, strict=True)]
     if len(parts) == 1:
@@ -289,13 +311,11 @@ def _per_message(
     else:
         interval = student_t(slopes, level)
     interval = _no_better_than_a_page(interval, name, min(float(m[-1] - m[0]) for m in messages))
-    metric = Metric(
-        f"leak_{name}_per_message",
-        f"{definition}; per publication on the work topic",
-        "byte/message",
-    )
+    kinds = sorted({part.work for part in parts})
     return _estimate(
-        metric,
+        Metric(
+            f"{per_second.metric}{_OF_WORK}", f"{definition}; per {' or '.join(kinds)}", PER_MESSAGE
+        ),
         per_second.cell,
         interval,
         level,
@@ -333,18 +353,25 @@ def _estimate(
     )
 
 
-def _refused(name: str, cell: Cell, level: float, reason: str) -> Leak:
-    metric = Metric(f"leak_{name}_per_second", f"growth of {name}; per second", "byte/s")
+def refused(metric: str, name: str, cell: Cell, level: float, reason: str) -> Leak:
+    """Both estimates of a cell of which nothing can be said, with the reason."""
     interval = Interval(None, refused=reason)
-    estimate = _estimate(
-        metric,
-        cell,
-        interval,
-        level,
-        per_run=(),
-        runs=0,
-        samples=0,
-        verdict="not_enough_evidence",
-        method="none",
+    definition = f"growth of {name.upper()} of all recorded processes"
+    per_second, per_message = (
+        _estimate(
+            Metric(called, f"{definition}; per {per}", unit),
+            cell,
+            interval,
+            level,
+            per_run=(),
+            runs=0,
+            samples=0,
+            verdict="not_enough_evidence",
+            method="none",
+        )
+        for called, per, unit in (
+            (metric, "second", PER_SECOND),
+            (f"{metric}{_OF_WORK}", PUBLICATION, PER_MESSAGE),
+        )
     )
-    return Leak(estimate, None, "not_enough_evidence", interval)
+    return Leak(per_second, per_message, "not_enough_evidence", interval)

@@ -105,13 +105,12 @@ def _further_percentiles(report: LatencyReport, metrics: Sequence[str]) -> list[
 
 
 def _leaks(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
-    if not any(name.startswith("leak_") for name in metrics):
+    wanted = [name for name in metrics if name.startswith("memory_slope")]
+    if not wanted:
         return []
-    from analysis.memory import leaks_by_cell  # noqa: PLC0415
+    from analysis.memory import slopes_named  # noqa: PLC0415
 
-    found = leaks_by_cell(report.tables.resources, report.messages, report.counting)
-    both = (e for x in found for e in (x.per_second, x.per_message))
-    return [e for e in both if e is not None]
+    return slopes_named(wanted, report.tables.resources, report.messages, report.counting)
 
 
 def parse_threshold(text: str) -> float:
