@@ -60,6 +60,8 @@ class Side:
         How many runs it has, and how many of them enter no estimate because they failed.
     discarded_events
         Lost by the tracer, over all runs.
+    suites
+        Names of the suites that its runs are of, as far as known.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Side:
     runs: int
     left_out: int = 0
     discarded_events: int = 0
+    suites: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +245,7 @@ def compare_sides(
     """
     if not 0 < threshold < 1:
         raise UsageError(f"threshold {threshold:g}: give a fraction between 0 and 1, such as 5%")
+    base, new = _by_suite(base, new), _by_suite(new, base)
     compared: list[Comparison] = []
     unmatched: list[Unmatched] = []
     notes = list(_loss_notes(base, new))
@@ -432,6 +436,19 @@ def _ranks(base: Estimate, new: Estimate) -> dict[str, Any]:
 
 def _same_series(a: Sequence[float], b: Sequence[float]) -> bool:
     return len(set(a)) > 1 and sorted(a) == sorted(b)
+
+
+def _by_suite(side: Side, other: Side) -> Side:
+    """`side`, of one suite, with the suite among its factors as `other`, of several, has it."""
+    if len(side.suites) != 1 or len(other.suites) < 2:
+        return side
+    (suite,) = side.suites
+
+    def named(cell: Cell) -> Cell:
+        return {"suite": suite, **cell}
+
+    estimates = [replace(e, cell=named(e.cell)) for e in side.estimates]
+    return replace(side, estimates=estimates, cells=[named(cell) for cell in side.cells])
 
 
 Key = tuple[tuple[str, Level], ...]

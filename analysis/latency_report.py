@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import polars as pl
 
 from analysis.callbacks import callback_duration_estimates, durations, worst_messages
 from analysis.drift import order_effect
 from analysis.estimate import Estimate
-from analysis.figures.callbacks import durations_plot
-from analysis.figures.distributions import distribution_plots
-from analysis.figures.latency import drift_plot, interval_plot, medians
-from analysis.figures.resources import usage_plot
-from analysis.figures.style import Plot
 from analysis.flags import OUTLIER, outlying, same_series, warm_up
-from analysis.latency import latency_estimates, latency_metric, runs_that_count
+from analysis.latency import latency_estimates, latency_metric, medians, runs_that_count
 from analysis.loss import TracerLoss, health_findings, outcomes_by_cell
 from analysis.metrics import metrics_of, versions, write_metrics
 from analysis.parameters import LatencyParameters
@@ -37,6 +32,12 @@ from analysis.tables_for_report import (
     tracer_loss_table,
     worst_table,
 )
+
+if TYPE_CHECKING:
+    from analysis.figures.style import Plot
+
+# Figures are imported where they are drawn: a comparison needs the estimates only.
+# ruff: noqa: PLC0415
 
 _MOST_FURTHER_TOPICS = 20
 
@@ -65,9 +66,7 @@ class Section:
         return "\n".join(part._repr_html_() for part in self.parts)
 
     def __repr__(self) -> str:
-        return "\n\n".join(
-            part.caption if isinstance(part, Plot) else str(part) for part in self.parts
-        )
+        return "\n\n".join(map(str, self.parts))
 
 
 class LatencyReport:
@@ -254,6 +253,8 @@ class LatencyReport:
         """ECDF and CCDF."""
         if not self._delivered:
             return self._nothing()
+        from analysis.figures.distributions import distribution_plots
+
         return Section(*distribution_plots(self.samples, self._definition))
 
     def statistics(self) -> Section:
@@ -279,6 +280,8 @@ class LatencyReport:
         if not self._delivered:
             return self._nothing()
         delivered = [e for e in self.main_estimates if not e.metric.startswith("loss")]
+        from analysis.figures.latency import interval_plot
+
         return Section(interval_plot(delivered, self.samples))
 
     def further_topics(self) -> Section:
@@ -323,6 +326,8 @@ class LatencyReport:
 
     def drift(self) -> Section:
         """Per-run medians against order of execution."""
+        from analysis.figures.latency import drift_plot
+
         values = medians(self.samples)
         runs = [run for run in self.counting if run.name in values and run.order is not None]
         if len(runs) < 2:
@@ -345,6 +350,8 @@ class LatencyReport:
         found = durations(self.callback_instances, self.counting)
         if not found.height:
             return Section(Sentence("No callback was traced."))
+        from analysis.figures.callbacks import durations_plot
+
         return Section(durations_plot(found), durations_table(found))
 
     def services(self) -> Section:
@@ -379,6 +386,8 @@ class LatencyReport:
         names = pl.LazyFrame({"run": [run.name for run in counting]}, schema={"run": pl.String})
         usage = usage_over_time(self.tables.resources.join(names, on="run"))
         if usage.height:
+            from analysis.figures.resources import usage_plot
+
             parts.append(usage_plot(usage, counting))
             parts.append(estimates_table(self.resource_estimates, "CPU and memory per run"))
         elif not without:

@@ -73,6 +73,9 @@ class Plot:
         self.figure.savefig(stream, format="png", dpi=DPI, facecolor="white")
         return stream.getvalue()
 
+    def __str__(self) -> str:
+        return self.caption
+
     def _repr_html_(self) -> str:
         data = base64.b64encode(self.png()).decode("ascii")
         alternative = escape(self.alternative or self.caption, quote=True)
