@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from analysis.figures.plot import DPI, WIDTH
-from analysis.figures.plot import Plot as Plot
+from analysis.figures.plot import Plot as Plot  # noqa: PLC0414  (figures import it from here)
 
 P = ParamSpec("P")
 
