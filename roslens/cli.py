@@ -285,14 +285,17 @@ def report(
     ] = [],  # noqa: B006  (cyclopts copies it)
 ) -> None:
     """Execute a notebook over recordings: an HTML page and metrics.json; prints the folder last."""
-    from roslens.report import parse_parameter, run_report, summary_table  # noqa: PLC0415
+    from roslens.report import parse_parameter, run_report  # noqa: PLC0415
+    from roslens.summary import summary_table  # noqa: PLC0415
 
     parameters = dict(parse_parameter(text) for text in parameter)
     result = run_report(notebook, paths, output, parameters)
     # Beside a terminal there is no width to keep to but that of a log.
     console = Console(width=None if sys.stdout.isatty() else 110)
     if result.metrics is not None:
-        console.print(summary_table(result.metrics))
+        console.print(summary_table(result.metrics, result.notebook.stem))
+    if result.files:
+        print(f"also written: {', '.join(path.name for path in result.files)}")
     print(f"report: {result.html}")
     print(result.folder)
 

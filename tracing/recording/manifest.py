@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tracing.recording.errors import UsageError
+from tracing.recording.harness_manifest import from_harness, is_harness_manifest
 
 MANIFEST_NAME = "manifest.json"
 SCHEMA_VERSION = 1
@@ -197,12 +198,14 @@ def read_manifest(path: Path) -> Manifest:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{path}: not JSON: {error}; restore the file or remove it") from error
-    version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        raise UsageError(
-            f"{path}: manifest schema version {version!r}, this roslens reads {SCHEMA_VERSION}"
-        )
     try:
+        if is_harness_manifest(data):
+            data = from_harness(data, path.parent)
+        version = data.get("schema_version") if isinstance(data, dict) else None
+        if version != SCHEMA_VERSION:
+            raise UsageError(
+                f"{path}: manifest schema version {version!r}, this roslens reads {SCHEMA_VERSION}"
+            )
         return Manifest.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
