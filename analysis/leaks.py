@@ -15,10 +15,10 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from analysis.estimate import Cell, Estimate, Metric
 from analysis.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
+from analysis.student import t_quantile
 from analysis.trends import best_bend, glsar, least_squares, theil_sen
 
 Floats = NDArray[np.float64]
@@ -290,8 +290,8 @@ def _minimum_detectable(interval: Interval, runs: int, level: float) -> float | 
     if interval.low is None or interval.high is None:
         return None
     freedom = max(runs - 1, 1) if runs >= MINIMUM_RUNS else 1000
-    critical = float(stats.t.ppf((1 + level) / 2, freedom))
-    return (interval.high - interval.low) / 2 * (1 + float(stats.t.ppf(0.8, freedom)) / critical)
+    critical = t_quantile((1 + level) / 2, freedom)
+    return (interval.high - interval.low) / 2 * (1 + t_quantile(0.8, freedom) / critical)
 
 
 def _per_message(
