@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -101,3 +101,23 @@ class LatencyParameters(ReportParameters):
 
     topics: Texts = []
     worst: int = Field(10, ge=1, le=1000)
+
+
+class LeaksParameters(ReportParameters):
+    """Parameters of the leaks notebook.
+
+    Attributes
+    ----------
+    series
+        Which size of memory is judged.
+    margin
+        Bytes per second within which a slope is as good as none.
+    warm_up_s
+        As in every notebook; 0: 5 s, at most a tenth of the shortest run.
+    cut_end_s
+        Seconds left out at the end of what each run did.
+    """
+
+    series: Literal["rss", "pss", "heap"] = "rss"
+    margin: float = Field(1024.0, gt=0, allow_inf_nan=False)
+    cut_end_s: float = Field(0.0, ge=0, allow_inf_nan=False)

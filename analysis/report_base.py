@@ -10,7 +10,7 @@ from typing import Protocol
 import polars as pl
 
 from analysis.estimate import Estimate
-from analysis.figures.style import Plot
+from analysis.figures.plot import Plot
 from analysis.latency import runs_that_count
 from analysis.loss import TracerLoss, health_findings
 from analysis.metrics import metrics_of, versions, write_metrics
@@ -46,9 +46,7 @@ class Section:
         return "\n".join(part._repr_html_() for part in self.parts)
 
     def __repr__(self) -> str:
-        return "\n\n".join(
-            part.caption if isinstance(part, Plot) else str(part) for part in self.parts
-        )
+        return "\n\n".join(map(str, self.parts))
 
 
 class Report(ABC):
