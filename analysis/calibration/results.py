@@ -135,7 +135,10 @@ def from_csv(path: Path) -> list[Result]:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        rows = list(csv.DictReader(io.StringIO(text)))
+        reader = csv.DictReader(io.StringIO(text))
+        rows = list(reader)
+        if tuple(reader.fieldnames or ()) != COLUMNS:
+            raise ValueError("other columns")
         return [
             Result(
                 row["section"],
