@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from analysis.estimate import Cell, cell_label
 from tracing.recording import Recording
-from tracing.recording.manifest import Level
+from tracing.recording.manifest import Level, Manifest
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Run:
         Runs of one block were made close together: suite, campaign and repetition.
     order
         Place within its campaign, from 0.
+    tracer_buffer_bytes
+        Shared memory of the tracer's buffers, which counts as memory of a process once touched.
     status
         ``complete``, ``failed``, ``interrupted``, ``running``; None without a manifest.
     """
@@ -42,6 +44,7 @@ class Run:
     discarded_events: int | None = None
     lost_packets: int | None = None
     git_commit: str | None = None
+    tracer_buffer_bytes: int | None = None
 
     @property
     def complete(self) -> bool:
@@ -108,9 +111,15 @@ def runs_of(
                 discarded_events=manifest.loss.discarded_events,
                 lost_packets=manifest.loss.lost_packets,
                 git_commit=manifest.environment.git_commit,
+                tracer_buffer_bytes=_buffers(manifest),
             )
         )
     return runs
+
+
+def _buffers(manifest: Manifest) -> int | None:
+    size, count = manifest.tracing.subbuf_size_bytes, manifest.tracing.subbuf_count
+    return None if size is None or count is None else size * count * manifest.host.cpu_count
 
 
 def _unique_names(recordings: Sequence[Recording]) -> list[str]:
