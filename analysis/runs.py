@@ -54,24 +54,44 @@ class Run:
         return cell_label(self.cell)
 
 
-def runs_of(recordings: Sequence[Recording]) -> list[Run]:
+@dataclass(frozen=True)
+class GivenFactors:
+    """What a user tells of a recording, beside its manifest or in place of one."""
+
+    factors: Cell = field(default_factory=dict)
+    repetition: int | None = None
+
+
+def runs_of(
+    recordings: Sequence[Recording], given: Sequence[GivenFactors] | None = None
+) -> list[Run]:
     """Describe recordings as runs, in the same order.
 
     Runs of different suites never share a cell: with several suites, ``suite`` becomes a
-    factor. Nor do bare traces, of which nobody said that they are replications:
+    factor. Nor do bare traces, unless somebody said with `given` that they are replications:
     beside other runs, ``recording`` becomes one.
+
+    Parameters
+    ----------
+    given
+        One per recording.
     """
     names = _unique_names(recordings)
     suites = {r.manifest.suite for r in recordings if r.manifest}
+    told = [GivenFactors()] * len(recordings) if given is None else given
     runs = []
-    for recording, name in zip(recordings, names, strict=True):
+    for recording, name, more in zip(recordings, names, told, strict=True):
         manifest = recording.manifest
         if manifest is None:
             alone = len(recordings) == 1
-            runs.append(Run(name, {} if alone else {"recording": name}))
+            cell: dict[str, Level] = dict(more.factors)
+            if not alone and given is None:
+                cell = {"recording": name}
+            block = None if more.repetition is None else str(more.repetition)
+            runs.append(Run(name, cell, block=block, repetition=more.repetition))
             continue
-        cell: dict[str, Level] = {"suite": manifest.suite} if len(suites) > 1 else {}
-        cell |= manifest.factors
+        cell = {"suite": manifest.suite} if len(suites) > 1 else {}
+        cell |= {**manifest.factors, **more.factors}
         runs.append(
             Run(
                 name,

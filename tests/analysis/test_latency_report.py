@@ -15,11 +15,12 @@ import roslens as rl
 from analysis.callbacks import durations, worst_messages
 from analysis.drift import order_effect
 from analysis.figures.style import Plot, wrapped
-from analysis.latency_report import LatencyReport, Section
+from analysis.latency_report import LatencyReport
 from analysis.loss import outcomes_by_cell
 from analysis.metrics import read_metrics
 from analysis.numbers import significant, value_and_interval
 from analysis.parameters import LatencyParameters
+from analysis.report_base import Section
 from analysis.report_table import ReportTable, Sentence
 from analysis.resources import usage_per_run
 from analysis.runs import Run

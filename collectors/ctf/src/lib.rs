@@ -38,6 +38,7 @@ pub mod metadata;
 pub mod model;
 pub mod packet;
 pub mod plan;
+mod resolve;
 pub mod scan;
 pub mod tsdl;
 pub mod walk;
