@@ -22,6 +22,8 @@ fn main() {
             // Whole: nothing names the functions that register the provider.
             println!("cargo:rustc-link-lib=static:+whole-archive=roslens_storage_probe");
             println!("cargo:rustc-link-lib=lttng-ust");
+            // The tracepoints are found by the bounds of their section, which lld would drop.
+            println!("cargo:rustc-link-arg-bins=-Wl,-z,nostart-stop-gc");
             println!("cargo:rustc-cfg=lttng");
         }
         Err(_) => println!(

@@ -20,14 +20,14 @@ pub enum Storage {
     Mcap(Mcap),
 }
 
-/// How SQLite is used.
+/// How `SQLite` is used.
 #[derive(Clone, Debug)]
 pub struct Sqlite {
     pub journal_mode: &'static str,
     pub synchronous: &'static str,
-    /// Bytes; `None` for SQLite's own default.
+    /// Bytes; `None` for `SQLite`'s own default.
     pub page_size: Option<u32>,
-    /// Of the page cache, in KiB; `None` for SQLite's own default.
+    /// Of the page cache, in KiB; `None` for `SQLite`'s own default.
     pub cache_kib: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Writes messages to SQLite and MCAP as a bag recorder does, and times each write.
+//! Writes messages to `SQLite` and MCAP as a bag recorder does, and times each write.
 //!
 //! One process measures one cell: one configuration, one message suite, one batch size. What it
 //! measured goes into a folder (`writes.csv`, `run.json`); the recording itself lies on a RAM

@@ -51,9 +51,9 @@ impl Suite {
             Suite::OneMebibyte => vec![(1 << 20, bytes >> 20)],
             Suite::TenKibibytes => vec![(10 << 10, bytes / (10 << 10))],
             Suite::HundredBytes => vec![(100, bytes / 100)],
-            Suite::Mixed => [(1_000_000, 7), (10_000, 2), (100, 1)]
+            Suite::Mixed => [(1_000_000_u32, 7), (10_000, 2), (100, 1)]
                 .into_iter()
-                .map(|(size, tenths)| (size as usize, bytes * tenths / 10 / size))
+                .map(|(size, tenths)| (size as usize, bytes * tenths / 10 / u64::from(size)))
                 .collect(),
         }
     }

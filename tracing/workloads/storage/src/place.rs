@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result};
 const TMPFS: i64 = 0x0102_1994;
 const RAMFS: i64 = 0x8584_58f6;
 
-/// Bytes of a recording per byte of messages, for small messages in SQLite with its log.
+/// Bytes of a recording per byte of messages, for small messages in `SQLite` with its log.
 const ROOM: u64 = 4;
 
 /// Checks the place, and says which kind of file system it is.

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds of the monotonic clock, the clock of LTTng's user-space tracer too.
+/// Nanoseconds of the monotonic clock, the clock of `LTTng`'s user-space tracer too.
 pub fn now_ns() -> u64 {
     nanoseconds(ClockId::Monotonic)
 }

@@ -1,4 +1,4 @@
-//! Each write call and the close as LTTng tracepoints of the provider `roslens_storage`.
+//! Each write call and the close as `LTTng` tracepoints of the provider `roslens_storage`.
 //!
 //! The probe is C (probe.c), compiled where LTTng-UST's headers are; elsewhere these do nothing.
 #![cfg_attr(lttng, allow(unsafe_code))]

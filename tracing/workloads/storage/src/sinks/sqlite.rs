@@ -1,8 +1,8 @@
-//! SQLite as rosbag2's plugin uses it: its schema (version 4), its pragmas, its one prepared
+//! `SQLite` as rosbag2's plugin uses it: its schema (version 4), its pragmas, its one prepared
 //! statement, one transaction per batch.
 //!
 //! Messages are bound without a copy (`SQLITE_STATIC`), as rosbag2 does; rusqlite would copy
-//! them, so the statement in the loop is run through SQLite's own interface.
+//! them, so the statement in the loop is run through `SQLite`'s own interface.
 #![allow(unsafe_code)]
 
 use std::ffi::c_int;
