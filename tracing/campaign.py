@@ -460,6 +460,7 @@ class _Execution:
             trace_rclpy=suite.workload.trace_rclpy,
             time_limit=suite.limit_seconds,
             sampler_hz=suite.sampler_hz,
+            samplers=suite.samplers,
             host_limits=suite.host_limits,
             timing=Timing(
                 warm_up_s=suite.warm_up,

@@ -110,6 +110,17 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
 }
 """The events that the model reads: payload fields by event, after ``tracetools/tp_call.h``."""
 
+HEAP = "lttng_ust_libc:"
+HEAP_FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
+    f"{HEAP}malloc": {"size": U64, "ptr": U64},
+    f"{HEAP}calloc": {"nmemb": U64, "size": U64, "ptr": U64},
+    f"{HEAP}realloc": {"in_ptr": U64, "size": U64, "ptr": U64},
+    f"{HEAP}memalign": {"size": U64, "ptr": U64},
+    f"{HEAP}posix_memalign": {"size": U64, "out_ptr": U64, "result": I32},
+    f"{HEAP}free": {"ptr": U64},
+}
+"""The same for the allocator, after ``ust_libc.h`` of LTTng-UST."""
+
 INIT_EVENTS = tuple(
     name
     for name in FIELDS
@@ -147,10 +158,10 @@ class Events:
 
     def __init__(self, raw: Raw) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
+        # Kernel events have no provider; their files lie in a folder of that name.
         self._raw = {
-            name.removeprefix("ros2:"): frame
+            name.removeprefix("ros2:").removeprefix("kernel:"): frame
             for name, frame in lazy.items()
-            if name.startswith("ros2:")
         }
         self._columns: dict[str, set[str]] = {}
         self.processes = _processes(lazy)
@@ -162,10 +173,6 @@ class Events:
         """Whether the event was enabled, as far as the trace says."""
         return name.removeprefix("ros2:") in self._raw
 
-    def has_field(self, name: str, field: str) -> bool:
-        """Whether the event was recorded with this payload field."""
-        return name in self._raw and field in self._columns_of(name)
-
     def __getitem__(self, name: str) -> pl.DataFrame:
         """The events of one name: time_ns, proc, thread (one number), then the payload, typed.
 
@@ -176,13 +183,25 @@ class Events:
             self._frames[name] = self._load(name)
         return self._frames[name]
 
+    def has_column(self, name: str, column: str) -> bool:
+        """Whether the frame of an event has this column, payload or context."""
+        return name in self._raw and column in self._columns_of(name)
+
+    def scan(self, name: str) -> pl.LazyFrame | None:
+        """The events of one name as recorded; None where they were not."""
+        return self._raw.get(name)
+
+    def load(self, name: str) -> pl.DataFrame:
+        """As ``events[name]``, not kept for the next who asks."""
+        return self._load(name)
+
     def _columns_of(self, name: str) -> set[str]:
         if name not in self._columns:
             self._columns[name] = set(self._raw[name].collect_schema())
         return self._columns[name]
 
     def _load(self, name: str) -> pl.DataFrame:
-        fields = FIELDS[name]
+        fields = FIELDS[name] if name in FIELDS else HEAP_FIELDS[name]
         raw = self._raw.get(name)
         if raw is None:
             schema = {"time_ns": I64, "proc": I32, "thread": I64, **fields}

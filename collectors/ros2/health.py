@@ -12,9 +12,11 @@ from collectors.ros2.actions import untold_goals
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import FIELDS, Events
 from collectors.ros2.executors import threads_without_events
+from collectors.ros2.heap import Heap
 from collectors.ros2.messages import Messages
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.publications import INTERNAL
+from collectors.ros2.scheduling import Scheduling
 from collectors.ros2.services import service_events_recorded
 from collectors.schema.tables import HEALTH, TABLES
 
@@ -40,6 +42,8 @@ class Model:
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
     message_links: pl.DataFrame
+    scheduling: Scheduling
+    heap: Heap
 
 
 def find_health(model: Model, extra: Sequence[Finding] = ()) -> pl.DataFrame:
@@ -50,6 +54,8 @@ def find_health(model: Model, extra: Sequence[Finding] = ()) -> pl.DataFrame:
         *_missing(model),
         *_unmatched(model),
         *_objects(model),
+        *_scheduling(model.scheduling),
+        *_heap(model.heap),
         *_clock(model),
     ]
     rank = pl.col("severity").replace_strict({"error": 0, "warning": 1, "info": 2})
@@ -355,6 +361,62 @@ def _objects(model: Model) -> Iterator[Finding]:
             ownerless,
             "executions whose callback is known but not what it serves: an init event is missing",
             where="callback_instances",
+        )
+
+
+def _scheduling(found: Scheduling) -> Iterator[Finding]:
+    where = "callback_scheduling"
+    if found.unseen:
+        yield finding(
+            "threads_not_in_kernel_trace",
+            "warning",
+            found.unseen,
+            "threads that ran callbacks and that sched_switch never names: in another pid "
+            "namespace without lttng_statedump_process_pid_ns or the contexts vpid and vtid, or on "
+            "another host; their executions have no rows",
+            where=where,
+        )
+    if found.outside:
+        yield finding(
+            "outside_kernel_trace",
+            "info",
+            found.outside,
+            "executions before the first or after the last sched_switch: they have no rows",
+            where=where,
+        )
+    if found.assumed:
+        yield finding(
+            "thread_ids_assumed",
+            "info",
+            found.assumed,
+            "threads whose number in the kernel was taken to be the one they know themselves, as "
+            "nothing tells it",
+            where=where,
+        )
+
+
+def _heap(found: Heap) -> Iterator[Finding]:
+    if found.unknown_frees:
+        yield finding(
+            "unknown_frees",
+            "info",
+            found.unknown_frees,
+            "addresses freed that were allocated before the recording, by the parent process, or "
+            "in events that were dropped: they are not subtracted",
+            where="heap",
+        )
+    if found.unseen_frees:
+        yield finding(
+            "unseen_frees",
+            "warning",
+            found.unseen_frees,
+            "addresses allocated again though no event had freed them: events were dropped, or the "
+            "block was freed by something that is not traced; they count as freed",
+            where="heap",
+        )
+    if found.failed:
+        yield finding(
+            "failed_allocations", "info", found.failed, "allocations that failed", where="heap"
         )
 
 

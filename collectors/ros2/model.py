@@ -11,12 +11,14 @@ from collectors.ros2.callbacks import find_callbacks
 from collectors.ros2.events import NOTHING, Events, Raw, vtid
 from collectors.ros2.executors import find_executor_intervals
 from collectors.ros2.health import Model, find_health, reader_warning
+from collectors.ros2.heap import find_heap
 from collectors.ros2.lifecycle import find_lifecycle_states
 from collectors.ros2.links import find_message_links
 from collectors.ros2.messages import find_messages
 from collectors.ros2.objects import find_objects
 from collectors.ros2.publications import find_publications
 from collectors.ros2.ring_buffers import find_enqueues
+from collectors.ros2.scheduling import find_scheduling
 from collectors.ros2.services import find_service_calls
 from collectors.ros2.takes import find_takes
 from collectors.ros2.timers import find_timer_activations
@@ -65,6 +67,8 @@ def build_tables(
     goals = find_action_goals(objects, service_calls, publications)
     links = find_message_links(events, objects)
     states, lifecycle_gaps = find_lifecycle_states(events, objects)
+    scheduling = find_scheduling(events, callbacks)
+    heap = find_heap(events, callbacks)
     found = Model(
         events=events,
         objects=objects,
@@ -77,6 +81,8 @@ def build_tables(
         lifecycle_states=states,
         lifecycle_gaps=lifecycle_gaps,
         message_links=links,
+        scheduling=scheduling,
+        heap=heap,
     )
     frames = {
         "nodes": objects.nodes,
@@ -98,10 +104,17 @@ def build_tables(
         "executor_intervals": find_executor_intervals(events, callbacks),
         "lifecycle_states": states,
         "message_links": links,
+        "callback_scheduling": scheduling.rows,
+        "heap": heap.processes,
+        "callback_heap": heap.callbacks,
+        "callback_allocations": heap.instances,
     }
     processes = events.processes.select("proc", "host", pl.col("vpid").replace(NOTHING, None))
     tables = {
-        name: TABLES[name].conform(_placed(frame, processes)) for name, frame in frames.items()
+        name: TABLES[name].conform(_placed(frame, processes))
+        if frame.width
+        else TABLES[name].empty()
+        for name, frame in frames.items()
     }
     tables["processes"] = TABLES["processes"].conform(_processes(events))
     tables["messages"] = TABLES["messages"].conform(_messages(messages.rows, processes))
