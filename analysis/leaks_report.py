@@ -75,7 +75,7 @@ class LeaksReport(Report):
         for label, members in cells_of(self.left_out).items():
             if label not in known:
                 reason = "no run of this cell is complete: " + "; ".join(
-                    f"{run.name} {run.failure or run.status}" for run in members
+                    f"{run.name} {run.failure or self.reasons[run.name]}" for run in members
                 )
                 found.append(
                     refused(SLOPE, self.parameters.series, members[0].cell, self._level, reason)
@@ -135,7 +135,9 @@ class LeaksReport(Report):
     def _why_left_out(self) -> list[Part]:
         if not self.left_out:
             return []
-        rows = [[run.name, run.label, run.failure or run.status or "-"] for run in self.left_out]
+        rows = [
+            [run.name, run.label, run.failure or self.reasons[run.name]] for run in self.left_out
+        ]
         return [
             ReportTable(
                 ["run", "cell", "why"],
@@ -173,7 +175,27 @@ class LeaksReport(Report):
                 f"{self.parameters.series.upper()}."
             )
         )
+        parts += self._perhaps_the_tracer()
         return Section(*parts, verdict_grid(self.leaks))
+
+    def _perhaps_the_tracer(self) -> list[Part]:
+        """Cells that climb by no more than the tracer's buffers hold."""
+        held = max((run.tracer_buffer_bytes or 0 for run in self.counting), default=0)
+        labels = short_labels([leak.per_second.cell for leak in self.leaks])
+        small = [
+            label
+            for label, leak in zip(labels, self.leaks, strict=True)
+            if leak.verdict == "climbs"
+            and (leak.per_second.value or 0) * (leak.looked_at_s[1] - leak.looked_at_s[0]) <= held
+        ]
+        if not small:
+            return []
+        text = (
+            f"The tracer's buffers ({significant(held / 1e6, 3)} MB) count as memory of a process "
+            "once it has written to all of them. No more than that was gained here, so this may be "
+            f"the tracer: {'; '.join(small[:5])}. Record longer, or with smaller buffers."
+        )
+        return [Sentence(text, loud=True)]
 
     def over_time(self) -> Section:
         """The series with their slopes."""

@@ -16,12 +16,15 @@ from analysis.parameters import LeaksParameters
 from collectors.schema import RESOURCES
 from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 from tracing.recording import UsageError
+from tracing.recording.manifest import TracingSettings
 
 PERIOD_NS = 100_000_000
 MESSAGES = 600
 
 
-def leaking(folder: Path, leak: int, repetition: int, *, status: str = "complete") -> Path:
+def leaking(
+    folder: Path, leak: int, repetition: int, *, status: str = "complete", buffers: int = 4096
+) -> Path:
     """10 messages per second for 60 s; `leak` bytes each, and what differs between runs."""
     write_run(
         folder,
@@ -31,6 +34,7 @@ def leaking(folder: Path, leak: int, repetition: int, *, status: str = "complete
         period_ns=PERIOD_NS,
         status=status,
         resources=False,
+        tracing=TracingSettings(tracer="none", subbuf_size_bytes=buffers, subbuf_count=4),
     )
     rows = [
         {
@@ -118,6 +122,15 @@ def test_sections_can_be_drawn(campaign: Path) -> None:
     assert "6 runs" in repr(found.over_time())
     assert "in 100 % of the peaks" in repr(found.why_no_peak())
     assert "data:image/png" in found.over_time()._repr_html_()
+
+
+def test_what_the_tracer_s_buffers_may_explain_is_said(tmp_path: Path) -> None:
+    # 1 kB x 549 messages = 0.55 MB; 4 buffers on 2 CPUs: 0.03 MB and 2.1 MB.
+    for repetition in range(3):
+        leaking(tmp_path / "small" / f"r{repetition}", 1000, repetition)
+        leaking(tmp_path / "large" / f"r{repetition}", 1000, repetition, buffers=1 << 18)
+    assert "may be the tracer" not in repr(report(tmp_path / "small").verdicts())
+    assert "The tracer's buffers (2.10 MB)" in repr(report(tmp_path / "large").verdicts())
 
 
 def test_files(campaign: Path, tmp_path: Path) -> None:
