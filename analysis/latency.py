@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from analysis.estimate import Estimate, Metric
 from analysis.over_runs import fraction_over_runs, mean_over_runs, percentile_over_runs
 from analysis.quantiles import quantile
-from analysis.runs import Run, cells_of
+from analysis.runs import cells_of
 from analysis.samples import RunSamples, TopicGroup
 
 PERCENTILES = (0.5, 0.9, 0.99)
@@ -93,17 +93,6 @@ def by_cell(samples: Iterable[RunSamples]) -> list[list[RunSamples]]:
 def _rate(members: Sequence[RunSamples]) -> float | None:
     rates = [s.sent_ns.size / s.seconds for s in members if s.seconds > 0]
     return statistics.median(rates) if rates else None
-
-
-def runs_that_count(
-    runs: Iterable[Run], *, include_failed: bool = False
-) -> tuple[list[Run], list[Run]]:
-    """Split runs into those that enter estimates and those left out because they failed."""
-    kept: list[Run] = []
-    left_out: list[Run] = []
-    for run in runs:
-        (kept if run.complete or include_failed else left_out).append(run)
-    return kept, left_out
 
 
 def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:

@@ -145,7 +145,7 @@ class LatencyReport(Report):
             self.tables.tracer_loss, self.samples, [run.name for run in self.counting]
         )
         campaigns = {(run.suite, run.campaign) for run in self.tables.runs if run.campaign}
-        parts = self.runs_left_out()
+        parts = [*self.runs_left_out(), *self.design()]
         if len(campaigns) > 1:
             parts.append(
                 Sentence(

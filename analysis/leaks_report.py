@@ -75,7 +75,7 @@ class LeaksReport(Report):
         for label, members in cells_of(self.left_out).items():
             if label not in known:
                 reason = "no run of this cell is complete: " + "; ".join(
-                    f"{run.name} {run.failure or run.status}" for run in members
+                    f"{run.name} {run.failure or self.reasons[run.name]}" for run in members
                 )
                 found.append(
                     refused(SLOPE, self.parameters.series, members[0].cell, self._level, reason)
@@ -135,7 +135,9 @@ class LeaksReport(Report):
     def _why_left_out(self) -> list[Part]:
         if not self.left_out:
             return []
-        rows = [[run.name, run.label, run.failure or run.status or "-"] for run in self.left_out]
+        rows = [
+            [run.name, run.label, run.failure or self.reasons[run.name]] for run in self.left_out
+        ]
         return [
             ReportTable(
                 ["run", "cell", "why"],

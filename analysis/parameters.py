@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from analysis.runs import LeaveOut
 from tracing.recording import UsageError
 
 
@@ -43,6 +44,9 @@ class ReportParameters(BaseModel):
         Publications and resource samples in the first so many seconds of each run are left out.
     include_failed
         Whether runs that failed enter the estimates.
+    leave_out
+        ``lossy``: also runs in which the tracer dropped events enter no estimate; ``disturbed``:
+        nor those whose host was disturbed.
     output_dir
         Where metrics.json and further files go; none: they are not written.
     """
@@ -54,6 +58,7 @@ class ReportParameters(BaseModel):
     level: float = Field(0.95, gt=0, lt=1)
     warm_up_s: float = Field(0.0, ge=0, allow_inf_nan=False)
     include_failed: bool = False
+    leave_out: Annotated[list[LeaveOut], BeforeValidator(_as_list)] = []
     output_dir: OptionalText = None
 
     @classmethod

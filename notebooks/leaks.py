@@ -27,6 +27,7 @@ level: float = 0.95  # nominal coverage of the intervals
 warm_up_s: float = 0.0  # seconds left out at the start; 0: 5 s, at most a tenth of the shortest run
 cut_end_s: float = 0.0  # seconds left out at the end of what each run did
 include_failed: bool = False  # let runs that failed enter the estimates
+leave_out: list = []  # "lossy", "disturbed": such runs enter no estimate either
 output_dir: str = ""  # folder for metrics.json and leaks.csv; empty: not written
 
 # %%

@@ -210,13 +210,13 @@ def schema(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
     """Print the definition of every table: name, type, unit and meaning of each column."""
-    from collectors.schema import RESOURCES, TABLES  # noqa: PLC0415
+    from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS  # noqa: PLC0415
     from collectors.schema.markdown import tables_markdown  # noqa: PLC0415
 
     if format == "markdown":
         text = tables_markdown()
     else:
-        tables = [table.to_json() for table in (*TABLES.values(), RESOURCES)]
+        tables = [table.to_json() for table in (*TABLES.values(), RESOURCES, THREADS, SYSTEM)]
         text = json.dumps({"schema_version": 1, "tables": tables}, indent=1) + "\n"
     if output is None:
         sys.stdout.write(text)

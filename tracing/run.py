@@ -34,8 +34,13 @@ from tracing.recording.manifest import (
     Timing,
     TracingSettings,
 )
+from tracing.recording.manifest import (
+    Sampler as SamplerFacts,
+)
 from tracing.ros import RosEnvironment, diagnose_no_events
-from tracing.sampler import Sampler, cpu_time_ns
+from tracing.sampling import HeapProbe, Sampler, SystemSampler, ThreadSampler, cpu_time_ns
+from tracing.sampling.periodic import Periodic
+from tracing.sampling.rates import SamplerRates
 from tracing.scrub import shared_command, shared_text, shared_variables
 from tracing.workload import Ended, Workload, describe_exit, resolve_command
 
@@ -83,6 +88,8 @@ class RunSpec:
         The workload's exit status; another one makes the run fail.
     max_discarded
         How many events the tracer may drop before the run fails; None: any number.
+    sampler_hz, samplers
+        Samples per second of the processes, and of what else is sampled.
     timing, says_ready
         How long it is to work; whether it says when it is ready.
     host_limits
@@ -108,6 +115,7 @@ class RunSpec:
     trace_rclpy: bool = False
     time_limit: float | None = None
     sampler_hz: float = 10.0
+    samplers: SamplerRates = field(default_factory=SamplerRates)
     work_topic: str | None = None
     expect_events: Literal["yes", "no", "loaded"] = "loaded"
     expect_files: tuple[str, ...] = ()
@@ -185,6 +193,9 @@ class _Run:
     warnings: list[str] = field(default_factory=list)
     session: Session | None = None
     sampler: Sampler | None = None
+    samplers: dict[str, Periodic] = field(default_factory=dict)
+    heap: HeapProbe | None = None
+    heap_cpu_ns: int = 0
 
     def __post_init__(self) -> None:
         self.watch = HostWatch(self.spec.host_limits)
@@ -227,6 +238,7 @@ class _Run:
             with recording_session(self.daemon, spec.options, spec.trace) as session:
                 self.session = session
                 self.environment.update(session.workload_variables)
+                self._preload_heap_probe()
                 try:
                     if not self.interruption.wanted:
                         self._work(session)
@@ -237,10 +249,30 @@ class _Run:
         finally:
             if self.session is not None:
                 self.failures += self._troubles(self.session)
-        if self.sampler is not None:
-            self.reserve.unlink(missing_ok=True)
-            with _clear_disk_errors(spec.folder):
-                self.sampler.write(spec.folder / "resources.parquet")
+        written = {"resources": self.sampler, **self.samplers}
+        for name, sampler in written.items():
+            if isinstance(sampler, (Sampler, ThreadSampler, SystemSampler)):
+                self.reserve.unlink(missing_ok=True)
+                with _clear_disk_errors(spec.folder):
+                    sampler.write(spec.folder / f"{name}.parquet")
+
+    def _preload_heap_probe(self) -> None:
+        if self.spec.samplers.heap > 0 and self.spec.sampler_hz > 0:
+            self.heap = HeapProbe(self.spec.samplers.heap)
+            self.environment.update(self.heap.variables(self.environment))
+
+    def _sampler_facts(self) -> dict[str, SamplerFacts]:
+        found = {name: sampler.facts for name, sampler in self.samplers.items()}
+        if self.heap is not None and self.sampler is not None:
+            cost = self.heap_cpu_ns / self.sampler.elapsed_ns if self.sampler.elapsed_ns else 0.0
+            found["heap"] = self.sampler.facts.model_copy(
+                update={"hz": self.heap.hz, "cpu_fraction": round(cost, 5)}
+            )
+        return found
+
+    def _end_heap_probe(self, heap: HeapProbe) -> None:
+        self.heap_cpu_ns = heap.own_cpu_ns()
+        heap.close()
 
     def _troubles(self, session: Session) -> list[str]:
         if session.is_out_of_space():
@@ -271,21 +303,35 @@ class _Run:
                 stdin=_input(spec, stack),
             )
             try:
-                if spec.sampler_hz > 0:
-                    watch = ROS_LIBRARY if spec.expect_events == "loaded" else None
-                    self.sampler = Sampler(
-                        workload.pid, spec.sampler_hz, watch_for=watch, search=workload.processes
-                    ).start()
+                self._sample(workload)
                 self.ended, _ = workload.wait(spec.time_limit, self.interruption, trouble)
             finally:
                 left = workload.end(self.interruption)
-                if self.sampler is not None:
-                    self.sampler.stop()
+                for sampler in filter(None, (self.sampler, *self.samplers.values())):
+                    sampler.stop()
+                if self.heap is not None:
+                    self._end_heap_probe(self.heap)
             self.exit_status = workload.exit_status
             if left and self.ended == "ended":
                 self.warnings.append(
                     f"the workload left {len(left)} processes running, which were ended"
                 )
+
+    def _sample(self, workload: Workload) -> None:
+        rates = self.spec.samplers
+        if self.spec.sampler_hz > 0:
+            self.sampler = Sampler(
+                workload.pid,
+                self.spec.sampler_hz,
+                watch_for=ROS_LIBRARY if self.spec.expect_events == "loaded" else None,
+                search=workload.processes,
+                heap=self.heap.heap_bytes if self.heap is not None else lambda _: None,
+            ).start()
+        if rates.threads > 0:
+            known = self.sampler.processes if self.sampler else workload.processes
+            self.samplers["threads"] = ThreadSampler(known, rates.threads).start()
+        if rates.system > 0:
+            self.samplers["system"] = SystemSampler(rates.system).start()
 
     def _judge(self) -> None:
         """Find out whether the run is complete."""
@@ -376,6 +422,7 @@ class _Run:
                 "failure": shared_text("; ".join(failures), spec.folder) if failures else None,
                 "loss": self.session.loss if self.session else Loss(),
                 "sampler": self.sampler.facts if self.sampler else None,
+                "samplers": self._sampler_facts(),
                 "warnings": [shared_text(x, spec.folder) for x in warnings],
             }
         )

@@ -16,6 +16,7 @@ from tracing.host import HostLimits
 from tracing.lttng.settings import TracingOptions
 from tracing.recording import UsageError
 from tracing.recording.manifest import Level
+from tracing.sampling.rates import SamplerRates
 
 SHIPPED = Path(__file__).resolve().parent / "suites"
 WORKLOADS = Path(__file__).resolve().parent / "workloads"
@@ -109,26 +110,6 @@ class LevelSettings(_Part):
     )
 
 
-class SamplerRates(_Part):
-    """Samples per second of what is not sampled by default; 0: not at all."""
-
-    threads: float = Field(
-        default=0.0, ge=0, le=1000, description="CPU time and context switches of each thread"
-    )
-    system: float = Field(
-        default=0.0,
-        ge=0,
-        le=100,
-        description="the machine: CPU use, frequency, temperature, network and disk counters",
-    )
-    heap: float = Field(
-        default=0.0,
-        ge=0,
-        le=1000,
-        description="bytes in use by malloc, read by mallinfo2 inside the workload's processes",
-    )
-
-
 class Suite(_Part):
     """A suite: factors x levels, repeated in blocks, and how each run is made and recorded."""
 
@@ -173,6 +154,11 @@ class Suite(_Part):
     work_topic: str | None = Field(
         default=None, description="the topic whose latency is of interest"
     )
+    report: str = Field(
+        default="latency",
+        pattern=rf"^{_NAME.pattern}$",
+        description="the notebook that answers the suite's question",
+    )
     tracing: TracingOptions = Field(default_factory=TracingOptions)
     sampler_hz: float = Field(default=10.0, ge=0, le=1000, description="0: no sampling")
     samplers: SamplerRates = Field(default_factory=SamplerRates)
@@ -191,6 +177,8 @@ class Suite(_Part):
         for name, level in [pair for entry in self.exclude for pair in entry.items()]:
             if level not in self.factors.get(name, ()):
                 raise ValueError(f"exclude: {name}: {level!r} is not a level of a factor")
+        if self.samplers.heap and not self.sampler_hz:
+            raise ValueError("samplers.heap: is read by the sampler of processes; sampler_hz is 0")
         if not any(True for _ in self.combinations()):
             raise ValueError("exclude: leaves no combination")
         self._check_levels()

@@ -172,7 +172,10 @@ class Manifest(_Part):
     exit_status: int | None = None
     failure: str | None = Field(default=None, description="one line: why the run is not complete")
     loss: Loss = Field(default_factory=Loss)
-    sampler: Sampler | None = None
+    sampler: Sampler | None = Field(default=None, description="of the processes")
+    samplers: dict[str, Sampler] = Field(
+        default_factory=dict, description="the others: threads, system, heap"
+    )
     warnings: list[str] = Field(
         default_factory=list, description="what disturbed the run without making it fail"
     )
