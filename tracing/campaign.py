@@ -6,8 +6,9 @@ import itertools
 import re
 import select
 import shutil
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from tracing.plan import (
     read_plan,
     write_plan,
 )
+from tracing.prepared import prepared_variables
 from tracing.recording import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -210,6 +212,7 @@ def run_campaign(
     seed = choose_seed(suite) if seed is None else seed
     ros = choose_ros(suite.workload.ros, lambda text: on_event(Event("note", text=text)))
     find_program("lttng")
+    variables = prepared_variables(suite.workload, lambda text: on_event(Event("note", text=text)))
     folder = new_campaign(root / suite.name, name)
     plan = Plan(
         campaign=folder.name,
@@ -226,7 +229,7 @@ def run_campaign(
         reason = (error.strerror or str(error)).lower()
         raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
     try:
-        return _execute(folder, ros, on_event)
+        return _execute(folder, ros, variables, on_event)
     except RoslensError:
         if not any(x.is_dir() for x in folder.iterdir()):
             # Nothing was recorded, so there is nothing to resume either.
@@ -247,9 +250,10 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
-    plan = read_plan(folder)
-    ros = choose_ros(plan.suite.workload.ros, lambda text: on_event(Event("note", text=text)))
-    return _execute(folder, ros, on_event)
+    workload = read_plan(folder).suite.workload
+    ros = choose_ros(workload.ros, lambda text: on_event(Event("note", text=text)))
+    variables = prepared_variables(workload, lambda text: on_event(Event("note", text=text)))
+    return _execute(folder, ros, variables, on_event)
 
 
 def with_repetitions(suite: Suite, repetitions: int | None) -> Suite:
@@ -267,7 +271,9 @@ def with_repetitions(suite: Suite, repetitions: int | None) -> Suite:
     return suite.model_copy(update={"repetitions": repetitions})
 
 
-def _execute(folder: Path, ros: Ros | None, on_event: OnEvent) -> CampaignResult:
+def _execute(
+    folder: Path, ros: Ros | None, variables: Mapping[str, str], on_event: OnEvent
+) -> CampaignResult:
     def note(text: str) -> None:
         on_event(Event("note", text=text))
 
@@ -280,7 +286,7 @@ def _execute(folder: Path, ros: Ros | None, on_event: OnEvent) -> CampaignResult
         if not state.finished:
             for text in daemons.current().notes:
                 note(text)
-        return _Execution(state, ros, daemons, interruption, on_event).execute()
+        return _Execution(state, ros, variables, daemons, interruption, on_event).execute()
 
 
 class _Daemons:
@@ -319,6 +325,7 @@ class _Execution:
 
     state: CampaignState
     ros: Ros | None
+    variables: Mapping[str, str]
     daemons: _Daemons
     interruption: Interruption
     on_event: OnEvent
@@ -422,13 +429,18 @@ class _Execution:
         command = suite_command(suite, planned.factors, values)
         if self.ros is not None:
             command = with_python(command, self.ros)
+        elif suite.workload.builtin is not None:
+            command = [sys.executable, *command]
         return RunSpec(
             folder=folder,
             suite=suite.name,
             campaign=self.plan.campaign,
             command=command,
             options=suite.tracing_of(planned.factors),
-            variables=suite_variables(suite, planned.factors, values),
+            variables={
+                **self.variables,
+                **suite_variables(suite, planned.factors, values),
+            },
             factors=planned.factors,
             parameters=suite.parameters_of(planned.factors),
             repetition=planned.repetition,

@@ -154,6 +154,11 @@ class Suite(_Part):
     work_topic: str | None = Field(
         default=None, description="the topic whose latency is of interest"
     )
+    report: str = Field(
+        default="latency",
+        pattern=rf"^{_NAME.pattern}$",
+        description="the notebook that answers the suite's question",
+    )
     tracing: TracingOptions = Field(default_factory=TracingOptions)
     sampler_hz: float = Field(default=10.0, ge=0, le=1000, description="0: no sampling")
     samplers: SamplerRates = Field(default_factory=SamplerRates)
