@@ -197,7 +197,7 @@ def maximum_over_runs(
         name="largest sample",
         statistic=lambda s: math.nan if _no_number(s).any() else float(s.max()),
     )
-    sizes = [size for run in runs if (size := np.asarray(run).size)]
+    sizes: list[int] = [size for run in runs if (size := np.asarray(run).size)]
     if found.refused is None and max(sizes) > LENGTHS * min(sizes):
         reason = (
             f"runs of {min(sizes):,} to {max(sizes):,} samples: a maximum grows with the length "
@@ -230,7 +230,8 @@ def rate_over_runs(
     rates = [n / s for n, s in pairs]
     interval = student_t(rates, level)
     method = "events per second of each run, Student t over runs, bounds at least 0" + left_out
-    if interval.low is not None and interval.high is not None:
+    low = interval.low
+    if low is not None:
         if not any(rates):
             time = math.fsum(s for _, s in pairs)
             interval = Interval(0.0, 0.0, -math.log((1 - level) / 2) / time)
@@ -239,7 +240,7 @@ def rate_over_runs(
                 "which assumes independence" + left_out
             )
         else:
-            interval = replace(interval, low=max(0.0, interval.low))
+            interval = replace(interval, low=max(0.0, low))
     return estimate_of(
         metric,
         cell,
