@@ -132,6 +132,15 @@ def cells_of(runs: Iterable[Run]) -> dict[str, list[Run]]:
     return grouped
 
 
+def constant_factors(runs: Iterable[Run]) -> Cell:
+    """Factors that have one level in all cells, of which there are several: to be said once."""
+    cells = [members[0].cell for members in cells_of(runs).values()]
+    if len(cells) < 2:
+        return {}
+    first = cells[0].items()
+    return {name: level for name, level in first if all(c.get(name) == level for c in cells)}
+
+
 def _sort_key(cell: Mapping[str, Level]) -> tuple[tuple[str, int, float, str], ...]:
     # Numbers by size, before text.
     return tuple(

@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from analysis.estimate import Estimate, cell_label
+from analysis.estimate import Cell, Estimate, cell_label
 from analysis.metrics import Metrics, read_metrics
 from analysis.numbers import shown_unit, value_and_interval
 
@@ -24,6 +24,16 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "latency_p50": "P50 [ms]",
             "latency_p99": "P99 [ms]",
             "loss": "lost [%]",
+        },
+    ),
+    "communication": (
+        "Communication; where the queue is full, latency measures its backlog",
+        {
+            "publisher_period": "publisher period [ms]",
+            "subscription_period": "subscription period [ms]",
+            "latency_mean": "mean latency [ms]",
+            "loss": "lost [%]",
+            "queue_depth_seen": "queue depth seen",
         },
     ),
 }
@@ -61,18 +71,30 @@ def summary_table(metrics: Path, notebook: str) -> Table:
 def _by_cell(
     estimates: Sequence[Estimate], title: str, headings: Mapping[str, str], notes: list[str]
 ) -> Table:
+    shown_ones = [e for e in estimates if e.metric in headings and "topic" not in e.cell]
+    common = _common([e.cell for e in shown_ones])
     of_cell: dict[str, dict[str, Estimate]] = {}
-    for estimate in estimates:
-        if estimate.metric in headings and "topic" not in estimate.cell:
-            of_cell.setdefault(cell_label(estimate.cell), {})[estimate.metric] = estimate
+    for estimate in shown_ones:
+        own = {k: v for k, v in estimate.cell.items() if k not in common}
+        of_cell.setdefault(cell_label(own), {})[estimate.metric] = estimate
+    if common:
+        notes.append(f"in all cells: {cell_label(common)}")
     table = _table(title, "runs", *headings.values())
     reasons: list[str] = []
     for label, of_metric in of_cell.items():
-        shown = [_short(of_metric.get(name), reasons) for name in headings]
+        shown = [_short(of_metric.get(name), reasons, judged=True) for name in headings]
         runs = max(e.runs for e in of_metric.values())
         table.add_row(Text(label.replace(", ", "\n")), str(runs), *shown)
     notes += _numbered(reasons)
     return table
+
+
+def _common(cells: Sequence[Cell]) -> Cell:
+    """Factors that have one level in all of several cells."""
+    if all(dict(cell) == dict(cells[0]) for cell in cells):
+        return {}
+    first = cells[0].items()
+    return {name: level for name, level in first if all(c.get(name) == level for c in cells)}
 
 
 def _by_estimate(estimates: Sequence[Estimate], title: str, notes: list[str]) -> Table:
@@ -123,10 +145,12 @@ def _numbered(reasons: Sequence[str]) -> list[str]:
     return [f"({i}) {reason}" for i, reason in enumerate(reasons, 1)]
 
 
-def _short(estimate: Estimate | None, reasons: list[str]) -> Text:
+def _short(estimate: Estimate | None, reasons: list[str], *, judged: bool = False) -> Text:
     if estimate is None:
         return Text("-")
     value, interval = value_and_interval(estimate)
+    if judged and estimate.verdict:
+        value = f"{value} ({estimate.verdict.replace('_', ' ')})"
     if estimate.refused is None:
         return Text(f"{value}\n{interval}")
     if estimate.refused not in reasons:
