@@ -20,10 +20,7 @@
 # over runs.
 
 # %% tags=["parameters"]
-recordings: list = [
-    "data/samples/communication",
-    "data/samples/communication_shared",
-]  # or one path
+recordings: list = ["data/samples/communication", "data/samples/communication_shared"]  # folders
 factors: str = ""  # CSV file with the factors of recordings without a manifest, by path or name
 topics: list = []  # topics to look at; none: the work topic of each run, else the application's
 level: float = 0.95  # nominal coverage of the intervals

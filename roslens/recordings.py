@@ -19,7 +19,8 @@ from collectors.resources import scan_resources
 from collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
 from collectors.results.logged_messages import SCHEMA as LOGGED_MESSAGE
 from collectors.results.logged_messages import read_logged_messages
-from collectors.schema import RESOURCES, TABLES, Table
+from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
+from collectors.work_log import WorkLog, read_work_log
 from roslens.factors import Factors
 from roslens.views import Names, View, Window, check_window, matching
 from tracing.recording import Recording, UsageError, find_recordings
@@ -303,6 +304,23 @@ class Recordings:
             if path.is_file() and (log := read_logged_messages(path)) is not None:
                 frames.append(log.select(pl.lit(run.name).alias("run"), *LOGGED_MESSAGE))
         return pl.concat(frames)
+
+    @cached_property
+    def work_logs(self) -> dict[str, WorkLog]:
+        """Requests or goals that workloads logged, by name of the run."""
+        pairs = zip(self.recordings, self.runs, strict=True)
+        logs = ((run.name, read_work_log(recording.native)) for recording, run in pairs)
+        return {name: log for name, log in logs if log is not None}
+
+    @property
+    def threads(self) -> pl.LazyFrame:
+        """What threads used while they ran, of the runs in which they were sampled."""
+        return self._all(THREADS, [r.threads for r in self.recordings])
+
+    @property
+    def system(self) -> pl.LazyFrame:
+        """What the machine did, of the runs in which it was sampled."""
+        return self._all(SYSTEM, [r.system for r in self.recordings])
 
     @property
     def without_resources(self) -> list[Run]:

@@ -201,6 +201,8 @@ def _files(folder: Path) -> dict[Path, int]:
 def _collect(recordings: Any, factors: Any, progress: Progress) -> None:
     if not isinstance(recordings, (str, list)) or not isinstance(factors, (str, NoneType)):
         return  # the notebook itself says what is wrong with it
+    if not recordings:
+        return  # it looks at none
     task = progress.add_task("collecting", total=None)
 
     def show(done: int, total: int, recording: Any) -> None:

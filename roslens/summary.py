@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from analysis.estimate import Cell, Estimate, cell_label
+from analysis.estimate import Estimate, cell_label, shared_levels, short_labels
 from analysis.metrics import Metrics, read_metrics
 from analysis.numbers import shown_unit, value_and_interval
 
@@ -34,6 +34,14 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "latency_mean": "mean latency [ms]",
             "loss": "lost [%]",
             "queue_depth_seen": "queue depth seen",
+        },
+    ),
+    "leaks": (
+        "Memory, slope over runs",
+        {
+            "memory_slope": "per second [B/s]",
+            "memory_slope_per_message": "per message [B]",
+            "memory_baseline": "baseline [MB]",
         },
     ),
 }
@@ -71,30 +79,28 @@ def summary_table(metrics: Path, notebook: str) -> Table:
 def _by_cell(
     estimates: Sequence[Estimate], title: str, headings: Mapping[str, str], notes: list[str]
 ) -> Table:
-    shown_ones = [e for e in estimates if e.metric in headings and "topic" not in e.cell]
-    common = _common([e.cell for e in shown_ones])
     of_cell: dict[str, dict[str, Estimate]] = {}
-    for estimate in shown_ones:
-        own = {k: v for k, v in estimate.cell.items() if k not in common}
-        of_cell.setdefault(cell_label(own), {})[estimate.metric] = estimate
-    if common:
-        notes.append(f"in all cells: {cell_label(common)}")
-    table = _table(title, "runs", *headings.values())
+    for estimate in estimates:
+        if estimate.metric in headings and "topic" not in estimate.cell:
+            of_cell.setdefault(cell_label(estimate.cell), {})[estimate.metric] = estimate
+    cells = [next(iter(of_metric.values())).cell for of_metric in of_cell.values()]
+    verdicts = [{e.verdict for e in x.values() if e.verdict} for x in of_cell.values()]
+    judged = any(verdicts)
+    table = _table(title, "runs", *headings.values(), *["verdict"] * judged)
     reasons: list[str] = []
-    for label, of_metric in of_cell.items():
-        shown = [_short(of_metric.get(name), reasons, judged=True) for name in headings]
+    for label, of_metric, verdict in zip(
+        short_labels(cells), of_cell.values(), verdicts, strict=True
+    ):
+        shown = [_short(of_metric.get(name), reasons) for name in headings]
         runs = max(e.runs for e in of_metric.values())
+        if judged:
+            shown.append(Text(", ".join(sorted(verdict)).replace("_", " ")))
         table.add_row(Text(label.replace(", ", "\n")), str(runs), *shown)
+    common = shared_levels(cells)
+    if common and len(cells) > 1:
+        notes.append(f"in all cells: {common}")
     notes += _numbered(reasons)
     return table
-
-
-def _common(cells: Sequence[Cell]) -> Cell:
-    """Factors that have one level in all of several cells."""
-    if all(dict(cell) == dict(cells[0]) for cell in cells):
-        return {}
-    first = cells[0].items()
-    return {name: level for name, level in first if all(c.get(name) == level for c in cells)}
 
 
 def _by_estimate(estimates: Sequence[Estimate], title: str, notes: list[str]) -> Table:
@@ -145,12 +151,10 @@ def _numbered(reasons: Sequence[str]) -> list[str]:
     return [f"({i}) {reason}" for i, reason in enumerate(reasons, 1)]
 
 
-def _short(estimate: Estimate | None, reasons: list[str], *, judged: bool = False) -> Text:
+def _short(estimate: Estimate | None, reasons: list[str]) -> Text:
     if estimate is None:
         return Text("-")
     value, interval = value_and_interval(estimate)
-    if judged and estimate.verdict:
-        value = f"{value} ({estimate.verdict.replace('_', ' ')})"
     if estimate.refused is None:
         return Text(f"{value}\n{interval}")
     if estimate.refused not in reasons:

@@ -30,7 +30,7 @@ CPU_PER_PUBLICATION = Metric(
     "ns",
 )
 
-FULL, NOT_FULL = "full", "not_full"
+FULL, NOT_FULL = "queue_full", "queue_not_full"
 BACKLOG_NOTE = "; the queue was full: this measures its backlog, not the transport"
 
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from analysis.communication.backlog import Backlog
 from analysis.communication.copies import copies_of, signature
-from analysis.communication.estimates import full_runs
+from analysis.communication.estimates import FULL, full_runs
 from analysis.communication.published import published_cell
 from analysis.communication.traffic import Traffic
 from analysis.estimate import Estimate
@@ -307,7 +307,7 @@ def published_table(
             rows.append(["", "here: no such cell", *[""] * 6])
             continue
         depth = of.get("queue_depth_seen")
-        full = depth is not None and depth.verdict == "full"
+        full = depth is not None and depth.verdict == FULL
         period, latency = of.get("publisher_period"), of.get("latency_mean")
         periods = None
         if period is not None and latency is not None and period.value and latency.value:

@@ -130,8 +130,8 @@ def test_a_full_queue_is_said_to_measure_backlog(report: CommunicationReport) ->
         for e in report.estimates
         if e.metric == "queue_depth_seen"
     }
-    assert depths.pop(("unique_ptr", False)) == "full"
-    assert set(depths.values()) == {"not_full"}
+    assert depths.pop(("unique_ptr", False)) == "queue_full"
+    assert set(depths.values()) == {"queue_not_full"}
     for e in report.estimates:
         if e.metric == "latency_mean":
             full = e.cell == {"callback": "unique_ptr", "intra_process": False}

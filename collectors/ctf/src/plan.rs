@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::bits::chunk;
 use crate::model::{
-    Array, ByteOrder, Enum, EventClass, Float, Int, Length, Reference, StreamClass, Type,
+    Array, ByteOrder, Enum, EventClass, Float, Int, Length, Reference, Role, StreamClass, Type,
 };
 
 /// How to load a number from whole bytes.
@@ -246,7 +246,7 @@ impl Compiler {
                 Load::int(&e.int),
                 Arc::new(e.clone()),
             )),
-            Type::Float(float) => {
+            Type::Float(float) if float.is_plain() => {
                 let spot = self.fixed(float.align, float.bits as usize / 8)?;
                 Some(Source::Float(spot, Load::float(float)))
             }
@@ -279,7 +279,7 @@ impl Compiler {
                     Source::Struct(members)
                 })
             }
-            Type::Variant(_) => None,
+            _ => None,
         }
     }
 
@@ -294,12 +294,12 @@ impl Compiler {
     fn array(&mut self, array: &Array) -> Option<Source> {
         let load = match &array.element {
             Type::Int(int) if int.is_plain() && int.clock.is_none() => Load::int(int),
-            Type::Float(float) => Load::float(float),
+            Type::Float(float) if float.is_plain() => Load::float(float),
             _ => return None,
         };
-        let align = array.element.align();
+        let align = array.element.align().max(array.min_align);
         // Elements must lie one right after the other.
-        if align > u64::from(load.bytes) * 8 {
+        if array.element.align() > u64::from(load.bytes) * 8 {
             return None;
         }
         let (spot, count) = match &array.length {
@@ -315,7 +315,7 @@ impl Compiler {
                 self.end(End::Sequence(at, how, load.bytes));
                 (here, Count::Field(at, how))
             }
-            Length::Field(Reference::Path(..)) => return None,
+            Length::Field(Reference::Unresolved(_)) => return None,
         };
         Some(if array.is_text() {
             Source::Chars(spot, count)
@@ -341,7 +341,7 @@ pub struct HeaderField {
 impl HeaderField {
     fn new(at: u64, int: &Int) -> Option<Self> {
         let shift = u32::try_from(at % 8).ok()?;
-        if int.order != ByteOrder::Little || int.signed || shift + int.bits > 64 {
+        if int.order != ByteOrder::Little || int.signed || int.reversed || shift + int.bits > 64 {
             return None;
         }
         Some(Self {
@@ -432,13 +432,13 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
                 let found = place.int(int)?;
                 if let Some(clock) = int.clock {
                     branch.time = Some((found, clock));
-                } else if field.name == "id" {
+                } else if int.roles.contains(Role::EventClass) {
                     tag = Some(found);
                 }
             }
             Type::Variant(variant) if i + 1 == header.fields.len() => {
-                // Chosen by the `id` before it.
-                let id = header.fields.iter().find(|f| f.name == "id")?;
+                // Chosen by the event number before it.
+                let id = header.fields.iter().find(|f| tells_event(&f.kind))?;
                 let Some(Reference::Slot(slot)) = &variant.tag else {
                     return None;
                 };
@@ -476,6 +476,11 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
     })
 }
 
+fn tells_event(kind: &Type) -> bool {
+    matches!(kind, Type::Int(int) | Type::Enum(Enum { int, .. })
+        if int.roles.contains(Role::EventClass))
+}
+
 fn option_form(kind: &Type, place: &mut Placer, mut form: Branch) -> Option<Branch> {
     place.align(kind.align())?;
     for field in &kind.as_struct()?.fields {
@@ -485,7 +490,7 @@ fn option_form(kind: &Type, place: &mut Placer, mut form: Branch) -> Option<Bran
         let found = place.int(int)?;
         if let Some(clock) = int.clock {
             form.time = Some((found, clock));
-        } else if field.name == "id" {
+        } else if int.roles.contains(Role::EventClass) {
             form.id = Some(found);
         }
         if field.slot.is_some() {

@@ -2,10 +2,10 @@
 
 use crate::bits::align_up;
 use crate::catalog::{Catalog, StreamPlan};
-use crate::model::{Clock, Trace, Type};
+use crate::model::{Clock, Role, Trace, Type};
 use crate::packet::Head;
 use crate::plan::{End, FlatHeader, Plan, Segment};
-use crate::walk::{Cursor, State, Stop, advance, field};
+use crate::walk::{Cursor, State, Stop, advance};
 
 /// Found events of one table, in columns.
 #[derive(Debug, Clone, Default)]
@@ -244,6 +244,9 @@ impl Scanner<'_> {
             }
             let start = align_up(at, header.align);
             match self.flat_event(header, bytes, start, out) {
+                Ok(next) if next == at => {
+                    return Some((at * 8, Stop::Bad("an event that takes no space".into())));
+                }
                 Ok(next) => at = next,
                 Err(stop) => return Some((start * 8, stop)),
             }
@@ -351,6 +354,7 @@ impl Scanner<'_> {
             at,
             end: self.end,
         };
+        self.state.slots.clone_from(&self.packet.head.slots);
         let id = header(&mut cursor, stream.event_header.as_ref(), &mut self.state)?;
         let time = self.time(None)?;
         let number = self
@@ -421,41 +425,9 @@ pub fn header(
     kind: Option<&Type>,
     state: &mut State,
 ) -> Result<u64, Stop> {
-    let mut id = 0;
+    state.told.next_event();
     if let Some(kind) = kind {
-        header_part(cursor, kind, state, &mut id)?;
+        crate::walk::walk(cursor, kind, state, None)?;
     }
-    u64::try_from(id).map_err(|_| Stop::Bad(format!("event number {id}")))
-}
-
-fn header_part(
-    cursor: &mut Cursor<'_>,
-    kind: &Type,
-    state: &mut State,
-    id: &mut i128,
-) -> Result<(), Stop> {
-    match kind {
-        Type::Struct(s) => {
-            cursor.at = align_up(cursor.at, kind.align());
-            for member in &s.fields {
-                match &member.kind {
-                    Type::Struct(_) | Type::Variant(_) => {
-                        header_part(cursor, &member.kind, state, id)?;
-                    }
-                    _ => {
-                        let value = field(cursor, member, state, None)?;
-                        if member.name == "id" {
-                            *id = value;
-                        }
-                    }
-                }
-            }
-            Ok(())
-        }
-        Type::Variant(variant) => {
-            let option = crate::walk::choose(variant, state)?;
-            header_part(cursor, &variant.options[option].kind, state, id)
-        }
-        _ => crate::walk::walk(cursor, kind, state, None).map(|_| ()),
-    }
+    state.told.number(Role::EventClass)
 }
