@@ -18,6 +18,7 @@ from analysis.parameters import ReportParameters
 from analysis.report_table import ReportTable, Sentence
 from analysis.runs import Run, why_left_out
 from analysis.tables_for_report import definitions_table, health_table, tracer_loss_table
+from collectors.schema import TABLES
 
 Part = Sentence | ReportTable | Plot
 
@@ -34,6 +35,19 @@ class Tables(Protocol):
     @property
     def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
     def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
+
+
+class NoRecordings:
+    """What a report of published figures has in place of recordings."""
+
+    runs: Sequence[Run] = ()
+    tracer_loss: Sequence[TracerLoss] = ()
+    without_resources: Sequence[Run] = ()
+    resources = pl.LazyFrame()
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """No rows."""
+        return TABLES[name].empty().lazy()
 
 
 class Section:
