@@ -53,8 +53,8 @@ def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:
         f"{STATEMENTS[statement]}: throughput of the second over that of the first",
         notes=[
             (
-                "Above 1 the first is slower. p (Holm): Welch's test of no difference, adjusted; p "
-                "(paired): the same by blocks; p (equivalent): of a difference beyond the threshold."
+                "Above 1 the first is slower. p (Holm): Welch's test, adjusted; "
+                "p (paired): the same by blocks; p (equivalent): of a difference beyond the threshold."
             ),
             *(
                 ["* the methods disagree; the declared one's answer stands."]
@@ -97,9 +97,9 @@ def bounds_table(bounds: pl.DataFrame) -> ReportTable:
         f"{rows.height}; all in bounds.csv)",
         notes=[
             (
-                "All bytes over all time is refused: the rows are digests. At most: 1 / (1 / published "
-                "+ close / bytes) in MB/s, the mean over runs; the true throughput lies at or below "
-                "it. With mixed sizes calls differ in size, and there is no bound."
+                "All bytes over all time is refused: the rows are digests. At most: 1 / (1 / "
+                "published + close / bytes), the mean over runs; the true throughput lies at or "
+                "below it. With mixed sizes calls differ in size, and there is no bound."
             )
         ],
         left=frozenset({"machine", "messages", "batch", "configuration"}),
@@ -131,9 +131,9 @@ def agreement_table(found: Sequence[Agreement]) -> ReportTable:
         "A write call by tracepoints against the program's own clock",
         notes=[
             (
-                "Difference: mean over calls, traced - self-timed, the mean over runs and the largest "
-                f"of a run. Tolerance: {100 * TOLERANCE:g} % or {TOLERANCE_NS:g} ns per call, the larger "
-                "one. Beyond: single calls that exceed it, for a thread may be preempted between "
+                "Difference: mean over calls, traced - self-timed; the mean over runs and the "
+                f"largest. Tolerance: {100 * TOLERANCE:g} % or {TOLERANCE_NS:g} ns, the "
+                "larger one. Beyond: single calls that exceed it, for a thread may be preempted between "
                 "the two clock readings."
             )
         ],
