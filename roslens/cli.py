@@ -94,8 +94,16 @@ def record(
     context: Annotated[list[str], Parameter(negative="", help="Further contexts.")] = [],  # noqa: B006
     kernel: Annotated[Literal["auto", "off", "required"], Parameter()] = "auto",
     mode: Annotated[
-        Literal["discard", "overwrite", "blocking"], Parameter(help="When buffers are full.")
+        Literal["discard", "overwrite", "blocking", "snapshot"],
+        Parameter(help="When buffers are full; snapshot: only what they hold at the end."),
     ] = "discard",
+    max_disk: Annotated[
+        str | None, Parameter(help="What the trace may take: 500M; the oldest part gives way.")
+    ] = None,
+    daemon: Annotated[
+        Literal["private", "machine"],
+        Parameter(help="machine: records programs that run already, too."),
+    ] = "private",
     subbuf_size: Annotated[str, Parameter(help="Of a sub-buffer: 64k, 1M, ...")] = "1M",
     subbuf_count: Annotated[int, Parameter(help="Sub-buffers per CPU.")] = 8,
     ros: Annotated[
@@ -151,6 +159,8 @@ def record(
                 contexts=context,
                 kernel=kernel,
                 mode=mode,
+                max_disk=max_disk,
+                daemon=daemon,
                 subbuf_size=subbuf_size,
                 subbuf_count=subbuf_count,
             ),

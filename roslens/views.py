@@ -19,6 +19,7 @@ NEVER_CUT = ("health", "losses")
 
 OBJECTS = (
     "processes",
+    "contexts",
     "nodes",
     "publishers",
     "subscriptions",

@@ -54,6 +54,7 @@ def find_health(model: Model, extra: Sequence[Finding] = ()) -> pl.DataFrame:
         *_missing(model),
         *_unmatched(model),
         *_objects(model),
+        *_processes(model),
         *_scheduling(model.scheduling),
         *_heap(model.heap),
         *_clock(model),
@@ -361,6 +362,43 @@ def _objects(model: Model) -> Iterator[Finding]:
             ownerless,
             "executions whose callback is known but not what it serves: an init event is missing",
             where="callback_instances",
+        )
+
+
+def _processes(model: Model) -> Iterator[Finding]:
+    found = model.events.found
+    for host, vpid in found.collisions:
+        yield finding(
+            "vpid_collision",
+            "warning",
+            1,
+            "processes of different names had the same number at the same time, as containers' "
+            "do: their events cannot be told apart and their objects may be mixed up; record the "
+            "context pid_ns",
+            where=f"process {vpid}",
+            host=host,
+        )
+    for boundary in found.boundaries:
+        yield finding(
+            "vpid_used_again",
+            "info",
+            1,
+            "a process ended and another one of another name got its number: they are two",
+            where=f"process {boundary.vpid}",
+            host=boundary.host,
+        )
+    without = found.frame.filter(pl.col("pid_ns") == 0)["proc"].to_list()
+    contexts = model.objects.contexts.filter(pl.col("proc").is_in(without))
+    several = contexts.filter(pl.col("proc").is_duplicated())["proc"].n_unique()
+    if several:
+        yield finding(
+            "several_contexts",
+            "info",
+            several,
+            "process numbers that initialised ROS more than once: the process did, or several "
+            "processes had the number, in other pid namespaces or one after the other; record the "
+            "context pid_ns to know",
+            where="contexts",
         )
 
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import I32, I64, TEXT, Events, vtid
+from collectors.ros2.events import Events, vtid
+from collectors.ros2.types import I32, I64, TEXT
 
 RUNNING, PREEMPTED, BLOCKED, WOKEN = range(4)
 _PARTS = {

@@ -51,11 +51,38 @@ PROCESSES = Table(
         _HOST,
         Column("vpid", "int32", "process id as the process itself sees it", nullable=False),
         Column("procname", "string", "name of its first recorded thread"),
+        Column(
+            "pid_namespace",
+            "int64",
+            "its pid namespace, which tells processes of the same vpid apart; null when the "
+            "context pid_ns was not recorded",
+        ),
         Column("tracetools_version", "string", "from rcl_init; null when that was not recorded"),
+        Column(
+            "rmw",
+            "string",
+            "middleware, such as rmw_cyclonedds_cpp: as the process loaded it "
+            "(lttng_ust_statedump, lttng_ust_dl), or as the manifest says",
+        ),
         _time("begin_ns", "first event"),
         _time("end_ns", "last event"),
         Column("events", "int64", "events recorded", nullable=False),
     ),
+)
+
+CONTEXTS = Table(
+    "contexts",
+    "a context, from rcl_init; a process has one for each time that it initialised ROS",
+    (
+        _id("context"),
+        _HOST,
+        _VPID,
+        _ref("process"),
+        _pointer("context_handle", "rcl_context_t"),
+        Column("tracetools_version", "string", "version of tracetools in this process"),
+        _CREATED,
+    ),
+    needs=("ros2:rcl_init",),
 )
 
 NODES = Table(
@@ -637,6 +664,7 @@ TABLES = {
     table.name: table
     for table in (
         PROCESSES,
+        CONTEXTS,
         NODES,
         PUBLISHERS,
         SUBSCRIPTIONS,

@@ -79,9 +79,14 @@ class TracingSettings(_Part):
     domains: list[str] = Field(default_factory=lambda: ["ust"])
     events: list[str] = Field(default_factory=list)
     contexts: list[str] = Field(default_factory=list)
-    mode: Literal["discard", "overwrite", "blocking"] = "discard"
+    mode: Literal["discard", "overwrite", "blocking", "snapshot"] = "discard"
     subbuf_size_bytes: int | None = None
     subbuf_count: int | None = None
+    max_disk_bytes: int | None = Field(
+        default=None, description="what the trace was allowed to take; the oldest part gave way"
+    )
+    start: Literal["begin", "ready"] = "begin"
+    snapshots: int | None = Field(default=None, description="how many were taken")
     notes: list[str] = Field(default_factory=list, description="e.g. why there is no kernel trace")
 
 
