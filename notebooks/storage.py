@@ -27,6 +27,7 @@ factors: str = ""  # CSV file with the factors of recordings without a manifest
 level: float = 0.95  # nominal coverage of the intervals
 threshold: float = 0.05  # so much slower is still on par
 include_failed: bool = False  # let runs that failed enter the estimates
+leave_out: list = []  # what else enters none: lossy, disturbed
 output_dir: str = ""  # folder for metrics.json, cells.csv, statements.csv; empty: not written
 
 # %%

@@ -27,9 +27,11 @@ class Agreement:
         Mean time of the matched calls.
     median_difference_ns
         Median over calls of traced - self-timed.
+    median_excess
+        Median over calls of the difference's size over the call's tolerance.
     beyond
         Calls whose two times differ by more than the tolerance: a thread was preempted between
-        the one clock reading and the other.
+        the one clock reading and the other, which on a busy machine bends means.
     """
 
     live: LiveRun
@@ -38,6 +40,7 @@ class Agreement:
     self_ns: float
     traced_ns: float
     median_difference_ns: float
+    median_excess: float
     beyond: int
 
     @property
@@ -47,13 +50,8 @@ class Agreement:
 
     @property
     def agrees(self) -> bool:
-        """Whether the means differ by no more than the tolerance."""
-        return abs(self.difference_ns) <= tolerance_ns(self.self_ns)
-
-
-def tolerance_ns(own_ns: float) -> float:
-    """How much two times of a call may differ."""
-    return max(TOLERANCE * own_ns, TOLERANCE_NS)
+        """Whether a call's two times typically differ by no more than its tolerance."""
+        return self.matched > 0 and self.median_excess <= 1
 
 
 def agreement(live: LiveRun, recording: Recording) -> Agreement | None:
@@ -63,7 +61,9 @@ def agreement(live: LiveRun, recording: Recording) -> Agreement | None:
     if traced is None or traced.is_empty():
         return None
     call = traced["call"].to_numpy()
-    whole = call < own.size
+    whole = (call >= 0) & (call < own.size)
+    if not whole.any():
+        return None
     call = call[whole]
     seen = (traced["end_ns"] - traced["begin_ns"]).to_numpy().astype(np.float64)[whole]
     timed = own[call]
@@ -76,5 +76,6 @@ def agreement(live: LiveRun, recording: Recording) -> Agreement | None:
         self_ns=float(timed.mean()),
         traced_ns=float(seen.mean()),
         median_difference_ns=float(np.median(seen - timed)),
+        median_excess=float(np.median(apart / allowed)),
         beyond=int((apart > allowed).sum()),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -63,6 +62,9 @@ class StorageReport(Report):
     published
         Digests of the study, as of `collectors.results.storage_study.read_digests`.
     """
+
+    # No ROS 2 runs here.
+    expected_findings = frozenset({"no_ros_events", "missing_events"})
 
     def __init__(
         self, opened: Opened | None, published: pl.DataFrame, parameters: StorageParameters
@@ -153,18 +155,8 @@ class StorageReport(Report):
                     "measurements are the study's, the intervals and answers are computed here."
                 )
             )
-        parts: list[Part] = [*self.tracer_loss(), *self.runs_left_out(), self._what_ran()]
-        disturbed = Counter(text.split(" (")[0] for r in self.counting for text in r.disturbances)
-        if disturbed:
-            count = sum(bool(run.disturbances) for run in self.counting)
-            parts.append(
-                Sentence(
-                    f"{count} of {len(self.counting)} runs were disturbed by other programs or "
-                    "the state of the machine, and stay in: compare within blocks, and trust "
-                    "absolute figures little.",
-                    loud=True,
-                )
-            )
+        parts: list[Part] = [self._what_ran(), *self.tracer_loss(), *self.runs_left_out()]
+        parts += self.design()
         verified = [live for live in self.live if live.storage.verification]
         readers = sorted({live.storage.verification.reader for live in verified})  # type: ignore[union-attr]
         cells_read = len({live.run.label for live in verified})

@@ -54,7 +54,7 @@ def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:
         notes=[
             (
                 "Above 1 the first is slower. p (Holm): Welch's test, adjusted; "
-                "p (paired): the same by blocks; p (equivalent): of a difference beyond the threshold."
+                "p (paired): the same by blocks; p (equivalent): of one beyond the threshold."
             ),
             *(
                 ["* the methods disagree; the declared one's answer stands."]
@@ -114,27 +114,31 @@ def agreement_table(found: Sequence[Agreement]) -> ReportTable:
     marked = frozenset(
         i for i, members in enumerate(cells.values()) if not all(a.agrees for a in members)
     )
-    return ReportTable(
-        ["cell", "runs", "calls", "self-timed [µs]", "difference [ns]", "largest [ns]", "beyond"],
-        [
+    rows = []
+    for label, members in cells.items():
+        matched = sum(a.matched for a in members)
+        within = 1 - sum(a.beyond for a in members) / matched
+        rows.append(
             [
                 label,
                 str(len(members)),
-                f"{sum(a.matched for a in members):,}",
+                f"{matched:,} of {sum(a.calls for a in members):,}",
                 significant(_mean([a.self_ns for a in members]) / 1e3),
+                f"{_mean([a.median_difference_ns for a in members]):,.0f}",
                 f"{_mean([a.difference_ns for a in members]):,.0f}",
-                f"{max((a.difference_ns for a in members), key=abs):,.0f}",
-                f"{sum(a.beyond for a in members):,}",
+                f"{100 * within:.2f}",
             ]
-            for label, members in list(cells.items())[:_MOST_ROWS]
-        ],
+        )
+    columns = ["cell", "runs", "calls", "self-timed [µs]", "median apart [ns]", "means apart [ns]"]
+    return ReportTable(
+        [*columns, "within [%]"],
+        rows[:_MOST_ROWS],
         "A write call by tracepoints against the program's own clock",
         notes=[
             (
-                "Difference: mean over calls, traced - self-timed; the mean over runs and the "
-                f"largest. Tolerance: {100 * TOLERANCE:g} % or {TOLERANCE_NS:g} ns, the "
-                "larger one. Beyond: single calls that exceed it, for a thread may be preempted between "
-                "the two clock readings."
+                f"Tolerance of a call: {100 * TOLERANCE:g} % or {TOLERANCE_NS:g} ns, the larger one. "
+                "Apart: traced - self-timed. On a busy machine a thread may lose the CPU between the "
+                "two clock readings: such calls lie beyond and bend means, not medians."
             )
         ],
         marked=marked,
