@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from analysis.detection import least_detectable
 from analysis.estimate import Cell, Estimate, cell_label
 from analysis.multiplicity import holm
 from analysis.over_runs import Interval
@@ -419,8 +420,7 @@ def _minimum_detectable(worse: Spread, better: Spread) -> float | None:
         worse.deviation / math.sqrt(worse.runs), ratio * better.deviation / math.sqrt(better.runs)
     )
     freedom = worse.runs + better.runs - 2
-    quantiles = t_quantile((1 + LEVEL) / 2, freedom) + t_quantile(0.8, freedom)
-    return quantiles * error / better.mean
+    return least_detectable(error / better.mean, freedom, LEVEL)
 
 
 def _ranks(base: Estimate, new: Estimate) -> dict[str, Any]:

@@ -51,8 +51,8 @@ class WorkloadSpec(_Part):
     )
     says_ready: bool = Field(
         default=False,
-        description="whether it makes the file {ready} (also in $ROSLENS_READY) once all of it has "
-        "found each other; a run in which it does not has failed",
+        description="whether it makes the file {ready} (also in $ROSLENS_READY_FILE) once all of "
+        "it has found each other; a run in which it does not has failed",
     )
     ros: RosChoice = Field(
         default="auto",
@@ -182,6 +182,8 @@ class Suite(_Part):
         if not any(True for _ in self.combinations()):
             raise ValueError("exclude: leaves no combination")
         self._check_levels()
+        if self.tracing.start == "ready" and not self.workload.says_ready:
+            raise ValueError("tracing.start: ready needs a workload with says_ready: true")
         known = {*self.factors, *self.workload.parameters, *RESERVED}
         known.update(*(settings.parameters for settings in self._all_settings()))
         unknown = sorted(self._placeholders() - known)
