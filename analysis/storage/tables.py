@@ -136,9 +136,9 @@ def agreement_table(found: Sequence[Agreement]) -> ReportTable:
         "A write call by tracepoints against the program's own clock",
         notes=[
             (
-                f"Tolerance of a call: {100 * TOLERANCE:g} % or {TOLERANCE_NS:g} ns, the larger one. "
-                "Apart: traced - self-timed. On a busy machine a thread may lose the CPU between the "
-                "two clock readings: such calls lie beyond and bend means, not medians."
+                f"Tolerance of a call: {100 * TOLERANCE:g} % or {TOLERANCE_NS:g} ns, if larger. "
+                "Apart: traced - self-timed. On a busy machine a thread may lose the CPU between "
+                "the two readings: such calls lie beyond and bend means, not medians."
             )
         ],
         marked=marked,
