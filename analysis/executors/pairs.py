@@ -11,6 +11,7 @@ from analysis.comparison import verdict_of
 from analysis.estimate import Cell
 from analysis.factorial import Observation, effects
 from analysis.multiplicity import holm
+from analysis.over_runs import MINIMUM_RUNS
 from analysis.ratio import Effect
 from tracing.recording.manifest import Level
 
@@ -96,6 +97,10 @@ def pairs(
                 if o.cell[factor] in (reference, other)
             ]
             (effect,) = effects(two, references={factor: reference}, level=level)
+            fewest = min(sum(o.cell[factor] == x for o in two) for x in (reference, other))
+            if fewest < MINIMUM_RUNS:
+                reason = f"{fewest} runs; at least {MINIMUM_RUNS} are needed"
+                effect = replace(effect, low=None, high=None, p=None, refused=reason)
             verdict: PairVerdict = "not_enough_evidence"
             if effect.value is not None and effect.low is not None and effect.high is not None:
                 ratio = Effect(effect.value, effect.low, effect.high, effect.p or 0.0)

@@ -14,7 +14,7 @@ from analysis.executors.agreement import EXPLANATION, agreement
 from analysis.executors.busy import busy_estimates, busy_per_run
 from analysis.executors.entities import COUNT, ENTITY, entity_estimates
 from analysis.executors.pairs import Pair, pairs
-from analysis.executors.statements import Statement, cpu_statement
+from analysis.executors.statements import cpu_statement, statements_table
 from analysis.executors.work import Work, work_estimates, work_of_runs
 from analysis.factorial import FactorEffect, Observation, effects
 from analysis.figures.executors import effects_plot, load_plot, pairs_plot
@@ -303,23 +303,19 @@ class ExecutorsReport(Report):
 
     def statements(self) -> Section:
         """What the published study said, and whether these recordings bear it out."""
-        return Section(statements_table([cpu_statement(self.pairs.get("cpu", []))]))
+        cpu, factor = self.observations.get("cpu", []), self.parameters.factor
+        main = [
+            effect
+            for _, part in _whole_designs(cpu)
+            for effect in self._effects(part)
+            if effect.factors == (factor,)
+        ]
+        found = cpu_statement(self.pairs.get("cpu", []), main, self.parameters.threshold)
+        return Section(statements_table([found]))
 
     def write_files(self) -> Section:
         """metrics.json, and all pairs in ``pairs.csv``."""
         return self.write({"pairs.csv": pairs_frame([p for x in self.pairs.values() for p in x])})
-
-
-def statements_table(found: Sequence[Statement]) -> ReportTable:
-    """Statements of the study with their verdicts."""
-    return ReportTable(
-        ["statement of the study", "here", "because"],
-        [[s.content, s.verdict.replace("_", " "), s.because] for s in found],
-        "The study's statements, held against these recordings",
-        notes=["The study published graphs without data: its curves cannot be computed again."],
-        marked=frozenset(i for i, s in enumerate(found) if s.verdict == "refuted"),
-        left=frozenset({"statement of the study", "here", "because"}),
-    )
 
 
 def pairs_frame(found: Sequence[Pair]) -> pl.DataFrame:

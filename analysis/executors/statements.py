@@ -12,7 +12,9 @@ from typing import Literal
 
 from analysis.estimate import Estimate, cell_label
 from analysis.executors.pairs import Pair
+from analysis.factorial import FactorEffect
 from analysis.leaks import Leak
+from analysis.report_table import ReportTable
 
 Verdict = Literal["confirmed", "refuted", "not_enough_evidence", "not_in_these_recordings"]
 ACTION, SERVICE, PUBSUB = "action", "service", "pubsub"
@@ -38,11 +40,29 @@ class Statement:
     because: str
 
 
-def cpu_statement(cpu_pairs: Sequence[Pair]) -> Statement:
-    """No executor takes more CPU than another, but in long runs."""
+def cpu_statement(
+    cpu_pairs: Sequence[Pair], main_effects: Sequence[FactorEffect] = (), threshold: float = 0.05
+) -> Statement:
+    """No executor takes more CPU than another, but in long runs.
+
+    Parameters
+    ----------
+    cpu_pairs
+        All pairs of executors, within the same conditions.
+    main_effects
+        Of the executor on CPU over all conditions, where the design allows them: they know more.
+    threshold
+        Differences below this part are of no importance.
+    """
     content = "Executors do not differ in CPU, but for some tenths of a point in long runs."
     if not cpu_pairs:
         return Statement(content, "not_in_these_recordings", "no two executors with CPU samples")
+    clear = [e for e in main_effects if _matters(e, threshold)]
+    if clear:
+        told = "; ".join(
+            f"{e.label}: {e.value or 0:.2f} [{e.low or 0:.2f}, {e.high or 0:.2f}]" for e in clear
+        )
+        return Statement(content, "refuted", f"over all conditions {told}")
     differ = [p for p in cpu_pairs if p.verdict in {"more", "less"}]
     same = [p for p in cpu_pairs if p.verdict == "no_difference"]
     told = f"{len(differ)} of {len(cpu_pairs)} pairs differ, {len(same)} are alike"
@@ -57,6 +77,12 @@ def cpu_statement(cpu_pairs: Sequence[Pair]) -> Statement:
     if len(same) == len(cpu_pairs):
         return Statement(content, "confirmed", told)
     return Statement(content, "not_enough_evidence", told)
+
+
+def _matters(effect: FactorEffect, threshold: float) -> bool:
+    if effect.p_holm is None or effect.p_holm > 0.05 or effect.low is None or effect.high is None:
+        return False
+    return effect.high > 1 + threshold or effect.low < 1 - threshold
 
 
 def leak_statements(leaks: Sequence[Leak], baselines: Sequence[Estimate]) -> list[Statement]:
@@ -163,3 +189,15 @@ def _baseline(baselines: Sequence[Estimate]) -> Statement:
     if any((m.high or 0) < (s.low or 0) for m, s in known):
         return Statement(content, "refuted", because)
     return Statement(content, "not_enough_evidence", because)
+
+
+def statements_table(found: Sequence[Statement]) -> ReportTable:
+    """Statements of the study with their verdicts."""
+    return ReportTable(
+        ["statement of the study", "here", "because"],
+        [[s.content, s.verdict.replace("_", " "), s.because] for s in found],
+        "The study's statements, held against these recordings",
+        notes=["The study published graphs without data: its curves cannot be computed again."],
+        marked=frozenset(i for i, s in enumerate(found) if s.verdict == "refuted"),
+        left=frozenset({"statement of the study", "here", "because"}),
+    )

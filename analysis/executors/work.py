@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.estimate import Estimate, Metric
+from analysis.estimate import Cell, Estimate, Metric
 from analysis.latency import HOP
 from analysis.over_runs import maximum_over_runs, mean_over_runs, percentile_over_runs
 from analysis.runs import Run, cells_of
@@ -117,20 +117,24 @@ def _durations(
 
 def work_estimates(work: Sequence[Work], level: float = 0.95) -> list[Estimate]:
     """Mean, P50, P99 and the largest of each cell, over the runs that did work of its kind."""
-    of_run = {w.run.name: w for w in work}
     found = []
-    for members in cells_of([w.run for w in work]).values():
-        kind = of_run[members[0].name].kind
-        arrays = [w.values_ns for r in members if (w := of_run[r.name]).kind == kind]
-        cell = members[0].cell
+    for kind in dict.fromkeys(w.kind for w in work):
+        of_run = {w.run.name: w for w in work if w.kind == kind}
+        for members in cells_of([w.run for w in of_run.values()]).values():
+            arrays = [of_run[run.name].values_ns for run in members]
+            found += _of_cell(kind, members[0].cell, arrays, level)
+    return found
 
-        def metric(statistic: str, kind: Kind = kind) -> Metric:
-            return Metric(f"{kind.prefix}_{statistic}", kind.definition, "ns")
 
-        found.append(mean_over_runs(metric("mean"), cell, arrays, level))
-        found += [
+def _of_cell(kind: Kind, cell: Cell, arrays: Sequence[Floats], level: float) -> list[Estimate]:
+    def metric(statistic: str) -> Metric:
+        return Metric(f"{kind.prefix}_{statistic}", kind.definition, "ns")
+
+    return [
+        mean_over_runs(metric("mean"), cell, arrays, level),
+        *(
             percentile_over_runs(metric(f"p{round(100 * q)}"), cell, arrays, q, level)
             for q in (0.5, 0.99)
-        ]
-        found.append(maximum_over_runs(metric("max"), cell, arrays, level))
-    return found
+        ),
+        maximum_over_runs(metric("max"), cell, arrays, level),
+    ]
