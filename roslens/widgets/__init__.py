@@ -1,0 +1,1 @@
+"""Pictures that can be explored, for notebooks."""
