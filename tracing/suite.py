@@ -184,9 +184,6 @@ class Suite(_Part):
             raise ValueError("samplers.heap: is read by the sampler of processes; sampler_hz is 0")
         if not any(True for _ in self.combinations()):
             raise ValueError("exclude: leaves no combination")
-        for name in self.workload.not_told:
-            if name not in self.factors:
-                raise ValueError(f"workload.not_told: {name!r} is no factor")
         self._check_levels()
         if self.tracing.start == "ready" and not self.workload.says_ready:
             raise ValueError("tracing.start: ready needs a workload with says_ready: true")
@@ -246,6 +243,9 @@ class Suite(_Part):
             yield from levels.values()
 
     def _check_levels(self) -> None:
+        for name in self.workload.not_told:
+            if name not in self.factors:
+                raise ValueError(f"workload.not_told: {name!r} is no factor")
         for name, levels in self.levels.items():
             for level, settings in levels.items():
                 if level not in self.factors.get(name, ()):
