@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -313,6 +314,8 @@ class _Execution:
         )
         if self.ros is not None:
             command = with_python(command, self.ros)
+        elif suite.workload.builtin is not None and command[0].endswith(".py"):
+            command = [sys.executable, *command]
         return RunSpec(
             folder=folder,
             suite=suite.name,

@@ -126,6 +126,9 @@ def throughput_plot(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine])
             label += f" (dashed: its line carries {limit:,.4g} kB/s)"
         handles.append(Line2D([], [], marker=marker, ms=5, color=c, label=label))
     axes.set(xscale="log", yscale="log")
+    low, high = axes.get_ylim()
+    if high < 30 * low:
+        axes.set_ylim(low / 3, high * 3)
     for which in "xy":
         plain_numbers(axes, which)
     axes.set(xlabel="payload of a message [B]", ylabel="payload throughput [kB/s]")
