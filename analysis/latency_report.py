@@ -9,12 +9,8 @@ import polars as pl
 from analysis.callbacks import callback_duration_estimates, durations, worst_messages
 from analysis.drift import order_effect
 from analysis.estimate import Estimate
-from analysis.figures.callbacks import durations_plot
-from analysis.figures.distributions import distribution_plots
-from analysis.figures.latency import drift_plot, interval_plot, medians
-from analysis.figures.resources import usage_plot
 from analysis.flags import OUTLIER, outlying, same_series, warm_up
-from analysis.latency import latency_estimates, latency_metric
+from analysis.latency import latency_estimates, latency_metric, medians
 from analysis.loss import outcomes_by_cell
 from analysis.parameters import LatencyParameters
 from analysis.report_base import Part, Report, Section, Tables, count_of_runs
@@ -30,6 +26,9 @@ from analysis.tables_for_report import (
     runs_table,
     worst_table,
 )
+
+# Figures are imported where they are drawn: a comparison needs the estimates only.
+# ruff: noqa: PLC0415
 
 _MOST_FURTHER_TOPICS = 20
 
@@ -146,7 +145,7 @@ class LatencyReport(Report):
             self.tables.tracer_loss, self.samples, [run.name for run in self.counting]
         )
         campaigns = {(run.suite, run.campaign) for run in self.tables.runs if run.campaign}
-        parts = self.runs_left_out()
+        parts = [*self.runs_left_out(), *self.design()]
         if len(campaigns) > 1:
             parts.append(
                 Sentence(
@@ -190,6 +189,8 @@ class LatencyReport(Report):
         """ECDF and CCDF."""
         if not self._delivered:
             return self._nothing()
+        from analysis.figures.distributions import distribution_plots
+
         return Section(*distribution_plots(self.samples, self._definition))
 
     def statistics(self) -> Section:
@@ -215,6 +216,8 @@ class LatencyReport(Report):
         if not self._delivered:
             return self._nothing()
         delivered = [e for e in self.main_estimates if not e.metric.startswith("loss")]
+        from analysis.figures.latency import interval_plot
+
         return Section(interval_plot(delivered, self.samples))
 
     def further_topics(self) -> Section:
@@ -259,6 +262,8 @@ class LatencyReport(Report):
 
     def drift(self) -> Section:
         """Per-run medians against order of execution."""
+        from analysis.figures.latency import drift_plot
+
         values = medians(self.samples)
         runs = [run for run in self.counting if run.name in values and run.order is not None]
         if len(runs) < 2:
@@ -281,6 +286,8 @@ class LatencyReport(Report):
         found = durations(self.callback_instances, self.counting)
         if not found.height:
             return Section(Sentence("No callback was traced."))
+        from analysis.figures.callbacks import durations_plot
+
         return Section(durations_plot(found), durations_table(found))
 
     def services(self) -> Section:
@@ -315,6 +322,8 @@ class LatencyReport(Report):
         names = pl.LazyFrame({"run": [run.name for run in counting]}, schema={"run": pl.String})
         usage = usage_over_time(self.tables.resources.join(names, on="run"))
         if usage.height:
+            from analysis.figures.resources import usage_plot
+
             parts.append(usage_plot(usage, counting))
             parts.append(estimates_table(self.resource_estimates, "CPU and memory per run"))
         elif not without:

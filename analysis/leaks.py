@@ -15,10 +15,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from analysis.detection import least_detectable
 from analysis.estimate import Cell, Estimate, Metric
 from analysis.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
+from analysis.student import t_quantile
 from analysis.trends import best_bend, glsar, least_squares, theil_sen
 
 Floats = NDArray[np.float64]
@@ -45,8 +46,9 @@ BEND_LEVEL = 0.999
 START = 0.25
 """A rise that ends within this part of the time looked at is a steep start."""
 
-PAGE = 4096
-"""Resident memory grows by pages: a slope is not known better than a page over the time."""
+PAGES = 2 * 4096
+"""Resident memory grows by pages, in more than one place (heap, other arenas, stacks): a slope is
+not known better than two pages over the time, however alike the runs are."""
 
 TRUSTED_PHI = 0.9
 """Up to this autocorrelation the interval of a single run holds (measured: 5.5 % of alarms)."""
@@ -180,7 +182,7 @@ def leak(
         bend, bend_s, last = None, None, parts
     whole = _over_runs(parts, level)[0]
     interval, method, trusted = _over_runs(last, level)
-    interval = _no_better_than_a_page(interval, name, min(part.length for part in last))
+    interval = _no_better_than_pages(interval, name, min(part.length for part in last))
     verdict = _verdict(interval, margin) if trusted else "not_enough_evidence"
     if verdict == "stable" and bend is not None:
         rise = student_t([_rise(part, bend) for part in parts], level)
@@ -274,10 +276,10 @@ def _rise(part: Series, bend: float) -> float:
     return float(np.median(part.values[part.seconds >= bend]) - np.median(part.values[:tenth]))
 
 
-def _no_better_than_a_page(interval: Interval, name: str, seconds: float) -> Interval:
+def _no_better_than_pages(interval: Interval, name: str, seconds: float) -> Interval:
     if interval.value is None or interval.low is None or interval.high is None:
         return interval
-    least = (1 if name.startswith("heap") else PAGE) / seconds if seconds > 0 else math.inf
+    least = (1 if name.startswith("heap") else PAGES) / seconds if seconds > 0 else math.inf
     half = (interval.high - interval.low) / 2
     if half >= least:
         return interval
@@ -285,12 +287,12 @@ def _no_better_than_a_page(interval: Interval, name: str, seconds: float) -> Int
 
 
 def _minimum_detectable(interval: Interval, runs: int, level: float) -> float | None:
-    """(t((1 + level) / 2) + t(.80)) standard errors: found in about 80 % of experiments."""
+    """Found in about 80 % of experiments; one run is taken for as good as known."""
     if interval.low is None or interval.high is None:
         return None
     freedom = max(runs - 1, 1) if runs >= MINIMUM_RUNS else 1000
-    critical = float(stats.t.ppf((1 + level) / 2, freedom))
-    return (interval.high - interval.low) / 2 * (1 + float(stats.t.ppf(0.8, freedom)) / critical)
+    critical = t_quantile((1 + level) / 2, freedom)
+    return least_detectable((interval.high - interval.low) / 2 / critical, freedom, level)
 
 
 def _per_message(
@@ -310,7 +312,7 @@ def _per_message(
         interval = glsar(messages[0], parts[0].values, level).interval
     else:
         interval = student_t(slopes, level)
-    interval = _no_better_than_a_page(interval, name, min(float(m[-1] - m[0]) for m in messages))
+    interval = _no_better_than_pages(interval, name, min(float(m[-1] - m[0]) for m in messages))
     kinds = sorted({part.work for part in parts})
     return _estimate(
         Metric(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from analysis.runs import LeaveOut
 from tracing.recording import UsageError
 
 
@@ -43,6 +44,9 @@ class ReportParameters(BaseModel):
         Publications and resource samples in the first so many seconds of each run are left out.
     include_failed
         Whether runs that failed enter the estimates.
+    leave_out
+        ``lossy``: also runs in which the tracer dropped events enter no estimate; ``disturbed``:
+        nor those whose host was disturbed.
     output_dir
         Where metrics.json and further files go; none: they are not written.
     """
@@ -54,6 +58,7 @@ class ReportParameters(BaseModel):
     level: float = Field(0.95, gt=0, lt=1)
     warm_up_s: float = Field(0.0, ge=0, allow_inf_nan=False)
     include_failed: bool = False
+    leave_out: Annotated[list[LeaveOut], BeforeValidator(_as_list)] = []
     output_dir: OptionalText = None
 
     @classmethod
@@ -101,3 +106,23 @@ class LatencyParameters(ReportParameters):
 
     topics: Texts = []
     worst: int = Field(10, ge=1, le=1000)
+
+
+class LeaksParameters(ReportParameters):
+    """Parameters of the leaks notebook.
+
+    Attributes
+    ----------
+    series
+        Which size of memory is judged.
+    margin
+        Bytes per second within which a slope is as good as none.
+    warm_up_s
+        As in every notebook; 0: 5 s, at most a tenth of the shortest run.
+    cut_end_s
+        Seconds left out at the end of what each run did.
+    """
+
+    series: Literal["rss", "pss", "heap"] = "rss"
+    margin: float = Field(1024.0, gt=0, allow_inf_nan=False)
+    cut_end_s: float = Field(0.0, ge=0, allow_inf_nan=False)

@@ -9,14 +9,14 @@ from typing import Protocol
 
 import polars as pl
 
+from analysis.design import check_designs
 from analysis.estimate import Estimate
-from analysis.figures.style import Plot
-from analysis.latency import runs_that_count
+from analysis.figures.plot import Plot
 from analysis.loss import TracerLoss, health_findings
 from analysis.metrics import metrics_of, versions, write_metrics
 from analysis.parameters import ReportParameters
 from analysis.report_table import ReportTable, Sentence
-from analysis.runs import Run
+from analysis.runs import Run, why_left_out
 from analysis.tables_for_report import definitions_table, health_table, tracer_loss_table
 
 Part = Sentence | ReportTable | Plot
@@ -46,9 +46,7 @@ class Section:
         return "\n".join(part._repr_html_() for part in self.parts)
 
     def __repr__(self) -> str:
-        return "\n\n".join(
-            part.caption if isinstance(part, Plot) else str(part) for part in self.parts
-        )
+        return "\n\n".join(map(str, self.parts))
 
 
 class Report(ABC):
@@ -57,14 +55,22 @@ class Report(ABC):
     Attributes
     ----------
     counting, left_out
-        Runs that enter the estimates, and those that failed.
+        Runs that enter the estimates, and those that do not.
+    reasons
+        Why a run is left out, by its name.
     """
 
     def __init__(self, tables: Tables, parameters: ReportParameters) -> None:
         self.tables = tables
-        self.counting, self.left_out = runs_that_count(
-            tables.runs, include_failed=parameters.include_failed
-        )
+        reasons = {
+            run.name: why_left_out(
+                run, include_failed=parameters.include_failed, leave_out=parameters.leave_out
+            )
+            for run in tables.runs
+        }
+        self.counting = [run for run in tables.runs if reasons[run.name] is None]
+        self.left_out = [run for run in tables.runs if reasons[run.name] is not None]
+        self.reasons = {name: reason for name, reason in reasons.items() if reason is not None}
         self._output = parameters.output_dir
 
     @property
@@ -92,19 +98,55 @@ class Report(ABC):
         findings = health_findings(self.tables.table("health"))
         if findings.height:
             parts.append(health_table(findings))
-        return parts
+        return [*parts, *self.disturbed()]
+
+    def disturbed(self) -> list[Part]:
+        """The runs whose host was disturbed, and by what."""
+        found = [run for run in self.tables.runs if run.disturbances]
+        if not found:
+            return []
+        kept = sum(run.name not in self.reasons for run in found)
+        text = (
+            f"The host was disturbed in {len(found)} of {count_of_runs(len(self.tables.runs))}; "
+            f"{kept} of them enter the estimates (leave_out: disturbed leaves them out)."
+        )
+        rows = [[run.name, run.label, "; ".join(run.disturbances)] for run in found]
+        table = ReportTable(
+            ["run", "cell", "disturbance"],
+            rows,
+            "Disturbed runs",
+            left=frozenset({"run", "cell", "disturbance"}),
+        )
+        return [Sentence(text, loud=True), table]
 
     def runs_left_out(self) -> list[Part]:
-        """The runs that failed, by name."""
-        if not self.left_out:
-            return []
-        names = ", ".join(run.name for run in self.left_out[:5])
-        more = f" and {len(self.left_out) - 5} more" if len(self.left_out) > 5 else ""
-        text = (
-            f"{count_of_runs(len(self.left_out))} did not complete and enter no estimate: "
-            f"{names}{more}."
-        )
-        return [Sentence(text, loud=True)]
+        """The runs that enter no estimate, by reason and name."""
+        parts: list[Part] = []
+        for reason in dict.fromkeys(self.reasons.values()):
+            names = [run.name for run in self.left_out if self.reasons[run.name] == reason]
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            enter = "enters" if len(names) == 1 else "enter"
+            text = (
+                f"{count_of_runs(len(names))} {reason} and {enter} no estimate: "
+                f"{', '.join(names[:5])}{more}."
+            )
+            parts.append(Sentence(text, loud=True))
+        return parts
+
+    def design(self) -> list[Part]:
+        """Whether the runs were made as designed."""
+        parts: list[Part] = []
+        for check in check_designs(self.tables.runs):
+            which = f"Campaign {check.suite}/{check.campaign}"
+            if check.deviations:
+                text = f"{which} does not follow its design: {'; '.join(check.deviations[:5])}."
+            else:
+                text = (
+                    f"{which} follows its design: {check.runs} of {check.planned} planned runs "
+                    f"are here, in the order that the seed {check.seed} gives within each block."
+                )
+            parts.append(Sentence(text, loud=bool(check.deviations)))
+        return parts
 
     def definitions(self) -> Section:
         """What each number is."""

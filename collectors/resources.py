@@ -36,7 +36,14 @@ def scan_resources(path: Path) -> pl.LazyFrame:
         The CSV lacks a column or cannot be read.
     """
     if path.suffix != ".csv":
-        return pl.scan_parquet(path)
+        stored = pl.scan_parquet(path)
+        there = set(stored.collect_schema().names())
+        # Older recorders wrote fewer columns.
+        return stored.with_columns(
+            pl.lit(None, dtype=RESOURCES.schema[column.name]).alias(column.name)
+            for column in RESOURCES.columns
+            if column.name not in there
+        )
     try:
         found = (
             pl.scan_csv(path, schema_overrides=_CSV)

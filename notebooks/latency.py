@@ -25,6 +25,7 @@ topics: list = []  # topics to look at; none: the work topic of each run, else t
 level: float = 0.95  # nominal coverage of the intervals
 warm_up_s: float = 0.0  # seconds at the start of each run that are left out
 include_failed: bool = False  # let runs that failed enter the estimates
+leave_out: list = []  # "lossy", "disturbed": such runs enter no estimate either
 worst: int = 10  # how many of the worst messages are explained
 output_dir: str = ""  # folder for metrics.json; empty: not written
 

@@ -27,6 +27,7 @@ level: float = 0.95  # nominal coverage of the intervals
 budgets: dict = {}  # most bytes per entity (or slot), such as {publisher: 600}
 lines: dict = {}  # line rates in bit/s by transport, such as {serial: [115200, 10]} (bits per byte)
 include_failed: bool = False  # let runs that failed enter the estimates
+leave_out: list = []  # "lossy", "disturbed": such runs enter no estimate either
 output_dir: str = ""  # folder for metrics.json, slopes.csv, checks.csv; empty: not written
 
 # %%

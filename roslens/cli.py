@@ -71,13 +71,39 @@ def record(
     ] = None,
     seed: Annotated[int | None, Parameter(help="Of the runs' order.")] = None,
     repetitions: Annotated[int | None, Parameter(help="In place of the suite's.")] = None,
+    only: Annotated[
+        list[str],
+        Parameter(negative="", help="FACTOR=LEVEL: only these combinations; may be repeated."),
+    ] = [],  # noqa: B006
+    resume: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            consume_multiple=True,
+            help="Make the runs that a campaign misses; default: of the last unfinished one.",
+        ),
+    ] = None,
+    status: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="", consume_multiple=True, help="Show how far campaigns are; default: all."
+        ),
+    ] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Show a suite's runs only.")] = False,
     event: Annotated[list[str], Parameter(negative="", help="User-space events.")] = ["ros2:*"],  # noqa: B006
     context: Annotated[list[str], Parameter(negative="", help="Further contexts.")] = [],  # noqa: B006
     kernel: Annotated[Literal["auto", "off", "required"], Parameter()] = "auto",
     mode: Annotated[
-        Literal["discard", "overwrite", "blocking"], Parameter(help="When buffers are full.")
+        Literal["discard", "overwrite", "blocking", "snapshot"],
+        Parameter(help="When buffers are full; snapshot: only what they hold at the end."),
     ] = "discard",
+    max_disk: Annotated[
+        str | None, Parameter(help="What the trace may take: 500M; the oldest part gives way.")
+    ] = None,
+    daemon: Annotated[
+        Literal["private", "machine"],
+        Parameter(help="machine: records programs that run already, too."),
+    ] = "private",
     subbuf_size: Annotated[str, Parameter(help="Of a sub-buffer: 64k, 1M, ...")] = "1M",
     subbuf_count: Annotated[int, Parameter(help="Sub-buffers per CPU.")] = 8,
     ros: Annotated[
@@ -96,14 +122,33 @@ def record(
     from roslens import record as recording  # noqa: PLC0415
     from tracing.lttng import TracingOptions  # noqa: PLC0415
 
-    if (suite is None) == (not command):
-        raise UsageError("give either '--suite NAME' or '-- COMMAND ...' to record")
     console = Console()
+    if status is not None:
+        recording.show_status(output, suite, status, console)
+        return
+    if resume is not None:
+        given = {"a command": command, "--name": name, "--only": only, "--seed": seed is not None}
+        given |= {"--repetitions": repetitions is not None, "--dry-run": dry_run}
+        for what, there in given.items():
+            if there:
+                raise UsageError(f"--resume goes on as planned: {what} cannot be given with it")
+        recording.resume_suite(output, suite, resume, console)
+        return
+    if (suite is None) == (not command):
+        raise UsageError(
+            "give either '--suite NAME' or '-- COMMAND ...' to record, or '--resume' to go on"
+        )
     if suite is not None and dry_run:
-        recording.show_plan(suite, seed, repetitions, console)
+        recording.show_plan(suite, seed, repetitions, only, console)
     elif suite is not None:
         recording.record_suite(
-            suite, root=output, name=name, seed=seed, repetitions=repetitions, console=console
+            suite,
+            root=output,
+            name=name,
+            seed=seed,
+            repetitions=repetitions,
+            only=only,
+            console=console,
         )
     else:
         recording.record_one(
@@ -114,6 +159,8 @@ def record(
                 contexts=context,
                 kernel=kernel,
                 mode=mode,
+                max_disk=max_disk,
+                daemon=daemon,
                 subbuf_size=subbuf_size,
                 subbuf_count=subbuf_count,
             ),
@@ -125,11 +172,65 @@ def record(
 
 
 @app.command
-def suites() -> None:
-    """List the suites that ship with roslens."""
-    from roslens import record as recording  # noqa: PLC0415
+def pack(
+    *paths: Recordings,
+    output: Annotated[
+        Path | None,
+        Parameter(name=["--output", "-o"], help="The archive; default: NAME.tar.zst here."),
+    ] = None,
+    keep_names: Annotated[
+        bool, Parameter(negative="", help="Leave hosts, users and paths as they are.")
+    ] = False,
+    with_tables: Annotated[
+        bool, Parameter(negative="", help="Also events and tables, which can be made again.")
+    ] = False,
+) -> None:
+    """Pack recordings into one file for sharing, without names of hosts and users."""
+    from roslens.pack import pack_recordings  # noqa: PLC0415
 
-    recording.show_suites(Console())
+    if not paths:
+        raise UsageError("no recording given; give one or more folders")
+    pack_recordings(
+        paths, output, keep_names=keep_names, with_tables=with_tables, console=Console()
+    )
+
+
+@app.command
+def unpack(
+    archive: Annotated[Path, Parameter(help="What 'roslens pack' wrote.")],
+    folder: Annotated[Path | None, Parameter(help="Where to; default: data/recordings.")] = None,
+    /,
+    *,
+    max_size: Annotated[
+        str | None, Parameter(help="Refuse what is larger unpacked: 50G; default by its size.")
+    ] = None,
+) -> None:
+    """Unpack such a file; all of it with right checksums, or nothing."""
+    from roslens.pack import unpack_recordings  # noqa: PLC0415
+
+    unpack_recordings(archive, folder, max_size)
+
+
+@app.command
+def suites(
+    name: Annotated[str | None, Parameter(help="Explain this one: a name or a YAML file.")] = None,
+    /,
+    *,
+    schema: Annotated[
+        bool, Parameter(negative="", help="Print the JSON schema of suite files, for editors.")
+    ] = False,
+) -> None:
+    """List the suites that ship with roslens, or explain one."""
+    from roslens import suites as shown  # noqa: PLC0415
+
+    if schema:
+        from tracing.suite import suite_schema  # noqa: PLC0415
+
+        _print_json(suite_schema())
+    elif name is not None:
+        shown.explain_suite(name, Console())
+    else:
+        shown.show_suites(Console())
 
 
 @app.command
@@ -159,13 +260,13 @@ def schema(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
     """Print the definition of every table: name, type, unit and meaning of each column."""
-    from collectors.schema import RESOURCES, TABLES  # noqa: PLC0415
+    from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS  # noqa: PLC0415
     from collectors.schema.markdown import tables_markdown  # noqa: PLC0415
 
     if format == "markdown":
         text = tables_markdown()
     else:
-        tables = [table.to_json() for table in (*TABLES.values(), RESOURCES)]
+        tables = [table.to_json() for table in (*TABLES.values(), RESOURCES, THREADS, SYSTEM)]
         text = json.dumps({"schema_version": 1, "tables": tables}, indent=1) + "\n"
     if output is None:
         sys.stdout.write(text)

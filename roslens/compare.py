@@ -69,6 +69,7 @@ def load_side(
             len(found.recordings),
             sum(not entry["counts"] for entry in found.recordings),
             sum(entry["discarded_events"] or 0 for entry in found.recordings),
+            frozenset(name for e in found.recordings if (name := e.get("suite"))),
         )
     # Loads what draws, which a metrics.json does not need.
     from analysis.latency_report import LatencyReport  # noqa: PLC0415
@@ -89,6 +90,7 @@ def load_side(
         len(report.tables.runs),
         len(report.left_out),
         sum(loss.discarded_events for loss in report.tables.tracer_loss),
+        frozenset(run.suite for run in report.tables.runs if run.suite),
     )
 
 

@@ -16,7 +16,8 @@ from analysis.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
 from analysis.tracetools_model import ros2_data_model, tracetools_frames
 from collectors.resources import scan_resources
-from collectors.schema import RESOURCES, TABLES, Table
+from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
+from collectors.work_log import WorkLog, read_work_log
 from roslens.factors import Factors
 from roslens.views import Names, View, Window, check_window, matching
 from tracing.recording import Recording, UsageError, find_recordings
@@ -290,6 +291,23 @@ class Recordings:
     def resources(self) -> pl.LazyFrame:
         """What processes used while they ran, of the runs that were sampled."""
         return self._all(RESOURCES, [r.resources for r in self.recordings])
+
+    @cached_property
+    def work_logs(self) -> dict[str, WorkLog]:
+        """Requests or goals that workloads logged, by name of the run."""
+        pairs = zip(self.recordings, self.runs, strict=True)
+        logs = ((run.name, read_work_log(recording.native)) for recording, run in pairs)
+        return {name: log for name, log in logs if log is not None}
+
+    @property
+    def threads(self) -> pl.LazyFrame:
+        """What threads used while they ran, of the runs in which they were sampled."""
+        return self._all(THREADS, [r.threads for r in self.recordings])
+
+    @property
+    def system(self) -> pl.LazyFrame:
+        """What the machine did, of the runs in which it was sampled."""
+        return self._all(SYSTEM, [r.system for r in self.recordings])
 
     @property
     def without_resources(self) -> list[Run]:

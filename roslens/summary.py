@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from analysis.estimate import Estimate, cell_label
+from analysis.estimate import Estimate, cell_label, shared_levels, short_labels
 from analysis.metrics import Metrics, read_metrics
 from analysis.numbers import shown_unit, value_and_interval
 
@@ -24,6 +24,14 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "latency_p50": "P50 [ms]",
             "latency_p99": "P99 [ms]",
             "loss": "lost [%]",
+        },
+    ),
+    "leaks": (
+        "Memory, slope over runs",
+        {
+            "memory_slope": "per second [B/s]",
+            "memory_slope_per_message": "per message [B]",
+            "memory_baseline": "baseline [MB]",
         },
     ),
 }
@@ -65,12 +73,22 @@ def _by_cell(
     for estimate in estimates:
         if estimate.metric in headings and "topic" not in estimate.cell:
             of_cell.setdefault(cell_label(estimate.cell), {})[estimate.metric] = estimate
-    table = _table(title, "runs", *headings.values())
+    cells = [next(iter(of_metric.values())).cell for of_metric in of_cell.values()]
+    verdicts = [{e.verdict for e in x.values() if e.verdict} for x in of_cell.values()]
+    judged = any(verdicts)
+    table = _table(title, "runs", *headings.values(), *["verdict"] * judged)
     reasons: list[str] = []
-    for label, of_metric in of_cell.items():
+    for label, of_metric, verdict in zip(
+        short_labels(cells), of_cell.values(), verdicts, strict=True
+    ):
         shown = [_short(of_metric.get(name), reasons) for name in headings]
         runs = max(e.runs for e in of_metric.values())
+        if judged:
+            shown.append(Text(", ".join(sorted(verdict)).replace("_", " ")))
         table.add_row(Text(label.replace(", ", "\n")), str(runs), *shown)
+    common = shared_levels(cells)
+    if common and len(cells) > 1:
+        notes.append(f"in all cells: {common}")
     notes += _numbered(reasons)
     return table
 

@@ -6,14 +6,11 @@ import math
 
 import polars as pl
 
+from analysis.as_published import STORAGE_FACTOR
 from analysis.over_runs import MINIMUM_RUNS
 from analysis.student import t_quantile
 
 CELL = ("machine", "messages", "batch_size", "plugin_config")
-
-AS_PUBLISHED = 3.92
-"""The study's factor: 2 x 1.96, a full width as a half width, and of the standard deviation, not
-of the standard error. At 5 runs 3.16 times Student's t."""
 
 
 def cells(digests: pl.DataFrame, level: float = 0.95) -> pl.DataFrame:
@@ -27,7 +24,7 @@ def cells(digests: pl.DataFrame, level: float = 0.95) -> pl.DataFrame:
     Returns
     -------
     One row per cell in the order of the file: `CELL`, `n` runs, `mean`, `sd` (n - 1 in the
-    denominator), `half_width_published` (`AS_PUBLISHED` sd), `half_width_t` (t sd / sqrt(n);
+    denominator), `half_width_published` (`STORAGE_FACTOR` sd), `half_width_t` (t sd / sqrt(n);
     null for fewer than 3 runs), bytes per second.
     """
     rows = []
@@ -37,7 +34,7 @@ def cells(digests: pl.DataFrame, level: float = 0.95) -> pl.DataFrame:
         sd = float(values.std(ddof=1)) if n > 1 else None
         published = half = None
         if sd is not None:
-            published = AS_PUBLISHED * sd
+            published = STORAGE_FACTOR * sd
             if n >= MINIMUM_RUNS:
                 half = t_quantile((1 + level) / 2, n - 1) * sd / math.sqrt(n)
         rows.append((*name, n, float(values.mean()), sd, published, half))

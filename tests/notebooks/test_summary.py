@@ -44,13 +44,13 @@ def text_of(folder: Path, notebook: str, *estimates: Estimate, failed: int = 0) 
 def test_any_metrics_have_a_table(tmp_path: Path) -> None:
     text = text_of(
         tmp_path,
-        "leaks",
+        "other",
         estimate("memory_slope", 1000.0, verdict="climbs"),
         estimate("write_rate", None, refused="2 runs; at least 3 are needed"),
         estimate("cpu", None, refused="2 runs; at least 3 are needed"),
         failed=1,
     )
-    assert "leaks: estimates" in text
+    assert "other: estimates" in text
     for shown in ("memory_slope", "1,000", "[900, 1,100]", "byte/s", "climbs", "payload=10"):
         assert shown in text, shown
     assert text.count("refused (1)") == 2

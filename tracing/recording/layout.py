@@ -78,6 +78,16 @@ class Recording:
         return other if other.is_file() and not own.is_file() else own
 
     @property
+    def threads(self) -> Path:
+        """``threads.parquet``: what each thread used, where it was sampled."""
+        return self.path / "threads.parquet"
+
+    @property
+    def system(self) -> Path:
+        """``system.parquet``: what the machine did, where it was sampled."""
+        return self.path / "system.parquet"
+
+    @property
     def native(self) -> Path:
         """Files that the benchmark itself wrote; another harness left them in the run's folder."""
         own = self.path / "native"

@@ -35,6 +35,17 @@ class Host(_Part):
     steal_fraction: float | None = Field(
         default=None, description="CPU time stolen during the run, 0..1"
     )
+    turbo: bool | None = Field(default=None, description="whether CPUs may exceed their base clock")
+    memory_available_bytes: int | None = Field(default=None, description="just before the run")
+    swap_used_bytes: int | None = Field(default=None, description="just before the run")
+    swapped_pages: int | None = Field(default=None, description="to and from swap during the run")
+    temperature_c: float | None = Field(default=None, description="the hottest sensor's, before")
+    temperature_end_c: float | None = Field(default=None, description="the same after the run")
+    cpu_mhz: float | None = Field(default=None, description="mean clock of the CPUs, before")
+    other_cpu_fraction: float | None = Field(
+        default=None,
+        description="of all CPU time of the run, what neither workload nor recorder used, 0..1",
+    )
 
 
 class Environment(_Part):
@@ -51,6 +62,16 @@ class Environment(_Part):
     python: str | None = None
     git_commit: str | None = None
     git_dirty: bool | None = None
+    system: str | None = Field(default=None, description="operating system and its version")
+    system_packages: dict[str, str] = Field(
+        default_factory=dict, description="versions of the distribution's packages that matter"
+    )
+    compiler: str | None = None
+    container: str | None = Field(default=None, description="its image, else its kind")
+    roslens: str | None = Field(default=None, description="version of the recorder")
+    configuration: list[str] = Field(
+        default_factory=list, description="copies of the RMW's configuration, in the run's folder"
+    )
 
 
 class Clock(_Part):
@@ -68,9 +89,14 @@ class TracingSettings(_Part):
     domains: list[str] = Field(default_factory=lambda: ["ust"])
     events: list[str] = Field(default_factory=list)
     contexts: list[str] = Field(default_factory=list)
-    mode: Literal["discard", "overwrite", "blocking"] = "discard"
+    mode: Literal["discard", "overwrite", "blocking", "snapshot"] = "discard"
     subbuf_size_bytes: int | None = None
     subbuf_count: int | None = None
+    max_disk_bytes: int | None = Field(
+        default=None, description="what the trace was allowed to take; the oldest part gave way"
+    )
+    start: Literal["begin", "ready"] = "begin"
+    snapshots: int | None = Field(default=None, description="how many were taken")
     notes: list[str] = Field(default_factory=list, description="e.g. why there is no kernel trace")
 
 
@@ -103,6 +129,33 @@ class Endpoint(_Part):
     depth: int | None = None
 
 
+class Timing(_Part):
+    """How long the run was to work; the warm-up begins when the workload is ready."""
+
+    warm_up_s: float = 0.0
+    duration_s: float
+    cool_down_s: float = 0.0
+    messages: int | None = None
+    ready_ns: int | None = Field(
+        default=None, description="when the workload said that it was ready, ns since the epoch"
+    )
+
+
+class Design(_Part):
+    """The run's place in the design, by which it can be proved that the design was followed.
+
+    In each repetition (block) ``random.Random(seed)``, one for the whole campaign, shuffles the
+    numbers 0 .. combinations - 1; the runs follow in that order.
+    """
+
+    combination: int = Field(description="its number in the suite's own order, from 0")
+    combinations: int = Field(description="how many make a block")
+    blocks: int = Field(description="how many blocks were planned")
+    attempt: int = Field(default=0, description="0 the planned run, then its retries")
+    retry_of: str | None = Field(default=None, description="the run that failed before it")
+    execution: int = Field(default=0, description="how often the campaign had been resumed by then")
+
+
 class Manifest(_Part):
     """A run's manifest (``manifest.json``), versioned, validated on reading.
 
@@ -118,7 +171,9 @@ class Manifest(_Part):
     repetition: int = 0
     order: int = 0
     seed: int | None = None
+    design: Design | None = Field(default=None, description="null: not a run of a suite")
     parameters: dict[str, Level] = Field(default_factory=dict)
+    timing: Timing | None = None
     command: list[str] = Field(default_factory=list)
     work_topic: str | None = None
     environment: Environment = Field(default_factory=Environment)
@@ -132,9 +187,15 @@ class Manifest(_Part):
     exit_status: int | None = None
     failure: str | None = Field(default=None, description="one line: why the run is not complete")
     loss: Loss = Field(default_factory=Loss)
-    sampler: Sampler | None = None
+    sampler: Sampler | None = Field(default=None, description="of the processes")
+    samplers: dict[str, Sampler] = Field(
+        default_factory=dict, description="the others: threads, system, heap"
+    )
     warnings: list[str] = Field(
         default_factory=list, description="what disturbed the run without making it fail"
+    )
+    disturbances: list[str] = Field(
+        default_factory=list, description="what about the host lay beyond the suite's limits"
     )
     provenance: str | None = Field(
         default=None, description="where a recording not made by us is from"

@@ -31,6 +31,7 @@
 pub mod bits;
 pub mod catalog;
 pub mod columns;
+pub mod ctf2;
 pub mod error;
 pub mod gather;
 pub mod losses;

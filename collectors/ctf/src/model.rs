@@ -4,6 +4,11 @@ use std::fmt;
 
 use crate::error::Place;
 
+/// Deepest nesting of types.
+pub(crate) const MAX_DEPTH: usize = 64;
+/// Most type nodes that named types may expand to: beyond any real trace, short of a bomb.
+pub(crate) const MAX_NODES: usize = 4_000_000;
+
 /// Byte order of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteOrder {
@@ -335,7 +340,7 @@ pub struct Variant {
 pub struct Optional {
     /// What tells.
     pub selector: Reference,
-    /// Values with which it is there.
+    /// Values with which it is there; none if the selector is a boolean.
     pub ranges: Vec<(i128, i128)>,
     /// The type. A field, as others may refer to its value.
     pub field: Field,

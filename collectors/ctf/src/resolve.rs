@@ -121,6 +121,8 @@ fn settle(kind: &mut Type, slots: &Slots) {
         }
         Type::Variant(v) => {
             v.clears = v.options.iter().flat_map(|o| filled(o, slots)).collect();
+            v.clears.sort_unstable();
+            v.clears.dedup();
             for slot in v.options.iter_mut().filter_map(|o| o.slot.as_mut()) {
                 *slot = slots.first(*slot);
             }

@@ -498,8 +498,11 @@ fn optional(
 ) -> Result<i128, Stop> {
     let selector = state.referred(&optional.selector)?;
     state.clear(&optional.clears);
-    let ranges = &optional.ranges;
-    if ranges.iter().any(|(l, h)| *l <= selector && selector <= *h) {
+    let there = match optional.ranges.as_slice() {
+        [] => selector != 0,
+        ranges => ranges.iter().any(|(l, h)| *l <= selector && selector <= *h),
+    };
+    if there {
         return field(cursor, &optional.field, state, out);
     }
     if let Some(out) = out {

@@ -11,7 +11,9 @@ const PACKET_HEADER: [(&str, Role); 3] = [
     ("stream_instance_id", Role::StreamInstance),
 ];
 /// Roles in the packet context (CTF 1.8, 5.2).
-const PACKET_CONTEXT: [(&str, Role); 7] = [
+///
+/// The CPU is `LTTng`'s own: writers that escape every name of theirs (babeltrace2) escape it too.
+const PACKET_CONTEXT: [(&str, Role); 8] = [
     ("timestamp_begin", Role::Begin),
     ("timestamp_end", Role::End),
     ("content_size", Role::ContentSize),
@@ -19,6 +21,7 @@ const PACKET_CONTEXT: [(&str, Role); 7] = [
     ("packet_seq_num", Role::Sequence),
     ("events_discarded", Role::Discarded),
     ("cpu_id", Role::Cpu),
+    ("_cpu_id", Role::Cpu),
 ];
 
 /// Mark the fields whose names the specification reserves.

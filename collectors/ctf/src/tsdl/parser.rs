@@ -5,14 +5,9 @@ use std::collections::HashMap;
 use super::lexer::{At, Token, tokens};
 use crate::error::{Error, Place, Result};
 use crate::model::{
-    Array, ByteOrder, Clock, Enum, EventClass, Field, Float, Int, Length, Mapping, Path, Reference,
-    StreamClass, Struct, Trace, Type, Unresolved, Variant, types_of,
+    Array, ByteOrder, Clock, Enum, EventClass, Field, Float, Int, Length, MAX_DEPTH, MAX_NODES,
+    Mapping, Path, Reference, StreamClass, Struct, Trace, Type, Unresolved, Variant, types_of,
 };
-
-/// Deepest nesting of types and blocks.
-const MAX_DEPTH: usize = 64;
-/// Most type nodes that named types may expand to: beyond any real trace, short of a bomb.
-const MAX_NODES: usize = 4_000_000;
 
 #[derive(Default)]
 struct Scope {
