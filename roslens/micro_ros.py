@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from analysis.latency import runs_that_count
 from analysis.micro_ros.parameters import MicroRosParameters
 from analysis.micro_ros.report import MicroRosReport
+from analysis.runs import why_left_out
 from collectors.results.micro_ros import read_all
 from collectors.results.micro_ros_published import read_published
 from roslens.recordings import open_recordings, resolve
@@ -30,12 +30,14 @@ def micro_ros_report(parameters: MicroRosParameters) -> MicroRosReport:
     folders = list(zip(_names(parameters.results), map(resolve, parameters.results), strict=True))
     if parameters.recordings:
         opened = open_recordings(parameters.recordings, factors=parameters.factors)
-        counting, _ = runs_that_count(opened.runs, include_failed=parameters.include_failed)
-        names = {run.name for run in counting}
         folders += [
             (run.name, recording.native)
             for run, recording in zip(opened.runs, opened.recordings, strict=True)
-            if run.name in names and recording.native.is_dir()
+            if recording.native.is_dir()
+            and why_left_out(
+                run, include_failed=parameters.include_failed, leave_out=parameters.leave_out
+            )
+            is None
         ]
     return MicroRosReport(opened, read_all(folders), published, parameters)
 
