@@ -15,7 +15,7 @@ from pathlib import Path
 from tracing.recording import UsageError
 
 _LINE = re.compile(
-    r"@ (?P<where>.*?) ?(?P<what>[-+<>!]) (?P<address>0x[0-9a-fA-F]+|\(nil\))"
+    r"@ (?P<where>[^@]*?) ?(?P<what>[-+<>!]) (?P<address>0x[0-9a-fA-F]+|\(nil\))"
     r"(?: (?P<size>0x[0-9a-fA-F]+|0))?"
 )
 

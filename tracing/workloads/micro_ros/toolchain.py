@@ -67,7 +67,7 @@ def build(part: str, elf: Path, definitions: Mapping[str, int]) -> None:
     constants = [f"-D{name}={value}" for name, value in definitions.items()]
     script = str(FIRMWARE / "mps2.ld")
     _run([COMPILER, *_FLAGS, *constants, "-T", script, *sources, "-o", str(elf)])
-    _run(["arm-none-eabi-strip", "--strip-debug", str(elf)])
+    _run(["arm-none-eabi-strip", "--strip-debug", "--keep-file-symbols", str(elf)])
 
 
 def _run(command: list[str]) -> None:

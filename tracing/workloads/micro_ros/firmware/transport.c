@@ -46,17 +46,26 @@ static int64_t device_ns(void) {
   return ns + OFFSET_NS + (ns / 1000) * DRIFT_PPB / 1000000;
 }
 
-static int receive(struct frame *frame, uint64_t until) {
+/* Whether the answer to a ping came in time; late answers to earlier ones are passed over. */
+static int receive(struct frame *frame, uint32_t sequence, uint64_t until) {
   uint8_t *bytes = (uint8_t *)frame;
-  uint32_t have = 0;
-  while (have < sizeof(*frame)) {
-    if (uart_read(&bytes[have])) {
-      have++;
-    } else if (clock_ticks() > until) {
-      return 0;
+  static uint32_t have;
+  for (;;) {
+    while (have < sizeof(*frame)) {
+      if (uart_read(&bytes[have])) {
+        have++;
+      } else if (clock_ticks() > until) {
+        return 0;
+      }
+    }
+    have = 0;
+    if (frame->magic != FRAME_MAGIC) {
+      end_program(7);
+    }
+    if (frame->kind == PONG && frame->sequence == sequence) {
+      return 1;
     }
   }
-  return frame->magic == FRAME_MAGIC;
 }
 
 int main(void) {
@@ -78,8 +87,7 @@ int main(void) {
     uart_write(&frame, sizeof(frame));
     uart_write(payload, sizeof(payload));
     before = NOTHING;
-    if (receive(&answer, clock_ticks() + CLOCK_HZ) && answer.kind == PONG &&
-        answer.sequence == sequence) {
+    if (receive(&answer, sequence, clock_ticks() + CLOCK_HZ)) {
       const uint32_t third = stopwatch_ticks();
       before = device_ns();
       const uint32_t fourth = stopwatch_ticks();
