@@ -222,9 +222,9 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
 @nox.session
 def trace(session: nox.Session) -> None:
     """Record a suite with LTTng, collect it, execute its notebook, print the results."""
-    need(*RECORDING)
-    install(session)
     arguments = session.posargs
+    need(*RECORDING, *(MICRO_ROS if "micro-ros" in arguments else ()))
+    install(session)
     if "--suite" not in arguments:
         arguments = ["--suite", "demo", *arguments]
     said = Path(session.virtualenv.location, "record.txt")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 import polars as pl
@@ -15,7 +15,6 @@ from analysis.figures.micro_ros import (
     throughput_plot,
 )
 from analysis.figures.micro_ros_transports import directions_plot, round_trip_plot
-from analysis.loss import TracerLoss
 from analysis.micro_ros.checks import (
     Check,
     budget_checks,
@@ -60,26 +59,11 @@ from analysis.micro_ros.transports import (
     transport_estimates,
     transport_runs,
 )
-from analysis.report_base import Part, Report, Section, Tables
+from analysis.report_base import NoRecordings, Part, Report, Section, Tables
 from analysis.report_table import Sentence
-from analysis.runs import Run
 from analysis.tables_for_report import estimates_table
 from collectors.results.micro_ros import MicroRosResults
 from collectors.results.micro_ros_published import PublishedFigures
-from collectors.schema import TABLES
-
-
-class NoRecordings:
-    """What a report of published figures has in place of recordings."""
-
-    runs: Sequence[Run] = ()
-    tracer_loss: Sequence[TracerLoss] = ()
-    without_resources: Sequence[Run] = ()
-    resources = pl.LazyFrame()
-
-    def table(self, name: str) -> pl.LazyFrame:
-        """No rows."""
-        return TABLES[name].empty().lazy()
 
 
 class MicroRosReport(Report):

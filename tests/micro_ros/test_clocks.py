@@ -73,9 +73,7 @@ def exchanges(
 def test_the_truth_lies_within_the_bounds(
     *, seed: int, count: int, offset_ns: int, drift_ppb: int, asymmetry: float, resolution: int
 ) -> None:
-    truth = exchanges(
-        seed, count, offset_ns, drift_ppb, asymmetry=asymmetry, resolution=resolution
-    )
+    truth = exchanges(seed, count, offset_ns, drift_ppb, asymmetry=asymmetry, resolution=resolution)
     fit = fit_clocks(*truth.stamps, resolution_ns=1 + resolution)
     assert fit.refused is None
     _, low, high = fit.offset_ns

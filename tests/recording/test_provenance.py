@@ -51,7 +51,6 @@ def test_the_manifest_names_the_software(tmp_path, monkeypatch):
     assert found.configuration == ["provenance/FASTDDS_DEFAULT_PROFILES_FILE-profile.xml"]
     assert (folder / found.configuration[0]).read_text() == "<dds/>"
     assert str(tmp_path) not in (folder / "manifest.json").read_text()
-    assert found.roslens
     # The package manager's word against the program's own.
     if system_packages():
         assert found.system_packages["lttng-tools"].startswith(lttng_version())
