@@ -43,7 +43,7 @@ def exchange(
     """Ping for some seconds, each time with what the exchange before was like."""
     padding = bytes(payload)
     before, round_trip, uncertainty, sequence = NOTHING, 0, 0, 0
-    rows = []
+    rows: list[tuple[int, int, int]] = []
     end = time.monotonic() + seconds
     while (now := time.monotonic()) < end or (
         len(rows) < _LEAST_EXCHANGES and now < end + _LONGEST_SECONDS
