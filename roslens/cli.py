@@ -172,6 +172,46 @@ def record(
 
 
 @app.command
+def pack(
+    *paths: Recordings,
+    output: Annotated[
+        Path | None,
+        Parameter(name=["--output", "-o"], help="The archive; default: NAME.tar.zst here."),
+    ] = None,
+    keep_names: Annotated[
+        bool, Parameter(negative="", help="Leave hosts, users and paths as they are.")
+    ] = False,
+    with_tables: Annotated[
+        bool, Parameter(negative="", help="Also events and tables, which can be made again.")
+    ] = False,
+) -> None:
+    """Pack recordings into one file for sharing, without names of hosts and users."""
+    from roslens.pack import pack_recordings  # noqa: PLC0415
+
+    if not paths:
+        raise UsageError("no recording given; give one or more folders")
+    pack_recordings(
+        paths, output, keep_names=keep_names, with_tables=with_tables, console=Console()
+    )
+
+
+@app.command
+def unpack(
+    archive: Annotated[Path, Parameter(help="What 'roslens pack' wrote.")],
+    folder: Annotated[Path | None, Parameter(help="Where to; default: data/recordings.")] = None,
+    /,
+    *,
+    max_size: Annotated[
+        str | None, Parameter(help="Refuse what is larger unpacked: 50G; default by its size.")
+    ] = None,
+) -> None:
+    """Unpack such a file; all of it with right checksums, or nothing."""
+    from roslens.pack import unpack_recordings  # noqa: PLC0415
+
+    unpack_recordings(archive, folder, max_size)
+
+
+@app.command
 def suites(
     name: Annotated[str | None, Parameter(help="Explain this one: a name or a YAML file.")] = None,
     /,

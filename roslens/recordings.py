@@ -16,6 +16,9 @@ from analysis.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
 from analysis.tracetools_model import ros2_data_model, tracetools_frames
 from collectors.resources import scan_resources
+from collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
+from collectors.results.logged_messages import SCHEMA as LOGGED_MESSAGE
+from collectors.results.logged_messages import read_logged_messages
 from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
 from collectors.work_log import WorkLog, read_work_log
 from roslens.factors import Factors
@@ -291,6 +294,16 @@ class Recordings:
     def resources(self) -> pl.LazyFrame:
         """What processes used while they ran, of the runs that were sampled."""
         return self._all(RESOURCES, [r.resources for r in self.recordings])
+
+    @cached_property
+    def logged_messages(self) -> pl.DataFrame:
+        """What programs logged of their own messages (``native/messages.csv``), with ``run``."""
+        frames = [pl.DataFrame(schema={"run": pl.String, **dict(LOGGED_MESSAGE)})]
+        for recording, run in zip(self.recordings, self.runs, strict=True):
+            path = recording.native / LOG_OF_MESSAGES
+            if path.is_file() and (log := read_logged_messages(path)) is not None:
+                frames.append(log.select(pl.lit(run.name).alias("run"), *LOGGED_MESSAGE))
+        return pl.concat(frames)
 
     @cached_property
     def work_logs(self) -> dict[str, WorkLog]:

@@ -26,6 +26,16 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "loss": "lost [%]",
         },
     ),
+    "communication": (
+        "Communication; where the queue is full, latency measures its backlog",
+        {
+            "publisher_period": "publisher period [ms]",
+            "subscription_period": "subscription period [ms]",
+            "latency_mean": "mean latency [ms]",
+            "loss": "lost [%]",
+            "queue_depth_seen": "queue depth seen",
+        },
+    ),
     "leaks": (
         "Memory, slope over runs",
         {

@@ -12,11 +12,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from tracing import provenance
 from tracing.host import HostLimits, HostWatch
 from tracing.interruption import Interruption
 from tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
@@ -200,6 +203,7 @@ class _Run:
     heap: HeapProbe | None = None
     heap_cpu_ns: int = 0
     events_begun: bool = False
+    configuration: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.watch = HostWatch(self.spec.host_limits)
@@ -215,6 +219,11 @@ class _Run:
 
     def execute(self) -> Manifest:
         """Record it and write the manifest, before and after."""
+        with _clear_disk_errors(self.spec.folder):
+            self.configuration, complaints = provenance.copy_configuration(
+                self.environment, self.spec.folder
+            )
+        self.warnings += complaints
         manifest = self._first_manifest()
         self._write(manifest)
         try:
@@ -447,7 +456,7 @@ class _Run:
             failures.insert(0, self.interruption.reason)
         return manifest.model_copy(
             update={
-                "environment": _environment_facts(spec, self.environment),
+                "environment": _environment_facts(spec, self.environment, self.configuration),
                 "host": host,
                 "disturbances": self.watch.disturbances(host),
                 "timing": self._timing(),
@@ -488,7 +497,17 @@ def _environment(spec: RunSpec, daemon: SessionDaemon) -> dict[str, str]:
     return spec.ros.environment.process_environment(base, preload=spec.ros.preload)
 
 
-def _environment_facts(spec: RunSpec, environment: Mapping[str, str]) -> Environment:
+@cache
+def _own_version() -> str | None:
+    try:
+        return version("roslens")
+    except PackageNotFoundError:
+        return None
+
+
+def _environment_facts(
+    spec: RunSpec, environment: Mapping[str, str], configuration: Sequence[str] = ()
+) -> Environment:
     ros = spec.ros.environment if spec.ros is not None else None
     executor = spec.factors.get("executor", spec.parameters.get("executor"))
     return Environment(
@@ -501,6 +520,12 @@ def _environment_facts(spec: RunSpec, environment: Mapping[str, str]) -> Environ
         python=ros.python_version if ros else None,
         git_commit=spec.git[0],
         git_dirty=spec.git[1],
+        system=provenance.operating_system(),
+        system_packages=provenance.system_packages(),
+        compiler=provenance.compiler(),
+        container=provenance.container(),
+        roslens=_own_version(),
+        configuration=list(configuration),
     )
 
 

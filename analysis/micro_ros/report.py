@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 import polars as pl
@@ -14,7 +14,6 @@ from analysis.figures.micro_ros import (
     printed_latency_plot,
     throughput_plot,
 )
-from analysis.loss import TracerLoss
 from analysis.micro_ros.checks import (
     Check,
     budget_checks,
@@ -35,24 +34,9 @@ from analysis.micro_ros.tables import (
     statements_table,
     throughput_table,
 )
-from analysis.report_base import Report, Section, Tables
+from analysis.report_base import NoRecordings, Report, Section, Tables
 from analysis.report_table import Sentence
-from analysis.runs import Run
 from collectors.results.micro_ros_published import PublishedFigures
-from collectors.schema import TABLES
-
-
-class NoRecordings:
-    """What a report of published figures has in place of recordings."""
-
-    runs: Sequence[Run] = ()
-    tracer_loss: Sequence[TracerLoss] = ()
-    without_resources: Sequence[Run] = ()
-    resources = pl.LazyFrame()
-
-    def table(self, name: str) -> pl.LazyFrame:
-        """No rows."""
-        return TABLES[name].empty().lazy()
 
 
 class MicroRosReport(Report):

@@ -39,6 +39,7 @@ class Model:
     messages: Messages
     losses: pl.DataFrame
     action_goals: pl.DataFrame
+    executor_intervals: pl.DataFrame
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
     message_links: pl.DataFrame
@@ -188,7 +189,7 @@ def _unmatched(model: Model) -> Iterator[Finding]:
             "had entered; begin and end between them are null",
             where="lifecycle_states",
         )
-    if count := threads_without_events(model.events, model.callbacks):
+    if count := threads_without_events(model.events, model.callbacks, model.executor_intervals):
         yield finding(
             "executor_without_events",
             "info",

@@ -80,6 +80,7 @@ def build_tables(
     states, lifecycle_gaps = find_lifecycle_states(events, objects)
     scheduling = find_scheduling(events, callbacks)
     heap = find_heap(events, callbacks)
+    intervals = find_executor_intervals(events, callbacks)
     found = Model(
         events=events,
         objects=objects,
@@ -89,6 +90,7 @@ def build_tables(
         messages=messages,
         losses=losses,
         action_goals=goals,
+        executor_intervals=intervals,
         lifecycle_states=states,
         lifecycle_gaps=lifecycle_gaps,
         message_links=links,
@@ -113,7 +115,7 @@ def build_tables(
         "service_calls": service_calls,
         "action_goals": goals,
         "timer_activations": find_timer_activations(objects, callbacks),
-        "executor_intervals": find_executor_intervals(events, callbacks),
+        "executor_intervals": intervals,
         "lifecycle_states": states,
         "message_links": links,
         "callback_scheduling": scheduling.rows,

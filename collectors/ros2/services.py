@@ -38,7 +38,7 @@ def find_service_calls(events: Events, objects: Objects, callbacks: Callbacks) -
     Before Kilted only the server's callbacks were recorded: then a row is one of those, with
     nothing known about the client.
     """
-    if not any(events[name].height for name in _EVENTS):
+    if not any(events.happened(name) for name in _EVENTS):
         return _callbacks_alone(callbacks)
     requests = _client_side(events, objects, "rmw_send_request").select(
         *_KEY, "client_id", pl.col("time_ns").alias("request_sent_ns")

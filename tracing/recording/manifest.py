@@ -62,6 +62,16 @@ class Environment(_Part):
     python: str | None = None
     git_commit: str | None = None
     git_dirty: bool | None = None
+    system: str | None = Field(default=None, description="operating system and its version")
+    system_packages: dict[str, str] = Field(
+        default_factory=dict, description="versions of the distribution's packages that matter"
+    )
+    compiler: str | None = None
+    container: str | None = Field(default=None, description="its image, else its kind")
+    roslens: str | None = Field(default=None, description="version of the recorder")
+    configuration: list[str] = Field(
+        default_factory=list, description="copies of the RMW's configuration, in the run's folder"
+    )
 
 
 class Clock(_Part):
