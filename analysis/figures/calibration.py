@@ -21,7 +21,7 @@ def fractions_plot(results: Sequence[Result]) -> Plot:
     kinds: dict[tuple[str, str], list[Result]] = {}
     for r in results:
         kinds.setdefault((r.section, r.what), []).append(r)
-    figure = new_figure(0.9 + 0.62 * len(kinds))
+    figure = new_figure(0.9 + 0.7 * len(kinds))
     axes = figure.subplots()
     for y, group in enumerate(kinds.values()):
         _row(axes, y, group)
@@ -69,13 +69,13 @@ def examples_plot(between: float = 0.2, phi: float = 0.5) -> Plot:
     x = z + between * rng.standard_normal((EXPERIMENTS, runs, 1))
     figure = new_figure(3.6)
     both = figure.subplots(1, 2, sharey=True)
-    titles = ("over all samples, as if independent", "over runs")
+    titles = ("all samples, as if independent", "over runs")
     hits = []
     for axes, title, unit in zip(
         both, titles, (x.reshape(EXPERIMENTS, -1), x.mean(-1)), strict=True
     ):
         hits.append(_intervals(axes, unit))
-        axes.set_title(f"{title}: {hits[-1]} of {EXPERIMENTS} hold the truth")
+        axes.set_title(f"{title}\n{hits[-1]} of {EXPERIMENTS} hold the truth")
         axes.set_xlabel("experiment")
         finish(axes)
     both[0].set_ylabel("mean, and its 95 % interval")
