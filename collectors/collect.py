@@ -154,6 +154,7 @@ def collect(
             raw.warnings,
             hosts=raw.hosts,
             rmw=None if manifest is None else manifest.environment.rmw,
+            synchronisation=None if manifest is None else manifest.clock.synchronisation,
         )
         say("tables")
     for name, frame in tables.items():

@@ -32,6 +32,7 @@ from analysis.communication.periods import (
     subscription_periods,
 )
 from analysis.communication.published import read_published
+from analysis.communication.study import study_table
 from analysis.communication.tables import (
     backlog_table,
     cells_table,
@@ -46,7 +47,7 @@ from analysis.figures.communication import entity_plot, flow_plot
 from analysis.figures.distributions import distribution_plots
 from analysis.latency import latency_estimates, latency_metric
 from analysis.numbers import significant
-from analysis.parameters import ReportParameters, Texts
+from analysis.parameters import OptionalText, ReportParameters, Texts
 from analysis.report_base import Part, Report, Section, count_of_runs
 from analysis.report_table import Sentence
 from analysis.runs import cells_of, constant_factors
@@ -63,10 +64,13 @@ class CommunicationParameters(ReportParameters):
         Topics to look at; none: the work topic of each run, else all of the application.
     published
         Folder with the published figures.
+    results
+        Folder with results of the study's own tool; none: only the printed table is shown.
     """
 
     topics: Texts = Field(default_factory=list)
     published: str = "data/published/communication"
+    results: OptionalText = None
 
 
 class CommunicationReport(Report):
@@ -302,7 +306,9 @@ class CommunicationReport(Report):
         table = published_table(
             read_published(self.published_folder), self.counting, self.estimates
         )
-        return Section(table)
+        if self.parameters.results is None:
+            return Section(table)
+        return Section(table, study_table(Path(self.parameters.results)))
 
     def write_all(self) -> Section:
         """Write metrics.json and cells.csv where the parameters say so."""

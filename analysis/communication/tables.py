@@ -286,7 +286,7 @@ def published_table(
     rows: list[list[str]] = []
     marked: set[int] = set()
     for row in published.iter_rows(named=True):
-        name = f"{row['callback']}, intra-process {'on' if row['intra_process'] else 'off'}"
+        name = f"{row['pointer']}, intra-process {'on' if row['intra_process'] else 'off'}"
         if row["full"]:
             marked.add(len(rows))
         rows.append(
@@ -302,7 +302,7 @@ def published_table(
                 "backlog of a full queue" if row["full"] else "latency",
             ]
         )
-        of = ours.get((row["callback"], row["intra_process"]))
+        of = ours.get((row["pointer"], row["intra_process"]))
         if of is None:
             rows.append(["", "here: no such cell", *[""] * 6])
             continue
@@ -344,7 +344,10 @@ def published_table(
                 "queues of depth 10: it is the age of a full queue, behind which the transport "
                 "cannot be seen."
             ),
-            "Other machine, middleware and distribution: compare shapes, not milliseconds.",
+            (
+                "Shared and unique is what the study published and, here, what the callback takes. "
+                "Other machine, middleware and distribution: compare shapes, not milliseconds."
+            ),
         ],
         marked=frozenset(marked),
         left=frozenset({"cell (1 x 10 MB)", "source", "what latency measures"}),

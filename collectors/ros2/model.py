@@ -17,6 +17,7 @@ from collectors.ros2.links import find_message_links
 from collectors.ros2.messages import find_messages
 from collectors.ros2.middleware import loaded_middleware
 from collectors.ros2.objects import find_objects
+from collectors.ros2.one_sided import find_one_sided
 from collectors.ros2.publications import find_publications
 from collectors.ros2.ring_buffers import find_enqueues
 from collectors.ros2.scheduling import find_scheduling
@@ -34,6 +35,7 @@ def build_tables(
     *,
     hosts: Sequence[str] = (),
     rmw: str | None = None,
+    synchronisation: str | None = None,
 ) -> dict[str, pl.DataFrame]:
     """Make every model table.
 
@@ -51,6 +53,8 @@ def build_tables(
         Labels of all hosts, where they are known.
     rmw
         The middleware of all processes that do not tell their own, where it is known.
+    synchronisation
+        How the hosts' clocks were synchronised, where it is known.
 
     Returns
     -------
@@ -112,6 +116,9 @@ def build_tables(
         ),
         "publications": publications,
         "takes": takes,
+        "one_sided_messages": find_one_sided(
+            messages.takes_alone, events, objects, publications, synchronisation
+        ),
         "service_calls": service_calls,
         "action_goals": goals,
         "timer_activations": find_timer_activations(objects, callbacks),
