@@ -19,7 +19,7 @@ from analysis.samples import RunSamples, TopicGroup
 
 PERCENTILES = (0.5, 0.9, 0.99)
 
-_HOP = (
+HOP = (
     "publish -> callback_start: from the first publish event of the publication to "
     "callback_start of its callback"
 )
@@ -33,7 +33,7 @@ def latency_metric(statistic: str, scope: str, *, sent: bool = False) -> Metric:
     """``latency_<statistic>`` over delivered, or ``latency_sent_<statistic>`` over sent ones."""
     messages = _SENT if sent else "delivered messages"
     prefix = "latency_sent_" if sent else "latency_"
-    return Metric(prefix + statistic, f"{_HOP}; {messages}; {scope}", "ns")
+    return Metric(prefix + statistic, f"{HOP}; {messages}; {scope}", "ns")
 
 
 def loss_metric(scope: str) -> Metric:

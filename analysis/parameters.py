@@ -129,3 +129,22 @@ class LeaksParameters(ReportParameters):
     series: Literal["rss", "pss", "heap"] = "rss"
     margin: float = Field(1024.0, gt=0, allow_inf_nan=False)
     cut_end_s: float = Field(0.0, ge=0, allow_inf_nan=False)
+
+
+class ExecutorsParameters(ReportParameters):
+    """Parameters of the executors notebook.
+
+    Attributes
+    ----------
+    factor
+        The factor whose levels are compared two by two.
+    load
+        The factor that is drawn along the axis; empty: payload, message size or clients, whichever
+        varies.
+    threshold
+        Differences below this part are of no importance.
+    """
+
+    factor: str = Field("executor", min_length=1)
+    load: OptionalText = None
+    threshold: float = Field(0.05, gt=0, lt=1)
