@@ -116,7 +116,7 @@ def corrected_estimates(
         for q in PERCENTILES:
             name = percentile_name(q).lower()
             definition = (
-                f"{_HOP}; delivered messages, and those that a publisher with this period would "
+                f"{HOP}; delivered messages, and those that a publisher with this period would "
                 f"have published during long ones; {scope}"
             )
             estimates.append(
