@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -158,8 +159,9 @@ def collect(
             synchronisation=None if manifest is None else manifest.clock.synchronisation,
         )
         say("tables")
-    for name, frame in tables.items():
-        _write(frame, recording.tables / f"{name}.parquet")
+    with ThreadPoolExecutor(2) as beside:
+        paths = [recording.tables / f"{name}.parquet" for name in tables]
+        list(beside.map(_write, tables.values(), paths))
     discarded = raw.losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
     note = {
         "note_version": _NOTE_VERSION,
