@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from roslens.recordings import Recordings, open_recordings
-
     from roslens.widgets.timeline import timeline
 
     open = open_recordings  # noqa: A001  (reads well as rl.open)

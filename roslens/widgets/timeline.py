@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import traitlets
 from analysis.numbers import milliseconds
 from analysis.perfetto import write_perfetto
 from analysis.timeline.journey import Flows, Journey, journey_of
-from analysis.timeline.tracks import Picture, Timeline, build_timeline
+from analysis.timeline.tracks import Picture, build_timeline
 from roslens.export import tables_of_one
 from roslens.recordings import Recordings
 from tracing.recording import UsageError
@@ -40,15 +41,15 @@ class TimelineWidget(anywidget.AnyWidget):
     _esm = _HERE / "timeline.js"
     _css = _HERE / "timeline.css"
 
-    tracks = traitlets.List().tag(sync=True)
-    names = traitlets.List().tag(sync=True)
+    tracks: traitlets.List[dict[str, str]] = traitlets.List().tag(sync=True)
+    names: traitlets.List[str] = traitlets.List().tag(sync=True)
     origin = traitlets.Unicode().tag(sync=True)
     length = traitlets.Float().tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)
     # As text: a moment in ns does not fit into a number of JavaScript.
-    selected_range = traitlets.List(traitlets.Unicode()).tag(sync=True)
-    journey = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
-    selection = traitlets.Tuple(allow_none=True, default_value=None)
+    selected_range: traitlets.List[str] = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    journey: Any = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+    selection: Any = traitlets.Tuple(allow_none=True, default_value=None)
 
     def __init__(self, recordings: Recordings) -> None:
         if len(recordings.runs) != 1:
@@ -111,28 +112,27 @@ class TimelineWidget(anywidget.AnyWidget):
             "columns": picture.bins.columns,
             "arrows": arrows.count,
         }
-        self.send(meta, _buffers(picture, self.timeline.begin_ns) + [
-            _relative(arrows.begin_ns, self.timeline.begin_ns),
-            _relative(arrows.end_ns, self.timeline.begin_ns),
-            self._track_of(arrows.from_id).tobytes(),
-            self._track_of(arrows.to_id).tobytes(),
-        ])  # fmt: skip
+        origin = self.timeline.begin_ns
+        ends = [_relative(arrows.begin_ns, origin), _relative(arrows.end_ns, origin)]
+        ids = [self._track_of(arrows.from_id).tobytes(), self._track_of(arrows.to_id).tobytes()]
+        self.send(meta, [*_buffers(picture, origin), *ends, *ids])
+
+    @cached_property
+    def _callbacks(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """All callback instances, sorted, and the track of each."""
+        parts = [(i, t.ids) for i, t in enumerate(self.timeline.tracks) if t.kind == "callback"]
+        known = np.concatenate([np.zeros(0, np.int64), *(ids for _, ids in parts)])
+        tracks = np.repeat(np.array([i for i, _ in parts], np.int32), [p.size for _, p in parts])
+        order = np.argsort(known)
+        return known[order], tracks[order]
 
     def _track_of(self, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Index of the track of each callback instance; -1 where it has none."""
-        if not hasattr(self, "_where"):
-            parts = [(i, t.ids) for i, t in enumerate(self.timeline.tracks) if t.kind == "callback"]
-            known = np.concatenate([p for _, p in parts]) if parts else np.zeros(0, np.int64)
-            of = np.concatenate([np.full(p.size, i, np.int32) for i, p in parts]) if parts else (
-                np.zeros(0, np.int32)
-            )  # fmt: skip
-            order = np.argsort(known)
-            self._where = (known[order], of[order])
-        known, of = self._where
+        known, tracks = self._callbacks
         if not known.size:
             return np.full(ids.size, -1, np.int32)
         place = np.minimum(np.searchsorted(known, ids), known.size - 1)
-        return np.where(known[place] == ids, of[place], -1).astype(np.int32)
+        return np.where(known[place] == ids, tracks[place], -1).astype(np.int32)
 
     def _click(self, track: int, time: float, within: float) -> None:
         if not 0 <= track < len(self.timeline.tracks):
@@ -143,15 +143,16 @@ class TimelineWidget(anywidget.AnyWidget):
         if index is None or found.kind != "callback":
             self.journey = None
             return
-        callback = int(found.ids[index])
-        self.journey = _as_dict(
-            journey_of(self._messages, callback),
-            found.label,
-            self.timeline.names[int(found.names[index])],
-            int(found.begin_ns[index]),
-            int(found.end_ns[index]),
-            self.timeline.begin_ns,
-        )
+        clicked = {
+            "node": found.label,
+            "name": self.timeline.names[int(found.names[index])],
+            "begin": float(found.begin_ns[index] - self.timeline.begin_ns),
+            "end": float(found.end_ns[index] - self.timeline.begin_ns),
+            "duration_ms": milliseconds(int(found.end_ns[index] - found.begin_ns[index])),
+            "hops": [],
+        }
+        journey = journey_of(self._messages, int(found.ids[index]))
+        self.journey = clicked | (_as_dict(journey, self.timeline.begin_ns) if journey else {})
 
     def _on_range(self, change: Any) -> None:
         given = change["new"]
@@ -177,21 +178,9 @@ def _buffers(picture: Picture, origin: int) -> list[bytes]:
     ]
 
 
-def _as_dict(
-    journey: Journey | None, node: str, name: str, begin_ns: int, end_ns: int, origin: int
-) -> dict[str, Any]:
-    """What the browser shows of a click."""
-    found: dict[str, Any] = {
-        "node": node,
-        "name": name,
-        "begin": float(begin_ns - origin),
-        "end": float(end_ns - origin),
-        "duration_ms": milliseconds(end_ns - begin_ns),
-        "hops": [],
-    }
-    if journey is None:
-        return found
-    return found | {
+def _as_dict(journey: Journey, origin: int) -> dict[str, Any]:
+    """What the browser shows of a message."""
+    return {
         "message_id": journey.message_id,
         "topic": journey.topic,
         "publisher_node": journey.publisher_node,
@@ -222,6 +211,3 @@ def timeline(recordings: Recordings) -> TimelineWidget:
         These are several runs.
     """
     return TimelineWidget(recordings)
-
-
-__all__ = ["Timeline", "TimelineWidget", "timeline"]

@@ -1,0 +1,63 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Start
+#
+# From "I have a trace" to "I see what happened to this message". Run all cells; choose another run
+# in the list and run the cells below it again.
+
+# %% tags=["parameters"]
+recordings: str = (
+    ""  # a recording, or a folder that holds some; empty: $ROSLENS_RECORDINGS, samples
+)
+topic: str = ""  # the topic of the latency picture; empty: the busiest
+
+# %%
+from roslens.widgets.start import StartPage, recordings_wanted
+
+page = StartPage(recordings_wanted(recordings))
+page.list()
+
+# %%
+page.choose()
+
+# %% [markdown]
+# ## Loss first
+
+# %%
+page.loss()
+
+# %% [markdown]
+# ## Topics
+
+# %%
+page.overview()
+
+# %% [markdown]
+# ## Timeline
+#
+# Wheel or + and - zoom, dragging or the arrow keys pan. Click a callback for its message's whole
+# way. Drag with shift for a range: the picture below, and `page.widget.view()`, follow it.
+
+# %%
+page.timeline()
+
+# %%
+page.latency_of_range(topic)
+
+# %% [markdown]
+# ## Further
+
+# %%
+page.notebooks()
