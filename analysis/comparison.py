@@ -308,7 +308,10 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         effect, note = _with_zero(upper, lower)
         notes.append(note)
     else:
-        effect = ratio_of_means(worse, better, LEVEL)
+        try:
+            effect = ratio_of_means(worse, better, LEVEL)
+        except ValueError as error:
+            return replace(result, notes=(*notes, str(error)))
         if math.isinf(effect.high):
             notes.append(f"{'base' if base.better == 'lower' else 'new'} is not told from zero")
     verdict = verdict_of(effect, threshold)
