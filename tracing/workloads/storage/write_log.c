@@ -55,9 +55,14 @@ static int is_watched(int file) {
   return log_file >= 0 && file >= 0 && file < MOST && watched[file];
 }
 
+/* Not the folder itself, which is opened to be synced. */
+static int is_within(const char *name) {
+  return strncmp(name, folder, folder_length) == 0 && name[folder_length] == '/';
+}
+
 static int opened(int file, const char *name) {
   if (log_file >= 0 && file >= 0 && file < MOST) {
-    watched[file] = strncmp(name, folder, folder_length) == 0;
+    watched[file] = is_within(name);
     if (watched[file]) note(OPEN, file, 0, name, strlen(name));
   }
   return file;
@@ -131,7 +136,7 @@ SYNCING(fdatasync)
 
 int unlink(const char *name) {
   int done = (int)syscall(SYS_unlinkat, AT_FDCWD, name, 0);
-  if (done == 0 && log_file >= 0 && strncmp(name, folder, folder_length) == 0)
+  if (done == 0 && log_file >= 0 && is_within(name))
     note(UNLINK, -1, 0, name, strlen(name));
   return done;
 }
