@@ -6,8 +6,14 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.estimate import Estimate, Metric
-from analysis.over_runs import fraction_over_runs, mean_over_runs, percentile_over_runs
-from analysis.quantiles import quantile
+from analysis.omission import CorrectedRun
+from analysis.over_runs import (
+    fraction_over_runs,
+    mean_over_runs,
+    percentile_over_runs,
+    value_over_runs,
+)
+from analysis.quantiles import percentile_name, quantile
 from analysis.runs import cells_of
 from analysis.samples import RunSamples, TopicGroup
 
@@ -93,6 +99,36 @@ def by_cell(samples: Iterable[RunSamples]) -> list[list[RunSamples]]:
 def _rate(members: Sequence[RunSamples]) -> float | None:
     rates = [s.sent_ns.size / s.seconds for s in members if s.seconds > 0]
     return statistics.median(rates) if rates else None
+
+
+def corrected_estimates(
+    samples: Sequence[RunSamples], runs: Sequence[CorrectedRun], scope: str, level: float = 0.95
+) -> list[Estimate]:
+    """Percentiles of each cell corrected for coordinated omission, ``latency_corrected_p..``.
+
+    One percentile per run, Student t over runs. Added samples are no evidence of their own: how
+    many samples a percentile needs is not asked of them.
+    """
+    of_run = {run.run: run for run in runs}
+    estimates = []
+    for members in by_cell([s for s in samples if s.run.name in of_run]):
+        chosen = [of_run[s.run.name] for s in members]
+        for q in PERCENTILES:
+            name = percentile_name(q).lower()
+            definition = (
+                f"{HOP}; delivered messages, and those that a publisher with this period would "
+                f"have published during long ones; {scope}"
+            )
+            estimates.append(
+                value_over_runs(
+                    Metric(f"latency_corrected_{name}", definition, "ns"),
+                    members[0].run.cell,
+                    [quantile(run.samples, q) for run in chosen],
+                    sum(run.samples.size for run in chosen),
+                    level,
+                )
+            )
+    return estimates
 
 
 def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:

@@ -102,10 +102,13 @@ class LatencyParameters(ReportParameters):
         Topics to look at; none: the work topic of each run, else all of the application.
     worst
         How many of the worst messages are explained.
+    correct_omission
+        Whether percentiles corrected for coordinated omission stand beside those measured.
     """
 
     topics: Texts = []
     worst: int = Field(10, ge=1, le=1000)
+    correct_omission: bool = False
 
 
 class LeaksParameters(ReportParameters):

@@ -91,6 +91,12 @@ report.write_calls()
 report.resources()
 
 # %% [markdown]
+# ## After a crash or a power loss
+
+# %%
+report.recovered()
+
+# %% [markdown]
 # ## Two clocks
 #
 # Each write call is timed twice: by the program and by tracepoints around it.

@@ -16,6 +16,7 @@ from analysis.communication.estimates import (
     cpu_estimates,
     depth_estimates,
     full_runs,
+    heap_estimates,
     hop_estimates,
     labelled,
     period_estimates,
@@ -142,6 +143,7 @@ class CommunicationReport(Report):
                 *hop_estimates(self.found.messages, runs, level),
                 *copy_estimates(self.copied, runs, level),
                 *cpu_estimates(self.tables.resources, self.found, runs, level),
+                *heap_estimates(self.tables.table("heap"), self.found, runs, level),
             ],
             runs,
             self.backlogs,
@@ -290,15 +292,21 @@ class CommunicationReport(Report):
     def copies(self) -> Section:
         """Copies per message, and what allocating them costs."""
         table = copies_table(self.found, self.counting, self.estimates)
+        heap = self._of("allocated_per_publication", "allocations_per_publication")
         means = self._of("hop_publish_call", "copy_after_callback_start", "cpu_per_publication")
+        told = (
+            "Blocks and bytes are those that the C library's allocator gave."
+            if heap
+            else "The allocator was not recorded (lttng_ust_libc:malloc and free): what allocating "
+            "costs is part of the CPU time per publication, and cannot be told from the rest."
+        )
         return Section(
             table,
+            estimates_table([*means, *heap], "What a message costs"),
             Sentence(
-                "Allocation is not an event of ros2_tracing, and neither is the end of publish(): "
-                "what a message costs in all is told by the CPU time per publication, and the part "
-                "of publish() before the middleware by the publish call."
+                f"{told} The end of publish() is no event: of it, the publish call is the part "
+                "before the middleware."
             ),
-            estimates_table(means, "What a message costs"),
         )
 
     def published(self) -> Section:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from analysis.communication.backlog import Backlog
+from analysis.communication.cells import COLUMNS
 from analysis.communication.copies import copies_of, signature
 from analysis.communication.estimates import FULL, full_runs
 from analysis.communication.published import published_cell
@@ -91,7 +92,13 @@ def cells_table(cells: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
         ],
         shown[: 2 * _MOST_ROWS],
         "Cell by cell, a row per run (also in cells.csv)",
-        notes=_hidden(len(shown), 2 * _MOST_ROWS),
+        notes=[
+            *_hidden(len(shown), 2 * _MOST_ROWS),
+            *(
+                f"{name.removesuffix('_ms').replace('_', ' ').capitalize()}: {COLUMNS[name]}."
+                for name in ("receptions", "lost", "publisher_period_ms", "queue_depth_seen")
+            ),
+        ],
         marked=frozenset(
             i
             for i, row in enumerate(shown)
@@ -345,7 +352,8 @@ def published_table(
                 "cannot be seen."
             ),
             (
-                "Shared and unique is what the study published and, here, what the callback takes. "
+                "Shared and unique is what the study published; here, where the factor is called "
+                "callback, what the callback takes. "
                 "Other machine, middleware and distribution: compare shapes, not milliseconds."
             ),
         ],

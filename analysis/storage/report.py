@@ -25,6 +25,7 @@ from analysis.storage.live import (
 )
 from analysis.storage.parameters import StorageParameters
 from analysis.storage.published import CELL, cells
+from analysis.storage.recovery import RecoveryRun, recovery_estimates, recovery_table
 from analysis.storage.tables import (
     agreement_table,
     bounds_table,
@@ -33,6 +34,7 @@ from analysis.storage.tables import (
 )
 from analysis.storage.takeaways import STATEMENTS, Takeaway, comparisons, takeaways
 from analysis.tables_for_report import estimates_table
+from collectors.results.storage_recovery import RECOVERY_NAME, read_recovery
 from collectors.results.storage_runs import is_storage_run, read_storage_run
 from tracing.recording import Recording, UsageError
 
@@ -73,7 +75,7 @@ class StorageReport(Report):
         self.parameters = parameters
         self._published = published
         self._opened = opened
-        if opened is not None and not self.live:
+        if opened is not None and not self.live and not self.recovery:
             raise UsageError(
                 "none of the recordings is a complete run of the storage benchmark; record some "
                 "with 'roslens record --suite storage'"
@@ -97,6 +99,16 @@ class StorageReport(Report):
             native = recording.path / "native"
             if is_storage_run(native):
                 found.append(LiveRun(run, machine_of(recording), read_storage_run(native)))
+        return found
+
+    @cached_property
+    def recovery(self) -> list[RecoveryRun]:
+        """The runs of the suite storage-resilience that count."""
+        found = []
+        for run in self.counting:
+            path = self._recording_of[run.name].path / "native" / RECOVERY_NAME
+            if path.is_file():
+                found.append(RecoveryRun(run, read_recovery(path)))
         return found
 
     @property
@@ -134,7 +146,8 @@ class StorageReport(Report):
     def estimates(self) -> list[Estimate]:
         """All of them."""
         if self._opened is not None:
-            return estimates(self.live, self.parameters.level)
+            level = self.parameters.level
+            return [*estimates(self.live, level), *recovery_estimates(self.recovery, level)]
         found = []
         for key, group in self.digests.group_by(CELL, maintain_order=True):
             cell = {name: str(level) for name, level in zip(CELL, key, strict=True)}
@@ -155,8 +168,11 @@ class StorageReport(Report):
                     "measurements are the study's, the intervals and answers are computed here."
                 )
             )
-        parts: list[Part] = [self._what_ran(), *self.tracer_loss(), *self.runs_left_out()]
+        parts: list[Part] = [self._what_ran()] if self.live else []
+        parts += [*self.tracer_loss(), *self.runs_left_out()]
         parts += self.design()
+        if not self.live:
+            return Section(*parts)
         verified = [live for live in self.live if live.storage.verification]
         readers = sorted({live.storage.verification.reader for live in verified})  # type: ignore[union-attr]
         cells_read = len({live.run.label for live in verified})
@@ -252,6 +268,17 @@ class StorageReport(Report):
             estimates_table(first, "Throughput, slow calls, close", prefix="storage_", most=300),
             estimates_table(rest, "CPU, memory, size", prefix="storage_", most=300),
         )
+
+    def recovered(self) -> Section:
+        """What a crash or a power loss leaves."""
+        if not self.recovery:
+            return Section(
+                Sentence(
+                    "Not measured here (the study claimed it and did not measure it either): "
+                    "'roslens record --suite storage-resilience' does."
+                )
+            )
+        return Section(recovery_table(self.recovery))
 
     def clocks(self) -> Section:
         """Tracepoints against the program's own clock."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 
@@ -66,25 +67,32 @@ def build_tables(
     events = Events(raw, hosts)
     objects = find_objects(events)
     callbacks = find_callbacks(events, objects)
-    publications = find_publications(events, objects, callbacks)
-    takes = find_takes(events, objects, callbacks)
-    enqueues = find_enqueues(events, objects, publications, takes)
-    messages = find_messages(
-        events,
-        objects,
-        callbacks,
-        publications=publications,
-        takes=takes,
-        enqueues=enqueues,
-        losses=losses,
-    )
-    service_calls = find_service_calls(events, objects, callbacks)
-    goals = find_action_goals(objects, service_calls, publications)
-    links = find_message_links(events, objects)
-    states, lifecycle_gaps = find_lifecycle_states(events, objects)
-    scheduling = find_scheduling(events, callbacks)
-    heap = find_heap(events, callbacks)
-    intervals = find_executor_intervals(events, callbacks)
+    # polars leaves much of one core idle: what does not need another's result goes beside it.
+    with ThreadPoolExecutor(2) as beside:
+        for_publications = beside.submit(find_publications, events, objects, callbacks)
+        for_takes = beside.submit(find_takes, events, objects, callbacks)
+        for_intervals = beside.submit(find_executor_intervals, events, callbacks)
+        for_calls = beside.submit(find_service_calls, events, objects, callbacks)
+        for_activations = beside.submit(find_timer_activations, objects, callbacks)
+        for_links = beside.submit(find_message_links, events, objects)
+        for_states = beside.submit(find_lifecycle_states, events, objects)
+        for_scheduling = beside.submit(find_scheduling, events, callbacks)
+        for_heap = beside.submit(find_heap, events, callbacks)
+        publications, takes = for_publications.result(), for_takes.result()
+        messages = find_messages(
+            events,
+            objects,
+            callbacks,
+            publications=publications,
+            takes=takes,
+            enqueues=find_enqueues(events, objects, publications, takes),
+            losses=losses,
+        )
+        service_calls = for_calls.result()
+        goals = find_action_goals(objects, service_calls, publications)
+        states, lifecycle_gaps = for_states.result()
+        scheduling, heap = for_scheduling.result(), for_heap.result()
+        intervals, links = for_intervals.result(), for_links.result()
     found = Model(
         events=events,
         objects=objects,
@@ -121,7 +129,7 @@ def build_tables(
         ),
         "service_calls": service_calls,
         "action_goals": goals,
-        "timer_activations": find_timer_activations(objects, callbacks),
+        "timer_activations": for_activations.result(),
         "executor_intervals": intervals,
         "lifecycle_states": states,
         "message_links": links,
