@@ -129,8 +129,10 @@ def throughput_plot(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine])
     low, high = axes.get_ylim()
     if high < 30 * low:
         axes.set_ylim(low / 3, high * 3)
-    for which in "xy":
-        plain_numbers(axes, which)
+    plain_numbers(axes, "y")
+    sizes = sorted(throughput["payload_bytes"].unique())
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes.set_xticks([], minor=True)
     axes.set(xlabel="payload of a message [B]", ylabel="payload throughput [kB/s]")
     finish(axes)
     legend_above(figure, handles)

@@ -181,6 +181,10 @@ class MicroRosReport(Report):
             *self.transport_estimates,
         ]
 
+    @property
+    def _from_the_bench(self) -> tuple[pl.DataFrame, ...]:
+        return self.found.throughput, self.found.latency, self.found.captures
+
     # ------------------------------------------------------------ sections
 
     def source(self) -> Section:
@@ -190,6 +194,17 @@ class MicroRosReport(Report):
                 Sentence("Published figures: one board, one build, digitised or printed; no runs.")
             )
         parts: list[Part] = []
+        if not any(
+            frame.height
+            for frame in (self.found.memory, self.found.exchanges, *self._from_the_bench)
+        ):
+            parts.append(
+                Sentence(
+                    "None of this has results of the suite micro-ros or of a device's test bench; "
+                    "docs/micro_ros.md says which files are looked for.",
+                    loud=True,
+                )
+            )
         if self.tables.runs:
             parts += [*self.tracer_loss(), *self.runs_left_out()]
         if self.found.findings.height:
