@@ -49,6 +49,7 @@ class Run:
     discarded_events: int | None = None
     lost_packets: int | None = None
     git_commit: str | None = None
+    ros_distro: str | None = None
     tracer_buffer_bytes: int | None = None
     seed: int | None = None
     start_ns: int | None = None
@@ -152,6 +153,7 @@ def runs_of(
                 discarded_events=manifest.loss.discarded_events,
                 lost_packets=manifest.loss.lost_packets,
                 git_commit=manifest.environment.git_commit,
+                ros_distro=manifest.environment.ros_distro,
                 tracer_buffer_bytes=_buffers(manifest),
                 seed=manifest.seed,
                 start_ns=manifest.start_ns,

@@ -92,7 +92,11 @@ def of_messages(campaign: Path) -> None:
         usage = pl.read_parquet(recording.resources).filter(
             pl.col("process").str.starts_with("demo_")
         )
-        cpu = usage.group_by("vpid").agg(pl.col("cpu_time_ns").max())["cpu_time_ns"].sum()
+        # From readiness on: starting an interpreter costs as much as thousands of messages.
+        ready = manifest.timing.ready_ns if manifest.timing else None
+        warm = usage.filter(pl.col("time_ns") >= (ready or 0))
+        used = pl.col("cpu_time_ns").max() - pl.col("cpu_time_ns").min()
+        cpu = warm.group_by("vpid").agg(used)["cpu_time_ns"].sum()
         runs.append(
             CostRun(
                 str(manifest.factors["recorded"]),

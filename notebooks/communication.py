@@ -27,6 +27,7 @@ level: float = 0.95  # nominal coverage of the intervals
 warm_up_s: float = 0.0  # seconds at the start of each run that are left out
 include_failed: bool = False  # let runs that failed enter the estimates
 published: str = "data/published/communication"  # folder with the published figures
+results: str = ""  # folder with results of the study's own tool (test_inter_shared_...); none
 output_dir: str = ""  # folder for metrics.json and cells.csv; empty: not written
 
 # %%

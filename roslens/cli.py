@@ -313,8 +313,12 @@ def export(
     /,
     *,
     form: Annotated[
-        Literal["perfetto", "dot", "mermaid", "csv"],
-        Parameter(name="--format", help="For ui.perfetto.dev; the graph of nodes; a table."),
+        Literal["perfetto", "dot", "mermaid", "csv", "hgrm", "hlog"],
+        Parameter(
+            name="--format",
+            help="For ui.perfetto.dev; the graph of nodes; a table; latency percentiles in ms or "
+            "a log of runs for HdrHistogram's tools.",
+        ),
     ],
     table: Annotated[str | None, Parameter(help="Which table, for csv.")] = None,
 ) -> None:

@@ -16,9 +16,11 @@ from analysis.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
 from analysis.tracetools_model import ros2_data_model, tracetools_frames
 from collectors.resources import scan_resources
+from collectors.results.irobot import find_irobot, read_irobot
 from collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
 from collectors.results.logged_messages import SCHEMA as LOGGED_MESSAGE
 from collectors.results.logged_messages import read_logged_messages
+from collectors.results.tool_result import ToolResult
 from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
 from collectors.work_log import WorkLog, read_work_log
 from roslens.factors import Factors
@@ -321,6 +323,13 @@ class Recordings:
     def system(self) -> pl.LazyFrame:
         """What the machine did, of the runs in which it was sampled."""
         return self._all(SYSTEM, [r.system for r in self.recordings])
+
+    @cached_property
+    def tool_results(self) -> dict[str, ToolResult]:
+        """What benchmark tools wrote about runs beside their traces, by name of the run."""
+        pairs = zip(self.recordings, self.runs, strict=True)
+        found = ((run.name, find_irobot(recording.path)) for recording, run in pairs)
+        return {name: read_irobot(folder) for name, folder in found if folder is not None}
 
     @property
     def without_resources(self) -> list[Run]:

@@ -26,6 +26,16 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "loss": "lost [%]",
         },
     ),
+    "executors": (
+        "Executors",
+        {
+            "latency_p50": "message P50 [ms]",
+            "latency_p99": "message P99 [ms]",
+            "response_time_p50": "call P50 [ms]",
+            "goal_time_p50": "goal P50 [ms]",
+            "cpu": "CPU [cores]",
+        },
+    ),
     "communication": (
         "Communication; where the queue is full, latency measures its backlog",
         {

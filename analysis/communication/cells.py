@@ -16,18 +16,25 @@ from analysis.samples import LOST
 COLUMNS: Mapping[str, str] = {
     "publications": "publications on the topics looked at, each once",
     "receptions": "callbacks that ran for them, over all subscriptions",
-    "lost": "publications that a subscription never took, or that were overwritten in its "
-    "intra-process buffer; one per publication and subscription",
+    "lost": (
+        "publications that a subscription never took, or that were overwritten in its intra-"
+        "process buffer; one per publication and subscription"
+    ),
     "publisher_period_ms": "(last - first) / (n - 1) of each publisher, mean over publishers",
-    "subscription_period_ms": "(last - first) / (n - 1) of each subscription's callbacks, mean "
-    "over subscriptions",
-    "latency_mean_ms": "publish -> callback_start, mean over received messages",
-    "queue_depth_seen": "median over received messages of the publications by the same publisher "
-    "within (publish_ns, take_ns]",
-    "queue_depth": "the subscriptions' depth of history",
-    "queue_full": "whether queue_depth_seen reaches queue_depth: then latency measures backlog",
+    "subscription_period_ms": (
+        "(last - first) / (n - 1) of each subscription's callbacks, mean over subscriptions"
+    ),
+    "latency_mean_ms": "first publish event -> callback_start, mean over received messages",
+    "queue_depth_seen": (
+        "median over received messages of the publications by the same publisher within "
+        "(publish_ns, take_ns]"
+    ),
+    "queue_depth": "the subscriptions' depth of history, the smallest",
+    "queue_full": "whether queue_depth_seen reaches queue_depth",
     "unknown": "publications of which nobody can say whether they arrived",
-    "evidence": "exact, approximate or partial, and why",
+    "evidence": (
+        "exact, approximate (some messages joined by order) or partial (some not known), and why"
+    ),
 }
 """What each column means; before them stand the factors, ``run`` and ``repetition``."""
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from analysis.communication.allocation import ALLOCATED, ALLOCATIONS, heap_per_publication
 from analysis.communication.backlog import QUEUE_DEPTH_SEEN, Backlog
 from analysis.communication.copies import COPY_HOP
 from analysis.communication.evidence import Evidence
@@ -123,6 +124,17 @@ def cpu_estimates(
         .drop_nulls("each")
     )
     return _per_cell(CPU_PER_PUBLICATION, of_run, ("each", "count"), runs, level)
+
+
+def heap_estimates(
+    heap: pl.LazyFrame, found: Traffic, runs: Sequence[Run], level: float
+) -> list[Estimate]:
+    """Allocated blocks and bytes per publication, of each cell whose heap was recorded."""
+    of_run = heap_per_publication(heap, found.messages)
+    return [
+        *_per_cell(ALLOCATED, of_run, ("allocated_bytes", "publications"), runs, level),
+        *_per_cell(ALLOCATIONS, of_run, ("allocations", "publications"), runs, level),
+    ]
 
 
 def labelled(

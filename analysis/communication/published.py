@@ -14,14 +14,21 @@ QUEUE_DEPTH = 10
 
 _SCHEMA = pl.Schema(
     {
-        "callback": pl.String,
+        "pointer": pl.String,
         "intra_process": pl.Boolean,
         "publisher_period_ms": pl.Float64,
         "subscription_period_ms": pl.Float64,
         "latency_mean_ms": pl.Float64,
     }
 )
-_SIZE = {"publishers": 1, "message_bytes": 10_000_000}
+_SIZE = {
+    "publishers": 1,
+    "subscriptions": 1,
+    "processes": 1,
+    "message_bytes": 10_000_000,
+    "payload": 10_000_000,
+}
+_SWITCH = {True: True, False: False, "on": True, "off": False}
 
 
 def read_published(folder: Path) -> pl.DataFrame:
@@ -29,7 +36,7 @@ def read_published(folder: Path) -> pl.DataFrame:
 
     Returns
     -------
-    Per cell (``callback``, ``intra_process``): ``publisher_period_ms``,
+    Per cell (``pointer``, ``intra_process``): ``publisher_period_ms``,
     ``subscription_period_ms``, ``latency_mean_ms`` as printed; ``implied_loss`` (1 - publisher
     period / subscription period), ``periods`` (latency in publisher periods) and ``full``
     (whether that is the length of a full queue, by at least `QUEUE_DEPTH`).
@@ -53,10 +60,15 @@ def read_published(folder: Path) -> pl.DataFrame:
 
 
 def published_cell(cell: Cell) -> tuple[str, bool] | None:
-    """Which of the published cells a cell of ours repeats; None for none of them."""
+    """Which of the published cells (pointer, intra-process) a cell of ours resembles.
+
+    Ours are told apart by what is published (factor ``pointer``), as the study's, or by what the
+    callback takes (``callback``). None for none of them.
+    """
     if any(name in cell and cell[name] != level for name, level in _SIZE.items()):
         return None
-    callback, intra = cell.get("callback"), cell.get("intra_process")
-    if isinstance(callback, str) and isinstance(intra, bool):
-        return callback, intra
+    pointer = cell.get("pointer", cell.get("callback"))
+    intra = _SWITCH.get(cell.get("intra_process", ""))
+    if isinstance(pointer, str) and intra is not None:
+        return pointer.removesuffix("_ptr"), intra
     return None

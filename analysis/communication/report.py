@@ -16,6 +16,7 @@ from analysis.communication.estimates import (
     cpu_estimates,
     depth_estimates,
     full_runs,
+    heap_estimates,
     hop_estimates,
     labelled,
     period_estimates,
@@ -32,6 +33,7 @@ from analysis.communication.periods import (
     subscription_periods,
 )
 from analysis.communication.published import read_published
+from analysis.communication.study import study_table
 from analysis.communication.tables import (
     backlog_table,
     cells_table,
@@ -46,7 +48,7 @@ from analysis.figures.communication import entity_plot, flow_plot
 from analysis.figures.distributions import distribution_plots
 from analysis.latency import latency_estimates, latency_metric
 from analysis.numbers import significant
-from analysis.parameters import ReportParameters, Texts
+from analysis.parameters import OptionalText, ReportParameters, Texts
 from analysis.report_base import Part, Report, Section, count_of_runs
 from analysis.report_table import Sentence
 from analysis.runs import cells_of, constant_factors
@@ -63,10 +65,13 @@ class CommunicationParameters(ReportParameters):
         Topics to look at; none: the work topic of each run, else all of the application.
     published
         Folder with the published figures.
+    results
+        Folder with results of the study's own tool; none: only the printed table is shown.
     """
 
     topics: Texts = Field(default_factory=list)
     published: str = "data/published/communication"
+    results: OptionalText = None
 
 
 class CommunicationReport(Report):
@@ -138,6 +143,7 @@ class CommunicationReport(Report):
                 *hop_estimates(self.found.messages, runs, level),
                 *copy_estimates(self.copied, runs, level),
                 *cpu_estimates(self.tables.resources, self.found, runs, level),
+                *heap_estimates(self.tables.table("heap"), self.found, runs, level),
             ],
             runs,
             self.backlogs,
@@ -286,15 +292,21 @@ class CommunicationReport(Report):
     def copies(self) -> Section:
         """Copies per message, and what allocating them costs."""
         table = copies_table(self.found, self.counting, self.estimates)
+        heap = self._of("allocated_per_publication", "allocations_per_publication")
         means = self._of("hop_publish_call", "copy_after_callback_start", "cpu_per_publication")
+        told = (
+            "Blocks and bytes are those that the C library's allocator gave."
+            if heap
+            else "The allocator was not recorded (lttng_ust_libc:malloc and free): what allocating "
+            "costs is part of the CPU time per publication, and cannot be told from the rest."
+        )
         return Section(
             table,
+            estimates_table([*means, *heap], "What a message costs"),
             Sentence(
-                "Allocation is not an event of ros2_tracing, and neither is the end of publish(): "
-                "what a message costs in all is told by the CPU time per publication, and the part "
-                "of publish() before the middleware by the publish call."
+                f"{told} The end of publish() is no event: of it, the publish call is the part "
+                "before the middleware."
             ),
-            estimates_table(means, "What a message costs"),
         )
 
     def published(self) -> Section:
@@ -302,7 +314,9 @@ class CommunicationReport(Report):
         table = published_table(
             read_published(self.published_folder), self.counting, self.estimates
         )
-        return Section(table)
+        if self.parameters.results is None:
+            return Section(table)
+        return Section(table, study_table(Path(self.parameters.results)))
 
     def write_all(self) -> Section:
         """Write metrics.json and cells.csv where the parameters say so."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from analysis.communication.backlog import Backlog
+from analysis.communication.cells import COLUMNS
 from analysis.communication.copies import copies_of, signature
 from analysis.communication.estimates import FULL, full_runs
 from analysis.communication.published import published_cell
@@ -91,7 +92,13 @@ def cells_table(cells: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
         ],
         shown[: 2 * _MOST_ROWS],
         "Cell by cell, a row per run (also in cells.csv)",
-        notes=_hidden(len(shown), 2 * _MOST_ROWS),
+        notes=[
+            *_hidden(len(shown), 2 * _MOST_ROWS),
+            *(
+                f"{name.removesuffix('_ms').replace('_', ' ').capitalize()}: {COLUMNS[name]}."
+                for name in ("receptions", "lost", "publisher_period_ms", "queue_depth_seen")
+            ),
+        ],
         marked=frozenset(
             i
             for i, row in enumerate(shown)
@@ -286,7 +293,7 @@ def published_table(
     rows: list[list[str]] = []
     marked: set[int] = set()
     for row in published.iter_rows(named=True):
-        name = f"{row['callback']}, intra-process {'on' if row['intra_process'] else 'off'}"
+        name = f"{row['pointer']}, intra-process {'on' if row['intra_process'] else 'off'}"
         if row["full"]:
             marked.add(len(rows))
         rows.append(
@@ -302,7 +309,7 @@ def published_table(
                 "backlog of a full queue" if row["full"] else "latency",
             ]
         )
-        of = ours.get((row["callback"], row["intra_process"]))
+        of = ours.get((row["pointer"], row["intra_process"]))
         if of is None:
             rows.append(["", "here: no such cell", *[""] * 6])
             continue
@@ -344,7 +351,11 @@ def published_table(
                 "queues of depth 10: it is the age of a full queue, behind which the transport "
                 "cannot be seen."
             ),
-            "Other machine, middleware and distribution: compare shapes, not milliseconds.",
+            (
+                "Shared and unique is what the study published; here, where the factor is called "
+                "callback, what the callback takes. "
+                "Other machine, middleware and distribution: compare shapes, not milliseconds."
+            ),
         ],
         marked=frozenset(marked),
         left=frozenset({"cell (1 x 10 MB)", "source", "what latency measures"}),

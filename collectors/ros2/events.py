@@ -149,8 +149,6 @@ class Events:
         What tells processes apart.
     processes
         Its frame.
-    repeated
-        Init events that were recorded more than once, now removed.
     """
 
     def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
@@ -167,9 +165,14 @@ class Events:
             hosts[0] if len(hosts) == 1 else None,
         )
         self.processes = self.found.frame
-        self.repeated = 0
+        self._repeated: dict[str, int] = {}
         self._without_context: dict[str, int] = {}
         self._frames: dict[str, pl.DataFrame] = {}
+
+    @property
+    def repeated(self) -> int:
+        """Init events that were recorded more than once and left out, of those read so far."""
+        return sum(self._repeated.values())
 
     @property
     def without_context(self) -> int:
@@ -248,7 +251,7 @@ class Events:
         frame = frame.drop("nowhere")
         if name in INIT_EVENTS:
             unique = frame.unique(maintain_order=True)
-            self.repeated += frame.height - unique.height
+            self._repeated[name] = frame.height - unique.height
             frame = unique.sort("time_ns", maintain_order=True)
         return frame
 

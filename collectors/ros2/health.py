@@ -254,7 +254,8 @@ def _unmatched_messages(model: Model) -> Iterator[Finding]:
             "info",
             alone.height,
             "messages taken whose publication was not recorded: published before the trace began, "
-            "by a process that is not traced, or dropped by the tracer; they have no row",
+            "by a process that is not traced, or dropped by the tracer; they are in the table "
+            "one_sided_messages, with a latency from their source timestamps",
             where=_some(alone["topic"], "messages"),
         )
     approximate = messages.rows.filter(pl.col("match") == "approximate").height

@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 import pytest
 from hdrh.histogram import HdrHistogram
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.omission import corrected, expected_period
+from analysis.omission import (
+    corrected,
+    corrected_by_schedule,
+    corrected_runs,
+    expected_period,
+)
 from analysis.quantiles import quantile
 
 
@@ -64,6 +70,52 @@ def test_lost_messages_are_not_late_ones_and_bad_input_is_refused() -> None:
             corrected([wrong], 1.0)
     with pytest.raises(ValueError, match="same unit"):
         corrected([1e9], 1e-3)
+
+
+def test_a_held_up_publisher_by_hand() -> None:
+    # Period 10; due at 20 and 30, published at 40 with latency 2: late by 22 and 12.
+    found = corrected_by_schedule([0, 10, 40, 50], [1.0, 1.0, 2.0, 1.0], 10)
+    assert found.samples.tolist() == [1, 1, 2, 1, 22, 12]
+    # A caller that waits 1 s for its answer: as `corrected` by that latency.
+    closed = corrected_by_schedule([0, 1000, 1010], [1000.0, 0.5, 0.5], 10)
+    assert closed.added == 99
+    assert sorted(closed.samples[3:]) == [10 * k + 0.5 for k in range(1, 100)]
+    # On schedule, however late: nothing was omitted.
+    queue = corrected_by_schedule(np.arange(100) * 10, np.full(100, 500.0), 10)
+    assert queue.added == 0
+    # Jitter is no gap; what did not arrive is no sample and dates nothing.
+    assert corrected_by_schedule([0, 14, 20], [1, 1, 1], 10).added == 0
+    lossy = corrected_by_schedule([0, 30, 60], [1, math.nan, 1], 10)
+    assert lossy.samples.tolist() == [1, 1, 21, 11]
+    assert corrected_by_schedule([], [], 10).added == 0
+    for t, x, period in (([1, 0], [1, 1], 1), ([0], [1, 1], 1), ([0, 1], [1, 1], 0)):
+        with pytest.raises(ValueError, match=r"schedule|period"):
+            corrected_by_schedule(t, x, period)
+    with pytest.raises(ValueError, match="would add"):
+        corrected_by_schedule([0, 1e12], [1, 1], 1e-3)
+
+
+def test_runs_source_by_source() -> None:
+    t = 1_700_000_000_000_000_000 + 10_000_000 * np.arange(30)
+    late = np.where(np.arange(30) >= 20, t + 30_000_000, t)
+    frame = pl.DataFrame(
+        {
+            "run": ["a"] * 60 + ["b"] * 30,
+            "publisher_id": [1] * 30 + [2] * 30 + [1] * 30,
+            "subscription_id": 1,
+            "publish_ns": [*late, *(t[0] + np.arange(30) ** 2 * 10**6), *t],
+            "latency_ns": 1000,
+            "outcome": "delivered",
+        }
+    )
+    a, b = corrected_runs(frame.lazy())
+    # Publisher 1 of run a misses three; 2 has no period.
+    assert (a.run, a.added, a.not_periodic, len(a.periods_ns)) == ("a", 3, 1, 1)
+    assert sorted(a.samples[-33:])[-3:] == pytest.approx([10_001_000, 20_001_000, 30_001_000])
+    assert (b.run, b.added, b.samples.size, b.not_periodic) == ("b", 0, 30, 0)
+    lost = frame.with_columns(outcome=pl.lit("lost"), latency_ns=pl.lit(None, pl.Int64))
+    assert corrected_runs(lost.lazy()) == []
+    assert corrected_runs(frame.clear().lazy()) == []
 
 
 def test_period_by_hand() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from analysis.tracer_cost import CostRun, costs
-from tracing.suite import load_suite
+from tracing.suite import load_suite, suite_command
 
 
 def test_costs_are_differences_within_blocks():
@@ -38,5 +38,7 @@ def test_the_suite_records_each_group_alone():
     events = {x["recorded"]: suite.tracing_of(x).events for x in suite.combinations()}
     assert events["all"] == ("ros2:*",)
     assert not any(name.startswith("ros2:") for name in events["nothing"])
+    values = {"native": "n", "seconds": 1.0, "repetition": 0, "order": 0}
+    assert "--recorded" not in suite_command(suite, {"recorded": "all"}, values)
     groups = [set(events[x]) for x in ("publish", "take", "callbacks")]
     assert sum(map(len, groups)) == len(set.union(*groups))

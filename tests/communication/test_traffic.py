@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.communication.allocation import heap_per_publication
 from analysis.communication.backlog import Backlog, backlogs, with_publications_behind
+from analysis.communication.cells import COLUMNS
 from analysis.communication.copies import Copies, copies_of, signature
 from analysis.communication.hops import HOPS, merged_hops, with_hops
 from analysis.communication.logged import compare_with_log, link_log
@@ -239,3 +243,27 @@ def test_a_log_of_another_length_is_not_linked() -> None:
     assert link_log(messages, logged)["logged_callback_ns"].to_list() == [None]
     (row,) = compare_with_log(link_log(messages, logged), logged).iter_rows(named=True)
     assert (row["publications"], row["logged_publications"]) == (1, 2)
+
+
+def test_heap_per_publication_is_counted_from_the_first_one_on() -> None:
+    # Two processes: one allocated 1,000 bytes before, both do something after publication at 50.
+    heap = pl.LazyFrame(
+        {
+            "run": "r",
+            "host": "h0",
+            "vpid": [1, 1, 1, 2],
+            "time_ns": [10, 60, 90, 70],
+            "allocated_bytes": [1000, 1400, 1800, 200],
+            "allocations": [10, 12, 14, 2],
+        }
+    )
+    messages = rows({"publish_ns": 50}, {"publish_ns": 80}, {"message_id": 1, "publish_ns": 80})
+    found = heap_per_publication(heap, messages)
+    assert found.select("allocated_bytes", "allocations", "publications").rows() == [(500, 3, 2)]
+    assert heap_per_publication(heap.clear(), messages).is_empty()
+
+
+def test_the_columns_of_cells_csv_are_described_once() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "communication.md").read_text()
+    table = [line.replace("`", "") for line in page.splitlines() if line.startswith("| `")]
+    assert table == [f"| {name} | {meaning} |" for name, meaning in COLUMNS.items()]

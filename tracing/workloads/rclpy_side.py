@@ -18,7 +18,7 @@ from typing import Any
 RCLPY_TRACING = Path(__file__).resolve().parents[1] / "rclpy_tracing"
 EXECUTORS = ("SingleThreaded", "MultiThreaded", "Events")
 DISCOVERY_SECONDS = 15.0
-_AGAIN = "ROSLENS_WORKLOAD_TRACED"
+AGAIN = "ROSLENS_WORKLOAD_TRACED"
 _FOREVER_SECONDS = 1e6
 
 
@@ -51,9 +51,9 @@ def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
 def trace_rclpy(script: str) -> None:
     """Begin `script` again with rclpy traced, where ``ROSLENS_TRACE_RCLPY`` asks for it."""
     asked = os.environ.get("ROSLENS_TRACE_RCLPY", "0") not in {"", "0"}
-    if asked and _AGAIN not in os.environ:
+    if asked and AGAIN not in os.environ:
         command = [sys.executable, str(RCLPY_TRACING), script, *sys.argv[1:]]
-        os.execve(sys.executable, command, {**os.environ, _AGAIN: "1"})  # noqa: S606
+        os.execve(sys.executable, command, {**os.environ, AGAIN: "1"})  # noqa: S606
 
 
 class Stop:

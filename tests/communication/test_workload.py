@@ -1,0 +1,80 @@
+"""The rclpy workload, recorded: the truth is what it logs itself."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import yaml
+
+import roslens as rl
+from analysis.communication.published import published_cell
+from analysis.communication.report import CommunicationParameters, CommunicationReport
+from tracing.suite import SHIPPED, load_suite
+
+ROOT = Path(__file__).parents[2]
+
+FACTORS: dict[str, list[Any]] = {
+    "publishers": [2],
+    "payload": [1000],
+    "subscriptions": [1, 3],
+    "processes": [1, 2],
+}
+EXCLUDED = [{"subscriptions": 1, "processes": 1}, {"subscriptions": 3, "processes": 2}]
+
+
+@pytest.mark.live
+def test_counts_are_those_that_the_workload_logged(tmp_path: Path) -> None:
+    suite = yaml.safe_load((SHIPPED / "communication.yaml").read_text())
+    changes = {"factors": FACTORS, "exclude": EXCLUDED, "duration": 1, "repetitions": 1}
+    file = tmp_path / "suite.yaml"
+    file.write_text(yaml.safe_dump(suite | changes))
+    command = [sys.executable, "-m", "roslens", "record", "--suite", str(file)]
+    done = subprocess.run(
+        [*command, "-o", str(tmp_path / "recordings")],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    opened = rl.open(tmp_path / "recordings")
+    parameters = CommunicationParameters.checked({"recordings": str(tmp_path)})
+    report = CommunicationReport(opened, parameters, ROOT / "data" / "published" / "communication")
+    rows = {row["run"]: row for row in report.cells.iter_rows(named=True)}
+    assert len(opened.runs) == len(rows) == 2
+    for recording, run in zip(opened.recordings, opened.runs, strict=True):
+        with (recording.native / "messages.csv").open(newline="") as stream:
+            logged = list(csv.DictReader(stream))
+        row = rows[run.name]
+        sent = {(line["topic"], line["sequence"]) for line in logged}
+        assert {topic for topic, _ in sent} == {"/topic_0", "/topic_1"}
+        assert len(logged) == len(sent) * int(run.cell["subscriptions"])
+        assert row["publications"] == len(sent) > 10
+        assert row["receptions"] == sum(bool(line["callback_realtime_ns"]) for line in logged)
+        assert row["evidence"] == "exact" or row["unknown"]
+        messages = report.found.messages.filter(pl.col("run") == run.name)
+        together = messages["publisher_vpid"] == messages["subscription_vpid"]
+        assert together.unique().to_list() == [run.cell["processes"] == 1]
+
+
+@pytest.mark.parametrize(("name", "count"), [("communication", 5), ("communication-rclcpp", 18)])
+def test_the_suites_have_the_cells_of_the_study_and_two_layouts_more(name: str, count: int) -> None:
+    suite, _ = load_suite(name)
+    cells = list(suite.combinations())
+    assert len(cells) == count
+    layouts = {(c["publishers"], c["payload"], c["subscriptions"], c["processes"]) for c in cells}
+    assert layouts == {
+        (100, 100_000, 1, 1),
+        (10, 1_000_000, 1, 1),
+        (1, 10_000_000, 1, 1),
+        (1, 100_000, 50, 1),
+        (1, 100_000, 1, 2),
+    }
+    published = {published_cell(cell) for cell in cells} - {None}
+    assert len(published) == (4 if name == "communication-rclcpp" else 0)
