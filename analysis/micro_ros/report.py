@@ -210,7 +210,7 @@ class MicroRosReport(Report):
         if self.found.findings.height:
             parts.append(Sentence("Something could not be used and is left out.", loud=True))
             parts.append(findings_table(self.found.findings))
-        if any(link.name == "loopback" or link.emulated for link in self.found.links.values()):
+        if self.found.is_model:
             parts.append(Sentence(_MODEL))
         return Section(*parts)
 
@@ -315,7 +315,7 @@ class MicroRosReport(Report):
 
 
 _MODEL = (
-    "Loopback and emulated lines: a transport and memory model on real toolchains. Times are of "
+    "This is a transport and memory model on real toolchains. Times are of "
     "this computer and its emulator, not of a board; sizes are what the compiler for the board "
     "makes."
 )
