@@ -193,6 +193,20 @@ def wait_gone(pids: list[int]) -> None:
         time.sleep(0.02)
 
 
+def test_a_number_of_messages(ros: RosEnvironment, tmp_path: Path) -> None:
+    # 100 messages take half a second longer than the time that is given beside.
+    with ros.isolated(tmp_path / "log") as alone:
+        command = alone.command(
+            DEMO,
+            *("--messages", "100", "--rate", "100", "--seconds", "0.5"),
+            *("--output", str(tmp_path / "native")),
+        )
+        subprocess.run(command, env=alone.process_environment(), check=True, timeout=120)
+    messages = rows(tmp_path / "native" / "messages.csv")
+    assert [int(m["sequence"]) for m in messages] == list(range(100))
+    assert all(m["callback_realtime_ns"] for m in messages)
+
+
 def test_a_killed_node_ends_the_other_and_the_run(ros: RosEnvironment, tmp_path: Path) -> None:
     with running(ros, tmp_path) as process:
         nodes = children(process.pid)
