@@ -21,11 +21,13 @@ from analysis.multiplicity import holm
 from analysis.over_runs import Interval
 from analysis.ranks import cliffs_delta, hodges_lehmann
 from analysis.ratio import (
+    TOO_FAR_APART,
     Effect,
     Spread,
     difference_of_means,
     ratio_of_means,
     runs_for_ratio,
+    too_far_apart,
     welch_p,
 )
 from analysis.student import t_quantile
@@ -301,6 +303,8 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     upper, lower = (new, base) if base.better == "lower" else (base, new)
     if left.mean < 0 or right.mean < 0:
         return replace(result, notes=(*notes, "a negative mean has no ratio"))
+    if too_far_apart(worse, better):
+        return replace(result, notes=(*notes, TOO_FAR_APART))
     if left.mean == right.mean == 0:
         notes.append(_both_zero(base, new))
         return replace(result, p=1.0, verdict="no_difference", notes=tuple(notes))
@@ -308,10 +312,7 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         effect, note = _with_zero(upper, lower)
         notes.append(note)
     else:
-        try:
-            effect = ratio_of_means(worse, better, LEVEL)
-        except ValueError as error:
-            return replace(result, notes=(*notes, str(error)))
+        effect = ratio_of_means(worse, better, LEVEL)
         if math.isinf(effect.high):
             notes.append(f"{'base' if base.better == 'lower' else 'new'} is not told from zero")
     verdict = verdict_of(effect, threshold)

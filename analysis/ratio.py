@@ -19,6 +19,9 @@ MOST_RUNS = 10_000
 """No recommendation goes beyond this many runs."""
 
 
+TOO_FAR_APART = "the two sides are too far apart for a ratio"
+
+
 @dataclass(frozen=True)
 class Spread:
     """What the runs of one cell gave: all that a comparison of means needs.
@@ -65,6 +68,12 @@ class Effect:
     p: float
 
 
+def too_far_apart(top: Spread, bottom: Spread) -> bool:
+    """Whether numbers of the size of their ratio cannot be computed with."""
+    most = LARGEST * bottom.mean
+    return bottom.mean > 0 and max(top.mean, top.deviation, bottom.deviation) > most
+
+
 def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
     """Ratio of the means of two independent sets of runs.
 
@@ -81,8 +90,8 @@ def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
     """
     if not bottom.mean > 0 or not top.mean >= 0:
         raise ValueError("a ratio needs a positive mean below and no negative one above")
-    if max(top.mean, top.deviation, bottom.deviation) > LARGEST * bottom.mean:
-        raise ValueError("the two sides are too far apart for a ratio")
+    if too_far_apart(top, bottom):
+        raise ValueError(TOO_FAR_APART)
     # In units of the bottom mean: no overflow, and roots of order one.
     m, v = top.mean / bottom.mean, (top.deviation / bottom.mean) ** 2 / top.runs
     w = (bottom.deviation / bottom.mean) ** 2 / bottom.runs
@@ -179,7 +188,7 @@ def paired_ratio(new: ArrayLike, base: ArrayLike, level: float = 0.95) -> Effect
         raise ValueError("a ratio needs a positive mean below")
     scale = float(x.mean())
     if np.abs(y).max() > LARGEST * scale:
-        raise ValueError("the two sides are too far apart for a ratio")
+        raise ValueError(TOO_FAR_APART)
     y, x = y / scale, x / scale
     k = y.size
     critical = t_quantile((1 + level) / 2, k - 1)
