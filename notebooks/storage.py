@@ -85,6 +85,12 @@ report.effects()
 report.write_calls()
 
 # %% [markdown]
+# ## Messages that come at a rate
+
+# %%
+report.sustained()
+
+# %% [markdown]
 # ## Estimates, with CPU, memory and size
 
 # %%

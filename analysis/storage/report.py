@@ -7,7 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
-from analysis.estimate import Estimate, Metric
+from analysis.estimate import Cell, Estimate, Metric
 from analysis.figures.storage import bars_plot, effects_plot, write_times_plot
 from analysis.over_runs import value_over_runs
 from analysis.report_base import NoRecordings, Part, Report, Section, Tables
@@ -16,6 +16,7 @@ from analysis.storage.bound import REFUSED, throughput_bounds
 from analysis.storage.clocks import Agreement, agreement
 from analysis.storage.live import (
     AS_PUBLISHED,
+    DROPPED,
     FACTORS,
     LiveRun,
     digests_of,
@@ -99,7 +100,8 @@ class StorageReport(Report):
             native = recording.path / "native"
             if is_storage_run(native):
                 found.append(LiveRun(run, machine_of(recording), read_storage_run(native)))
-        return found
+        # As the study lists them; blocks in their order within a cell.
+        return sorted(found, key=lambda live: _in_order(live.run.cell))
 
     @cached_property
     def recovery(self) -> list[RecoveryRun]:
@@ -178,8 +180,8 @@ class StorageReport(Report):
         cells_read = len({live.run.label for live in verified})
         total = len({live.run.label for live in self.live})
         text = (
-            f"Read back with {' and '.join(readers)} in {len(verified)} runs of {cells_read} of "
-            f"{total} cells: number of messages, bytes and CRC-32 are those written."
+            f"Read back with {' and '.join(readers)} in {len(verified)} runs ({cells_read} of "
+            f"{total} cells): number of messages, bytes and CRC-32 are those written."
             if verified
             else "Nothing was read back: verify is 'never'."
         )
@@ -255,7 +257,7 @@ class StorageReport(Report):
             panel.setdefault(config, []).append(write_times(live))
         if not samples:
             return Section(Sentence("No run has the factors of the study."))
-        ordered = {key: dict(sorted(samples[key].items())) for key in sorted(samples, key=_by_size)}
+        ordered = {key: dict(sorted(panel.items())) for key, panel in samples.items()}
         return Section(write_times_plot(ordered))  # type: ignore[arg-type]
 
     def resources(self) -> Section:
@@ -267,6 +269,22 @@ class StorageReport(Report):
         return Section(
             estimates_table(first, "Throughput, slow calls, close", prefix="storage_", most=300),
             estimates_table(rest, "CPU, memory, size", prefix="storage_", most=300),
+        )
+
+    def sustained(self) -> Section:
+        """How many messages were dropped when they came at a rate."""
+        found = [e for e in self.estimates if e.metric == DROPPED.name]
+        if not found:
+            return Section(
+                Sentence("Not measured here: 'roslens record --suite storage-sustained' does.")
+            )
+        late = max(live.storage.facts.producer_late_ns or 0 for live in self.live) / 1e6
+        return Section(
+            Sentence(
+                f"The source itself was late by at most {late:,.1f} ms; what it could not send in "
+                "time it sent as a burst.",
+            ),
+            estimates_table(found, DROPPED.definition, prefix="storage_", most=300),
         )
 
     def recovered(self) -> Section:
@@ -308,6 +326,7 @@ _DEFINITION = "bytes of all messages over the time of all write calls and of the
 _SIZES = {"1MiB": 0, "10KiB": 1, "100B": 2, "mixed": 3}
 
 
-def _by_size(panel: tuple[str, str]) -> tuple[int, int, str]:
-    suite, batch = panel
-    return _SIZES.get(suite, 9), len(batch), batch
+def _in_order(cell: Cell) -> tuple[int, int, list[tuple[str, str]]]:
+    batch = str(cell.get("batch_size", ""))
+    rest = [(name, str(level)) for name, level in cell.items() if name != "message_size"]
+    return _SIZES.get(str(cell.get("message_size")), 9), len(batch), rest
