@@ -210,7 +210,7 @@ class MicroRosReport(Report):
         if self.found.findings.height:
             parts.append(Sentence("Something could not be used and is left out.", loud=True))
             parts.append(findings_table(self.found.findings))
-        if any(link.name == "loopback" or link.emulated for link in self.found.links.values()):
+        if self.found.is_model:
             parts.append(Sentence(_MODEL))
         return Section(*parts)
 
@@ -247,7 +247,8 @@ class MicroRosReport(Report):
             return Section(Sentence("There is no static memory of the RMW history to look at."))
         expected = self.found.slot_bytes
         claim = self.claims.get((HISTORY, "static"), expected.get(HISTORY))
-        parts: list[Part] = [history_plot(static[HISTORY], claim)]
+        name = "MTU x depth" if HISTORY in expected else "claimed"
+        parts: list[Part] = [history_plot(static[HISTORY], claim, name)]
         rows = [(n, b, static[n]) for n, b in sorted(expected.items()) if n in static]
         if rows:
             parts.append(history_table(rows))
@@ -315,7 +316,7 @@ class MicroRosReport(Report):
 
 
 _MODEL = (
-    "Loopback and emulated lines: a transport and memory model on real toolchains. Times are of "
+    "This is a transport and memory model on real toolchains. Times are of "
     "this computer and its emulator, not of a board; sizes are what the compiler for the board "
     "makes."
 )

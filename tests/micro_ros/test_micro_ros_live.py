@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from board_tools import on_board
 from rich.console import Console
 
 from analysis.micro_ros.checks import live_checks, measured_sum_checks
@@ -25,13 +25,6 @@ from roslens.report import run_report
 from tracing.workloads.micro_ros import toolchain
 
 RUN = Path(toolchain.__file__).parent / "run.py"
-MISSING = [tool for tool in (toolchain.COMPILER, toolchain.EMULATOR) if shutil.which(tool) is None]
-
-on_board = pytest.mark.skipif(
-    bool(MISSING),
-    reason=f"{', '.join(MISSING)} not installed: nothing is compiled for or run on a board",
-)
-
 # What entities.h asserts with _Static_assert, and asks of the allocator.
 STRUCTURE = {"publisher": 132, "subscriber": 152, "service": 184, "client": 160}
 REQUESTS = {"publisher": 112, "subscriber": 240, "service": 320, "client": 304}
