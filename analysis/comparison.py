@@ -301,10 +301,10 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     result = replace(result, difference=difference_of_means(right, left, LEVEL))
     worse, better = (right, left) if base.better == "lower" else (left, right)
     upper, lower = (new, base) if base.better == "lower" else (base, new)
-    if left.mean < 0 or right.mean < 0:
-        return replace(result, notes=(*notes, "a negative mean has no ratio"))
-    if too_far_apart(worse, better):
-        return replace(result, notes=(*notes, TOO_FAR_APART))
+    if left.mean < 0 or right.mean < 0 or too_far_apart(worse, better):
+        negative = min(left.mean, right.mean) < 0
+        reason = "a negative mean has no ratio" if negative else TOO_FAR_APART
+        return replace(result, notes=(*notes, reason))
     if left.mean == right.mean == 0:
         notes.append(_both_zero(base, new))
         return replace(result, p=1.0, verdict="no_difference", notes=tuple(notes))
