@@ -1,6 +1,6 @@
 //! The tables of a recording: one per event name, with the columns of all its classes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field as ArrowField, Schema, SchemaRef};
@@ -102,11 +102,18 @@ pub struct Catalog {
 
 const DENSE: u64 = 1 << 16;
 
+/// Columns in order, found by name.
+#[derive(Default)]
+struct Columns {
+    list: Vec<(String, Kind)>,
+    by_name: HashMap<String, usize>,
+}
+
 /// Columns of one table while its classes are put together.
 #[derive(Default)]
 struct Draft {
-    contexts: Vec<(String, Kind)>,
-    payload: Vec<(String, Kind)>,
+    contexts: Columns,
+    payload: Columns,
 }
 
 impl Catalog {
@@ -201,7 +208,7 @@ fn table(
     let mut names: Vec<[Vec<Option<String>>; 3]> = Vec::new();
     for class in classes {
         let [common, own, _] = scopes(*class);
-        let mut taken = Vec::new();
+        let mut taken = HashSet::new();
         let common = draft.add_contexts(common, &mut taken);
         let own = draft.add_contexts(own, &mut taken);
         names.push([common, own, Vec::new()]);
@@ -216,9 +223,11 @@ fn table(
     ]
     .map(|(name, kind)| (name.to_owned(), kind))
     .into_iter()
-    .chain(draft.contexts)
-    .chain(draft.payload)
+    .chain(draft.contexts.list)
+    .chain(draft.payload.list)
     .collect();
+    let places = columns.iter().enumerate();
+    let places: HashMap<&str, usize> = places.map(|(i, (n, _))| (n.as_str(), i)).collect();
     let mut stride = 1;
     for (class, names) in classes.iter().zip(names) {
         let (m, s, e) = *class;
@@ -230,10 +239,7 @@ fn table(
         let targets = names.map(|scope| {
             scope
                 .into_iter()
-                .map(|name| {
-                    let name = name?;
-                    columns.iter().position(|(n, _)| *n == name)
-                })
+                .map(|name| places.get(name?.as_str()).copied())
                 .collect::<Vec<_>>()
         });
         let mut sources = vec![None; columns.len()];
@@ -283,7 +289,11 @@ fn table(
 
 impl Draft {
     /// Columns of context fields; `taken` are those this class has used.
-    fn add_contexts(&mut self, fields: &[Field], taken: &mut Vec<String>) -> Vec<Option<String>> {
+    fn add_contexts(
+        &mut self,
+        fields: &[Field],
+        taken: &mut HashSet<String>,
+    ) -> Vec<Option<String>> {
         let mut columns = Vec::with_capacity(fields.len());
         for (name, kind) in members(fields) {
             if kind.is_nothing() {
@@ -298,16 +308,16 @@ impl Draft {
             let column = if fits && !taken.contains(&name) {
                 name
             } else {
-                merge(&mut self.contexts, &format!("ctx_{name}"), &kind, taken)
+                self.contexts.merge(&format!("ctx_{name}"), &kind, taken)
             };
-            taken.push(column.clone());
+            taken.insert(column.clone());
             columns.push(Some(column));
         }
         columns
     }
 
     fn add_payload(&mut self, fields: &[Field]) -> Vec<Option<String>> {
-        let mut taken: Vec<String> = Vec::new();
+        let mut taken = HashSet::new();
         let mut columns = Vec::with_capacity(fields.len());
         for (name, kind) in members(fields) {
             if kind.is_nothing() {
@@ -316,13 +326,13 @@ impl Draft {
             }
             let mut free = name;
             while COMMON.contains(&free.as_str())
-                || self.contexts.iter().any(|(n, _)| *n == free)
+                || self.contexts.by_name.contains_key(&free)
                 || taken.contains(&free)
             {
                 free = format!("field_{free}");
             }
-            let column = merge(&mut self.payload, &free, &kind, &taken);
-            taken.push(column.clone());
+            let column = self.payload.merge(&free, &kind, &taken);
+            taken.insert(column.clone());
             columns.push(Some(column));
         }
         columns
@@ -340,25 +350,26 @@ fn members(fields: &[Field]) -> Vec<(String, Kind)> {
     }
 }
 
-fn merge(columns: &mut Vec<(String, Kind)>, name: &str, kind: &Kind, taken: &[String]) -> String {
-    let mut attempt = name.to_owned();
-    let mut number = 1;
-    loop {
-        if !taken.contains(&attempt) {
-            match columns.iter_mut().find(|(n, _)| *n == attempt) {
-                None => {
-                    columns.push((attempt.clone(), kind.clone()));
+impl Columns {
+    /// The column for fields of this name and kind, wider than before or new where need be.
+    fn merge(&mut self, name: &str, kind: &Kind, taken: &HashSet<String>) -> String {
+        let mut attempt = name.to_owned();
+        let mut number = 1;
+        loop {
+            if !taken.contains(&attempt) {
+                let Some(at) = self.by_name.get(&attempt) else {
+                    self.by_name.insert(attempt.clone(), self.list.len());
+                    self.list.push((attempt.clone(), kind.clone()));
+                    return attempt;
+                };
+                let known = &mut self.list[*at].1;
+                if let Some(both) = known.unify(kind) {
+                    *known = both;
                     return attempt;
                 }
-                Some((_, known)) => {
-                    if let Some(both) = known.unify(kind) {
-                        *known = both;
-                        return attempt;
-                    }
-                }
             }
+            number += 1;
+            attempt = format!("{name}_{number}");
         }
-        number += 1;
-        attempt = format!("{name}_{number}");
     }
 }
