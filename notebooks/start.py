@@ -5,6 +5,8 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -18,9 +20,7 @@
 # in the list and run the cells below it again.
 
 # %% tags=["parameters"]
-recordings: str = (
-    ""  # a recording, or a folder that holds some; empty: $ROSLENS_RECORDINGS, samples
-)
+recordings: str = ""  # recordings; empty: those given to roslens lab, else the samples
 topic: str = ""  # the topic of the latency picture; empty: the busiest
 
 # %%
@@ -43,6 +43,12 @@ page.loss()
 
 # %%
 page.overview()
+
+# %% [markdown]
+# ## Nodes and topics
+
+# %%
+page.graph()
 
 # %% [markdown]
 # ## Timeline

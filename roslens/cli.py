@@ -355,6 +355,16 @@ def report(
 
 
 @app.command
+def index(
+    folder: Annotated[Path, Parameter(help="Holds reports.")] = Path("data/reports"), /
+) -> None:
+    """Write index.html over all reports in a folder: loss, verdicts, links."""
+    from roslens.index import write_index  # noqa: PLC0415
+
+    print(write_index(folder))
+
+
+@app.command
 def lab(
     path: Annotated[Path | None, Parameter(help="Recordings; the samples by default.")] = None,
     /,

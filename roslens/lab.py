@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import secrets
 import shutil
@@ -10,13 +11,16 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-import platformdirs
-
-from roslens.report import find_notebook
-from roslens.widgets import VARIABLE
+from roslens.report import default_output, find_notebook, make_folder
+from roslens.widgets import FOLDER, VARIABLE
 from tracing.recording import UsageError
 
 START = "start"
+_ARGUMENTS = "ROSLENS_LAB_ARGUMENTS"
+_SERVER = (
+    "import json, os; from jupyterlab.labapp import main; "
+    f"main(json.loads(os.environ.pop('{_ARGUMENTS}')))"
+)
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -28,7 +32,9 @@ def run_lab(
     browser: bool = True,
     beyond_this_machine: bool = False,
 ) -> NoReturn:
-    """Become JupyterLab.
+    """Become JupyterLab, with the working directory as its root.
+
+    The start page is a copy in ``data/reports/start/<UTC time>``, as a report is.
 
     Parameters
     ----------
@@ -55,37 +61,28 @@ def run_lab(
         if not path.exists():
             raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
         environment[VARIABLE] = str(path.resolve())
-    root, notebook = _workplace()
-    token, page = secrets.token_hex(24), notebook.relative_to(root).as_posix()
-    print(f"http://{ip}:{port}/lab/tree/{page}?token={token}", flush=True)
-    command = [
-        *(sys.executable, "-m", "jupyterlab", f"--ServerApp.ip={ip}", f"--ServerApp.port={port}"),
+    folder = default_output(START)
+    make_folder(folder)
+    # A copy: what is shipped is not written to, and opens without the outputs of last time.
+    notebook = Path(shutil.copyfile(find_notebook(START), folder / f"{START}.ipynb"))
+    environment[FOLDER] = str(folder.resolve())
+    token, page = secrets.token_hex(24), notebook.as_posix()
+    print(f"http://{_in_url(ip)}:{port}/lab/tree/{page}?token={token}", flush=True)
+    arguments = [
+        f"--ServerApp.ip={ip}",
+        f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",
-        f"--ServerApp.root_dir={root}",
+        f"--ServerApp.root_dir={Path.cwd()}",
         f"--IdentityProvider.token={token}",
         f"--LabApp.default_url=/lab/tree/{page}",
-        "--LabApp.collaborative=False",
         *(() if browser else ("--no-browser",)),
         *(("--allow-root",) if os.geteuid() == 0 else ()),
     ]
+    # By the environment: everyone on the machine sees the arguments of a process, and so the token.
+    environment[_ARGUMENTS] = json.dumps(arguments)
     # In the place of this process, so that whoever ends it ends the server.
-    os.execve(sys.executable, command, environment)  # noqa: S606
+    os.execve(sys.executable, [sys.executable, "-c", _SERVER], environment)  # noqa: S606
 
 
-def _workplace() -> tuple[Path, Path]:
-    """The folder that the lab shows, and the start page in it.
-
-    The repository where there is one; else a copy of the notebooks in the user's data folder, for
-    what is installed must not be written to.
-    """
-    start = find_notebook(START).resolve()
-    root = start.parents[1]
-    if (root / "pyproject.toml").is_file() and os.access(start, os.W_OK):
-        return root, start
-    own = platformdirs.user_data_path("roslens") / "lab"
-    own.mkdir(parents=True, exist_ok=True)
-    for notebook in start.parent.glob("*.ipynb"):
-        target = own / notebook.name
-        if not target.exists():
-            shutil.copyfile(notebook, target)
-    return own, own / start.name
+def _in_url(ip: str) -> str:
+    return f"[{ip}]" if ":" in ip else ip

@@ -58,7 +58,7 @@ class Journey:
     hops: Sequence[Hop]
 
 
-def journey_of(messages: pl.DataFrame, callback_instance_id: int) -> Journey | None:
+def journey_of(messages: pl.LazyFrame, callback_instance_id: int) -> Journey | None:
     """The way of the message that a callback instance received; None where it received none.
 
     Parameters
@@ -66,7 +66,7 @@ def journey_of(messages: pl.DataFrame, callback_instance_id: int) -> Journey | N
     messages
         The table of that name, of one run.
     """
-    rows = messages.filter(pl.col("callback_instance_id") == callback_instance_id)
+    rows = messages.filter(pl.col("callback_instance_id") == callback_instance_id).collect()
     if not rows.height:
         return None
     return _journey(rows.row(0, named=True))
@@ -136,14 +136,14 @@ class Flows:
         ``publications`` of the run: message_id, callback_instance_id.
     """
 
-    def __init__(self, messages: pl.DataFrame, publications: pl.DataFrame) -> None:
+    def __init__(self, messages: pl.LazyFrame, publications: pl.LazyFrame) -> None:
         known = messages.select(
             "message_id", "publish_ns", "callback_start_ns", "callback_instance_id"
         ).drop_nulls()
         inside = publications.select(
             "message_id", pl.col("callback_instance_id").alias("from_id")
         ).drop_nulls("message_id")
-        frame = known.join(inside, on="message_id", how="left").sort("publish_ns")
+        frame = known.join(inside, on="message_id", how="left").sort("publish_ns").collect()
         self._begin = frame["publish_ns"].to_numpy()
         self._end = frame["callback_start_ns"].to_numpy()
         self._to = frame["callback_instance_id"].to_numpy()

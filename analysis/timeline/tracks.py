@@ -250,9 +250,7 @@ class Timeline:
 
 
 def build_timeline(
-    callbacks: pl.DataFrame,
-    waits: pl.DataFrame,
-    processes: pl.DataFrame,
+    callbacks: pl.LazyFrame, waits: pl.LazyFrame, processes: pl.LazyFrame
 ) -> Timeline:
     """Tracks of one run: callbacks per thread and node, and below them the executor's waiting.
 
@@ -268,19 +266,26 @@ def build_timeline(
     """
     names_of = {
         (host, vpid): name
-        for host, vpid, name in processes.select("host", "vpid", "procname").rows()
+        for host, vpid, name in processes.select("host", "vpid", "procname").collect().rows()
     }
-    labelled = callbacks.with_columns(
-        called=pl.coalesce("name", "kind", pl.lit("callback")),
-        node=pl.col("node").fill_null("(node unknown)"),
-        end_ns=pl.col("end_ns").fill_null(pl.col("start_ns") + UNFINISHED_NS),
+    # Text as numbers: a recording has millions of callbacks and few names.
+    text = pl.col("called", "node", "host").cast(pl.Categorical)
+    labelled = (
+        callbacks.select(
+            *("callback_instance_id", "host", "vpid", "vtid", "start_ns"),
+            called=pl.coalesce("name", "kind", pl.lit("callback")),
+            node=pl.col("node").fill_null("(node unknown)"),
+            end_ns=pl.col("end_ns").fill_null(pl.col("start_ns") + UNFINISHED_NS),
+        )
+        .with_columns(text)
+        .sort("start_ns")
+        .collect()
     )
-    called = labelled["called"].unique().sort().to_list()
-    place = pl.DataFrame(
-        {"called": called, "number": np.arange(len(called), dtype=np.int32)},
-        schema={"called": pl.String, "number": pl.Int32},
+    called = labelled["called"].unique().cast(pl.String).sort().to_list()
+    number = {name: index for index, name in enumerate(called)}
+    labelled = labelled.with_columns(
+        number=pl.col("called").replace_strict(number, return_dtype=pl.Int32)
     )
-    labelled = labelled.join(place, on="called", how="left").sort("start_ns")
     found: list[tuple[tuple[object, ...], Track]] = []
     keys = ["host", "vpid", "vtid", "node"]
     for key, part in labelled.partition_by(keys, as_dict=True).items():
@@ -300,8 +305,13 @@ def build_timeline(
                 ),
             )
         )
-    waiting = waits.filter((pl.col("state") == "wait") & pl.col("end_ns").is_not_null())
-    waiting = waiting.sort("begin_ns")
+    waiting = (
+        waits.filter((pl.col("state") == "wait") & pl.col("end_ns").is_not_null())
+        .select("host", "vpid", "vtid", "begin_ns", "end_ns")
+        .with_columns(pl.col("host").cast(pl.Categorical))
+        .sort("begin_ns")
+        .collect()
+    )
     for key, part in waiting.partition_by(["host", "vpid", "vtid"], as_dict=True).items():
         host, vpid, vtid = key
         found.append(

@@ -2,3 +2,6 @@
 
 VARIABLE = "ROSLENS_RECORDINGS"
 """Names the recordings that the start page opens."""
+
+FOLDER = "ROSLENS_LAB_FOLDER"
+"""Names the folder of the start page, where notebooks to go on with are put."""

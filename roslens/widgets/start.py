@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import ipywidgets  # type: ignore[import-untyped]
@@ -10,41 +11,44 @@ import papermill  # type: ignore[import-untyped]
 import polars as pl
 from IPython.display import display
 
+from analysis.figures.drawing import Drawing
+from analysis.figures.graph import draw_graph
 from analysis.figures.heat import latency_heat
 from analysis.figures.plot import Plot
-from analysis.graph_text import mermaid, node_topic_graph
 from analysis.loss import health_findings
 from analysis.numbers import significant
+from analysis.overview.graph import INFRASTRUCTURE, graph_edges
 from analysis.overview.tables import runs_overview, topics_overview
 from analysis.report_base import Part, Section
 from analysis.report_table import ReportTable, Sentence
 from analysis.tables_for_report import health_table
-from roslens.recordings import Recordings, open_recordings
+from roslens.recordings import Recordings, open_recordings, resolve
 from roslens.report import find_notebook
-from roslens.widgets import VARIABLE
+from roslens.widgets import FOLDER, VARIABLE
 from roslens.widgets.timeline import TimelineWidget
 
 DEFAULT = "data/samples"
 _NOTEBOOKS = ("latency", "executors", "communication", "leaks")
 
 
-def recordings_wanted(given: str = "") -> str:
+def recordings_wanted(given: str | Sequence[str] = "") -> list[str]:
     """What the notebook names, else what ``roslens lab PATH`` was given, else the samples."""
-    return given or os.environ.get(VARIABLE, "") or DEFAULT
+    wanted = given or os.environ.get(VARIABLE, "") or DEFAULT
+    return [wanted] if isinstance(wanted, str) else list(wanted)
 
 
 class StartPage:
-    """The recordings below a path, and one of them looked at.
+    """Recordings, and one of them looked at.
 
     Parameters
     ----------
-    path
-        A recording, or a folder that holds some.
+    paths
+        Recordings, or folders that hold some.
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.all = open_recordings(path)
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = list(paths)
+        self.all = open_recordings(self.paths)
         self.chosen = 0
         self.widget: TimelineWidget | None = None
 
@@ -79,7 +83,7 @@ class StartPage:
                 ["", "run", "cell", "status", "health", "seconds", "events", "discarded",
                  "messages", "lost"],
                 rows,
-                f"Runs below {Path(self.path).name or self.path}",
+                f"Runs of {', '.join(Path(path).name or path for path in self.paths)}",
                 notes=["Discarded: by the tracer. Lost: messages that did not arrive."],
                 marked=frozenset(marked),
                 left=frozenset({"run", "cell", "status", "health"}),
@@ -129,6 +133,8 @@ class StartPage:
     def overview(self) -> Section:
         """Topics by latency, and the nodes they connect."""
         found = topics_overview(self.run.messages)
+        # What every node has comes last.
+        found = found.sort(pl.col("topic").is_in(INFRASTRUCTURE), maintain_order=True)
         if not found.height:
             return Section(Sentence("No message was traced.", loud=True))
         rows = [
@@ -139,7 +145,7 @@ class StartPage:
                 f"{r['messages']:,}",
                 significant(r["rate_hz"], 3),
                 *(significant(r[c], 3) for c in ("p50_ms", "p99_ms", "worst_ms")),
-                f"{100 * (r['lost'] or 0):.2g} %",
+                f"{significant(100 * (r['lost'] or 0), 2)} %",
             ]
             for r in found.head(40).iter_rows(named=True)
         ]
@@ -154,9 +160,10 @@ class StartPage:
             )
         )  # fmt: skip
 
-    def graph(self) -> str:
-        """The graph of nodes and topics, as Mermaid text."""
-        return mermaid(node_topic_graph(self.run))
+    def graph(self) -> Drawing | Section:
+        """The graph of nodes and topics, with rates, latency and loss on its edges."""
+        found = draw_graph(graph_edges(self.run.messages))
+        return found or Section(Sentence("No node sent a message on a topic of its own."))
 
     def timeline(self) -> TimelineWidget:
         """The timeline of the chosen run."""
@@ -183,21 +190,22 @@ class StartPage:
         with out:
             display(_heat(run, topic))  # type: ignore[no-untyped-call]
 
-    def notebooks(self, folder: str = "data/reports/start") -> ipywidgets.HTML:
-        """Links into the other notebooks, their parameters filled in with this recording."""
-        made = Path(folder)
-        made.mkdir(parents=True, exist_ok=True)
+    def notebooks(self) -> ipywidgets.HTML | Section:
+        """Links to the other notebooks, their parameters filled in with this recording."""
+        folder = os.environ.get(FOLDER)
+        if not folder:
+            names = ", ".join(_NOTEBOOKS)
+            return Section(Sentence(f"Ask further: roslens report NAME PATH, with {names}."))
         links = []
         for name in _NOTEBOOKS:
-            target = made / f"{name}.ipynb"
             papermill.execute_notebook(
                 str(find_notebook(name)),
-                str(target),
-                parameters={"recordings": str(Path(self.path).resolve())},
+                str(Path(folder, f"{name}.ipynb")),
+                parameters={"recordings": [str(resolve(path).resolve()) for path in self.paths]},
                 prepare_only=True,
                 progress_bar=False,
             )
-            links.append(f'<a href="{os.path.relpath(target)}" target="_blank">{name}</a>')
+            links.append(f'<a href="{name}.ipynb" target="_blank">{name}</a>')
         return ipywidgets.HTML("Ask further: " + ", ".join(links))
 
 
@@ -207,7 +215,7 @@ def _heat(run: Recordings, topic: str) -> Section | Plot:
         .select("topic", "publish_ns", "latency_ns")
         .collect()
     )
-    own = frame.filter(~pl.col("topic").is_in(["/rosout", "/parameter_events"]))
+    own = frame.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
     wanted = topic or next(
         iter(own["topic"].value_counts(sort=True)["topic"].to_list() if own.height else []), ""
     )

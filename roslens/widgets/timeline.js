@@ -20,12 +20,12 @@ function element(kind, parent, text) {
   return made;
 }
 
-function inUnits(ns) {
-  const size = Math.abs(ns);
-  if (size >= 1e9) return `${(ns / 1e9).toPrecision(6)} s`;
-  if (size >= 1e6) return `${(ns / 1e6).toPrecision(6)} ms`;
-  if (size >= 1e3) return `${(ns / 1e3).toPrecision(5)} us`;
-  return `${Math.round(ns)} ns`;
+// With as many digits as tell moments `apart` ns from each other.
+function inUnits(ns, apart = Math.abs(ns) / 1e4) {
+  const size = Math.max(Math.abs(ns), apart);
+  const [unit, name] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([u]) => size >= u) || [1, "ns"];
+  const digits = Math.max(0, Math.ceil(Math.log10(unit / Math.max(apart, 1)) - 1e-9));
+  return `${(ns / unit).toFixed(Math.min(9, digits))} ${name}`;
 }
 
 function step(range, most) {
@@ -297,6 +297,9 @@ class View {
     this.root.dataset.marks = this.picture.sliceTrack.length + this.picture.binTrack.length;
     this.root.dataset.answers = Number(this.root.dataset.answers || 0) + 1;
     this.root.dataset.answerMs = (performance.now() - this.asked).toFixed(1);
+    this.root.dataset.places = JSON.stringify({
+      begin: this.begin, end: this.end, left: LABEL, width: this.width(), rows: this.placed.rows,
+    });
     this.draw();
     if (this.again) { this.again = false; this.ask(); }
   }
@@ -347,7 +350,7 @@ class View {
     for (let t = Math.ceil(this.begin / by) * by; t <= this.end; t += by) {
       const x = this.xAt(t);
       on.line(x, AXIS - 4, x, high, "#e4e4e4");
-      on.text(x + 3, 13, inUnits(t), "#555555");
+      on.text(x + 3, 13, inUnits(t, by), "#555555");
     }
   }
 
@@ -427,11 +430,13 @@ class View {
   }
 
   say() {
-    const parts = [`${inUnits(this.begin)} to ${inUnits(this.end)} (${inUnits(this.end - this.begin)})`];
+    const pixel = (this.end - this.begin) / this.width();
+    const span = `${inUnits(this.begin, pixel)} to ${inUnits(this.end, pixel)}`;
+    const parts = [`${span} (${inUnits(this.end - this.begin)})`];
     if (this.picture && this.picture.arrows > this.picture.arrowBegin.length) {
       parts.push(`${this.picture.arrows.toLocaleString("en")} messages: zoom in for their arrows`);
     }
-    if (this.range) parts.push(`range: ${this.range.map(inUnits).join(" to ")}`);
+    if (this.range) parts.push(`range: ${this.range.map((t) => inUnits(t, pixel)).join(" to ")}`);
     if (!this.placed.rows.length) parts.push("nothing fits the search");
     this.status.textContent = parts.join(" · ");
   }
@@ -507,10 +512,17 @@ class View {
         + `${journey.message_id}, ${journey.outcome}, latency ${journey.latency_ms} ms`;
       element("div", this.detail, way);
       const table = element("table", this.detail);
+      const first = journey.hops[0].begin;
+      const whole = Math.max(1, journey.hops[journey.hops.length - 1].end - first);
       for (const hop of journey.hops) {
         const row = element("tr", table);
         element("td", row, hop.name);
         element("td", row, `${hop.duration_ms} ms`);
+        const bar = element("div", element("td", row));
+        const share = (t) => `${(100 * (t - first)) / whole}%`;
+        bar.className = "hop";
+        bar.style.marginLeft = share(hop.begin);
+        bar.style.width = share(hop.end - hop.begin + first);
       }
     } else {
       element("div", this.detail, "No message: a timer, a service, or a message without a match.");

@@ -58,15 +58,9 @@ class TimelineWidget(anywidget.AnyWidget):
             )
         self.recordings = recordings
         self.timeline = build_timeline(
-            recordings.callback_instances.collect(),
-            recordings.executor_intervals.collect(),
-            recordings.processes.collect(),
+            recordings.callback_instances, recordings.executor_intervals, recordings.processes
         )
-        self._messages = recordings.messages.collect()
-        self._flows = Flows(
-            self._messages,
-            recordings.publications.select("message_id", "callback_instance_id").collect(),
-        )
+        self._flows = Flows(recordings.messages, recordings.publications)
         found = self.timeline
         super().__init__(
             tracks=[{"label": t.label, "group": t.group, "kind": t.kind} for t in found.tracks],
@@ -128,6 +122,8 @@ class TimelineWidget(anywidget.AnyWidget):
 
     def _track_of(self, ids: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Index of the track of each callback instance; -1 where it has none."""
+        if not ids.size:
+            return np.zeros(0, np.int32)
         known, tracks = self._callbacks
         if not known.size:
             return np.full(ids.size, -1, np.int32)
@@ -151,7 +147,7 @@ class TimelineWidget(anywidget.AnyWidget):
             "duration_ms": milliseconds(int(found.end_ns[index] - found.begin_ns[index])),
             "hops": [],
         }
-        journey = journey_of(self._messages, int(found.ids[index]))
+        journey = journey_of(self.recordings.messages, int(found.ids[index]))
         self.journey = clicked | (_as_dict(journey, self.timeline.begin_ns) if journey else {})
 
     def _on_range(self, change: Any) -> None:

@@ -125,7 +125,7 @@ def frames() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 
 
 def test_tracks_by_thread_and_node_with_waiting_below() -> None:
-    timeline = build_timeline(*frames())
+    timeline = build_timeline(*map(pl.DataFrame.lazy, frames()))
     assert [(t.label, t.group, t.kind) for t in timeline.tracks] == [
         ("(node unknown)", "h0 talker 7, thread 7", "callback"),
         ("/a", "h0 talker 7, thread 7", "callback"),
@@ -140,7 +140,7 @@ def test_tracks_by_thread_and_node_with_waiting_below() -> None:
 
 
 def test_a_run_without_callbacks_is_empty_and_no_error() -> None:
-    callbacks, waits, processes = (frame.clear() for frame in frames())
+    callbacks, waits, processes = (frame.clear().lazy() for frame in frames())
     timeline = build_timeline(callbacks, waits, processes)
     assert timeline.tracks == []
     assert timeline.picture(0, 10, 100).marks == 0
@@ -165,7 +165,7 @@ MESSAGE = {
 
 
 def test_hops_add_up_to_the_whole_way() -> None:
-    journey = journey_of(pl.DataFrame([MESSAGE]), 2)
+    journey = journey_of(pl.LazyFrame([MESSAGE]), 2)
     assert journey is not None
     assert [(h.name, h.duration_ns) for h in journey.hops] == [
         ("publish -> rcl_publish", 10),
@@ -175,7 +175,7 @@ def test_hops_add_up_to_the_whole_way() -> None:
         ("callback_start -> callback_end", 200),
     ]
     assert sum(h.duration_ns for h in journey.hops[:-1]) == journey.latency_ns
-    assert journey_of(pl.DataFrame([MESSAGE]), 99) is None
+    assert journey_of(pl.LazyFrame([MESSAGE]), 99) is None
 
 
 def test_arrows_of_a_window_and_their_number_beyond_the_most() -> None:
@@ -185,7 +185,7 @@ def test_arrows_of_a_window_and_their_number_beyond_the_most() -> None:
     publications = pl.DataFrame(
         {"message_id": list(range(10)), "callback_instance_id": [None, *range(20, 29)]}
     )
-    flows = Flows(messages, publications)
+    flows = Flows(messages.lazy(), publications.lazy())
     found = flows.arrows(300, 400)
     # Those published from 50 to 400: 1 (ends at 350) to 4.
     assert found.to_id.tolist() == [1, 2, 3, 4]
