@@ -279,7 +279,7 @@ def tests(session: nox.Session) -> None:
     """Run all tests: Rust, Python, real recordings, live LTTng and ROS 2."""
     need(*TESTING, CHROMIUM)
     need(*MICRO_ROS, optional=True)
-    install(session, "tests", "lint", "types", extras="lab")
+    install(session, "tests", "lint", "types", "docs", extras="lab")
     if not session.posargs:
         if shutil.which("cargo"):
             session.run("cargo", "test", "--workspace", "--locked", external=True)
@@ -335,9 +335,10 @@ def calibrate(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Write the generated pages of docs/ anew."""
-    install(session)
+    """Write docs/tables.md anew and build the site into build/site, every link checked."""
+    install(session, "docs")
     session.run("roslens", "schema", "--format", "markdown", "-o", "docs/tables.md")
+    session.run("mkdocs", "build", "--strict", "--quiet")
 
 
 if __name__ == "__main__":
