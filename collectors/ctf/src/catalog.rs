@@ -44,6 +44,8 @@ pub struct Layout {
     pub table: usize,
     /// How it is decoded.
     pub plan: Plan,
+    /// Whether that is flat.
+    pub flat: bool,
     /// Column of each top-level field of stream context, event context and payload.
     pub targets: [Vec<Option<usize>>; 3],
     /// Source of each column of the table, for a flat plan.
@@ -59,8 +61,6 @@ pub struct Table {
     pub columns: Vec<(String, Kind)>,
     /// All columns.
     pub schema: SchemaRef,
-    /// Segments of the layout that has most.
-    pub stride: usize,
 }
 
 /// How the events of a stream class are found.
@@ -219,7 +219,6 @@ fn table(
     .chain(draft.contexts)
     .chain(draft.payload)
     .collect();
-    let mut stride = 1;
     for (class, names) in classes.iter().zip(names) {
         let (m, s, e) = *class;
         let stream = &members[m].trace.streams[s];
@@ -237,8 +236,7 @@ fn table(
                 .collect::<Vec<_>>()
         });
         let mut sources = vec![None; columns.len()];
-        if let Plan::Flat(segments, found) = &plan {
-            stride = stride.max(segments.len());
+        if let Plan::Flat(_, found) = &plan {
             for (targets, found) in targets.iter().zip(found) {
                 for (target, source) in targets.iter().zip(found) {
                     if let Some(target) = target {
@@ -252,6 +250,7 @@ fn table(
             stream: s,
             event: e,
             table: number,
+            flat: matches!(plan, Plan::Flat(..)),
             plan,
             targets,
             sources,
@@ -277,7 +276,6 @@ fn table(
         name,
         columns,
         schema: Arc::new(schema),
-        stride,
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use roslens_ctf::merge::Halt;
 
 pyo3::create_exception!(
     collectors._native,
@@ -20,7 +21,7 @@ pub enum Failure {
     Input(String),
     /// Output that cannot be written.
     Output(String),
-    /// An event lies before its packet's beginning, so slices would come out unsorted.
+    /// Events lie outside the times that their packet states, or are not sorted within it.
     Disorder,
     /// A Python error, such as an interrupt.
     Python(PyErr),
@@ -43,6 +44,15 @@ impl Failure {
 impl From<roslens_ctf::error::Error> for Failure {
     fn from(error: roslens_ctf::error::Error) -> Self {
         Self::Input(error.to_string())
+    }
+}
+
+impl From<Halt> for Failure {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Disorder => Self::Disorder,
+            Halt::Failed(error) => error.into(),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! It finds and reads files; what their bytes mean is the matter of `roslens-ctf`.
 
 mod failure;
+mod feed;
 mod index;
 mod output;
 mod run;
@@ -18,15 +19,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use roslens_ctf::catalog::COMMON;
 use roslens_ctf::scan::Filter;
+use roslens_ctf::stage::Projection;
 
 use crate::failure::{Failure, Result, TraceError};
 use crate::index::{Index, LossRow};
 use crate::output::{Memory, Nowhere, Parquet};
 use crate::run::{Job, Sink, Summary, run};
-
-/// Bytes of packets per slice and thread: what bounds the memory, beside the packets that span
-/// several. Small enough that the same memory is used again and again, from the caches.
-const SLICE: u64 = 4 << 20;
 
 /// Record batches of one table, for anything that takes Arrow.
 #[pyclass(frozen)]
@@ -110,7 +108,7 @@ impl Reader {
         };
         let wanted = filter.tables.clone();
         let (_, sinks) = py.detach(|| {
-            self.decode(filter, None, threads, None, |t| {
+            self.decode(filter, Projection::All, threads, false, None, |t| {
                 t.iter().map(|_| Memory::default()).collect()
             })
         })?;
@@ -130,9 +128,14 @@ impl Reader {
     /// Decode only as much as counts, times and processes need.
     fn summary<'py>(&self, py: Python<'py>, threads: usize) -> PyResult<Bound<'py, PyDict>> {
         let (summary, _) = py.detach(|| {
-            self.decode(self.everything(), Some(COMMON.len()), threads, None, |t| {
-                t.iter().map(|_| Nowhere).collect()
-            })
+            self.decode(
+                self.everything(),
+                Projection::First(COMMON.len()),
+                threads,
+                true,
+                None,
+                |t| t.iter().map(|_| Nowhere).collect(),
+            )
         })?;
         self.describe(py, &summary)
     }
@@ -148,10 +151,14 @@ impl Reader {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let (summary, files) = py.detach(|| -> Result<_> {
-            let (summary, sinks) =
-                self.decode(self.everything(), None, threads, progress.as_ref(), |_| {
-                    Parquet::for_tables(&self.index.catalog, &folder)
-                })?;
+            let (summary, sinks) = self.decode(
+                self.everything(),
+                Projection::All,
+                threads,
+                true,
+                progress.as_ref(),
+                |_| Parquet::for_tables(&self.index.catalog, &folder),
+            )?;
             let mut files = Vec::new();
             for sink in sinks {
                 files.extend(sink.finish()?);
@@ -177,34 +184,41 @@ impl Reader {
     fn decode<S: Sink>(
         &self,
         filter: Filter,
-        columns: Option<usize>,
+        projection: Projection,
         threads: usize,
+        note: bool,
         progress: Option<&Py<PyAny>>,
         sinks: impl Fn(&[roslens_ctf::catalog::Table]) -> Vec<S> + Sync,
     ) -> Result<(Summary, Vec<S>)> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|e| Failure::Input(format!("cannot start threads: {e}")))?;
-        let mut job = Job {
+        let threads = match threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            wanted => wanted,
+        };
+        let pool = match threads {
+            1 => None,
+            _ => Some(
+                rayon::ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .build()
+                    .map_err(|e| Failure::Input(format!("cannot start threads: {e}")))?,
+            ),
+        };
+        let job = Job {
             index: &self.index,
             filter,
-            columns,
-            slice: SLICE * pool.current_num_threads() as u64,
-            pool: &pool,
+            projection,
+            note,
+            pool: pool.as_ref(),
         };
-        let once = |job: &Job<'_>| {
+        let once = |sort: bool| {
             let mut made = sinks(&self.index.catalog.tables);
             let report = |done, total| report(progress, done, total);
-            let summary = run(job, &mut made, report)?;
+            let summary = run(&job, sort, &mut made, report)?;
             Ok((summary, made))
         };
-        match once(&job) {
-            Err(Failure::Disorder) => {
-                // Some event lies before its packet's beginning: sort everything at once.
-                job.slice = u64::MAX;
-                once(&job)
-            }
+        match once(false) {
+            // Some event is not where its packet says: find where each is, and sort.
+            Err(Failure::Disorder) => once(true),
             other => other,
         }
     }

@@ -16,10 +16,10 @@ use parquet::schema::types::ColumnPath;
 use roslens_ctf::catalog::Catalog;
 
 use crate::failure::{Failure, Result};
-use crate::run::{BATCH, Sink};
+use crate::run::Sink;
 
 /// Rows in a row group.
-const ROW_GROUP: usize = 2 * BATCH;
+const ROW_GROUP: usize = 1 << 17;
 
 /// Counts only.
 pub struct Nowhere;
