@@ -201,7 +201,7 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
 
 @nox.session
 def trace(session: nox.Session) -> None:
-    """Record a suite with LTTng, collect it, execute the latency notebook, print the results."""
+    """Record a suite with LTTng, collect it, execute its notebook, print the results."""
     need(*RECORDING)
     install(session)
     arguments = session.posargs
@@ -219,7 +219,8 @@ def trace(session: nox.Session) -> None:
         session.error("nothing was recorded")
     campaign = Path(lines[-1])
     session.run("roslens", "collect", str(campaign))
-    session.run("roslens", "report", "latency", str(campaign))
+    suite = json.loads((campaign / "plan.json").read_text())["suite"]
+    session.run("roslens", "report", suite["report"], str(campaign))
     manifests = campaign.glob("*/manifest.json")
     failed = [m.parent.name for m in manifests if json.loads(m.read_text())["status"] != "complete"]
     if failed:

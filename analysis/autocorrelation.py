@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import fft
 
 Floats = NDArray[np.float64]
 
@@ -38,8 +37,8 @@ def autocorrelation(series: ArrayLike) -> Floats:
     if largest <= 4 * np.finfo(np.float64).eps * float(np.abs(scaled).max()):
         return result
     deviation /= largest
-    spectrum = fft.rfft(deviation, fft.next_fast_len(2 * n, real=True))
-    products = fft.irfft(np.abs(spectrum) ** 2, fft.next_fast_len(2 * n, real=True))[:n]
+    length = 1 << (2 * n - 1).bit_length()
+    products = np.fft.irfft(np.abs(np.fft.rfft(deviation, length)) ** 2, length)[:n]
     result[:] = products / products[0]
     return result
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from scipy import stats
 
 from analysis.comparison import Side, spread_of
 from analysis.estimate import Cell, Estimate, cell_label
 from analysis.multiplicity import holm
 from analysis.ratio import Spread, least_runs
+from analysis.student import t_two_sided
 from tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from tracing.recording.manifest import Level
 
@@ -296,7 +296,7 @@ def _p(spread: Spread, limit: float) -> float:
     if spread.deviation == 0:
         return 1.0 if spread.mean == limit else 0.0
     t = abs(spread.mean - limit) / (spread.deviation / math.sqrt(spread.runs))
-    return float(2 * stats.t.sf(t, spread.runs - 1))
+    return t_two_sided(t, spread.runs - 1)
 
 
 def _corrected(checks: Sequence[Check]) -> list[Check]:

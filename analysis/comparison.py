@@ -15,8 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from scipy import stats
-
+from analysis.detection import least_detectable
 from analysis.estimate import Cell, Estimate, cell_label
 from analysis.multiplicity import holm
 from analysis.over_runs import Interval
@@ -29,6 +28,7 @@ from analysis.ratio import (
     runs_for_ratio,
     welch_p,
 )
+from analysis.student import t_quantile
 from tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from tracing.recording.manifest import Level
 
@@ -61,6 +61,8 @@ class Side:
         How many runs it has, and how many of them enter no estimate because they failed.
     discarded_events
         Lost by the tracer, over all runs.
+    suites
+        Names of the suites that its runs are of, as far as known.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Side:
     runs: int
     left_out: int = 0
     discarded_events: int = 0
+    suites: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +246,7 @@ def compare_sides(
     """
     if not 0 < threshold < 1:
         raise UsageError(f"threshold {threshold:g}: give a fraction between 0 and 1, such as 5%")
+    base, new = _by_suite(base, new), _by_suite(new, base)
     compared: list[Comparison] = []
     unmatched: list[Unmatched] = []
     notes = list(_loss_notes(base, new))
@@ -352,7 +356,7 @@ def spread_of(estimate: Estimate) -> Spread | str:
     half = max(estimate.high - estimate.value, estimate.value - estimate.low)
     if estimate.unit == "1" and not same and estimate.low == 0 and estimate.high == 1:
         return "its interval is all of 0..1: more runs are needed"
-    critical = float(stats.t.ppf((1 + estimate.level) / 2, estimate.runs - 1))
+    critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
     deviation = 0.0 if same else half * math.sqrt(estimate.runs) / critical
     return Spread(estimate.value, deviation, estimate.runs)
 
@@ -416,8 +420,7 @@ def _minimum_detectable(worse: Spread, better: Spread) -> float | None:
         worse.deviation / math.sqrt(worse.runs), ratio * better.deviation / math.sqrt(better.runs)
     )
     freedom = worse.runs + better.runs - 2
-    quantiles = float(stats.t.ppf((1 + LEVEL) / 2, freedom) + stats.t.ppf(0.8, freedom))
-    return quantiles * error / better.mean
+    return least_detectable(error / better.mean, freedom, LEVEL)
 
 
 def _ranks(base: Estimate, new: Estimate) -> dict[str, Any]:
@@ -433,6 +436,19 @@ def _ranks(base: Estimate, new: Estimate) -> dict[str, Any]:
 
 def _same_series(a: Sequence[float], b: Sequence[float]) -> bool:
     return len(set(a)) > 1 and sorted(a) == sorted(b)
+
+
+def _by_suite(side: Side, other: Side) -> Side:
+    """`side`, of one suite, with the suite among its factors as `other`, of several, has it."""
+    if len(side.suites) != 1 or len(other.suites) < 2:
+        return side
+    (suite,) = side.suites
+
+    def named(cell: Cell) -> Cell:
+        return {"suite": suite, **cell}
+
+    estimates = [replace(e, cell=named(e.cell)) for e in side.estimates]
+    return replace(side, estimates=estimates, cells=[named(cell) for cell in side.cells])
 
 
 Key = tuple[tuple[str, Level], ...]

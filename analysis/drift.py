@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
 
 from analysis.estimate import Estimate, Metric
 from analysis.runs import Run
+from analysis.student import t_quantile
 
 ORDER_EFFECT = Metric(
     "order_effect",
@@ -59,9 +59,7 @@ def order_effect(runs: Sequence[Run], values: Sequence[float], level: float = 0.
         else:
             slope = float((order * relative).sum()) / spread
             residual = float(((relative - slope * order) ** 2).sum())
-            half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(
-                residual / freedom / spread
-            )
+            half = t_quantile((1 + level) / 2, freedom) * math.sqrt(residual / freedom / spread)
             low, high = slope - half, slope + half
     return Estimate(
         metric=ORDER_EFFECT.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
@@ -119,3 +119,40 @@ class Estimate:
 def cell_label(cell: Cell) -> str:
     """Human text of a cell, such as ``payload=100, executor=events``."""
     return ", ".join(f"{name}={level}" for name, level in cell.items()) or "(no factors)"
+
+
+def telling_factors(cells: Sequence[Cell]) -> list[str]:
+    """The factors that tell cells apart, in their order; none that others say already.
+
+    >>> telling_factors([{"rate": 5, "rmw": "a", "id": 1}, {"rate": 5, "rmw": "b", "id": 2}])
+    ['rmw']
+    """
+    names = list(dict.fromkeys(name for cell in cells for name in cell))
+
+    def distinct(chosen: Sequence[str]) -> int:
+        return len({tuple((n, str(cell[n])) for n in chosen if n in cell) for cell in cells})
+
+    chosen: list[str] = []
+    for name in names:
+        if distinct([*chosen, name]) > distinct(chosen):
+            chosen.append(name)
+    # A factor taken early may be said by later ones together.
+    for name in list(chosen):
+        others = [n for n in chosen if n != name]
+        if distinct(others) == distinct(chosen):
+            chosen = others
+    return chosen
+
+
+def short_labels(cells: Sequence[Cell]) -> list[str]:
+    """Labels of cells with the factors that tell them apart; as `cell_label` if none does."""
+    names = telling_factors(cells)
+    return [cell_label({n: cell[n] for n in names if n in cell} or cell) for cell in cells]
+
+
+def shared_levels(cells: Sequence[Cell]) -> str:
+    """What all cells have in common, as `cell_label`; empty if nothing."""
+    if not cells:
+        return ""
+    common = {n: v for n, v in cells[0].items() if all(c.get(n) == v for c in cells)}
+    return cell_label(common) if common else ""

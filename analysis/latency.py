@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.estimate import Estimate, Metric
 from analysis.over_runs import fraction_over_runs, mean_over_runs, percentile_over_runs
-from analysis.runs import Run, cells_of
+from analysis.quantiles import quantile
+from analysis.runs import cells_of
 from analysis.samples import RunSamples, TopicGroup
 
 PERCENTILES = (0.5, 0.9, 0.99)
@@ -94,12 +95,6 @@ def _rate(members: Sequence[RunSamples]) -> float | None:
     return statistics.median(rates) if rates else None
 
 
-def runs_that_count(
-    runs: Iterable[Run], *, include_failed: bool = False
-) -> tuple[list[Run], list[Run]]:
-    """Split runs into those that enter estimates and those left out because they failed."""
-    kept: list[Run] = []
-    left_out: list[Run] = []
-    for run in runs:
-        (kept if run.complete or include_failed else left_out).append(run)
-    return kept, left_out
+def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:
+    """P50 of each run that delivered anything, by name of the run, in ns."""
+    return {s.run.name: quantile(s.delivered_ns, 0.5) for s in samples if s.delivered_ns.size}

@@ -2,83 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import Protocol
 
 import polars as pl
 
 from analysis.callbacks import callback_duration_estimates, durations, worst_messages
 from analysis.drift import order_effect
 from analysis.estimate import Estimate
-from analysis.figures.callbacks import durations_plot
-from analysis.figures.distributions import distribution_plots
-from analysis.figures.latency import drift_plot, interval_plot, medians
-from analysis.figures.resources import usage_plot
-from analysis.figures.style import Plot
 from analysis.flags import OUTLIER, outlying, same_series, warm_up
-from analysis.latency import latency_estimates, latency_metric, runs_that_count
-from analysis.loss import TracerLoss, health_findings, outcomes_by_cell
-from analysis.metrics import metrics_of, versions, write_metrics
+from analysis.latency import latency_estimates, latency_metric, medians
+from analysis.loss import outcomes_by_cell
 from analysis.parameters import LatencyParameters
-from analysis.report_table import ReportTable, Sentence
+from analysis.report_base import Part, Report, Section, Tables, count_of_runs
+from analysis.report_table import Sentence
 from analysis.resources import resource_estimates, usage_over_time, usage_per_run
-from analysis.runs import Run, cells_of
+from analysis.runs import cells_of
 from analysis.samples import RunSamples, TopicGroup, run_samples, topic_groups
 from analysis.services import service_estimates, unanswered
 from analysis.tables_for_report import (
-    definitions_table,
     durations_table,
     estimates_table,
-    health_table,
     outcomes_table,
     runs_table,
-    tracer_loss_table,
     worst_table,
 )
+
+# Figures are imported where they are drawn: a comparison needs the estimates only.
+# ruff: noqa: PLC0415
 
 _MOST_FURTHER_TOPICS = 20
 
 
-class Tables(Protocol):
-    """Runs and their tables, as ``rl.open`` gives them."""
-
-    @property
-    def runs(self) -> Sequence[Run]: ...  # noqa: D102
-    @property
-    def resources(self) -> pl.LazyFrame: ...  # noqa: D102
-    @property
-    def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
-    @property
-    def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
-    def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
-
-
-class Section:
-    """Sentences, tables and figures, shown one below the other."""
-
-    def __init__(self, *parts: Sentence | ReportTable | Plot) -> None:
-        self.parts = parts
-
-    def _repr_html_(self) -> str:
-        return "\n".join(part._repr_html_() for part in self.parts)
-
-    def __repr__(self) -> str:
-        return "\n\n".join(
-            part.caption if isinstance(part, Plot) else str(part) for part in self.parts
-        )
-
-
-class LatencyReport:
+class LatencyReport(Report):
     """The sections of a latency report; each is computed when it is asked for."""
 
     def __init__(self, tables: Tables, parameters: LatencyParameters) -> None:
-        self.tables = tables
+        super().__init__(tables, parameters)
         self.parameters = parameters
-        self.counting, self.left_out = runs_that_count(
-            tables.runs, include_failed=parameters.include_failed
-        )
         self.messages = tables.table("messages")
         self.callback_instances = tables.table("callback_instances")
         self.service_calls = tables.table("service_calls")
@@ -145,22 +105,7 @@ class LatencyReport:
 
     def loss(self) -> Section:
         """What the tracer lost, what is odd about the recordings, what was not delivered."""
-        parts: list[Sentence | ReportTable | Plot] = []
-        lossy = [loss for loss in self.tables.tracer_loss if loss.any]
-        if lossy:
-            parts.append(
-                Sentence(
-                    f"The tracer lost events in {len(lossy)} of {len(self.tables.runs)} runs: "
-                    "every figure below can be bent by what is missing.",
-                    loud=True,
-                )
-            )
-            parts.append(tracer_loss_table(lossy))
-        else:
-            parts.append(Sentence(f"The tracer lost nothing in {_runs(len(self.tables.runs))}."))
-        findings = health_findings(self.tables.table("health"))
-        if findings.height:
-            parts.append(health_table(findings))
+        parts = self.tracer_loss()
         outcomes = outcomes_by_cell(self.samples)
         lost = int(outcomes["lost"].sum())
         unknown = int(outcomes["unknown"].sum()) if "unknown" in outcomes.columns else 0
@@ -200,17 +145,7 @@ class LatencyReport:
             self.tables.tracer_loss, self.samples, [run.name for run in self.counting]
         )
         campaigns = {(run.suite, run.campaign) for run in self.tables.runs if run.campaign}
-        parts: list[Sentence | ReportTable | Plot] = []
-        if self.left_out:
-            names = ", ".join(run.name for run in self.left_out[:5])
-            more = f" and {len(self.left_out) - 5} more" if len(self.left_out) > 5 else ""
-            parts.append(
-                Sentence(
-                    f"{_runs(len(self.left_out))} did not complete and enter no estimate: "
-                    f"{names}{more}.",
-                    loud=True,
-                )
-            )
+        parts = [*self.runs_left_out(), *self.design()]
         if len(campaigns) > 1:
             parts.append(
                 Sentence(
@@ -234,8 +169,8 @@ class LatencyReport:
         ]
         if far:
             text = (
-                f"P50 lies far off the other runs of its cell in {_runs(len(far))} (modified z "
-                f"score above {OUTLIER:g}), which stays in: {'; '.join(far[:5])}."
+                f"P50 lies far off the other runs of its cell in {count_of_runs(len(far))} "
+                f"(modified z score above {OUTLIER:g}), which stays in: {'; '.join(far[:5])}."
             )
             found.append(Sentence(text, loud=True))
         cuts = [warm_up(s.delivered_ns).samples for s in self.samples if s.delivered_ns.size]
@@ -243,9 +178,9 @@ class LatencyReport:
         if long:
             found.append(
                 Sentence(
-                    f"Warm-up by MSER-5: {len(long)} of {_runs(len(cuts))} would settle faster "
-                    f"without their first messages (median {long[len(long) // 2]:,}). Nothing is "
-                    f"left out but what warm_up_s = {self.parameters.warm_up_s:g} says."
+                    f"Warm-up by MSER-5: {len(long)} of {count_of_runs(len(cuts))} would settle "
+                    f"faster without their first messages (median {long[len(long) // 2]:,}). "
+                    f"Nothing is left out but what warm_up_s = {self.parameters.warm_up_s:g} says."
                 )
             )
         return found
@@ -254,6 +189,8 @@ class LatencyReport:
         """ECDF and CCDF."""
         if not self._delivered:
             return self._nothing()
+        from analysis.figures.distributions import distribution_plots
+
         return Section(*distribution_plots(self.samples, self._definition))
 
     def statistics(self) -> Section:
@@ -279,6 +216,8 @@ class LatencyReport:
         if not self._delivered:
             return self._nothing()
         delivered = [e for e in self.main_estimates if not e.metric.startswith("loss")]
+        from analysis.figures.latency import interval_plot
+
         return Section(interval_plot(delivered, self.samples))
 
     def further_topics(self) -> Section:
@@ -323,6 +262,8 @@ class LatencyReport:
 
     def drift(self) -> Section:
         """Per-run medians against order of execution."""
+        from analysis.figures.latency import drift_plot
+
         values = medians(self.samples)
         runs = [run for run in self.counting if run.name in values and run.order is not None]
         if len(runs) < 2:
@@ -345,6 +286,8 @@ class LatencyReport:
         found = durations(self.callback_instances, self.counting)
         if not found.height:
             return Section(Sentence("No callback was traced."))
+        from analysis.figures.callbacks import durations_plot
+
         return Section(durations_plot(found), durations_table(found))
 
     def services(self) -> Section:
@@ -368,36 +311,24 @@ class LatencyReport:
         """CPU and memory over time."""
         without = {run.name for run in self.tables.without_resources}
         counting = [run for run in self.counting if run.name not in without]
-        parts: list[Sentence | ReportTable | Plot] = []
+        parts: list[Part] = []
         if without:
             parts.append(
                 Sentence(
-                    f"CPU and memory were not recorded in {_runs(len(without))} (no "
+                    f"CPU and memory were not recorded in {count_of_runs(len(without))} (no "
                     "resources.parquet)."
                 )
             )
         names = pl.LazyFrame({"run": [run.name for run in counting]}, schema={"run": pl.String})
         usage = usage_over_time(self.tables.resources.join(names, on="run"))
         if usage.height:
+            from analysis.figures.resources import usage_plot
+
             parts.append(usage_plot(usage, counting))
             parts.append(estimates_table(self.resource_estimates, "CPU and memory per run"))
         elif not without:
             parts.append(Sentence("No sample of CPU or memory was recorded."))
         return Section(*parts)
-
-    def definitions(self) -> Section:
-        """What each number is."""
-        made_by = ", ".join(f"{name} {v}" for name, v in versions().items() if v)
-        return Section(definitions_table(self.estimates), Sentence(f"Computed by {made_by}."))
-
-    def write(self) -> Section:
-        """Write metrics.json where the parameters say so."""
-        if self.parameters.output_dir is None:
-            return Section(Sentence("metrics.json is not written: output_dir is not set."))
-        counting = [run.name for run in self.counting]
-        metrics = metrics_of(self.estimates, self.tables.tracer_loss, counting)
-        path = write_metrics(metrics, Path(self.parameters.output_dir))
-        return Section(Sentence(f"{len(metrics.estimates)} estimates written to {path.name}."))
 
     # ------------------------------------------------------------ small things
 
@@ -416,7 +347,3 @@ class LatencyReport:
 
 
 _IN_SHORT = ("latency_p50", "latency_p99", "loss")
-
-
-def _runs(count: int) -> str:
-    return f"{count} run{'s' if count != 1 else ''}"

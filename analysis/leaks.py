@@ -15,10 +15,11 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
+from analysis.detection import least_detectable
 from analysis.estimate import Cell, Estimate, Metric
 from analysis.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
+from analysis.student import t_quantile
 from analysis.trends import best_bend, glsar, least_squares, theil_sen
 
 Floats = NDArray[np.float64]
@@ -26,6 +27,11 @@ Floats = NDArray[np.float64]
 Verdict = Literal[
     "climbs", "levels_off", "stable", "steep_start_then_stable", "not_enough_evidence"
 ]
+
+SLOPE = "memory_slope"
+PER_SECOND, PER_MESSAGE = "B/s", "B/message"
+PUBLICATION = "publication on the work topic"
+_OF_WORK = "_per_message"
 
 MARGIN = 1024.0
 """Bytes per second (3.7 MB per hour) within which a slope is as good as none, by default."""
@@ -40,8 +46,9 @@ BEND_LEVEL = 0.999
 START = 0.25
 """A rise that ends within this part of the time looked at is a steep start."""
 
-PAGE = 4096
-"""Resident memory grows by pages: a slope is not known better than a page over the time."""
+PAGES = 2 * 4096
+"""Resident memory grows by pages, in more than one place (heap, other arenas, stacks): a slope is
+not known better than two pages over the time, however alike the runs are."""
 
 TRUSTED_PHI = 0.9
 """Up to this autocorrelation the interval of a single run holds (measured: 5.5 % of alarms)."""
@@ -61,18 +68,22 @@ class Series:
     values
         Bytes, shape (n,).
     messages
-        Publications on the work topic until each moment, shape (n,); None where not known.
+        Publications on the work topic (or what `work` says) until each moment, shape (n,); None
+        where not known.
+    work
+        What is counted in `messages`.
     """
 
     seconds: Floats
     values: Floats
     messages: Floats | None = None
+    work: str = PUBLICATION
 
     def part(self, begin: float, end: float) -> Series:
         """Samples with begin <= seconds <= end."""
         inside = (self.seconds >= begin) & (self.seconds <= end)
         messages = None if self.messages is None else self.messages[inside]
-        return Series(self.seconds[inside], self.values[inside], messages)
+        return Series(self.seconds[inside], self.values[inside], messages, self.work)
 
     @property
     def length(self) -> float:
@@ -87,7 +98,7 @@ class Leak:
     Attributes
     ----------
     per_second, per_message
-        Slope of the last part; per message None where messages are not known.
+        Slope of the last part; per message refused where it is not known what the runs did.
     verdict
         The same as in both estimates.
     whole
@@ -100,7 +111,7 @@ class Leak:
     """
 
     per_second: Estimate
-    per_message: Estimate | None
+    per_message: Estimate
     verdict: Verdict
     whole: Interval
     bend_s: Interval | None = None
@@ -115,6 +126,7 @@ def leak(
     level: float = 0.95,
     margin: float = MARGIN,
     warm_up_s: float | None = None,
+    metric: str | None = None,
 ) -> Leak:
     """Slope and verdict of one memory series over the runs of a cell.
 
@@ -133,16 +145,21 @@ def leak(
     Parameters
     ----------
     name
-        Of the series: ``rss``, ``pss``, ``heap``; it is part of the metric's name.
+        Of the series: ``rss``, ``pss``, ``heap``; every definition names it.
     runs
         One series per run.
     margin
         M, bytes per second.
     warm_up_s
         Left out at the start; by default 5 s, at most a tenth of the shortest run.
+    metric
+        Name of the metric; ``memory_slope_<name>`` by default. That per message ends with
+        ``_per_message``.
     """
+    metric = metric or f"{SLOPE}_{name}"
     if _PEAK.search(name):
-        return _refused(
+        return refused(
+            metric,
             name,
             cell,
             level,
@@ -151,19 +168,21 @@ def leak(
         )
     known = [run for run in runs if run.seconds.size >= 10]
     if not known or not all(np.isfinite(run.values).all() for run in known):
-        return _refused(name, cell, level, "no run has 10 finite samples")
+        return refused(metric, name, cell, level, "no run has 10 finite samples")
     shortest = min(float(run.seconds[-1]) for run in known)
     begin = min(5.0, shortest / 10) if warm_up_s is None else warm_up_s
     parts = [run.part(begin, shortest) for run in known]
     if min(part.seconds.size for part in parts) < 10:
-        return _refused(name, cell, level, f"fewer than 10 samples after {begin:g} s of warm-up")
+        return refused(
+            metric, name, cell, level, f"fewer than 10 samples after {begin:g} s of warm-up"
+        )
     bend, bend_s = _bend(parts, begin, shortest, level)
     last = parts if bend is None else [part.part(bend, shortest) for part in parts]
     if min(part.seconds.size for part in last) < 10 or not _matters(parts, last, margin):
         bend, bend_s, last = None, None, parts
     whole = _over_runs(parts, level)[0]
     interval, method, trusted = _over_runs(last, level)
-    interval = _no_better_than_a_page(interval, name, min(part.length for part in last))
+    interval = _no_better_than_pages(interval, name, min(part.length for part in last))
     verdict = _verdict(interval, margin) if trusted else "not_enough_evidence"
     if verdict == "stable" and bend is not None:
         rise = student_t([_rise(part, bend) for part in parts], level)
@@ -174,11 +193,11 @@ def leak(
                 verdict = "steep_start_then_stable" if early else "levels_off"
     after = "" if bend is None else f", after the bend at {bend:.3g} s"
     definition = (
-        f"growth of {name} of all recorded processes, from {begin:g} s to {shortest:.4g} s after "
-        f"the first sample{after}"
+        f"growth of {name.upper()} of all recorded processes, from {begin:g} s to "
+        f"{shortest:.4g} s after the first sample{after}"
     )
     per_second = _estimate(
-        Metric(f"leak_{name}_per_second", f"{definition}; per second", "byte/s"),
+        Metric(metric, f"{definition}; per second", PER_SECOND),
         cell,
         interval,
         level,
@@ -257,10 +276,10 @@ def _rise(part: Series, bend: float) -> float:
     return float(np.median(part.values[part.seconds >= bend]) - np.median(part.values[:tenth]))
 
 
-def _no_better_than_a_page(interval: Interval, name: str, seconds: float) -> Interval:
+def _no_better_than_pages(interval: Interval, name: str, seconds: float) -> Interval:
     if interval.value is None or interval.low is None or interval.high is None:
         return interval
-    least = (1 if name.startswith("heap") else PAGE) / seconds if seconds > 0 else math.inf
+    least = (1 if name.startswith("heap") else PAGES) / seconds if seconds > 0 else math.inf
     half = (interval.high - interval.low) / 2
     if half >= least:
         return interval
@@ -268,34 +287,37 @@ def _no_better_than_a_page(interval: Interval, name: str, seconds: float) -> Int
 
 
 def _minimum_detectable(interval: Interval, runs: int, level: float) -> float | None:
-    """(t((1 + level) / 2) + t(.80)) standard errors: found in about 80 % of experiments."""
+    """Found in about 80 % of experiments; one run is taken for as good as known."""
     if interval.low is None or interval.high is None:
         return None
     freedom = max(runs - 1, 1) if runs >= MINIMUM_RUNS else 1000
-    critical = float(stats.t.ppf((1 + level) / 2, freedom))
-    return (interval.high - interval.low) / 2 * (1 + float(stats.t.ppf(0.8, freedom)) / critical)
+    critical = t_quantile((1 + level) / 2, freedom)
+    return least_detectable((interval.high - interval.low) / 2 / critical, freedom, level)
 
 
 def _per_message(
     name: str, parts: Sequence[Series], per_second: Estimate, definition: str
-) -> Estimate | None:
+) -> Estimate:
     messages = [p.messages for p in parts if p.messages is not None and p.messages.size]
     if len(messages) < len(parts) or any(m[-1] <= m[0] for m in messages):
-        return None
+        reason = (
+            "what each run did is not known: neither publications on a work topic nor a log of "
+            "requests (calls.csv) or goals (goals.csv)"
+        )
+        found = refused(per_second.metric, name, per_second.cell, per_second.level, reason)
+        return found.per_message
     level = per_second.level
     slopes = [theil_sen(m, part.values) for m, part in zip(messages, parts, strict=True)]
     if len(parts) == 1:
         interval = glsar(messages[0], parts[0].values, level).interval
     else:
         interval = student_t(slopes, level)
-    interval = _no_better_than_a_page(interval, name, min(float(m[-1] - m[0]) for m in messages))
-    metric = Metric(
-        f"leak_{name}_per_message",
-        f"{definition}; per publication on the work topic",
-        "byte/message",
-    )
+    interval = _no_better_than_pages(interval, name, min(float(m[-1] - m[0]) for m in messages))
+    kinds = sorted({part.work for part in parts})
     return _estimate(
-        metric,
+        Metric(
+            f"{per_second.metric}{_OF_WORK}", f"{definition}; per {' or '.join(kinds)}", PER_MESSAGE
+        ),
         per_second.cell,
         interval,
         level,
@@ -333,18 +355,25 @@ def _estimate(
     )
 
 
-def _refused(name: str, cell: Cell, level: float, reason: str) -> Leak:
-    metric = Metric(f"leak_{name}_per_second", f"growth of {name}; per second", "byte/s")
+def refused(metric: str, name: str, cell: Cell, level: float, reason: str) -> Leak:
+    """Both estimates of a cell of which nothing can be said, with the reason."""
     interval = Interval(None, refused=reason)
-    estimate = _estimate(
-        metric,
-        cell,
-        interval,
-        level,
-        per_run=(),
-        runs=0,
-        samples=0,
-        verdict="not_enough_evidence",
-        method="none",
+    definition = f"growth of {name.upper()} of all recorded processes"
+    per_second, per_message = (
+        _estimate(
+            Metric(called, f"{definition}; per {per}", unit),
+            cell,
+            interval,
+            level,
+            per_run=(),
+            runs=0,
+            samples=0,
+            verdict="not_enough_evidence",
+            method="none",
+        )
+        for called, per, unit in (
+            (metric, "second", PER_SECOND),
+            (f"{metric}{_OF_WORK}", PUBLICATION, PER_MESSAGE),
+        )
     )
-    return Leak(estimate, None, "not_enough_evidence", interval)
+    return Leak(per_second, per_message, "not_enough_evidence", interval)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from analysis.autocorrelation import effective_samples, effective_samples_of_quantile
 from analysis.estimate import Cell, Estimate, Metric
 from analysis.over_runs import Interval, estimate_of
 from analysis.quantiles import least_samples, percentile_name, quantile
+from analysis.student import binomial_at_most, t_quantile
 
 WARNING = "one run: says nothing about how much runs differ"
 
@@ -32,8 +33,8 @@ def order_statistics(n: int, q: float, level: float = 0.95) -> tuple[int, int] |
     if n < least_samples(q, level):
         return None
     alpha = (1 - level) / 2
-    low = int(stats.binom.ppf(alpha, n, q))
-    high = int(stats.binom.ppf(1 - alpha, n, q)) + 1
+    low = _binomial_quantile(alpha, n, q)
+    high = _binomial_quantile(1 - alpha, n, q) + 1
     low, high = max(low, 1), min(high, n)
     while _covered(n, q, low, high) < level:
         if high < n:
@@ -45,8 +46,13 @@ def order_statistics(n: int, q: float, level: float = 0.95) -> tuple[int, int] |
     return low, high
 
 
+def _binomial_quantile(p: float, n: int, q: float) -> int:
+    """Least k for which at most k of n has at least the chance p."""
+    return bisect_left(range(n), p, key=lambda k: binomial_at_most(k, n, q))
+
+
 def _covered(n: int, q: float, low: int, high: int) -> float:
-    return float(stats.binom.cdf(high - 1, n, q) - stats.binom.cdf(low - 1, n, q))
+    return binomial_at_most(high - 1, n, q) - binomial_at_most(low - 1, n, q)
 
 
 def percentile_of_one_run(
@@ -125,7 +131,7 @@ def mean_of_one_run(
             f"{wanted:,} samples",
         )
     else:
-        t = float(stats.t.ppf((1 + level) / 2, effective - 1))
+        t = t_quantile((1 + level) / 2, effective - 1)
         half = t * float(x.std(ddof=1)) / math.sqrt(effective)
         interval = Interval(mean, mean - half, mean + half)
     return answer(interval, effective=effective)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from analysis.autocorrelation import effective_samples, effective_samples_of_quantile
 from analysis.estimate import Cell, Estimate, Metric
 from analysis.quantiles import least_samples, percentile_name, quantile
+from analysis.student import t_quantile
 
 MINIMUM_RUNS = 3
 """With two runs the interval is 9 standard deviations to either side: true, but no evidence."""
@@ -78,7 +78,7 @@ def student_t(values: ArrayLike, level: float = 0.95) -> Interval:
             refused=f"{k} run{'s' if k > 1 else ''}; at least {MINIMUM_RUNS} are needed to tell "
             "how much runs differ",
         )
-    half = float(stats.t.ppf((1 + level) / 2, k - 1)) * deviation / math.sqrt(k)
+    half = t_quantile((1 + level) / 2, k - 1) * deviation / math.sqrt(k)
     return Interval(mean, mean - half, mean + half)
 
 

@@ -1,13 +1,14 @@
-"""The parameters of a notebook, checked: papermill hands over whatever was typed."""
+"""The parameters of notebooks, checked: papermill hands over whatever was typed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from analysis.runs import LeaveOut
 from tracing.recording import UsageError
 
 
@@ -17,44 +18,52 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, (str, Path)) else value
 
 
+def _none_if_empty(value: object) -> object:
+    return None if value == "" else value
+
+
 Texts = Annotated[list[str], BeforeValidator(_as_list)]
 """One text or several."""
 
+OptionalText = Annotated[str | None, BeforeValidator(_none_if_empty)]
+"""A text; an empty one is none."""
 
-class LatencyParameters(BaseModel):
-    """Parameters of the latency notebook.
+
+class ReportParameters(BaseModel):
+    """The parameters that every notebook over recordings has; a notebook's own class adds its own.
 
     Attributes
     ----------
     recordings
         A recording or a folder that holds some, or several of these.
-    topics
-        Topics to look at; none: the work topic of each run, else all of the application.
+    factors
+        A CSV file that tells the factors of recordings without a manifest; none: unknown.
     level
         Nominal coverage of the intervals.
     warm_up_s
         Publications and resource samples in the first so many seconds of each run are left out.
     include_failed
         Whether runs that failed enter the estimates.
-    worst
-        How many of the worst messages are explained.
+    leave_out
+        ``lossy``: also runs in which the tracer dropped events enter no estimate; ``disturbed``:
+        nor those whose host was disturbed.
     output_dir
-        Where metrics.json goes; none: it is not written.
+        Where metrics.json and further files go; none: they are not written.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     recordings: Annotated[Texts, Field(min_length=1)]
-    topics: Texts = []
+    factors: OptionalText = None
     level: float = Field(0.95, gt=0, lt=1)
     warm_up_s: float = Field(0.0, ge=0, allow_inf_nan=False)
     include_failed: bool = False
-    worst: int = Field(10, ge=1, le=1000)
-    output_dir: str | None = None
+    leave_out: Annotated[list[LeaveOut], BeforeValidator(_as_list)] = []
+    output_dir: OptionalText = None
 
     @classmethod
-    def checked(cls, given: Mapping[str, Any]) -> LatencyParameters:
-        """Validate what a notebook was given.
+    def checked(cls, given: Mapping[str, Any]) -> Self:
+        """Validate parameters by name.
 
         Raises
         ------
@@ -67,3 +76,53 @@ class LatencyParameters(BaseModel):
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"])
             raise UsageError(f"parameter {name} = {first['input']!r}: {first['msg']}") from error
+
+    @classmethod
+    def of_notebook(cls, namespace: Mapping[str, Any]) -> Self:
+        """Validate the variables of a notebook that have the names of parameters.
+
+        >>> parameters = LatencyParameters.of_notebook(globals())
+
+        Raises
+        ------
+        UsageError
+            As `checked`; a missing variable has the parameter's default.
+        """
+        return cls.checked(
+            {name: namespace[name] for name in cls.model_fields if name in namespace}
+        )
+
+
+class LatencyParameters(ReportParameters):
+    """Parameters of the latency notebook.
+
+    Attributes
+    ----------
+    topics
+        Topics to look at; none: the work topic of each run, else all of the application.
+    worst
+        How many of the worst messages are explained.
+    """
+
+    topics: Texts = []
+    worst: int = Field(10, ge=1, le=1000)
+
+
+class LeaksParameters(ReportParameters):
+    """Parameters of the leaks notebook.
+
+    Attributes
+    ----------
+    series
+        Which size of memory is judged.
+    margin
+        Bytes per second within which a slope is as good as none.
+    warm_up_s
+        As in every notebook; 0: 5 s, at most a tenth of the shortest run.
+    cut_end_s
+        Seconds left out at the end of what each run did.
+    """
+
+    series: Literal["rss", "pss", "heap"] = "rss"
+    margin: float = Field(1024.0, gt=0, allow_inf_nan=False)
+    cut_end_s: float = Field(0.0, ge=0, allow_inf_nan=False)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from analysis.autocorrelation import effective_samples
 from analysis.over_runs import MINIMUM_RUNS
 from analysis.ratio import least_runs
+from analysis.student import chi_squared_quantile, f_above
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def runs_for_half_width(
         raise ValueError(f"a plan needs {MINIMUM_RUNS} finite pilot runs and a half width above 0")
     variance = float(x.var(ddof=1))
     if assurance is not None:
-        variance *= (x.size - 1) / float(stats.chi2.ppf(1 - assurance, x.size - 1))
+        variance *= (x.size - 1) / chi_squared_quantile(1 - assurance, x.size - 1)
     return least_runs(variance, half_width, level, 0.5, sides=1)
 
 
@@ -131,5 +131,5 @@ def one_way(groups: Sequence[ArrayLike]) -> OneWay:
         f = math.inf if between > 0 else math.nan
     else:
         f = (between / df_between) / (within / df_within)
-    p = 1.0 if math.isnan(f) else float(stats.f.sf(f, df_between, df_within))
+    p = 1.0 if math.isnan(f) else f_above(f, df_between, df_within)
     return OneWay(f, p, df_between, df_within, between, within, math.sqrt(within / df_within))

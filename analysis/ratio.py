@@ -9,9 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import optimize, stats
 
 from analysis.over_runs import MINIMUM_RUNS
+from analysis.roots import root
+from analysis.student import t_quantile, t_two_sided
 
 MOST_RUNS = 10_000
 """No recommendation goes beyond this many runs."""
@@ -88,8 +89,8 @@ def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
         return Effect(m, m, m, 1.0 if m == 1 else 0.0)
 
     def critical(r: float) -> float:
-        freedom = _satterthwaite(v, top.runs, r * r * w, bottom.runs)
-        return float(stats.t.ppf((1 + level) / 2, freedom))
+        freedom = satterthwaite(v, top.runs, r * r * w, bottom.runs)
+        return t_quantile((1 + level) / 2, freedom)
 
     def below(r: float) -> float:
         return (m - r) - critical(r) * math.sqrt(v + r * r * w)
@@ -98,10 +99,7 @@ def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
         return (r - m) - critical(r) * math.sqrt(v + r * r * w)
 
     tiny = 1e-12 * max(m, 1.0)
-    if m == 0 or below(tiny) <= 0:
-        low = 0.0
-    else:
-        low = float(optimize.brentq(below, tiny, m, xtol=1e-14, rtol=1e-14))
+    low = 0.0 if m == 0 or below(tiny) <= 0 else root(below, tiny, m)
     return Effect(m, low, _upper(above, max(m, 1.0)), welch_p(top, bottom))
 
 
@@ -118,8 +116,8 @@ def _upper(above: Callable[[float], float], start: float) -> float:
             inner /= 2
             if inner < 1e-12 * start:
                 return inner
-        return float(optimize.brentq(above, inner, start, xtol=1e-14, rtol=1e-14))
-    return float(optimize.brentq(above, step / 2, step, xtol=1e-14, rtol=1e-14))
+        return root(above, inner, start)
+    return root(above, step / 2, step)
 
 
 def difference_of_means(new: Spread, base: Spread, level: float = 0.95) -> Effect:
@@ -129,7 +127,7 @@ def difference_of_means(new: Spread, base: Spread, level: float = 0.95) -> Effec
     if error == 0:
         return Effect(difference, difference, difference, 1.0 if difference == 0 else 0.0)
     freedom = _freedom(new, base)
-    half = float(stats.t.ppf((1 + level) / 2, freedom)) * error
+    half = t_quantile((1 + level) / 2, freedom) * error
     return Effect(difference, difference - half, difference + half, welch_p(new, base))
 
 
@@ -138,16 +136,25 @@ def welch_p(a: Spread, b: Spread) -> float:
     error = math.hypot(a.deviation / math.sqrt(a.runs), b.deviation / math.sqrt(b.runs))
     if error == 0:
         return 1.0 if a.mean == b.mean else 0.0
-    return float(2 * stats.t.sf(abs(a.mean - b.mean) / error, _freedom(a, b)))
+    return t_two_sided((a.mean - b.mean) / error, _freedom(a, b))
 
 
 def _freedom(a: Spread, b: Spread) -> float:
     scale = max(a.deviation, b.deviation)
     va, vb = (a.deviation / scale) ** 2 / a.runs, (b.deviation / scale) ** 2 / b.runs
-    return _satterthwaite(va, a.runs, vb, b.runs)
+    return satterthwaite(va, a.runs, vb, b.runs)
 
 
-def _satterthwaite(va: float, na: int, vb: float, nb: int) -> float:
+def satterthwaite(va: float, na: int, vb: float, nb: int) -> float:
+    """Degrees of freedom of a sum of two variances of means (Satterthwaite 1946).
+
+    Parameters
+    ----------
+    va, vb
+        Squared standard errors, in any one unit; not both 0.
+    na, nb
+        Runs behind each.
+    """
     # Shares, not squares of variances: those of very small numbers vanish.
     total = va + vb
     share = va / total
@@ -174,7 +181,7 @@ def paired_ratio(new: ArrayLike, base: ArrayLike, level: float = 0.95) -> Effect
     scale = float(x.mean())
     y, x = y / scale, x / scale
     k = y.size
-    critical = float(stats.t.ppf((1 + level) / 2, k - 1))
+    critical = t_quantile((1 + level) / 2, k - 1)
     covariance = np.cov(y, x) / k * critical**2
     vy, vx, vxy = float(covariance[0, 0]), float(covariance[1, 1]), float(covariance[0, 1])
     ratio = float(y.mean())
@@ -196,7 +203,7 @@ def paired_p(new: ArrayLike, base: ArrayLike) -> float:
     deviation = float(d.std(ddof=1))
     if deviation == 0:
         return 1.0 if d.mean() == 0 else 0.0
-    return float(2 * stats.t.sf(abs(float(d.mean())) / deviation * math.sqrt(d.size), d.size - 1))
+    return t_two_sided(float(d.mean()) / deviation * math.sqrt(d.size), d.size - 1)
 
 
 def runs_for_ratio(
@@ -233,7 +240,7 @@ def least_runs(
 
     def fits(n: int) -> bool:
         freedom = sides * (n - 1)
-        quantiles = stats.t.ppf((1 + level) / 2, freedom) + stats.t.ppf(power, freedom)
+        quantiles = t_quantile((1 + level) / 2, freedom) + t_quantile(power, freedom)
         return bool(quantiles * math.sqrt(variance / n) <= tolerance)
 
     if not fits(MOST_RUNS):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from analysis.estimate import Cell, cell_label
 from tracing.recording import Recording
-from tracing.recording.manifest import Level
+from tracing.recording.manifest import Design, Level, Manifest
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,12 @@ class Run:
         Runs of one block were made close together: suite, campaign and repetition.
     order
         Place within its campaign, from 0.
+    tracer_buffer_bytes
+        Shared memory of the tracer's buffers, which counts as memory of a process once touched.
+    seed, start_ns, design
+        By which `analysis.design` proves that the design was followed.
+    disturbances
+        What about the host lay beyond the suite's limits.
     status
         ``complete``, ``failed``, ``interrupted``, ``running``; None without a manifest.
     """
@@ -42,6 +49,11 @@ class Run:
     discarded_events: int | None = None
     lost_packets: int | None = None
     git_commit: str | None = None
+    tracer_buffer_bytes: int | None = None
+    seed: int | None = None
+    start_ns: int | None = None
+    design: Design | None = None
+    disturbances: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -49,29 +61,81 @@ class Run:
         return self.status in (None, "complete")
 
     @property
+    def lossy(self) -> bool:
+        """Whether the tracer dropped anything, as far as the recorder knows."""
+        return bool(self.discarded_events or self.lost_packets)
+
+    @property
     def label(self) -> str:
         """Its cell as text."""
         return cell_label(self.cell)
 
 
-def runs_of(recordings: Sequence[Recording]) -> list[Run]:
+LeaveOut = Literal["lossy", "disturbed"]
+"""Runs that a user may want to leave out: the tracer dropped events; the host was disturbed."""
+
+
+def why_left_out(
+    run: Run, *, include_failed: bool = False, leave_out: Sequence[LeaveOut] = ()
+) -> str | None:
+    """Why a run enters no estimate; None: it does.
+
+    Parameters
+    ----------
+    run
+        The run.
+    include_failed
+        Whether runs that failed count.
+    leave_out
+        What else is left out.
+    """
+    if not run.complete and not include_failed:
+        return "did not complete"
+    if "lossy" in leave_out and run.lossy:
+        return "lost events in the tracer"
+    if "disturbed" in leave_out and run.disturbances:
+        return "was disturbed by its host"
+    return None
+
+
+@dataclass(frozen=True)
+class GivenFactors:
+    """What a user tells of a recording, beside its manifest or in place of one."""
+
+    factors: Cell = field(default_factory=dict)
+    repetition: int | None = None
+
+
+def runs_of(
+    recordings: Sequence[Recording], given: Sequence[GivenFactors] | None = None
+) -> list[Run]:
     """Describe recordings as runs, in the same order.
 
     Runs of different suites never share a cell: with several suites, ``suite`` becomes a
-    factor. Nor do bare traces, of which nobody said that they are replications:
+    factor. Nor do bare traces, unless somebody said with `given` that they are replications:
     beside other runs, ``recording`` becomes one.
+
+    Parameters
+    ----------
+    given
+        One per recording.
     """
     names = _unique_names(recordings)
     suites = {r.manifest.suite for r in recordings if r.manifest}
+    told = [GivenFactors()] * len(recordings) if given is None else given
     runs = []
-    for recording, name in zip(recordings, names, strict=True):
+    for recording, name, more in zip(recordings, names, told, strict=True):
         manifest = recording.manifest
         if manifest is None:
             alone = len(recordings) == 1
-            runs.append(Run(name, {} if alone else {"recording": name}))
+            cell: dict[str, Level] = dict(more.factors)
+            if not alone and given is None:
+                cell = {"recording": name}
+            block = None if more.repetition is None else str(more.repetition)
+            runs.append(Run(name, cell, block=block, repetition=more.repetition))
             continue
-        cell: dict[str, Level] = {"suite": manifest.suite} if len(suites) > 1 else {}
-        cell |= manifest.factors
+        cell = {"suite": manifest.suite} if len(suites) > 1 else {}
+        cell |= {**manifest.factors, **more.factors}
         runs.append(
             Run(
                 name,
@@ -88,9 +152,19 @@ def runs_of(recordings: Sequence[Recording]) -> list[Run]:
                 discarded_events=manifest.loss.discarded_events,
                 lost_packets=manifest.loss.lost_packets,
                 git_commit=manifest.environment.git_commit,
+                tracer_buffer_bytes=_buffers(manifest),
+                seed=manifest.seed,
+                start_ns=manifest.start_ns,
+                design=manifest.design,
+                disturbances=tuple(manifest.disturbances),
             )
         )
     return runs
+
+
+def _buffers(manifest: Manifest) -> int | None:
+    size, count = manifest.tracing.subbuf_size_bytes, manifest.tracing.subbuf_count
+    return None if size is None or count is None else size * count * manifest.host.cpu_count
 
 
 def _unique_names(recordings: Sequence[Recording]) -> list[str]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from analysis.over_runs import Interval
+from analysis.student import t_quantile
 
 Floats = NDArray[np.float64]
 
@@ -147,7 +147,7 @@ def glsar(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> AutoregressiveSlop
     error = v - intercept - slope * u
     freedom = n - 3
     variance = float((error**2).sum()) / freedom / float(((u - u.mean()) ** 2).sum())
-    half = float(stats.t.ppf((1 + level) / 2, freedom)) * math.sqrt(variance)
+    half = t_quantile((1 + level) / 2, freedom) * math.sqrt(variance)
     unit = scale / span
     return AutoregressiveSlope(
         Interval(slope * unit, (slope - half) * unit, (slope + half) * unit), phi

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -56,12 +56,15 @@ class Raw:
         Number of events by name, of those that occurred.
     warnings
         What the reader has to say, one line each.
+    hosts
+        Labels of all hosts, where they are known.
     """
 
     events: Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
     losses: pl.DataFrame
     counts: Mapping[str, int]
     warnings: list[str] = field(default_factory=list)
+    hosts: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,14 @@ def collect(
     tables: dict[str, pl.DataFrame] = {}
     if not events_only:
         say("model")
-        tables = build_tables(raw.events, raw.losses, raw.warnings)
+        manifest = recording.manifest
+        tables = build_tables(
+            raw.events,
+            raw.losses,
+            raw.warnings,
+            hosts=raw.hosts,
+            rmw=None if manifest is None else manifest.environment.rmw,
+        )
         say("tables")
     for name, frame in tables.items():
         _write(frame, recording.tables / f"{name}.parquet")
@@ -179,7 +189,7 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
     trace = _open(root)
     events = trace.read(threads=threads)
     info = trace.info(threads=threads)
-    return Raw(events, info.losses, info.events_by_name, info.warnings)
+    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
 
 
 def _to_parquet(recording: Recording, *, engine: Engine, threads: int) -> Raw:
@@ -203,7 +213,7 @@ def _to_parquet(recording: Recording, *, engine: Engine, threads: int) -> Raw:
     for name in trace.event_names:
         if name not in info.events_by_name:
             events[name] = _NO_EVENTS.lazy()
-    return Raw(events, info.losses, info.events_by_name, info.warnings)
+    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
 
 
 def _open(root: Path) -> Trace:

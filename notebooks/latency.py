@@ -20,10 +20,12 @@
 
 # %% tags=["parameters"]
 recordings: str = "data/samples"  # a recording or a folder that holds some, or a list of these
+factors: str = ""  # CSV file with the factors of recordings without a manifest, by path or name
 topics: list = []  # topics to look at; none: the work topic of each run, else the application's
 level: float = 0.95  # nominal coverage of the intervals
 warm_up_s: float = 0.0  # seconds at the start of each run that are left out
 include_failed: bool = False  # let runs that failed enter the estimates
+leave_out: list = []  # "lossy", "disturbed": such runs enter no estimate either
 worst: int = 10  # how many of the worst messages are explained
 output_dir: str = ""  # folder for metrics.json; empty: not written
 
@@ -32,18 +34,8 @@ import roslens as rl
 from analysis.latency_report import LatencyReport
 from analysis.parameters import LatencyParameters
 
-parameters = LatencyParameters.checked(
-    {
-        "recordings": recordings,
-        "topics": topics,
-        "level": level,
-        "warm_up_s": warm_up_s,
-        "include_failed": include_failed,
-        "worst": worst,
-        "output_dir": output_dir or None,
-    }
-)
-opened = rl.open(parameters.recordings)
+parameters = LatencyParameters.of_notebook(globals())
+opened = rl.open(parameters.recordings, factors=parameters.factors)
 report = LatencyReport(opened, parameters)
 opened
 

@@ -71,6 +71,24 @@ def record(
     ] = None,
     seed: Annotated[int | None, Parameter(help="Of the runs' order.")] = None,
     repetitions: Annotated[int | None, Parameter(help="In place of the suite's.")] = None,
+    only: Annotated[
+        list[str],
+        Parameter(negative="", help="FACTOR=LEVEL: only these combinations; may be repeated."),
+    ] = [],  # noqa: B006
+    resume: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="",
+            consume_multiple=True,
+            help="Make the runs that a campaign misses; default: of the last unfinished one.",
+        ),
+    ] = None,
+    status: Annotated[
+        list[str] | None,
+        Parameter(
+            negative="", consume_multiple=True, help="Show how far campaigns are; default: all."
+        ),
+    ] = None,
     dry_run: Annotated[bool, Parameter(negative="", help="Show a suite's runs only.")] = False,
     event: Annotated[list[str], Parameter(negative="", help="User-space events.")] = ["ros2:*"],  # noqa: B006
     context: Annotated[list[str], Parameter(negative="", help="Further contexts.")] = [],  # noqa: B006
@@ -96,14 +114,33 @@ def record(
     from roslens import record as recording  # noqa: PLC0415
     from tracing.lttng import TracingOptions  # noqa: PLC0415
 
-    if (suite is None) == (not command):
-        raise UsageError("give either '--suite NAME' or '-- COMMAND ...' to record")
     console = Console()
+    if status is not None:
+        recording.show_status(output, suite, status, console)
+        return
+    if resume is not None:
+        given = {"a command": command, "--name": name, "--only": only, "--seed": seed is not None}
+        given |= {"--repetitions": repetitions is not None, "--dry-run": dry_run}
+        for what, there in given.items():
+            if there:
+                raise UsageError(f"--resume goes on as planned: {what} cannot be given with it")
+        recording.resume_suite(output, suite, resume, console)
+        return
+    if (suite is None) == (not command):
+        raise UsageError(
+            "give either '--suite NAME' or '-- COMMAND ...' to record, or '--resume' to go on"
+        )
     if suite is not None and dry_run:
-        recording.show_plan(suite, seed, repetitions, console)
+        recording.show_plan(suite, seed, repetitions, only, console)
     elif suite is not None:
         recording.record_suite(
-            suite, root=output, name=name, seed=seed, repetitions=repetitions, console=console
+            suite,
+            root=output,
+            name=name,
+            seed=seed,
+            repetitions=repetitions,
+            only=only,
+            console=console,
         )
     else:
         recording.record_one(
@@ -125,11 +162,25 @@ def record(
 
 
 @app.command
-def suites() -> None:
-    """List the suites that ship with roslens."""
-    from roslens import record as recording  # noqa: PLC0415
+def suites(
+    name: Annotated[str | None, Parameter(help="Explain this one: a name or a YAML file.")] = None,
+    /,
+    *,
+    schema: Annotated[
+        bool, Parameter(negative="", help="Print the JSON schema of suite files, for editors.")
+    ] = False,
+) -> None:
+    """List the suites that ship with roslens, or explain one."""
+    from roslens import suites as shown  # noqa: PLC0415
 
-    recording.show_suites(Console())
+    if schema:
+        from tracing.suite import suite_schema  # noqa: PLC0415
+
+        _print_json(suite_schema())
+    elif name is not None:
+        shown.explain_suite(name, Console())
+    else:
+        shown.show_suites(Console())
 
 
 @app.command
@@ -159,13 +210,13 @@ def schema(
     output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
 ) -> None:
     """Print the definition of every table: name, type, unit and meaning of each column."""
-    from collectors.schema import RESOURCES, TABLES  # noqa: PLC0415
+    from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS  # noqa: PLC0415
     from collectors.schema.markdown import tables_markdown  # noqa: PLC0415
 
     if format == "markdown":
         text = tables_markdown()
     else:
-        tables = [table.to_json() for table in (*TABLES.values(), RESOURCES)]
+        tables = [table.to_json() for table in (*TABLES.values(), RESOURCES, THREADS, SYSTEM)]
         text = json.dumps({"schema_version": 1, "tables": tables}, indent=1) + "\n"
     if output is None:
         sys.stdout.write(text)
@@ -234,14 +285,17 @@ def report(
     ] = [],  # noqa: B006  (cyclopts copies it)
 ) -> None:
     """Execute a notebook over recordings: an HTML page and metrics.json; prints the folder last."""
-    from roslens.report import parse_parameter, run_report, summary_table  # noqa: PLC0415
+    from roslens.report import parse_parameter, run_report  # noqa: PLC0415
+    from roslens.summary import summary_table  # noqa: PLC0415
 
     parameters = dict(parse_parameter(text) for text in parameter)
     result = run_report(notebook, paths, output, parameters)
     # Beside a terminal there is no width to keep to but that of a log.
     console = Console(width=None if sys.stdout.isatty() else 110)
     if result.metrics is not None:
-        console.print(summary_table(result.metrics))
+        console.print(summary_table(result.metrics, result.notebook.stem))
+    if result.files:
+        print(f"also written: {', '.join(path.name for path in result.files)}")
     print(f"report: {result.html}")
     print(result.folder)
 

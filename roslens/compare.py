@@ -69,6 +69,7 @@ def load_side(
             len(found.recordings),
             sum(not entry["counts"] for entry in found.recordings),
             sum(entry["discarded_events"] or 0 for entry in found.recordings),
+            frozenset(name for e in found.recordings if (name := e.get("suite"))),
         )
     # Loads what draws, which a metrics.json does not need.
     from analysis.latency_report import LatencyReport  # noqa: PLC0415
@@ -89,6 +90,7 @@ def load_side(
         len(report.tables.runs),
         len(report.left_out),
         sum(loss.discarded_events for loss in report.tables.tracer_loss),
+        frozenset(run.suite for run in report.tables.runs if run.suite),
     )
 
 
@@ -105,13 +107,12 @@ def _further_percentiles(report: LatencyReport, metrics: Sequence[str]) -> list[
 
 
 def _leaks(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
-    if not any(name.startswith("leak_") for name in metrics):
+    wanted = [name for name in metrics if name.startswith("memory_slope")]
+    if not wanted:
         return []
-    from analysis.memory import leaks_by_cell  # noqa: PLC0415
+    from analysis.memory import slopes_named  # noqa: PLC0415
 
-    found = leaks_by_cell(report.tables.resources, report.messages, report.counting)
-    both = (e for x in found for e in (x.per_second, x.per_message))
-    return [e for e in both if e is not None]
+    return slopes_named(wanted, report.tables.resources, report.messages, report.counting)
 
 
 def parse_threshold(text: str) -> float:

@@ -1,4 +1,4 @@
-"""The ``record`` and ``suites`` verbs: what they print and how they end."""
+"""The ``record`` verb: what it prints and how it ends."""
 
 from __future__ import annotations
 
@@ -9,14 +9,34 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from tracing.campaign import OVERHEAD_SECONDS, RECORDINGS, run_campaign
+from tracing.campaign import (
+    RECORDINGS,
+    CampaignResult,
+    planned_seconds,
+    resume_campaign,
+    run_campaign,
+    with_repetitions,
+)
 from tracing.command import exit_code, record_command
 from tracing.lttng import TracingOptions
-from tracing.plan import choose_seed, plan_runs
+from tracing.plan import choose_seed, chosen_levels, plan_runs
 from tracing.progress import duration, show_progress
-from tracing.recording import EXIT_INTERRUPTED, EXIT_OK, RoslensError, RunFailedError
+from tracing.recording import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    RoslensError,
+    RunFailedError,
+    UsageError,
+)
 from tracing.recording.manifest import Loss
-from tracing.suite import RosChoice, Suite, list_suites, load_suite
+from tracing.state import (
+    CampaignState,
+    campaign_state,
+    find_campaign,
+    find_campaigns,
+    last_unfinished,
+)
+from tracing.suite import RosChoice, load_suite
 
 
 class InterruptedRunError(RoslensError):
@@ -32,6 +52,7 @@ def record_suite(
     name: str | None,
     seed: int | None,
     repetitions: int | None,
+    only: Sequence[str],
     console: Console,
 ) -> None:
     """Record a suite; prints the campaign's folder last.
@@ -54,19 +75,10 @@ def record_suite(
             name=name,
             seed=seed,
             repetitions=repetitions,
+            only=only,
             on_event=on_event,
         )
-    console.print(
-        f"{result.summary()} in {duration(result.elapsed_seconds)}; "
-        f"{_loss(Loss(discarded_events=result.discarded_events))}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    print(result.folder)
-    if result.exit_code == EXIT_INTERRUPTED:
-        raise InterruptedRunError(f"interrupted; what was recorded is in {result.folder}")
-    if result.exit_code != EXIT_OK:
-        raise RunFailedError(result.summary())
+    _end(result, console)
 
 
 def record_one(
@@ -111,38 +123,114 @@ def record_one(
         raise RunFailedError(f"{manifest.failure}; what was recorded is in {folder}")
 
 
-def show_plan(suite_name: str, seed: int | None, repetitions: int | None, console: Console) -> None:
+def resume_suite(
+    root: Path | None, suite: str | None, names: Sequence[str], console: Console
+) -> None:
+    """Make the missing runs of a campaign; prints its folder last.
+
+    Raises
+    ------
+    UsageError
+        There is no such campaign or no unfinished one.
+    RunFailedError
+        Some runs are not complete.
+    InterruptedRunError
+        It was asked to end.
+    """
+    root = root or RECORDINGS
+    if len(names) > 1:
+        raise UsageError("--resume takes one campaign")
+    folder = find_campaign(root, names[0], suite) if names else last_unfinished(root, suite)
+    with show_progress() as on_event:
+        result = resume_campaign(folder, on_event=on_event)
+    _end(result, console)
+
+
+def _end(result: CampaignResult, console: Console) -> None:
+    console.print(
+        f"{result.summary()} in {duration(result.elapsed_seconds)}; "
+        f"{_loss(Loss(discarded_events=result.discarded_events))}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    print(result.folder)
+    if result.exit_code == EXIT_INTERRUPTED:
+        raise InterruptedRunError(
+            f"interrupted; what was recorded is in {result.folder}; "
+            "'roslens record --resume' goes on"
+        )
+    if result.exit_code != EXIT_OK:
+        raise RunFailedError(result.summary())
+
+
+def show_status(
+    root: Path | None, suite: str | None, names: Sequence[str], console: Console
+) -> None:
+    """Print how far campaigns are: all, or each run of those named."""
+    root = root or RECORDINGS
+    folders = [find_campaign(root, x, suite) for x in names] or find_campaigns(root, suite)
+    if not folders:
+        console.print(f"no campaign below {root}", highlight=False)
+        return
+    states = [campaign_state(folder) for folder in folders]
+    table = Table(
+        *("suite", "campaign", "status", "runs", "complete", "failed", "torn", "left", "about"),
+        box=None,
+        header_style="bold",
+    )
+    for state in states:
+        left = [x for x in state.runs if x.wanted]
+        table.add_row(
+            state.plan.suite.name,
+            state.folder.name,
+            state.status,
+            str(len(state.runs)),
+            str(sum(x.complete for x in state.runs)),
+            str(sum(bool(x.attempts) and not x.complete for x in state.runs)),
+            str(sum(x.torn is not None for x in state.runs)),
+            str(len(left)),
+            duration(planned_seconds(state.plan.suite, len(left))) if left else "",
+        )
+    console.print(table)
+    for state in states if names else ():
+        console.print(_runs_table(state))
+
+
+def _runs_table(state: CampaignState) -> Table:
+    factors = list(state.plan.suite.factors)
+    table = Table("order", "repetition", *factors, "status", box=None, header_style="bold")
+    for run in state.runs:
+        parts = [x.failure or "failed" for x in run.attempts if x.status == "failed"]
+        what = "complete" if run.complete else "torn" if run.torn else "left" if run.wanted else ""
+        levels = (str(run.planned.factors[name]) for name in factors)
+        table.add_row(
+            str(run.planned.order),
+            str(run.planned.repetition),
+            *levels,
+            escape("; ".join(filter(None, [*(f"failed: {x}" for x in parts), what]))),
+        )
+    return table
+
+
+def show_plan(
+    suite_name: str,
+    seed: int | None,
+    repetitions: int | None,
+    only: Sequence[str],
+    console: Console,
+) -> None:
     """Print what a suite would do, and how long it would take."""
     suite, _ = load_suite(suite_name)
-    if repetitions is not None:
-        suite = suite.model_copy(update={"repetitions": repetitions})
+    suite = with_repetitions(suite, repetitions)
     seed = choose_seed(suite) if seed is None else seed
-    runs = plan_runs(suite, seed)
+    runs = plan_runs(suite, seed, chosen_levels(suite, only))
     table = Table("order", "repetition", *suite.factors, box=None, header_style="bold")
     for run in runs:
         levels = (str(run.factors[name]) for name in suite.factors)
         table.add_row(str(run.order), str(run.repetition), *levels)
     console.print(table)
-    console.print(f"{len(runs)} runs, about {duration(_seconds(suite))}; seed {seed}")
-
-
-def show_suites(console: Console) -> None:
-    """Print the suites that ship with roslens."""
-    for path, suite in list_suites():
-        combinations = sum(1 for _ in suite.combinations())
-        console.print(f"[bold]{escape(path.stem)}[/]  {escape(suite.description)}", soft_wrap=True)
-        for name, levels in suite.factors.items():
-            console.print(f"  {name}: {', '.join(map(str, levels))}", highlight=False)
-        console.print(
-            f"  {combinations} combinations x {suite.repetitions} repetitions of "
-            f"{suite.duration:g} s, about {duration(_seconds(suite))}",
-            highlight=False,
-        )
-
-
-def _seconds(suite: Suite) -> float:
-    runs = sum(1 for _ in suite.combinations()) * suite.repetitions
-    return runs * (suite.duration + OVERHEAD_SECONDS)
+    seconds = duration(planned_seconds(suite, len(runs)))
+    console.print(f"{len(runs)} runs, about {seconds}; seed {seed}")
 
 
 def _loss(loss: Loss) -> str:

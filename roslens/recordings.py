@@ -15,7 +15,10 @@ import polars as pl
 from analysis.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
 from analysis.tracetools_model import ros2_data_model, tracetools_frames
-from collectors.schema import RESOURCES, TABLES, Table
+from collectors.resources import scan_resources
+from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
+from collectors.work_log import WorkLog, read_work_log
+from roslens.factors import Factors
 from roslens.views import Names, View, Window, check_window, matching
 from tracing.recording import Recording, UsageError, find_recordings
 from tracing.recording.manifest import Level
@@ -28,6 +31,7 @@ Progress = Callable[[int, int, Recording], None]
 def open_recordings(
     paths: PathLike | Iterable[PathLike],
     *,
+    factors: PathLike | None = None,
     collect: bool = True,
     progress: Progress | None = None,
 ) -> Recordings:
@@ -39,6 +43,10 @@ def open_recordings(
         A recording, a folder that holds some, or several of these. What does not exist relative
         to the working directory is looked for from its parents, then among the data that ship
         with roslens.
+    factors
+        A CSV file that tells factors and repetition of recordings without a manifest, by path
+        or name (see `roslens.factors`). A folder of bare traces then is as many recordings as
+        have a row.
     collect
         Make the tables where they are missing or out of date. Recordings in a place that cannot
         be written to are collected into the user's cache.
@@ -46,21 +54,25 @@ def open_recordings(
     Raises
     ------
     UsageError
-        A path does not exist or holds no recording, or a trace cannot be read.
+        A path does not exist or holds no recording, a trace cannot be read, or the factors do
+        not fit the recordings.
     """
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not given:
         raise UsageError("no recording given; give the folder of one")
+    told = Factors.read(resolve(factors)) if factors else None
+    places = [resolve(path) for path in given]
     found: dict[Path, Recording] = {}
-    for path in given:
-        for recording in find_recordings(resolve(path)):
+    for place in places:
+        for recording in find_recordings(place) if told is None else told.recordings(place):
             found.setdefault(
                 recording.path.resolve(), _writable(recording) if collect else recording
             )
     recordings = list(found.values())
+    runs = runs_of(recordings, None if told is None else told.of(recordings, places))
     if collect:
         _collect(recordings, progress)
-    return Recordings(recordings)
+    return Recordings(recordings, runs)
 
 
 def resolve(path: PathLike) -> Path:
@@ -104,9 +116,11 @@ class Recordings:
     >>> recordings.messages.filter(pl.col("outcome") == "lost").collect()
     """
 
-    def __init__(self, recordings: Sequence[Recording], views: Sequence[View] = ()) -> None:
+    def __init__(
+        self, recordings: Sequence[Recording], runs: Sequence[Run], views: Sequence[View] = ()
+    ) -> None:
         self.recordings = list(recordings)
-        self.runs = runs_of(self.recordings)
+        self.runs = list(runs)
         self.views = tuple(views)
 
     def view(
@@ -162,7 +176,7 @@ class Recordings:
             if topics is None
             else matching(topics, self._names("topic", "publishers", "subscriptions"), "topic"),
         )
-        seen = Recordings(self.recordings, [*self.views, view])
+        seen = Recordings(self.recordings, self.runs, [*self.views, view])
         seen._check_windows()
         return seen
 
@@ -197,7 +211,7 @@ class Recordings:
     @cached_property
     def _spans(self) -> dict[str, tuple[int, int]]:
         """First and last event of each run of which something was recorded."""
-        whole = Recordings(self.recordings) if self.views else self
+        whole = Recordings(self.recordings, self.runs) if self.views else self
         spans = (
             whole.table("processes")
             .group_by("run")
@@ -278,6 +292,23 @@ class Recordings:
         """What processes used while they ran, of the runs that were sampled."""
         return self._all(RESOURCES, [r.resources for r in self.recordings])
 
+    @cached_property
+    def work_logs(self) -> dict[str, WorkLog]:
+        """Requests or goals that workloads logged, by name of the run."""
+        pairs = zip(self.recordings, self.runs, strict=True)
+        logs = ((run.name, read_work_log(recording.native)) for recording, run in pairs)
+        return {name: log for name, log in logs if log is not None}
+
+    @property
+    def threads(self) -> pl.LazyFrame:
+        """What threads used while they ran, of the runs in which they were sampled."""
+        return self._all(THREADS, [r.threads for r in self.recordings])
+
+    @property
+    def system(self) -> pl.LazyFrame:
+        """What the machine did, of the runs in which it was sampled."""
+        return self._all(SYSTEM, [r.system for r in self.recordings])
+
     @property
     def without_resources(self) -> list[Run]:
         """Runs of which CPU and memory were not recorded."""
@@ -293,7 +324,12 @@ class Recordings:
         factors = self._factors(table)
         origins = self._spans if any(view.has_window for view in self.views) else {}
         frames = [
-            self._cut(pl.scan_parquet(file), table, run, origins).select(
+            self._cut(
+                scan_resources(file) if table is RESOURCES else pl.scan_parquet(file),
+                table,
+                run,
+                origins,
+            ).select(
                 pl.lit(run.name).alias("run"),
                 *(_level(run, *factor) for factor in factors),
                 *(pl.col(column.name) for column in table.columns),

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import ast
-import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import nbformat
 import yaml
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-from rich.text import Text
 
-from analysis.estimate import Estimate, cell_label
-from analysis.metrics import METRICS_NAME, read_metrics
-from analysis.numbers import value_and_interval
+from analysis.metrics import METRICS_NAME
 from roslens.execution import execute, known_parameters
 from roslens.html_page import html_page
 from roslens.recordings import open_recordings
@@ -42,12 +37,15 @@ class ReportResult:
         The executed notebook.
     metrics
         metrics.json, or None where the notebook writes none.
+    files
+        What else the notebook wrote beside metrics.json, in order of name.
     """
 
     folder: Path
     html: Path
     notebook: Path
     metrics: Path | None
+    files: tuple[Path, ...] = ()
 
 
 def run_report(
@@ -101,11 +99,16 @@ def run_report(
     metrics = Path(given.get("output_dir", folder)) / METRICS_NAME
     with _progress(console or Console(stderr=True)) as progress:
         if "recordings" in known:
-            _collect(given.get("recordings", _default(known["recordings"])), progress)
+            _collect(
+                given.get("recordings", _default(known["recordings"])),
+                given.get("factors"),
+                progress,
+            )
         _make(folder)
         # What an earlier report left here must not pass for this one's.
         metrics.unlink(missing_ok=True)
         (folder / f"{source.stem}.html").unlink(missing_ok=True)
+        before = _files(metrics.parent)
         task = progress.add_task(f"notebook {source.stem}", total=None)
         executed = execute(
             source,
@@ -117,7 +120,13 @@ def run_report(
     nbformat.write(executed, executed_path)  # type: ignore[no-untyped-call]
     html = folder / f"{source.stem}.html"
     html.write_text(html_page(executed, _title(executed, source.stem)), encoding="utf-8")
-    return ReportResult(folder, html, executed_path, metrics if metrics.is_file() else None)
+    own = {html.resolve(), executed_path.resolve(), metrics.resolve()}
+    files = tuple(
+        path
+        for path, changed in _files(metrics.parent).items()
+        if before.get(path) != changed and path.resolve() not in own
+    )
+    return ReportResult(folder, html, executed_path, metrics if metrics.is_file() else None, files)
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:
@@ -172,66 +181,6 @@ def _notebook_folders() -> list[Path]:
     ]
 
 
-def summary_table(metrics: Path) -> Table:
-    """The short table at the end: per cell mean, P50, P99 and loss, and what the tracer lost.
-
-    Parameters
-    ----------
-    metrics
-        A metrics.json or its folder.
-
-    Raises
-    ------
-    UsageError
-        It cannot be read.
-    """
-    found = read_metrics(metrics)
-    of_cell: dict[str, dict[str, Estimate]] = {}
-    for estimate in found.estimates:
-        if estimate.metric in _SUMMARY and "topic" not in estimate.cell:
-            of_cell.setdefault(cell_label(estimate.cell), {})[estimate.metric] = estimate
-    discarded = sum(r["discarded_events"] or 0 for r in found.recordings)
-    packets = sum(r["lost_packets"] or 0 for r in found.recordings)
-    failed = sum(not r["counts"] for r in found.recordings)
-    lost = (
-        f"the tracer lost {discarded:,} events and {packets:,} packets"
-        if discarded or packets
-        else "the tracer lost nothing"
-    )
-    count = len(found.recordings)
-    caption = f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}"
-    title = "Latency, publish to callback"
-    table = Table(title=title, caption=Text(caption), box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("cell", no_wrap=True)
-    for heading in ("runs", "mean [ms]", "P50 [ms]", "P99 [ms]", "lost [%]"):
-        table.add_column(Text(heading), justify="right")
-    reasons: list[str] = []
-    for label, estimates in of_cell.items():
-        shown = [_short(estimates.get(name), reasons) for name in _SUMMARY]
-        runs = max(e.runs for e in estimates.values())
-        table.add_row(Text(label.replace(", ", "\n")), str(runs), *shown)
-    if reasons:
-        notes = "\n".join(f"({i}) {reason}" for i, reason in enumerate(reasons, 1))
-        table.caption = Text(f"{caption}\n{notes}")
-    return table
-
-
-_SUMMARY = ("latency_mean", "latency_p50", "latency_p99", "loss")
-
-
-def _short(estimate: Estimate | None, reasons: list[str]) -> Text:
-    if estimate is None:
-        return Text("-")
-    value, interval = value_and_interval(estimate)
-    if estimate.refused is None:
-        return Text(f"{value}\n{interval}")
-    if estimate.refused not in reasons:
-        reasons.append(estimate.refused)
-    number = reasons.index(estimate.refused) + 1
-    known = estimate.value is not None and math.isfinite(estimate.value)
-    return Text(f"{value if known else ''}\nrefused ({number})".strip())
-
-
 def _progress(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}", markup=False),
@@ -242,9 +191,18 @@ def _progress(console: Console) -> Progress:
     )
 
 
-def _collect(recordings: Any, progress: Progress) -> None:
-    if not isinstance(recordings, (str, list)):
+def _files(folder: Path) -> dict[Path, int]:
+    """The files in `folder` by name, and when each was written."""
+    if not folder.is_dir():
+        return {}
+    return {p: p.stat().st_mtime_ns for p in sorted(folder.iterdir()) if p.is_file()}
+
+
+def _collect(recordings: Any, factors: Any, progress: Progress) -> None:
+    if not isinstance(recordings, (str, list)) or not isinstance(factors, (str, NoneType)):
         return  # the notebook itself says what is wrong with it
+    if not recordings:
+        return  # it looks at none
     task = progress.add_task("collecting", total=None)
 
     def show(done: int, total: int, recording: Any) -> None:
@@ -252,7 +210,7 @@ def _collect(recordings: Any, progress: Progress) -> None:
             task, completed=done, total=total, description=f"collecting {recording.name}"
         )
 
-    opened = open_recordings(recordings, progress=show)
+    opened = open_recordings(recordings, factors=factors, progress=show)
     count = len(opened.runs)
     progress.update(task, completed=count, total=count, description="collected")
 

@@ -19,6 +19,7 @@ NEVER_CUT = ("health", "losses")
 
 OBJECTS = (
     "processes",
+    "contexts",
     "nodes",
     "publishers",
     "subscriptions",
@@ -49,6 +50,10 @@ MOMENTS: Mapping[str, tuple[str, ...]] = {
         "goal_response_taken_ns",
     ),
     "timer_activations": ("start_ns",),
+    "callback_scheduling": ("start_ns",),
+    "callback_allocations": ("start_ns",),
+    "heap": ("time_ns",),
+    "callback_heap": ("time_ns",),
     "resources": ("time_ns",),
 }
 """A row is in the stretch in which it begins: at the first of these times that is known."""
@@ -120,7 +125,7 @@ class View:
         if self.topics is not None:
             found += _any(_one_of(f"{end}topic", self.topics) for end in _ENDS
                           if f"{end}topic" in columns)  # fmt: skip
-            if table.name in ("callbacks", "callback_instances"):
+            if {"kind", "name"} <= columns:
                 other = (pl.col("kind") != "subscription").fill_null(value=True)
                 found.append(other | _one_of("name", self.topics))
         return found

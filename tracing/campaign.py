@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+import itertools
 import re
+import select
 import shutil
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
+from tracing.claim import claimed
 from tracing.interruption import Interruption
 from tracing.lttng import SessionDaemon, TracingOptions, session_daemon
-from tracing.plan import Plan, PlannedRun, choose_seed, plan_runs, write_plan
+from tracing.lttng.tool import find_program
+from tracing.plan import (
+    Plan,
+    PlannedRun,
+    choose_seed,
+    chosen_levels,
+    plan_runs,
+    read_plan,
+    write_plan,
+)
+from tracing.prepared import prepared_variables
 from tracing.recording import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_OK,
     Manifest,
+    RoslensError,
     RunFailedError,
     UsageError,
 )
+from tracing.recording.manifest import Design, Level, Timing
 from tracing.ros_choice import choose_ros, with_python
-from tracing.run import Ros, RunSpec, git_state, record_run
-from tracing.suite import Suite, suite_command
+from tracing.run import READY_NAME, Ros, RunSpec, git_state, record_run
+from tracing.state import CampaignState, RunState, campaign_state, clear_torn
+from tracing.suite import Suite, suite_command, suite_variables
 
 RECORDINGS = Path("data/recordings")
 OVERHEAD_SECONDS = 3.0
@@ -77,10 +94,14 @@ class CampaignResult:
         The manifests of runs that are complete, and of those that are not.
     not_run
         How many runs were not begun.
-    interrupted
-        Whether it was asked to end.
+    interrupted, interrupted_run
+        Whether it was asked to end, and the run that was under way then.
     stopped_by
         Why it ended early without having been asked.
+    resumed_after
+        How many runs were there already.
+    retried
+        How many runs failed and were repeated.
     """
 
     folder: Path
@@ -88,7 +109,10 @@ class CampaignResult:
     failed: list[Manifest] = field(default_factory=list)
     not_run: int = 0
     interrupted: bool = False
+    interrupted_run: Manifest | None = None
     stopped_by: str | None = None
+    resumed_after: int = 0
+    retried: int = 0
     elapsed_seconds: float = 0.0
 
     @property
@@ -96,21 +120,29 @@ class CampaignResult:
         """0 all runs complete, 4 not all, 130 interrupted."""
         if self.interrupted:
             return EXIT_INTERRUPTED
-        return EXIT_FAILED if self.failed or self.not_run else EXIT_OK
+        return EXIT_FAILED if self.failed or self.not_run or self.stopped_by else EXIT_OK
 
     @property
     def discarded_events(self) -> int:
         """What the tracer dropped over all runs."""
-        runs = [*self.complete, *self.failed]
+        torn = [self.interrupted_run] if self.interrupted_run else []
+        runs = [*self.complete, *self.failed, *torn]
         return sum(m.loss.discarded_events or 0 for m in runs)
 
     def summary(self) -> str:
         """One line for people."""
-        total = len(self.complete) + len(self.failed) + self.not_run
+        torn = int(self.interrupted_run is not None)
+        total = len(self.complete) + len(self.failed) + self.not_run + torn
         text = f"{len(self.complete)} of {total} runs complete"
+        if self.resumed_after:
+            text += f" ({self.resumed_after} were there already)"
+        if self.retried:
+            text += f", {self.retried} after failed attempts, which are kept"
         if self.failed:
             first = self.failed[0]
             text += f", {len(self.failed)} not (first: {first.run}: {first.failure})"
+        if torn:
+            text += ", 1 interrupted"
         if self.not_run:
             text += f", {self.not_run} not begun"
         if self.stopped_by:
@@ -118,10 +150,16 @@ class CampaignResult:
         return text
 
 
-def planned_seconds(suite: Suite) -> float:
-    """How long all runs of a suite will take, about."""
-    runs = suite.repetitions * sum(1 for _ in suite.combinations())
-    return runs * (suite.duration + OVERHEAD_SECONDS)
+def seconds_of_run(suite: Suite) -> float:
+    """How long a run takes, about, with the pause after it."""
+    return suite.seconds + suite.pause + OVERHEAD_SECONDS
+
+
+def planned_seconds(suite: Suite, runs: int | None = None) -> float:
+    """How long all runs of a suite will take, or some of them, about."""
+    if runs is None:
+        runs = suite.repetitions * sum(1 for _ in suite.combinations())
+    return runs * seconds_of_run(suite)
 
 
 def utc_name(now: datetime | None = None) -> str:
@@ -137,6 +175,7 @@ def run_campaign(
     name: str | None = None,
     seed: int | None = None,
     repetitions: int | None = None,
+    only: Sequence[str] = (),
     on_event: OnEvent = lambda _: None,
 ) -> CampaignResult:
     """Execute a suite.
@@ -156,6 +195,8 @@ def run_campaign(
         Of the order; default: the suite's, else a new one.
     repetitions
         In place of the suite's.
+    only
+        ``factor=level`` texts: only the combinations with these levels.
     on_event
         Is told how it goes.
 
@@ -166,44 +207,93 @@ def run_campaign(
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
-    if repetitions is not None:
-        if repetitions < 1:
-            raise UsageError(f"repetitions must be at least 1, not {repetitions}")
-        suite = suite.model_copy(update={"repetitions": repetitions})
+    suite = with_repetitions(suite, repetitions)
+    chosen = chosen_levels(suite, only)
     seed = choose_seed(suite) if seed is None else seed
+    ros = choose_ros(suite.workload.ros, lambda text: on_event(Event("note", text=text)))
+    find_program("lttng")
+    variables = prepared_variables(suite.workload, lambda text: on_event(Event("note", text=text)))
+    folder = new_campaign(root / suite.name, name)
+    plan = Plan(
+        campaign=folder.name,
+        created_ns=time.time_ns(),
+        seed=seed,
+        suite=suite,
+        suite_text=suite_text,
+        only=chosen,
+        runs=tuple(plan_runs(suite, seed, chosen)),
+    )
+    try:
+        write_plan(plan, folder)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
+    try:
+        return _execute(folder, ros, variables, on_event)
+    except RoslensError:
+        if not any(x.is_dir() for x in folder.iterdir()):
+            # Nothing was recorded, so there is nothing to resume either.
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
+
+def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> CampaignResult:
+    """Make the runs of a campaign that are missing, as its plan says.
+
+    Runs that ended are left as they are; one that was torn (by a kill, a crash of the machine,
+    Ctrl-C) is made again.
+
+    Raises
+    ------
+    UsageError
+        It is no campaign, another roslens records it, LTTng or ROS 2 is missing.
+    RunFailedError
+        No session daemon can be started, or the folder cannot be written.
+    """
+    workload = read_plan(folder).suite.workload
+    ros = choose_ros(workload.ros, lambda text: on_event(Event("note", text=text)))
+    variables = prepared_variables(workload, lambda text: on_event(Event("note", text=text)))
+    return _execute(folder, ros, variables, on_event)
+
+
+def with_repetitions(suite: Suite, repetitions: int | None) -> Suite:
+    """The suite with another number of repetitions, if one is given.
+
+    Raises
+    ------
+    UsageError
+        It is less than 1.
+    """
+    if repetitions is None:
+        return suite
+    if repetitions < 1:
+        raise UsageError(f"repetitions must be at least 1, not {repetitions}")
+    return suite.model_copy(update={"repetitions": repetitions})
+
+
+def _execute(
+    folder: Path, ros: Ros | None, variables: Mapping[str, str], on_event: OnEvent
+) -> CampaignResult:
     def note(text: str) -> None:
         on_event(Event("note", text=text))
 
-    ros = choose_ros(suite.workload.ros, note)
     with ExitStack() as stack:
         interruption = stack.enter_context(Interruption())
-        daemons = stack.enter_context(_Daemons(suite.tracing, note))
-        daemons.current()
-        for text in daemons.current().notes:
-            note(text)
-        folder = new_campaign(root / suite.name, name)
-        plan = Plan(
-            campaign=folder.name,
-            created_ns=time.time_ns(),
-            seed=seed,
-            suite=suite,
-            suite_text=suite_text,
-            runs=tuple(plan_runs(suite, seed)),
-        )
-        try:
-            write_plan(plan, folder)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
-        return _Execution(plan, folder, ros, daemons, interruption, on_event).execute()
+        hold = stack.enter_context(claimed(folder, note))
+        state = campaign_state(folder)
+        clear_torn(state, note)
+        daemons = stack.enter_context(_Daemons(state.plan.suite.tracing, note, hold))
+        if not state.finished:
+            for text in daemons.current().notes:
+                note(text)
+        return _Execution(state, ros, variables, daemons, interruption, on_event).execute()
 
 
 class _Daemons:
     """The session daemon of a campaign; a new one when it has died."""
 
-    def __init__(self, options: TracingOptions, note: Callable[[str], None]) -> None:
-        self._options, self._note = options, note
+    def __init__(self, options: TracingOptions, note: Callable[[str], None], hold: int) -> None:
+        self._options, self._note, self._hold = options, note, hold
         self._stack = ExitStack()
         self._daemon: SessionDaemon | None = None
 
@@ -218,7 +308,7 @@ class _Daemons:
         if self._daemon is None or not self._daemon.is_alive():
             self._stack.close()
             self._daemon = self._stack.enter_context(
-                session_daemon(kernel=self._options.kernel, progress=self._note)
+                session_daemon(kernel=self._options.kernel, progress=self._note, hold=(self._hold,))
             )
         return self._daemon
 
@@ -233,59 +323,85 @@ class _Daemons:
 class _Execution:
     """A campaign under way."""
 
-    plan: Plan
-    folder: Path
+    state: CampaignState
     ros: Ros | None
+    variables: Mapping[str, str]
     daemons: _Daemons
     interruption: Interruption
     on_event: OnEvent
+    git: tuple[str | None, bool | None] = (None, None)
+    begun: float = 0.0
+    done_before: int = 0
+
+    @property
+    def plan(self) -> Plan:
+        return self.state.plan
 
     def execute(self) -> CampaignResult:
-        result = CampaignResult(folder=self.folder, not_run=len(self.plan.runs))
-        begun = time.monotonic()
-        git = git_state()
-        self._tell("begin", result, begun)
-        for planned in self.plan.runs:
-            if self.interruption.wanted:
-                break
-            self._tell("run_begin", result, begun, planned)
-            try:
+        self.begun, self.git = time.monotonic(), git_state()
+        self.done_before = sum(not run.wanted for run in self.state.runs)
+        execution = self.state.executions
+        result = CampaignResult(folder=self.state.folder, resumed_after=self.done_before)
+        self._tell("begin")
+        try:
+            for run in self._in_order():
+                if self.interruption.wanted:
+                    break
+                self._tell("run_begin", run.planned)
                 manifest = record_run(
-                    replace(self._spec(planned), git=git),
-                    self.daemons.current(),
-                    self.interruption,
+                    self._spec(run, execution), self.daemons.current(), self.interruption
                 )
-            except UsageError:
-                # The command cannot be run, now or later.
-                if result.not_run == len(self.plan.runs):
-                    shutil.rmtree(self.folder, ignore_errors=True)
+                if manifest.status == "interrupted":
+                    result.interrupted_run = manifest
+                else:
+                    run.attempts.append(manifest)
+                self._tell("run_end", run.planned, manifest)
+                self._pause()
+        except RunFailedError as error:
+            # It could not even be written down: no further run could be either.
+            if not any(run.attempts for run in self.state.runs):
                 raise
-            except RunFailedError as error:
-                # It could not even be written down: no further run could be either.
-                if result.not_run == len(self.plan.runs):
-                    raise
-                result.stopped_by = str(error)
-                break
-            result.not_run -= 1
-            (result.complete if manifest.status == "complete" else result.failed).append(manifest)
-            self._tell("run_end", result, begun, planned, manifest)
+            result.stopped_by = str(error)
+        for run in self.state.runs:
+            if run.complete:
+                result.complete.append(run.attempts[-1])
+                result.retried += len(run.attempts) - 1
+            elif run.attempts:
+                result.failed.append(run.attempts[-1])
+                result.retried += len(run.attempts) - 1
+            elif result.interrupted_run is None or result.interrupted_run.order != (
+                run.planned.order
+            ):
+                result.not_run += 1
         result.interrupted = self.interruption.wanted
-        result.elapsed_seconds = time.monotonic() - begun
-        self._tell("end", result, begun)
+        result.elapsed_seconds = time.monotonic() - self.begun
+        self._tell("end")
         return result
+
+    def _in_order(self) -> Iterator[RunState]:
+        """Block after block: first each run that is missing, then the retries of those failed."""
+        for _, block in itertools.groupby(self.state.runs, lambda run: run.planned.repetition):
+            runs = list(block)
+            yield from (run for run in runs if not run.attempts)
+            while again := [run for run in runs if run.wanted]:
+                yield from again
+
+    def _pause(self) -> None:
+        seconds = self.plan.suite.pause
+        if seconds and any(run.wanted for run in self.state.runs):
+            select.select([self.interruption], [], [], seconds)
 
     def _tell(
         self,
         kind: Literal["begin", "run_begin", "run_end", "end"],
-        result: CampaignResult,
-        begun: float,
         run: PlannedRun | None = None,
         manifest: Manifest | None = None,
     ) -> None:
         total = len(self.plan.runs)
-        done = total - result.not_run
-        elapsed = time.monotonic() - begun
-        each = elapsed / done if done else self.plan.suite.duration + OVERHEAD_SECONDS
+        done = sum(not x.wanted for x in self.state.runs)
+        elapsed = time.monotonic() - self.begun
+        own = done - self.done_before
+        each = elapsed / own if own else seconds_of_run(self.plan.suite)
         self.on_event(
             Event(
                 kind,
@@ -294,45 +410,70 @@ class _Execution:
                 run=run,
                 manifest=manifest,
                 elapsed_seconds=elapsed,
-                eta_seconds=each * result.not_run,
+                eta_seconds=each * (total - done),
             )
         )
 
-    def _spec(self, planned: PlannedRun) -> RunSpec:
-        suite = self.plan.suite
-        folder = self.folder / planned.run
-        command = suite_command(
-            suite,
-            planned.factors,
-            {
-                "native": str((folder / "native").resolve()),
-                "seconds": suite.duration,
-                "repetition": planned.repetition,
-                "order": planned.order,
-            },
-        )
+    def _spec(self, run: RunState, execution: int) -> RunSpec:
+        suite, planned, attempt = self.plan.suite, run.planned, len(run.attempts)
+        folder = self.state.folder / planned.folder(attempt)
+        native = (folder / "native").resolve()
+        values: dict[str, Level] = {
+            "native": str(native),
+            "ready": str(native / READY_NAME),
+            "seconds": suite.seconds,
+            "messages": suite.messages or 0,
+            "repetition": planned.repetition,
+            "order": planned.order,
+        }
+        command = suite_command(suite, planned.factors, values)
         if self.ros is not None:
             command = with_python(command, self.ros)
+        elif suite.workload.builtin is not None:
+            command = [sys.executable, *command]
         return RunSpec(
             folder=folder,
             suite=suite.name,
             campaign=self.plan.campaign,
             command=command,
-            options=suite.tracing,
-            variables=suite.workload.environment,
+            options=suite.tracing_of(planned.factors),
+            variables={
+                **self.variables,
+                **suite_variables(suite, planned.factors, values),
+            },
             factors=planned.factors,
-            parameters=suite.workload.parameters,
+            parameters=suite.parameters_of(planned.factors),
             repetition=planned.repetition,
             order=planned.order,
             seed=self.plan.seed,
+            design=Design(
+                combination=planned.combination,
+                combinations=len({x.combination for x in self.plan.runs}),
+                blocks=suite.repetitions,
+                attempt=attempt,
+                retry_of=planned.folder(attempt - 1) if attempt else None,
+                execution=execution,
+            ),
+            git=self.git,
             ros=self.ros,
             isolated=True,
             trace_rclpy=suite.workload.trace_rclpy,
             time_limit=suite.limit_seconds,
             sampler_hz=suite.sampler_hz,
+            samplers=suite.samplers,
+            host_limits=suite.host_limits,
+            timing=Timing(
+                warm_up_s=suite.warm_up,
+                duration_s=suite.duration,
+                cool_down_s=suite.cool_down,
+                messages=suite.messages,
+            ),
+            says_ready=suite.workload.says_ready,
             work_topic=suite.work_topic,
             expect_events="yes" if suite.expect.ros2_events else "no",
             expect_files=suite.expect.files,
+            expect_status=suite.expect.exit_status,
+            max_discarded=suite.expect.max_discarded_events,
         )
 
 

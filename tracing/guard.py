@@ -20,7 +20,9 @@ _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from tracing.guard im
 
 
 @contextmanager
-def guarded(mark: str, folder: Path | None, command: Sequence[str] = ()) -> Iterator[None]:
+def guarded(
+    mark: str, folder: Path | None, command: Sequence[str] = (), hold: Sequence[int] = ()
+) -> Iterator[None]:
     """Have a guard watch this process as long as the context lasts.
 
     Parameters
@@ -31,6 +33,8 @@ def guarded(mark: str, folder: Path | None, command: Sequence[str] = ()) -> Iter
         Removed then; None for none.
     command
         Run then.
+    hold
+        Descriptors that the guard keeps open: a lock on one is held until all is cleared up.
     """
     root = Path(__file__).resolve().parents[1]
     guard = subprocess.Popen(
@@ -40,6 +44,7 @@ def guarded(mark: str, folder: Path | None, command: Sequence[str] = ()) -> Iter
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         cwd="/",
+        pass_fds=hold,
     )
     try:
         yield

@@ -1,35 +1,142 @@
-"""Facts about the machine, without its name."""
+"""The machine, without its name: what it is, its state before a run, what disturbed the run."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from tracing.recording.manifest import Host
 
 _CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_CPUS = Path("/sys/devices/system/cpu")
+
+
+class HostLimits(BaseModel):
+    """Beyond which a run counts as disturbed by its host; null: never for this reason."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    steal: float | None = Field(
+        default=0.05, ge=0, le=1, description="share of CPU time that other tenants took"
+    )
+    other_cpu: float | None = Field(
+        default=0.2, ge=0, le=1, description="share of all CPU time that other programs used"
+    )
+    load_per_cpu: float | None = Field(
+        default=1.0, ge=0, description="load average per CPU just before the run"
+    )
+    free_memory: float | None = Field(
+        default=0.05, ge=0, le=1, description="share of the memory that must be available"
+    )
+    swapping: bool = Field(default=True, description="whether pages swapped meanwhile disturb")
+    temperature_c: float | None = Field(default=90.0, description="of the hottest sensor")
+    governor: tuple[str, ...] | None = Field(
+        default=None, description="frequency governors that are allowed, such as [performance]"
+    )
+    turbo: bool | None = Field(default=None, description="whether the turbo has to be on or off")
 
 
 class HostWatch:
-    """The machine's state just before a run; what happened to it meanwhile comes out of `facts`."""
+    """The machine's state just before a run; what happened to it meanwhile comes out of `facts`.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    limits
+        Beyond which `disturbances` speaks up.
+    """
+
+    def __init__(self, limits: HostLimits | None = None) -> None:
+        self.limits = limits or HostLimits()
         self._before = cpu_times()
         self._load = os.getloadavg()[0]
+        self._memory = _meminfo()
+        self._swapped = _swapped_pages()
+        self._temperature = temperature_c()
+        self._mhz = cpu_mhz()
 
-    def facts(self) -> Host:
-        """The facts, with the share of CPU time that other tenants took since the beginning."""
+    def facts(self, own_cpu_ns: int | None = None) -> Host:
+        """The facts, with what happened since the beginning.
+
+        Parameters
+        ----------
+        own_cpu_ns
+            CPU time that the workload and the recorder used meanwhile; None: not known.
+        """
+        after = cpu_times()
+        swapped = _swapped_pages()
+        available, total = self._memory.get("MemAvailable"), self._memory.get("SwapTotal")
+        free_swap = self._memory.get("SwapFree")
         return Host(
             cpu_count=os.cpu_count() or 1,
             cpu_model=cpu_model(),
             governor=governor(),
             kernel=platform.release(),
-            memory_bytes=memory_bytes(),
+            memory_bytes=self._memory.get("MemTotal"),
             load_1min=round(self._load, 2),
-            steal_fraction=steal_fraction(self._before, cpu_times()),
+            steal_fraction=steal_fraction(self._before, after),
+            turbo=turbo(),
+            memory_available_bytes=available,
+            swap_used_bytes=None if total is None or free_swap is None else total - free_swap,
+            swapped_pages=(
+                None if swapped is None or self._swapped is None else swapped - self._swapped
+            ),
+            temperature_c=self._temperature,
+            temperature_end_c=temperature_c(),
+            cpu_mhz=self._mhz,
+            other_cpu_fraction=other_cpu_fraction(self._before, after, own_cpu_ns),
         )
+
+    def disturbances(self, host: Host) -> list[str]:
+        """What lay beyond the limits, one line each."""
+        return judge_host(host, self.limits)
+
+
+def judge_host(host: Host, limits: HostLimits) -> list[str]:
+    """What about the host lies beyond the limits, one line each; what is not known does not."""
+    return [*_judge_cpu(host, limits), *_judge_memory(host, limits), *_judge_clock(host, limits)]
+
+
+def _judge_cpu(host: Host, limits: HostLimits) -> Iterator[str]:
+    for value, limit, what in (
+        (host.steal_fraction, limits.steal, "other tenants of the machine took"),
+        (host.other_cpu_fraction, limits.other_cpu, "other programs used"),
+    ):
+        if value is not None and limit is not None and value > limit:
+            yield f"{what} {value:.0%} of the CPU time (limit {limit:.0%})"
+    load, per_cpu = host.load_1min, limits.load_per_cpu
+    if load is not None and per_cpu is not None and load > per_cpu * host.cpu_count:
+        yield (
+            f"the load was {load:g} on {host.cpu_count} CPUs before the run "
+            f"(limit {per_cpu * host.cpu_count:g})"
+        )
+
+
+def _judge_memory(host: Host, limits: HostLimits) -> Iterator[str]:
+    available, total = host.memory_available_bytes, host.memory_bytes
+    if available is not None and total and limits.free_memory is not None:
+        share = available / total
+        if share < limits.free_memory:
+            yield f"only {share:.0%} of the memory was available (limit {limits.free_memory:.0%})"
+    if limits.swapping and host.swapped_pages:
+        yield f"{host.swapped_pages} pages were swapped during the run"
+
+
+def _judge_clock(host: Host, limits: HostLimits) -> Iterator[str]:
+    hottest = max(host.temperature_c or 0, host.temperature_end_c or 0)
+    if limits.temperature_c is not None and hottest > limits.temperature_c:
+        yield f"a sensor read {hottest:g} degrees C (limit {limits.temperature_c:g})"
+    if limits.governor is not None and host.governor is not None:
+        other = sorted(set(host.governor.split(", ")) - set(limits.governor))
+        if other:
+            yield f"the frequency governor was {', '.join(other)}"
+    if limits.turbo is not None and host.turbo not in (None, limits.turbo):
+        yield f"the turbo was {'on' if host.turbo else 'off'}"
 
 
 def cpu_times() -> dict[str, int]:
@@ -48,6 +155,23 @@ def steal_fraction(before: dict[str, int], after: dict[str, int]) -> float | Non
     return round(max(0, after["steal"] - before["steal"]) / total, 5)
 
 
+def other_cpu_fraction(
+    before: dict[str, int], after: dict[str, int], own_ns: int | None
+) -> float | None:
+    """The share of all CPU time between two readings that others used; None: cannot be told.
+
+    The machine counts in ticks of 10 ms per CPU: under a second of CPU time it is not told.
+    """
+    if own_ns is None or not before or not after:
+        return None
+    ticks = os.sysconf("SC_CLK_TCK")
+    total = (sum(after.values()) - sum(before.values())) / ticks
+    if total < 1.0:
+        return None
+    idle = sum(after[x] - before[x] for x in ("idle", "iowait", "steal")) / ticks
+    return round(min(1.0, max(0.0, total - idle - own_ns / 1e9) / total), 4)
+
+
 def cpu_model() -> str | None:
     """The processor's name."""
     found = re.search(
@@ -58,15 +182,53 @@ def cpu_model() -> str | None:
 
 def governor() -> str | None:
     """The frequency governors of all CPUs, such as ``performance``; None where there is none."""
-    folder = Path("/sys/devices/system/cpu")
-    found = {_read(path).strip() for path in folder.glob("cpu[0-9]*/cpufreq/scaling_governor")}
+    found = {_read(path).strip() for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
     return ", ".join(sorted(found - {""})) or None
 
 
-def memory_bytes() -> int | None:
-    """The machine's memory."""
-    found = re.search(r"^MemTotal:\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
-    return int(found.group(1)) * 1024 if found else None
+def turbo() -> bool | None:
+    """Whether CPUs may exceed their base clock; None where the kernel does not say."""
+    for path, meaning_of_1 in (
+        (_CPUS / "intel_pstate/no_turbo", False),
+        (_CPUS / "cpufreq/boost", True),
+    ):
+        text = _read(path).strip()
+        if text in {"0", "1"}:
+            return meaning_of_1 if text == "1" else not meaning_of_1
+    return None
+
+
+def cpu_mhz() -> float | None:
+    """The mean clock of the CPUs in MHz; None where the kernel does not say."""
+    kilohertz = _numbers(_CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
+    if kilohertz:
+        return round(sum(kilohertz) / len(kilohertz) / 1000, 1)
+    found = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", _read("/proc/cpuinfo"), re.MULTILINE)
+    return round(sum(map(float, found)) / len(found), 1) if found else None
+
+
+def temperature_c() -> float | None:
+    """The hottest thermal zone in degrees Celsius; None where there is none."""
+    millidegrees = _numbers(Path("/sys/class/thermal").glob("thermal_zone*/temp"))
+    return round(max(millidegrees) / 1000, 1) if millidegrees else None
+
+
+def _meminfo() -> dict[str, int]:
+    found = re.findall(r"^(\w+):\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE)
+    return {name: int(value) * 1024 for name, value in found}
+
+
+def _swapped_pages() -> int | None:
+    found = re.findall(r"^pswp(?:in|out) (\d+)$", _read("/proc/vmstat"), re.MULTILINE)
+    return sum(map(int, found)) if found else None
+
+
+def _numbers(paths: Iterable[Path]) -> list[int]:
+    found = []
+    for path in paths:
+        with suppress(ValueError):
+            found.append(int(_read(path)))
+    return found
 
 
 def _read(path: str | Path) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tracing.files import write_atomically
 from tracing.recording import UsageError
@@ -26,7 +27,12 @@ class PlannedRun(BaseModel):
     order: int
     repetition: int
     factors: dict[str, Level]
+    combination: int = 0
     run: str
+
+    def folder(self, attempt: int = 0) -> str:
+        """The folder's name of an attempt; 0 is the planned run, then come its retries."""
+        return f"{self.run}_retry{attempt}" if attempt else self.run
 
 
 class Plan(BaseModel):
@@ -40,10 +46,15 @@ class Plan(BaseModel):
     seed: int
     suite: Suite
     suite_text: str
+    only: dict[str, tuple[Level, ...]] = Field(
+        default_factory=dict, description="the levels that were chosen; of other factors all"
+    )
     runs: tuple[PlannedRun, ...]
 
 
-def plan_runs(suite: Suite, seed: int) -> list[PlannedRun]:
+def plan_runs(
+    suite: Suite, seed: int, only: Mapping[str, Sequence[Level]] | None = None
+) -> list[PlannedRun]:
     """The runs of a suite: in each repetition (block) every combination once, shuffled.
 
     Parameters
@@ -52,23 +63,55 @@ def plan_runs(suite: Suite, seed: int) -> list[PlannedRun]:
         The suite.
     seed
         The same seed gives the same order.
+    only
+        Of these factors only these levels.
     """
     source = random.Random(seed)  # noqa: S311 (an order, no secret)
     runs: list[PlannedRun] = []
+    combinations = [
+        factors
+        for factors in suite.combinations()
+        if all(factors[name] in levels for name, levels in (only or {}).items())
+    ]
     for repetition in range(suite.repetitions):
-        block = list(suite.combinations())
+        block = list(range(len(combinations)))
         source.shuffle(block)
-        for factors in block:
-            order = len(runs)
+        for combination in block:
+            order, factors = len(runs), combinations[combination]
             runs.append(
                 PlannedRun(
                     order=order,
                     repetition=repetition,
                     factors=factors,
+                    combination=combination,
                     run=_folder(order, repetition, factors),
                 )
             )
     return runs
+
+
+def chosen_levels(suite: Suite, texts: Sequence[str]) -> dict[str, tuple[Level, ...]]:
+    """The levels meant by ``factor=level`` texts; the same factor twice means either level.
+
+    Raises
+    ------
+    UsageError
+        There is no such factor or level, or no combination is left.
+    """
+    chosen: dict[str, tuple[Level, ...]] = {}
+    for text in texts:
+        name, equals, wanted = text.partition("=")
+        if not equals or name not in suite.factors:
+            known = ", ".join(suite.factors) or "none"
+            raise UsageError(f"--only {text}: give factor=level; the factors are: {known}")
+        found = [x for x in suite.factors[name] if str(x).lower() == wanted.lower()]
+        if not found:
+            known = ", ".join(map(str, suite.factors[name]))
+            raise UsageError(f"--only {text}: the levels of {name} are: {known}")
+        chosen[name] = tuple(dict.fromkeys((*chosen.get(name, ()), *found)))
+    if not plan_runs(suite, 0, chosen):
+        raise UsageError(f"--only {' '.join(texts)}: the suite excludes this combination")
+    return chosen
 
 
 def choose_seed(suite: Suite) -> int:

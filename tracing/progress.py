@@ -79,7 +79,8 @@ def _say(console: Console, event: Event) -> None:
     if event.kind == "note":
         line = f"note: {event.text}"
     elif event.kind == "begin":
-        line = f"recording {event.total} runs, about {duration(event.eta_seconds)}"
+        left = event.total - event.done
+        line = f"recording {left} runs, about {duration(event.eta_seconds)}"
     elif event.kind == "run_end" and event.run is not None and event.manifest is not None:
         left = event.total - event.done
         line = f"run {event.done} of {event.total}: {describe(event.run)}: "
@@ -98,4 +99,5 @@ def trouble_of(manifest: Manifest) -> str:
         parts.append(f"{manifest.loss.discarded_events} events discarded by the tracer")
     if manifest.loss.lost_packets:
         parts.append(f"{manifest.loss.lost_packets} packets overwritten by the tracer")
-    return "; ".join([*parts, *manifest.warnings])
+    disturbed = [f"disturbed: {x}" for x in manifest.disturbances]
+    return "; ".join([*parts, *manifest.warnings, *disturbed])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -16,26 +17,39 @@ from typing import IO, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from tracing.host import HostWatch
+from tracing.host import HostLimits, HostWatch
 from tracing.interruption import Interruption
 from tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
+from tracing.lttng.daemon import MARKER
 from tracing.lttng.session import has_events
+from tracing.processes import marked
 from tracing.recording import Manifest, RunFailedError, write_manifest
 from tracing.recording.manifest import (
     MANIFEST_NAME,
+    Design,
     Endpoint,
     Environment,
     Level,
     Loss,
+    Timing,
     TracingSettings,
 )
+from tracing.recording.manifest import (
+    Sampler as SamplerFacts,
+)
 from tracing.ros import RosEnvironment, diagnose_no_events
-from tracing.sampler import Sampler
+from tracing.sampling import HeapProbe, Sampler, SystemSampler, ThreadSampler, cpu_time_ns
+from tracing.sampling.periodic import Periodic
+from tracing.sampling.rates import SamplerRates
 from tracing.scrub import shared_command, shared_text, shared_variables
 from tracing.workload import Ended, Workload, describe_exit, resolve_command
 
 RESERVE_BYTES = 4 << 20
 """Held on the disk during a run, so that the end of a recording can be written when it is full."""
+
+READY_NAME = "ready"
+"""Below ``native/``: the file that a workload makes when it is ready, see the variable."""
+READY_VARIABLE = "ROSLENS_READY"
 
 ROS_LIBRARY = "/librcl.so"
 DAEMON_ENDED = "the LTTng session daemon ended during the run"
@@ -70,6 +84,16 @@ class RunSpec:
         ROS 2.
     expect_files
         Paths relative to the folder that must be there in the end.
+    expect_status
+        The workload's exit status; another one makes the run fail.
+    max_discarded
+        How many events the tracer may drop before the run fails; None: any number.
+    sampler_hz, samplers
+        Samples per second of the processes, and of what else is sampled.
+    timing, says_ready
+        How long it is to work; whether it says when it is ready.
+    host_limits
+        Beyond which the run counts as disturbed.
     quiet
         Whether the program's output goes to files below ``native/``.
     """
@@ -85,14 +109,21 @@ class RunSpec:
     repetition: int = 0
     order: int = 0
     seed: int | None = None
+    design: Design | None = None
     ros: Ros | None = None
     isolated: bool = False
     trace_rclpy: bool = False
     time_limit: float | None = None
     sampler_hz: float = 10.0
+    samplers: SamplerRates = field(default_factory=SamplerRates)
     work_topic: str | None = None
     expect_events: Literal["yes", "no", "loaded"] = "loaded"
     expect_files: tuple[str, ...] = ()
+    expect_status: int = 0
+    max_discarded: int | None = None
+    timing: Timing | None = None
+    says_ready: bool = False
+    host_limits: HostLimits = field(default_factory=HostLimits)
     quiet: bool = True
     git: tuple[str | None, bool | None] = (None, None)
 
@@ -100,6 +131,11 @@ class RunSpec:
     def native(self) -> Path:
         """Where the workload writes its own files."""
         return self.folder / "native"
+
+    @property
+    def ready(self) -> Path:
+        """The file that the workload makes when it is ready."""
+        return self.native / READY_NAME
 
     @property
     def trace(self) -> Path:
@@ -151,13 +187,27 @@ class _Run:
     command: list[str]
     environment: dict[str, str]
     reserve: Path
-    watch: HostWatch = field(default_factory=HostWatch)
     ended: Ended | None = None
     exit_status: int | None = None
     failures: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     session: Session | None = None
     sampler: Sampler | None = None
+    samplers: dict[str, Periodic] = field(default_factory=dict)
+    heap: HeapProbe | None = None
+    heap_cpu_ns: int = 0
+
+    def __post_init__(self) -> None:
+        self.watch = HostWatch(self.spec.host_limits)
+        self._cpu_before = self._own_cpu_ns()
+
+    def _own_cpu_ns(self) -> int:
+        """CPU time of this recorder, its ended children and its session daemon so far."""
+        own = [resource.getrusage(x) for x in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        daemons = marked(f"{MARKER}={self.daemon.token}")
+        return round(sum(x.ru_utime + x.ru_stime for x in own) * 1e9) + sum(
+            cpu_time_ns(pid) or 0 for pid in daemons
+        )
 
     def execute(self) -> Manifest:
         """Record it and write the manifest, before and after."""
@@ -188,6 +238,7 @@ class _Run:
             with recording_session(self.daemon, spec.options, spec.trace) as session:
                 self.session = session
                 self.environment.update(session.workload_variables)
+                self._preload_heap_probe()
                 try:
                     if not self.interruption.wanted:
                         self._work(session)
@@ -198,10 +249,30 @@ class _Run:
         finally:
             if self.session is not None:
                 self.failures += self._troubles(self.session)
-        if self.sampler is not None:
-            self.reserve.unlink(missing_ok=True)
-            with _clear_disk_errors(spec.folder):
-                self.sampler.write(spec.folder / "resources.parquet")
+        written = {"resources": self.sampler, **self.samplers}
+        for name, sampler in written.items():
+            if isinstance(sampler, (Sampler, ThreadSampler, SystemSampler)):
+                self.reserve.unlink(missing_ok=True)
+                with _clear_disk_errors(spec.folder):
+                    sampler.write(spec.folder / f"{name}.parquet")
+
+    def _preload_heap_probe(self) -> None:
+        if self.spec.samplers.heap > 0 and self.spec.sampler_hz > 0:
+            self.heap = HeapProbe(self.spec.samplers.heap)
+            self.environment.update(self.heap.variables(self.environment))
+
+    def _sampler_facts(self) -> dict[str, SamplerFacts]:
+        found = {name: sampler.facts for name, sampler in self.samplers.items()}
+        if self.heap is not None and self.sampler is not None:
+            cost = self.heap_cpu_ns / self.sampler.elapsed_ns if self.sampler.elapsed_ns else 0.0
+            found["heap"] = self.sampler.facts.model_copy(
+                update={"hz": self.heap.hz, "cpu_fraction": round(cost, 5)}
+            )
+        return found
+
+    def _end_heap_probe(self, heap: HeapProbe) -> None:
+        self.heap_cpu_ns = heap.own_cpu_ns()
+        heap.close()
 
     def _troubles(self, session: Session) -> list[str]:
         if session.is_out_of_space():
@@ -232,21 +303,35 @@ class _Run:
                 stdin=_input(spec, stack),
             )
             try:
-                if spec.sampler_hz > 0:
-                    watch = ROS_LIBRARY if spec.expect_events == "loaded" else None
-                    self.sampler = Sampler(
-                        workload.pid, spec.sampler_hz, watch_for=watch, search=workload.processes
-                    ).start()
+                self._sample(workload)
                 self.ended, _ = workload.wait(spec.time_limit, self.interruption, trouble)
             finally:
                 left = workload.end(self.interruption)
-                if self.sampler is not None:
-                    self.sampler.stop()
+                for sampler in filter(None, (self.sampler, *self.samplers.values())):
+                    sampler.stop()
+                if self.heap is not None:
+                    self._end_heap_probe(self.heap)
             self.exit_status = workload.exit_status
             if left and self.ended == "ended":
                 self.warnings.append(
                     f"the workload left {len(left)} processes running, which were ended"
                 )
+
+    def _sample(self, workload: Workload) -> None:
+        rates = self.spec.samplers
+        if self.spec.sampler_hz > 0:
+            self.sampler = Sampler(
+                workload.pid,
+                self.spec.sampler_hz,
+                watch_for=ROS_LIBRARY if self.spec.expect_events == "loaded" else None,
+                search=workload.processes,
+                heap=self.heap.heap_bytes if self.heap is not None else lambda _: None,
+            ).start()
+        if rates.threads > 0:
+            known = self.sampler.processes if self.sampler else workload.processes
+            self.samplers["threads"] = ThreadSampler(known, rates.threads).start()
+        if rates.system > 0:
+            self.samplers["system"] = SystemSampler(rates.system).start()
 
     def _judge(self) -> None:
         """Find out whether the run is complete."""
@@ -256,16 +341,23 @@ class _Run:
                 0,
                 f"the workload still ran at the time limit of {spec.time_limit:g} s and was ended",
             )
-        elif self.ended == "ended" and self.exit_status:
+        elif self.ended == "ended" and self.exit_status != spec.expect_status:
             said = _last_words(spec) if spec.quiet else ""
-            what = f"the workload {describe_exit(self.exit_status)}"
+            what = f"the workload {describe_exit(self.exit_status or 0)}"
             self.failures.insert(0, f"{what}: {said}" if said else what)
         if self.ended != "ended" or self.interruption.wanted or self.session is None:
             return
         missing = [name for name in spec.expect_files if not (spec.folder / name).exists()]
         if missing:
             self.failures.append(f"the workload did not write {', '.join(missing)}")
-        if not self.session.loss.discarded_events and not has_events(spec.trace):
+        if spec.says_ready and not spec.ready.exists():
+            self.failures.append(f"the workload did not say that it was ready ({READY_VARIABLE})")
+        discarded = self.session.loss.discarded_events or 0
+        if spec.max_discarded is not None and discarded > spec.max_discarded:
+            self.failures.append(
+                f"the tracer discarded {discarded} events, the suite allows {spec.max_discarded}"
+            )
+        if not discarded and not has_events(spec.trace):
             self._no_events()
 
     def _no_events(self) -> None:
@@ -285,6 +377,7 @@ class _Run:
 
     def _first_manifest(self) -> Manifest:
         spec = self.spec
+        host = self.watch.facts()
         return Manifest(
             suite=spec.suite,
             campaign=spec.campaign,
@@ -293,11 +386,14 @@ class _Run:
             repetition=spec.repetition,
             order=spec.order,
             seed=spec.seed,
+            design=spec.design,
             parameters=dict(spec.parameters),
             command=shared_command(spec.command, spec.folder),
             work_topic=spec.work_topic,
             environment=_environment_facts(spec, self.environment),
-            host=self.watch.facts(),
+            host=host,
+            disturbances=self.watch.disturbances(host),
+            timing=spec.timing,
             tracing=TracingSettings(tracer="lttng", notes=list(self.daemon.notes)),
             start_ns=time.time_ns(),
         )
@@ -307,6 +403,7 @@ class _Run:
         graph, complaints = _graph(spec.native / "graph.json")
         warnings = [*self.warnings, *complaints]
         failures = list(dict.fromkeys(self.failures))
+        host = self.watch.facts(self._own_cpu_ns() - self._cpu_before)
         status: Literal["complete", "failed", "interrupted"] = "failed" if failures else "complete"
         if self.interruption.wanted and self.ended != "ended":
             status = "interrupted"
@@ -314,7 +411,9 @@ class _Run:
         return manifest.model_copy(
             update={
                 "environment": _environment_facts(spec, self.environment),
-                "host": self.watch.facts(),
+                "host": host,
+                "disturbances": self.watch.disturbances(host),
+                "timing": self._timing(),
                 "graph": graph,
                 "tracing": self.session.settings if self.session else manifest.tracing,
                 "end_ns": time.time_ns(),
@@ -323,15 +422,24 @@ class _Run:
                 "failure": shared_text("; ".join(failures), spec.folder) if failures else None,
                 "loss": self.session.loss if self.session else Loss(),
                 "sampler": self.sampler.facts if self.sampler else None,
+                "samplers": self._sampler_facts(),
                 "warnings": [shared_text(x, spec.folder) for x in warnings],
             }
         )
+
+    def _timing(self) -> Timing | None:
+        timing = self.spec.timing
+        with suppress(OSError):
+            ready = self.spec.ready.stat().st_mtime_ns
+            return timing.model_copy(update={"ready_ns": ready}) if timing else None
+        return timing
 
 
 def _environment(spec: RunSpec, daemon: SessionDaemon) -> dict[str, str]:
     base = {**os.environ, **spec.variables, **daemon.workload_variables}
     # Absolute, for the workload may change its working directory.
     base["ROSLENS_NATIVE_DIR"] = str(spec.native.resolve())
+    base[READY_VARIABLE] = str(spec.ready.resolve())
     if spec.trace_rclpy:
         base["ROSLENS_TRACE_RCLPY"] = "1"
     if spec.ros is None:

@@ -12,9 +12,11 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from tracing.host import HostLimits
 from tracing.lttng.settings import TracingOptions
 from tracing.recording import UsageError
 from tracing.recording.manifest import Level
+from tracing.sampling.rates import SamplerRates
 
 SHIPPED = Path(__file__).resolve().parent / "suites"
 WORKLOADS = Path(__file__).resolve().parent / "workloads"
@@ -23,8 +25,8 @@ RosChoice = Literal["auto", "sourced", "embedded", "none"]
 Factors = dict[str, Level]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-RESERVED = ("native", "seconds", "repetition", "order")
-"""Placeholders that every command template knows beside factors and parameters."""
+RESERVED = ("native", "ready", "seconds", "messages", "repetition", "order")
+"""Placeholders that every template knows beside factors and parameters."""
 
 
 class _Part(BaseModel):
@@ -34,15 +36,24 @@ class _Part(BaseModel):
 class WorkloadSpec(_Part):
     """What each run starts: a workload that ships with roslens, or any command.
 
-    A built-in gets ``--<name> <value>`` for each factor and parameter, ``--seconds`` and
-    ``--output``. In a command, ``{name}`` stands for a factor, a parameter, or one of
-    ``{native}`` (folder for its files), ``{seconds}``, ``{repetition}``, ``{order}``.
+    A built-in gets ``--<name> <value>`` for each factor and parameter, ``--seconds``,
+    ``--output``, and ``--messages`` where the suite gives a number. In a command and in the values
+    of environment variables ``{name}`` stands for a factor, a parameter, or one of ``{native}``
+    (folder for its files), ``{ready}`` (file that it makes when it is ready), ``{seconds}``,
+    ``{messages}``, ``{repetition}``, ``{order}``.
     """
 
     builtin: str | None = None
     command: tuple[str, ...] | None = None
     parameters: dict[str, Level] = Field(default_factory=dict)
-    environment: dict[str, str] = Field(default_factory=dict)
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="variables for it; {name} as in a command"
+    )
+    says_ready: bool = Field(
+        default=False,
+        description="whether it makes the file {ready} (also in $ROSLENS_READY) once all of it has "
+        "found each other; a run in which it does not has failed",
+    )
     ros: RosChoice = Field(
         default="auto",
         description="sourced: the ROS 2 of the shell; embedded: the one roslens makes; auto: the "
@@ -68,6 +79,12 @@ class Expectations(_Part):
     """What a run must have left; otherwise it has failed."""
 
     ros2_events: bool = Field(default=True, description="at least one ros2 event")
+    max_discarded_events: int | None = Field(
+        default=None,
+        ge=0,
+        description="more than these dropped by the tracer: failed; null: marked",
+    )
+    exit_status: int = Field(default=0, description="the workload's; negative: a signal")
     files: tuple[str, ...] = Field(default=(), description="paths relative to the run's folder")
 
     @field_validator("files")
@@ -77,6 +94,20 @@ class Expectations(_Part):
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise ValueError(f"{name!r} is not a path below the run's folder")
         return files
+
+
+class LevelSettings(_Part):
+    """What is special about the runs with a certain level of a factor."""
+
+    parameters: dict[str, Level] = Field(
+        default_factory=dict, description="further or other parameters of the workload"
+    )
+    environment: dict[str, str] = Field(
+        default_factory=dict, description="further or other environment variables"
+    )
+    tracing: dict[str, Any] = Field(
+        default_factory=dict, description="fields of 'tracing' with other values"
+    )
 
 
 class Suite(_Part):
@@ -94,15 +125,46 @@ class Suite(_Part):
     seed: int | None = Field(
         default=None, description="of the order within blocks; None: drawn, recorded"
     )
+    levels: dict[str, dict[Level, LevelSettings]] = Field(
+        default_factory=dict, description="factor -> level -> what is special about its runs"
+    )
     duration: float = Field(default=5.0, gt=0, description="seconds a run works")
+    messages: int | None = Field(
+        default=None, gt=0, description="messages a run sends, where the workload counts them"
+    )
+    warm_up: float = Field(
+        default=0.0, ge=0, description="seconds that a run works before the duration begins"
+    )
+    cool_down: float = Field(
+        default=0.0, ge=0, description="seconds that a run works after the duration has ended"
+    )
+    pause: float = Field(default=0.0, ge=0, description="seconds of rest between two runs")
     time_limit: float | None = Field(
-        default=None, gt=0, description="seconds after which a run is ended; default: duration + 60"
+        default=None,
+        gt=0,
+        description="seconds after which a run is ended; default: 60 s more than it works",
+    )
+    retries: int = Field(
+        default=0,
+        ge=0,
+        le=20,
+        description="how often a run that failed is repeated, at the end of its block; what "
+        "failed is kept and marked",
     )
     work_topic: str | None = Field(
         default=None, description="the topic whose latency is of interest"
     )
+    report: str = Field(
+        default="latency",
+        pattern=rf"^{_NAME.pattern}$",
+        description="the notebook that answers the suite's question",
+    )
     tracing: TracingOptions = Field(default_factory=TracingOptions)
     sampler_hz: float = Field(default=10.0, ge=0, le=1000, description="0: no sampling")
+    samplers: SamplerRates = Field(default_factory=SamplerRates)
+    host_limits: HostLimits = Field(
+        default_factory=HostLimits, description="beyond which a run counts as disturbed"
+    )
     expect: Expectations = Field(default_factory=Expectations)
 
     @model_validator(mode="after")
@@ -115,13 +177,17 @@ class Suite(_Part):
         for name, level in [pair for entry in self.exclude for pair in entry.items()]:
             if level not in self.factors.get(name, ()):
                 raise ValueError(f"exclude: {name}: {level!r} is not a level of a factor")
+        if self.samplers.heap and not self.sampler_hz:
+            raise ValueError("samplers.heap: is read by the sampler of processes; sampler_hz is 0")
         if not any(True for _ in self.combinations()):
             raise ValueError("exclude: leaves no combination")
+        self._check_levels()
         known = {*self.factors, *self.workload.parameters, *RESERVED}
+        known.update(*(settings.parameters for settings in self._all_settings()))
         unknown = sorted(self._placeholders() - known)
         if unknown:
             raise ValueError(
-                f"workload.command: {{{unknown[0]}}} is no factor, no parameter and none of "
+                f"workload: {{{unknown[0]}}} is no factor, no parameter and none of "
                 f"{', '.join(RESERVED)} (a brace itself is written twice)"
             )
         return self
@@ -139,11 +205,60 @@ class Suite(_Part):
     @property
     def limit_seconds(self) -> float:
         """The time limit of a run."""
-        return self.time_limit if self.time_limit is not None else self.duration + 60.0
+        return self.time_limit if self.time_limit is not None else self.seconds + 60.0
+
+    @property
+    def seconds(self) -> float:
+        """How long a run works: warm-up, duration, cool-down."""
+        return self.warm_up + self.duration + self.cool_down
+
+    def settings(self, factors: Mapping[str, Level]) -> LevelSettings:
+        """What is special about the runs of a combination; a later factor has the last word."""
+        special = [self.levels.get(name, {}).get(level) for name, level in factors.items()]
+        found = [x for x in special if x is not None]
+        return LevelSettings(
+            parameters={k: v for x in found for k, v in x.parameters.items()},
+            environment={k: v for x in found for k, v in x.environment.items()},
+            tracing={k: v for x in found for k, v in x.tracing.items()},
+        )
+
+    def parameters_of(self, factors: Mapping[str, Level]) -> dict[str, Level]:
+        """The workload's parameters in the runs of a combination."""
+        return {**self.workload.parameters, **self.settings(factors).parameters}
+
+    def tracing_of(self, factors: Mapping[str, Level]) -> TracingOptions:
+        """How the runs of a combination are recorded."""
+        special = self.settings(factors).tracing
+        if not special:
+            return self.tracing
+        return TracingOptions.model_validate({**self.tracing.model_dump(), **special})
+
+    def _all_settings(self) -> Iterator[LevelSettings]:
+        for levels in self.levels.values():
+            yield from levels.values()
+
+    def _check_levels(self) -> None:
+        for name, levels in self.levels.items():
+            for level, settings in levels.items():
+                if level not in self.factors.get(name, ()):
+                    raise ValueError(f"levels: {name}: {level!r} is not a level of a factor")
+                both = sorted(set(settings.parameters) & set(self.factors))
+                if both:
+                    raise ValueError(f"levels: {name}: {both[0]} is a factor, no parameter")
+        for factors in self.combinations():
+            try:
+                self.tracing_of(factors)
+            except ValidationError as error:
+                first = error.errors()[0]
+                field = ".".join(str(part) for part in first["loc"])
+                raise ValueError(f"levels: tracing: {field}: {first['msg']}") from error
 
     def _placeholders(self) -> set[str]:
         found = set()
-        for part in self.workload.command or ():
+        variables = [self.workload.environment]
+        variables += [settings.environment for settings in self._all_settings()]
+        values = [value for found in variables for value in found.values()]
+        for part in (*(self.workload.command or ()), *values):
             for _, name, _, _ in string.Formatter().parse(part):
                 if name is not None:
                     found.add(name)
@@ -179,14 +294,34 @@ def suite_command(
     values
         The values of `RESERVED`.
     """
-    parameters = {**suite.workload.parameters, **factors}
+    parameters = {**suite.parameters_of(factors), **factors}
     if suite.workload.command is not None:
         known = {**parameters, **values}
         return [part.format_map(known) for part in suite.workload.command]
     options = [text for k, v in parameters.items() for text in (f"--{k}", str(v))]
     script = builtin_script(suite.workload.builtin or "")
     seconds, native = str(values["seconds"]), str(values["native"])
-    return [str(script), *options, "--seconds", seconds, "--output", native]
+    count = ["--messages", str(suite.messages)] if suite.messages is not None else []
+    return [str(script), *options, "--seconds", seconds, *count, "--output", native]
+
+
+def suite_variables(
+    suite: Suite, factors: Mapping[str, Level], values: Mapping[str, Level]
+) -> dict[str, str]:
+    """The environment variables of a run, with the same placeholders as `suite_command`."""
+    known = {**suite.parameters_of(factors), **factors, **values}
+    given = {**suite.workload.environment, **suite.settings(factors).environment}
+    return {name: value.format_map(known) for name, value in given.items()}
+
+
+def suite_schema() -> dict[str, Any]:
+    """The JSON schema of suite files, by which editors complete and check them."""
+    schema = Suite.model_json_schema()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "roslens suite",
+        **{k: v for k, v in schema.items() if k != "title"},
+    }
 
 
 def load_suite(name_or_path: str | Path) -> tuple[Suite, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -157,8 +157,3 @@ def drift_plot(
 
 def _at(pair: tuple[Run, float]) -> tuple[str, int]:
     return (pair[0].campaign or "", pair[0].order or 0)
-
-
-def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:
-    """P50 of each run that delivered anything, by name of the run, in ns."""
-    return {s.run.name: quantile(s.delivered_ns, 0.5) for s in samples if s.delivered_ns.size}

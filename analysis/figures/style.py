@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
-from html import escape
 from typing import Any, ParamSpec
 
 import matplotlib as mpl
-import seaborn as sns  # type: ignore[import-untyped]
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
+from analysis.figures.plot import DPI, WIDTH
+from analysis.figures.plot import Plot as Plot  # noqa: PLC0414  (figures import it from here)
+
 P = ParamSpec("P")
-
-WIDTH = 9.0
-"""Inches; the width of a report."""
-
-DPI = 144
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Distinguishable with every kind of colour vision (Okabe and Ito 2008), yellow left out."""
@@ -52,44 +45,13 @@ _SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Plot:
-    """A figure with the caption that belongs to it.
-
-    Attributes
-    ----------
-    caption
-        What is shown, number of runs and samples, and the definition.
-    alternative
-        What a reader who cannot see it is told.
-    """
-
-    figure: Figure
-    caption: str
-    alternative: str = ""
-
-    def png(self) -> bytes:
-        """The figure as PNG."""
-        stream = io.BytesIO()
-        self.figure.savefig(stream, format="png", dpi=DPI, facecolor="white")
-        return stream.getvalue()
-
-    def _repr_html_(self) -> str:
-        data = base64.b64encode(self.png()).decode("ascii")
-        alternative = escape(self.alternative or self.caption, quote=True)
-        return (
-            f'<figure class="roslens-figure" style="margin:1em 0"><img alt="{alternative}" '
-            f'style="width:100%;max-width:{WIDTH * 110:.0f}px;background:white" '
-            f'src="data:image/png;base64,{data}"><figcaption style="max-width:60em">'
-            f"{escape(self.caption)}</figcaption></figure>"
-        )
-
-
 def styled(draw: Callable[P, Plot]) -> Callable[P, Plot]:
     """Draw in the style of reports, whatever the notebook has set."""
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Plot:
+        import seaborn as sns  # type: ignore[import-untyped]  # noqa: PLC0415  (takes seconds)
+
         settings: dict[Any, Any] = {**sns.axes_style("ticks"), **_SETTINGS}
         with mpl.rc_context(settings):
             return draw(*args, **kwargs)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import I64, Events
+from collectors.ros2.events import Events
+from collectors.ros2.types import I64
 
 _TOLERANCE_NS = 10_000_000
 

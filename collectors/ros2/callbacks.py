@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.events import I64, TEXT, Events
+from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, nearest, timeline
 from collectors.ros2.objects import Objects
+from collectors.ros2.types import I64, TEXT
 
 _HANDLE_KEY = {"service": "service_handle", "timer": "timer_handle"}
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import polars as pl
 
-U64 = pl.UInt64()
-I64 = pl.Int64()
-I32 = pl.Int32()
-TEXT = pl.String()
-BYTES = pl.List(pl.UInt8)
-POINTERS = pl.List(pl.UInt64)
+from collectors.ros2.processes import find_processes, identified
+from collectors.ros2.types import BYTES, I32, I64, NOTHING, POINTERS, TEXT, U64
 
 FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "rcl_init": {"context_handle": U64, "version": TEXT},
@@ -110,6 +106,17 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
 }
 """The events that the model reads: payload fields by event, after ``tracetools/tp_call.h``."""
 
+HEAP = "lttng_ust_libc:"
+HEAP_FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
+    f"{HEAP}malloc": {"size": U64, "ptr": U64},
+    f"{HEAP}calloc": {"nmemb": U64, "size": U64, "ptr": U64},
+    f"{HEAP}realloc": {"in_ptr": U64, "size": U64, "ptr": U64},
+    f"{HEAP}memalign": {"size": U64, "ptr": U64},
+    f"{HEAP}posix_memalign": {"size": U64, "out_ptr": U64, "result": I32},
+    f"{HEAP}free": {"ptr": U64},
+}
+"""The same for the allocator, after ``ust_libc.h`` of LTTng-UST."""
+
 INIT_EVENTS = tuple(
     name
     for name in FIELDS
@@ -122,9 +129,6 @@ INIT_EVENTS = tuple(
 Raw: TypeAlias = Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
 """Event name (``ros2:rmw_take``) to frame: `RAW_EVENT_COLUMNS`, then the payload."""
 
-NOTHING = -1
-"""Process and thread number in place of a missing context."""
-
 
 class Events:
     """The raw events of a recording, by name without the provider.
@@ -134,26 +138,35 @@ class Events:
     raw
         All events. Of lazy frames only the columns that the model uses are read, and only of
         the events that it uses.
+    hosts
+        Labels of all hosts, where they are known.
 
     Attributes
     ----------
+    found
+        What tells processes apart.
     processes
-        ``proc`` (number), host, vpid, procname, begin_ns, end_ns, events; over all events.
+        Its frame.
     repeated
         Init events that were recorded more than once, now removed.
     without_context
         ros2 events without the context vpid or vtid.
     """
 
-    def __init__(self, raw: Raw) -> None:
+    def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
+        # Kernel events have no provider; their files lie in a folder of that name.
         self._raw = {
-            name.removeprefix("ros2:"): frame
+            name.removeprefix("ros2:").removeprefix("kernel:"): frame
             for name, frame in lazy.items()
-            if name.startswith("ros2:")
         }
         self._columns: dict[str, set[str]] = {}
-        self.processes = _processes(lazy)
+        self.found = find_processes(
+            lazy,
+            [f"ros2:{name}" for name in INIT_EVENTS],
+            hosts[0] if len(hosts) == 1 else None,
+        )
+        self.processes = self.found.frame
         self.repeated = 0
         self.without_context = 0
         self._frames: dict[str, pl.DataFrame] = {}
@@ -161,10 +174,6 @@ class Events:
     def declared(self, name: str) -> bool:
         """Whether the event was enabled, as far as the trace says."""
         return name.removeprefix("ros2:") in self._raw
-
-    def has_field(self, name: str, field: str) -> bool:
-        """Whether the event was recorded with this payload field."""
-        return name in self._raw and field in self._columns_of(name)
 
     def __getitem__(self, name: str) -> pl.DataFrame:
         """The events of one name: time_ns, proc, thread (one number), then the payload, typed.
@@ -176,43 +185,57 @@ class Events:
             self._frames[name] = self._load(name)
         return self._frames[name]
 
+    def has_column(self, name: str, column: str) -> bool:
+        """Whether the frame of an event has this column, payload or context."""
+        return name in self._raw and column in self._columns_of(name)
+
+    def scan(self, name: str) -> pl.LazyFrame | None:
+        """The events of one name as recorded; None where they were not."""
+        return self._raw.get(name)
+
+    def load(self, name: str) -> pl.DataFrame:
+        """As ``events[name]``, not kept for the next who asks."""
+        return self._load(name)
+
     def _columns_of(self, name: str) -> set[str]:
         if name not in self._columns:
             self._columns[name] = set(self._raw[name].collect_schema())
         return self._columns[name]
 
     def _load(self, name: str) -> pl.DataFrame:
-        fields = FIELDS[name]
+        fields = FIELDS[name] if name in FIELDS else HEAP_FIELDS[name]
         raw = self._raw.get(name)
         if raw is None:
             schema = {"time_ns": I64, "proc": I32, "thread": I64, **fields}
             return pl.DataFrame(schema=schema)
-        frame = raw.select(
-            pl.col("time_ns").cast(I64),
-            "host",
-            pl.col("vpid").cast(I32).fill_null(NOTHING),
-            pl.col("vtid").cast(I64).fill_null(NOTHING),
-            *(
-                pl.col(field).cast(kind)
-                if field in self._columns_of(name)
-                else pl.lit(None, dtype=kind).alias(field)
-                for field, kind in fields.items()
-            ),
-        ).collect()
-        self.without_context += frame.filter(
-            (pl.col("vpid") == NOTHING) | (pl.col("vtid") == NOTHING)
-        ).height
-        frame = frame.join(
-            self.processes.select("host", "vpid", "proc"),
-            on=["host", "vpid"],
-            how="left",
-            maintain_order="left",
-        ).select(
-            "time_ns",
-            "proc",
-            (pl.col("proc").cast(I64) * 2**32 + pl.col("vtid")).alias("thread"),
-            *fields,
+        columns = self._columns_of(name)
+        identified_by = identified(columns, self.found.host)
+        frame = (
+            self.found.numbered(
+                raw.select(
+                    pl.col("time_ns").cast(I64),
+                    *identified_by,
+                    pl.col("vtid").cast(I64).fill_null(NOTHING),
+                    ((pl.col("vpid").is_null()) | (pl.col("vtid").is_null())).alias("nowhere"),
+                    *(
+                        pl.col(field).cast(kind)
+                        if field in columns
+                        else pl.lit(None, dtype=kind).alias(field)
+                        for field, kind in fields.items()
+                    ),
+                )
+            )
+            .select(
+                "time_ns",
+                "proc",
+                (pl.col("proc").cast(I64) * 2**32 + pl.col("vtid")).alias("thread"),
+                *fields,
+                "nowhere",
+            )
+            .collect()
         )
+        self.without_context += int(frame["nowhere"].sum())
+        frame = frame.drop("nowhere")
         if name in INIT_EVENTS:
             unique = frame.unique(maintain_order=True)
             self.repeated += frame.height - unique.height
@@ -224,42 +247,3 @@ def vtid(thread: str = "thread") -> pl.Expr:
     """The thread id within the number that stands for (host, vpid, vtid)."""
     low = pl.col(thread) % 2**32
     return pl.when(low < 2**31).then(low).cast(I32)
-
-
-def _processes(raw: Mapping[str, pl.LazyFrame]) -> pl.DataFrame:
-    parts = [
-        frame.filter(pl.lit(name.startswith("ros2:")) | pl.col("vpid").is_not_null())
-        .group_by("host", pl.col("vpid").cast(I32).fill_null(NOTHING))
-        .agg(
-            pl.col("time_ns").min().cast(I64).alias("begin_ns"),
-            pl.col("time_ns").max().cast(I64).alias("end_ns"),
-            pl.len().cast(I64).alias("events"),
-            pl.col("procname").get(pl.col("time_ns").arg_min()).cast(TEXT),
-        )
-        .select("host", "vpid", "begin_ns", "end_ns", "events", "procname")
-        for name, frame in raw.items()
-    ]
-    empty = pl.DataFrame(
-        schema={
-            "host": TEXT,
-            "vpid": I32,
-            "begin_ns": I64,
-            "end_ns": I64,
-            "events": I64,
-            "procname": TEXT,
-        }
-    )
-    return (
-        pl.concat([empty, *pl.collect_all(parts)])
-        .sort("begin_ns", maintain_order=True)
-        .group_by("host", "vpid")
-        .agg(
-            pl.col("procname").first(),
-            pl.col("begin_ns").min(),
-            pl.col("end_ns").max(),
-            pl.col("events").sum(),
-        )
-        .sort("begin_ns", "host", "vpid")
-        .with_row_index("proc")
-        .with_columns(pl.col("proc").cast(I32))
-    )

@@ -11,8 +11,9 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import I32, I64, Events
+from collectors.ros2.events import Events
 from collectors.ros2.joins import follows, timeline
+from collectors.ros2.types import I32, I64
 
 WAIT, READY, EXECUTE, START, END = range(5)
 

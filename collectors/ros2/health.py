@@ -12,9 +12,11 @@ from collectors.ros2.actions import untold_goals
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import FIELDS, Events
 from collectors.ros2.executors import threads_without_events
+from collectors.ros2.heap import Heap
 from collectors.ros2.messages import Messages
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.publications import INTERNAL
+from collectors.ros2.scheduling import Scheduling
 from collectors.ros2.services import service_events_recorded
 from collectors.schema.tables import HEALTH, TABLES
 
@@ -40,6 +42,8 @@ class Model:
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
     message_links: pl.DataFrame
+    scheduling: Scheduling
+    heap: Heap
 
 
 def find_health(model: Model, extra: Sequence[Finding] = ()) -> pl.DataFrame:
@@ -50,6 +54,9 @@ def find_health(model: Model, extra: Sequence[Finding] = ()) -> pl.DataFrame:
         *_missing(model),
         *_unmatched(model),
         *_objects(model),
+        *_processes(model),
+        *_scheduling(model.scheduling),
+        *_heap(model.heap),
         *_clock(model),
     ]
     rank = pl.col("severity").replace_strict({"error": 0, "warning": 1, "info": 2})
@@ -355,6 +362,99 @@ def _objects(model: Model) -> Iterator[Finding]:
             ownerless,
             "executions whose callback is known but not what it serves: an init event is missing",
             where="callback_instances",
+        )
+
+
+def _processes(model: Model) -> Iterator[Finding]:
+    found = model.events.found
+    for host, vpid in found.collisions:
+        yield finding(
+            "vpid_collision",
+            "warning",
+            1,
+            "processes of different names had the same number at the same time, as containers' "
+            "do: their events cannot be told apart and their objects may be mixed up; record the "
+            "context pid_ns",
+            where=f"process {vpid}",
+            host=host,
+        )
+    for boundary in found.boundaries:
+        yield finding(
+            "vpid_used_again",
+            "info",
+            1,
+            "a process ended and another one of another name got its number: they are two",
+            where=f"process {boundary.vpid}",
+            host=boundary.host,
+        )
+    without = found.frame.filter(pl.col("pid_ns") == 0)["proc"].to_list()
+    contexts = model.objects.contexts.filter(pl.col("proc").is_in(without))
+    several = contexts.filter(pl.col("proc").is_duplicated())["proc"].n_unique()
+    if several:
+        yield finding(
+            "several_contexts",
+            "info",
+            several,
+            "process numbers that initialised ROS more than once: the process did, or several "
+            "processes had the number, in other pid namespaces or one after the other; record the "
+            "context pid_ns to know",
+            where="contexts",
+        )
+
+
+def _scheduling(found: Scheduling) -> Iterator[Finding]:
+    where = "callback_scheduling"
+    if found.unseen:
+        yield finding(
+            "threads_not_in_kernel_trace",
+            "warning",
+            found.unseen,
+            "threads that ran callbacks and that sched_switch never names: in another pid "
+            "namespace without lttng_statedump_process_pid_ns or the contexts vpid and vtid, or on "
+            "another host; their executions have no rows",
+            where=where,
+        )
+    if found.outside:
+        yield finding(
+            "outside_kernel_trace",
+            "info",
+            found.outside,
+            "executions before the first or after the last sched_switch: they have no rows",
+            where=where,
+        )
+    if found.assumed:
+        yield finding(
+            "thread_ids_assumed",
+            "info",
+            found.assumed,
+            "threads whose number in the kernel was taken to be the one they know themselves, as "
+            "nothing tells it",
+            where=where,
+        )
+
+
+def _heap(found: Heap) -> Iterator[Finding]:
+    if found.unknown_frees:
+        yield finding(
+            "unknown_frees",
+            "info",
+            found.unknown_frees,
+            "addresses freed that were allocated before the recording, by the parent process, or "
+            "in events that were dropped: they are not subtracted",
+            where="heap",
+        )
+    if found.unseen_frees:
+        yield finding(
+            "unseen_frees",
+            "warning",
+            found.unseen_frees,
+            "addresses allocated again though no event had freed them: events were dropped, or the "
+            "block was freed by something that is not traced; they count as freed",
+            where="heap",
+        )
+    if found.failed:
+        yield finding(
+            "failed_allocations", "info", found.failed, "allocations that failed", where="heap"
         )
 
 

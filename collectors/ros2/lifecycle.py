@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.events import I32, I64, Events
+from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of
 from collectors.ros2.objects import Objects
+from collectors.ros2.types import I32, I64
 
 FIRST = "unconfigured"
 

@@ -14,10 +14,11 @@ import polars as pl
 
 from collectors.ros2.approximate import by_order, estimate_timestamps
 from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import I64, TEXT, Events
+from collectors.ros2.events import Events
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.outcomes import settle
 from collectors.ros2.ring_buffers import PENDING
+from collectors.ros2.types import I64, TEXT
 
 _GRACE_NS = 10**9
 """How long after its last event a process is still taken to live."""

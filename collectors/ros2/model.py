@@ -8,23 +8,32 @@ import polars as pl
 
 from collectors.ros2.actions import find_action_goals
 from collectors.ros2.callbacks import find_callbacks
-from collectors.ros2.events import NOTHING, Events, Raw, vtid
+from collectors.ros2.events import Events, Raw, vtid
 from collectors.ros2.executors import find_executor_intervals
 from collectors.ros2.health import Model, find_health, reader_warning
+from collectors.ros2.heap import find_heap
 from collectors.ros2.lifecycle import find_lifecycle_states
 from collectors.ros2.links import find_message_links
 from collectors.ros2.messages import find_messages
+from collectors.ros2.middleware import loaded_middleware
 from collectors.ros2.objects import find_objects
 from collectors.ros2.publications import find_publications
 from collectors.ros2.ring_buffers import find_enqueues
+from collectors.ros2.scheduling import find_scheduling
 from collectors.ros2.services import find_service_calls
 from collectors.ros2.takes import find_takes
 from collectors.ros2.timers import find_timer_activations
+from collectors.ros2.types import NOTHING, TEXT
 from collectors.schema.tables import LOSSES, TABLES
 
 
 def build_tables(
-    raw: Raw, losses: pl.DataFrame | None = None, warnings: Sequence[str] = ()
+    raw: Raw,
+    losses: pl.DataFrame | None = None,
+    warnings: Sequence[str] = (),
+    *,
+    hosts: Sequence[str] = (),
+    rmw: str | None = None,
 ) -> dict[str, pl.DataFrame]:
     """Make every model table.
 
@@ -38,6 +47,10 @@ def build_tables(
         What the tracer dropped, columns of the table ``losses``; None for nothing.
     warnings
         What the reader had to say, for ``health``.
+    hosts
+        Labels of all hosts, where they are known.
+    rmw
+        The middleware of all processes that do not tell their own, where it is known.
 
     Returns
     -------
@@ -46,7 +59,7 @@ def build_tables(
         give empty tables and rows in ``health``, never an error.
     """
     losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
-    events = Events(raw)
+    events = Events(raw, hosts)
     objects = find_objects(events)
     callbacks = find_callbacks(events, objects)
     publications = find_publications(events, objects, callbacks)
@@ -65,6 +78,8 @@ def build_tables(
     goals = find_action_goals(objects, service_calls, publications)
     links = find_message_links(events, objects)
     states, lifecycle_gaps = find_lifecycle_states(events, objects)
+    scheduling = find_scheduling(events, callbacks)
+    heap = find_heap(events, callbacks)
     found = Model(
         events=events,
         objects=objects,
@@ -77,8 +92,11 @@ def build_tables(
         lifecycle_states=states,
         lifecycle_gaps=lifecycle_gaps,
         message_links=links,
+        scheduling=scheduling,
+        heap=heap,
     )
     frames = {
+        "contexts": objects.contexts,
         "nodes": objects.nodes,
         "publishers": objects.publishers,
         "subscriptions": objects.subscriptions,
@@ -98,12 +116,19 @@ def build_tables(
         "executor_intervals": find_executor_intervals(events, callbacks),
         "lifecycle_states": states,
         "message_links": links,
+        "callback_scheduling": scheduling.rows,
+        "heap": heap.processes,
+        "callback_heap": heap.callbacks,
+        "callback_allocations": heap.instances,
     }
     processes = events.processes.select("proc", "host", pl.col("vpid").replace(NOTHING, None))
     tables = {
-        name: TABLES[name].conform(_placed(frame, processes)) for name, frame in frames.items()
+        name: TABLES[name].conform(_placed(frame, processes))
+        if frame.width
+        else TABLES[name].empty()
+        for name, frame in frames.items()
     }
-    tables["processes"] = TABLES["processes"].conform(_processes(events))
+    tables["processes"] = TABLES["processes"].conform(_processes(events, rmw))
     tables["messages"] = TABLES["messages"].conform(_messages(messages.rows, processes))
     tables["losses"] = losses
     tables["health"] = find_health(found, [reader_warning(text) for text in warnings])
@@ -117,11 +142,17 @@ def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
     return frame.join(processes, on="proc", how="left", maintain_order="left")
 
 
-def _processes(events: Events) -> pl.DataFrame:
+def _processes(events: Events, rmw: str | None) -> pl.DataFrame:
     versions = events["rcl_init"].group_by("proc").agg(pl.col("version").last())
+    initialised = pl.col("version").is_not_null()
     return (
         events.processes.filter(pl.col("vpid") != NOTHING)
         .join(versions, on="proc", how="left", maintain_order="left")
+        .join(loaded_middleware(events), on="proc", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("rmw").fill_null(pl.when(initialised).then(pl.lit(rmw, dtype=TEXT))),
+            pl.col("pid_ns").replace(0, None).alias("pid_namespace"),
+        )
         .rename({"proc": "process_id", "version": "tracetools_version"})
     )
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.events import I64, TEXT, Events
+from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of
+from collectors.ros2.types import I64, TEXT
 
 DISCOVERY = "ros_discovery_info"
 """Topic of the middleware's own graph messages, whose endpoints have no rcl event."""
@@ -26,12 +27,13 @@ class Objects:
 
     Attributes
     ----------
-    nodes, publishers, subscriptions, services, clients, timers
+    contexts, nodes, publishers, subscriptions, services, clients, timers
         One row per object with its number (``node_id``, ...).
     publisher_by_rmw, subscription_by_rmw
         rmw handle to object, since its rmw init event where there is one.
     """
 
+    contexts: pl.DataFrame
     nodes: pl.DataFrame
     publishers: pl.DataFrame
     subscriptions: pl.DataFrame
@@ -48,6 +50,7 @@ def find_objects(events: Events) -> Objects:
     publishers, publisher_by_rmw = _endpoints(events, nodes, "publisher")
     subscriptions, subscription_by_rmw = _endpoints(events, nodes, "subscription")
     return Objects(
+        contexts=_contexts(events),
         nodes=nodes,
         publishers=publishers,
         subscriptions=subscriptions,
@@ -65,6 +68,17 @@ def _numbered(frame: pl.DataFrame, number: str, handles: Sequence[str]) -> pl.Da
         .with_row_index(number)
         .with_columns(pl.col(number).cast(I64))
     )
+
+
+def _contexts(events: Events) -> pl.DataFrame:
+    frame = events["rcl_init"].select(
+        "proc",
+        pl.col("proc").alias("process_id"),
+        pl.col("time_ns").alias("created_ns"),
+        "context_handle",
+        pl.col("version").alias("tracetools_version"),
+    )
+    return _numbered(frame, "context_id", ["context_handle"])
 
 
 def _nodes(events: Events) -> pl.DataFrame:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks, enclosing
-from collectors.ros2.events import I64, Events
+from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, follows, timeline
 from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
+from collectors.ros2.types import I64
 
 INTRA, RCLCPP, RCL, RMW = range(4)
 _TIMES = {

@@ -9,9 +9,10 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import I64, TEXT, Events
+from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, timeline
 from collectors.ros2.objects import Objects
+from collectors.ros2.types import I64, TEXT
 
 _KEY = ["gid_low", "gid_high", "sequence_number"]
 _EVENTS = ("rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response")

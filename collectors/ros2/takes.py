@@ -10,10 +10,11 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import I64, Events
+from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, timeline
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.ring_buffers import buffer_owners
+from collectors.ros2.types import I64
 
 TAKE, DEQUEUE, RCL, RCLCPP, START = range(5)
 """Kinds of events on the timeline, in the order in which they happen."""

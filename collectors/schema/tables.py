@@ -21,6 +21,10 @@ def _time(name: str, meaning: str) -> Column:
     return Column(name, "int64", meaning, unit="ns")
 
 
+def _bytes(name: str, meaning: str) -> Column:
+    return Column(name, "int64", meaning, unit="byte", nullable=False)
+
+
 def _pointer(name: str, meaning: str) -> Column:
     return Column(name, "uint64", meaning + " (address, valid in its process only)")
 
@@ -47,11 +51,38 @@ PROCESSES = Table(
         _HOST,
         Column("vpid", "int32", "process id as the process itself sees it", nullable=False),
         Column("procname", "string", "name of its first recorded thread"),
+        Column(
+            "pid_namespace",
+            "int64",
+            "its pid namespace, which tells processes of the same vpid apart; null when the "
+            "context pid_ns was not recorded",
+        ),
         Column("tracetools_version", "string", "from rcl_init; null when that was not recorded"),
+        Column(
+            "rmw",
+            "string",
+            "middleware, such as rmw_cyclonedds_cpp: as the process loaded it "
+            "(lttng_ust_statedump, lttng_ust_dl), or as the manifest says",
+        ),
         _time("begin_ns", "first event"),
         _time("end_ns", "last event"),
         Column("events", "int64", "events recorded", nullable=False),
     ),
+)
+
+CONTEXTS = Table(
+    "contexts",
+    "a context, from rcl_init; a process has one for each time that it initialised ROS",
+    (
+        _id("context"),
+        _HOST,
+        _VPID,
+        _ref("process"),
+        _pointer("context_handle", "rcl_context_t"),
+        Column("tracetools_version", "string", "version of tracetools in this process"),
+        _CREATED,
+    ),
+    needs=("ros2:rcl_init",),
 )
 
 NODES = Table(
@@ -494,6 +525,101 @@ LIFECYCLE_STATES = Table(
     ),
 )
 
+_EXECUTION = (
+    _id("callback instance", "callback_instance_id"),
+    _HOST,
+    _VPID,
+    Column("vtid", "int32", "thread id as the process itself sees it"),
+    _KIND,
+    _CALLBACK_NAME,
+    _NODE,
+    Column("start_ns", "int64", "callback_start", unit="ns", nullable=False),
+)
+
+CALLBACK_SCHEDULING = Table(
+    "callback_scheduling",
+    "one finished execution of a callback that the kernel's events cover: where its time went. "
+    "cpu, preempted, blocked and scheduling delay add up to its duration",
+    (
+        *_EXECUTION,
+        _time("duration_ns", "end - start"),
+        _time("cpu_ns", "on a CPU"),
+        _time("preempted_ns", "switched out though it could have gone on"),
+        _time("blocked_ns", "asleep: from being switched out to being woken, or switched in"),
+        _time(
+            "scheduling_delay_ns",
+            "woken and waiting for a CPU; null without sched_waking or sched_wakeup, and then part "
+            "of blocked_ns",
+        ),
+        Column("preemptions", "int64", "times that it was preempted"),
+        Column("waits", "int64", "times that it went to sleep"),
+        Column("migrations", "int64", "times that it went on on another CPU"),
+        Column(
+            "frequency_hz",
+            "float64",
+            "mean frequency of its CPUs while it ran; null where power_cpu_frequency does not "
+            "tell the whole of it",
+            unit="Hz",
+        ),
+    ),
+    needs=("sched_switch", "ros2:callback_start", "ros2:callback_end"),
+)
+
+_LIVE_BYTES = _bytes("live_bytes", "allocated and not freed")
+_LIVE_BLOCKS = Column("live_blocks", "int64", "blocks allocated and not freed")
+_PEAK_BYTES = _bytes("peak_bytes", "most live bytes in this step")
+_ALLOCATED = _bytes("allocated_bytes", "allocated up to here in all")
+_ALLOCATIONS = Column("allocations", "int64", "blocks allocated up to here in all")
+_STEP = Column("time_ns", "int64", "last change in this step", unit="ns", nullable=False)
+_ALLOCATOR = ("lttng_ust_libc:malloc", "lttng_ust_libc:free")
+
+HEAP = Table(
+    "heap",
+    "one process and one step of 100 ms in which its heap changed; blocks allocated before the "
+    "recording, or by the parent process before a fork, do not count",
+    (_HOST, _VPID, _STEP, _LIVE_BYTES, _LIVE_BLOCKS, _PEAK_BYTES, _ALLOCATED, _ALLOCATIONS),
+    needs=_ALLOCATOR,
+)
+
+CALLBACK_HEAP = Table(
+    "callback_heap",
+    "one callback and one step of 100 ms in which what it had allocated changed, whoever freed it",
+    (
+        _HOST,
+        _VPID,
+        _id("callback"),
+        _KIND,
+        _CALLBACK_NAME,
+        _NODE,
+        _STEP,
+        _LIVE_BYTES,
+        _LIVE_BLOCKS,
+        _PEAK_BYTES,
+        _ALLOCATED,
+        _ALLOCATIONS,
+    ),
+    needs=(*_ALLOCATOR, "ros2:callback_start", "ros2:callback_end"),
+)
+
+CALLBACK_ALLOCATIONS = Table(
+    "callback_allocations",
+    "one execution of a callback in a process whose heap was recorded; calls inside of a nested "
+    "execution belong to that one",
+    (
+        *_EXECUTION,
+        Column("allocations", "int64", "blocks allocated in it", nullable=False),
+        Column("allocated_bytes", "int64", "their sizes", unit="byte", nullable=False),
+        Column("frees", "int64", "blocks freed in it, whoever allocated them", nullable=False),
+        Column(
+            "freed_bytes", "int64", "sizes of those that are known", unit="byte", nullable=False
+        ),
+        Column(
+            "kept_bytes", "int64", "allocated in it and never freed", unit="byte", nullable=False
+        ),
+    ),
+    needs=(*_ALLOCATOR, "ros2:callback_start", "ros2:callback_end"),
+)
+
 LOSSES = Table(
     "losses",
     "a stretch of one stream in which the tracer dropped something",
@@ -538,6 +664,7 @@ TABLES = {
     table.name: table
     for table in (
         PROCESSES,
+        CONTEXTS,
         NODES,
         PUBLISHERS,
         SUBSCRIPTIONS,
@@ -555,6 +682,10 @@ TABLES = {
         EXECUTOR_INTERVALS,
         LIFECYCLE_STATES,
         MESSAGE_LINKS,
+        CALLBACK_SCHEDULING,
+        HEAP,
+        CALLBACK_HEAP,
+        CALLBACK_ALLOCATIONS,
         LOSSES,
         HEALTH,
     )

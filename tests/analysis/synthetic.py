@@ -30,6 +30,7 @@ def write_run(
     discarded: int = 0,
     resources: bool = True,
     with_manifest: bool = True,
+    tracing: TracingSettings | None = None,
 ) -> Path:
     """Write one run: a publication every `period_ns`; a latency of None is a lost message.
 
@@ -47,7 +48,7 @@ def write_run(
             order=order,
             work_topic="/data",
             host=Host(cpu_count=2, steal_fraction=0.01),
-            tracing=TracingSettings(tracer="none"),
+            tracing=tracing or TracingSettings(tracer="none"),
             start_ns=START,
             status=status,
             failure=None if status == "complete" else "the subscriber died",

@@ -219,6 +219,28 @@ def test_only_the_runs_own_cells_unless_there_are_none() -> None:
     assert len(compare_sides(one, one, ["service_latency_p50"]).compared) == 1
 
 
+def test_one_suite_against_several_matches_the_cells_of_that_suite() -> None:
+    several = Side(
+        "base",
+        [cpu([1.0, 1.01, 0.99], suite="a", c="1"), cpu([9.0, 9.1, 9.2], suite="b", c="1")],
+        [{"suite": "a", "c": "1"}, {"suite": "b", "c": "1"}],
+        6,
+        suites=frozenset({"a", "b"}),
+    )
+    one = replace(side(cpu([1.0, 1.01, 0.99], c="1")), suites=frozenset({"a"}))
+    for base, new, only in ((several, one, "base"), (one, several, "new")):
+        found = compare_sides(base, new, ["cpu"])
+        assert [dict(c.cell) for c in found.compared] == [{"suite": "a", "c": "1"}]
+        assert found.compared[0].verdict == "no_difference"
+        assert [(dict(u.cell), u.only_in) for u in found.unmatched] == [
+            ({"suite": "b", "c": "1"}, only)
+        ]
+        assert found.exit_code == 3
+    # Both of one suite: its name is no factor, so that a renamed suite still matches.
+    other = replace(one, suites=frozenset({"c"}))
+    assert compare_sides(one, other, ["cpu"]).exit_code == 0
+
+
 def test_metric_that_neither_side_has() -> None:
     one = side(cpu([1.0] * 3))
     with pytest.raises(UsageError, match="'speed'; there are: cpu"):

@@ -15,11 +15,12 @@ import roslens as rl
 from analysis.callbacks import durations, worst_messages
 from analysis.drift import order_effect
 from analysis.figures.style import Plot, wrapped
-from analysis.latency_report import LatencyReport, Section
+from analysis.latency_report import LatencyReport
 from analysis.loss import outcomes_by_cell
 from analysis.metrics import read_metrics
 from analysis.numbers import significant, value_and_interval
 from analysis.parameters import LatencyParameters
+from analysis.report_base import Section
 from analysis.report_table import ReportTable, Sentence
 from analysis.resources import usage_per_run
 from analysis.runs import Run
@@ -169,7 +170,7 @@ def test_failed_runs_are_named_and_left_out(tmp_path: Path) -> None:
     )
     report = report_of(tmp_path)
     text = texts(report.runs())
-    assert "! 1 run did not complete and enter no estimate: 006_a." in text
+    assert "! 1 run did not complete and enters no estimate: 006_a." in text
     assert "failed, left out: the subscriber died" in text
     assert report.main_estimates[0].runs == 3
     assert report_of(tmp_path, include_failed=True).main_estimates[0].runs == 4
@@ -393,3 +394,20 @@ def test_twins_and_outliers_are_named_and_stay_in(tmp_path: Path) -> None:
     assert "far off the other runs of its cell in 1 run" in text
     assert "r5 (cell=a)" in text
     assert all(e.runs == 6 for e in report.main_estimates)
+
+
+def test_disturbed_runs_are_shown_and_left_out_by_rule(tmp_path: Path) -> None:
+    campaign(tmp_path)
+    path = tmp_path / "000_a" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["disturbances"] = ["other tenants of the machine took 30% of the CPU time"]
+    path.write_text(json.dumps(manifest))
+    report = report_of(tmp_path)
+    assert "! The host was disturbed in 1 of 6 runs; 1 of them enter" in texts(report.loss())
+    assert "took 30% of the CPU time" in texts(report.loss())
+    assert report.main_estimates[0].runs == 3
+    strict = report_of(tmp_path, leave_out=["disturbed"])
+    assert strict.main_estimates[0].runs == 2
+    assert "! 1 run was disturbed by its host and enters no estimate: 000_a." in texts(
+        strict.runs()
+    )

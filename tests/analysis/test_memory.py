@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import polars as pl
 import pytest
 
-from analysis.memory import leaks_by_cell, memory_series
+from analysis.memory import leaks_by_cell, memory_series, slopes_named
 from analysis.runs import Run
+from collectors.work_log import WorkLog, read_work_log
+from tracing.recording import UsageError
 
 SECOND = 1_000_000_000
 
@@ -48,7 +53,8 @@ def test_publications_on_the_work_topic_are_counted_once() -> None:
         "pss",
     )["r"]
     assert found.messages is not None
-    assert found.messages.tolist() == [0, 2, 2]
+    # What was sampled after the last publication (1.0 s) is left out.
+    assert found.messages.tolist() == [0, 2]
 
 
 def test_leaks_by_cell() -> None:
@@ -66,4 +72,44 @@ def test_leaks_by_cell() -> None:
     assert climbs.per_second.value == pytest.approx(10_000)
     assert climbs.per_message is not None
     assert climbs.per_message.value == pytest.approx(1000)
-    assert climbs.per_message.metric == "leak_pss_per_message"
+    assert climbs.per_message.metric == "memory_slope_pss_per_message"
+
+
+def test_without_publications_requests_or_goals_are_counted() -> None:
+    log = WorkLog("goal", np.array([0.5, 1.5, 2.5]) * SECOND)
+    found = memory_series(
+        resources([("r", 1, t, 100) for t in range(4)]), messages([]), [Run("r")], "pss", {"r": log}
+    )["r"]
+    assert found.messages is not None
+    assert found.messages.tolist() == [0, 1, 2]
+    assert found.work == "goal"
+
+
+def test_the_log_of_requests_comes_before_that_of_goals(tmp_path: Path) -> None:
+    assert read_work_log(tmp_path) is None
+    (tmp_path / "goals.csv").write_text("action,send_realtime_ns\n/a,7\n/a,5\n/a,\n")
+    goals = read_work_log(tmp_path)
+    assert goals is not None
+    assert (goals.kind, goals.times_ns.tolist()) == ("goal", [5, 7])
+    (tmp_path / "calls.csv").write_text("service,request_sent_realtime_ns\n/s,3\n")
+    calls = read_work_log(tmp_path)
+    assert calls is not None
+    assert (calls.kind, calls.times_ns.tolist()) == ("request", [3])
+
+
+def test_a_log_without_times_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "calls.csv").write_text("service\n/s\n")
+    with pytest.raises(UsageError, match=r"calls\.csv: none of the columns"):
+        read_work_log(tmp_path)
+
+
+def test_slopes_by_name() -> None:
+    rows = [("r", 1, float(t), 1000 * t) for t in range(50)]
+    found = slopes_named(
+        ["memory_slope_pss_per_message"], resources(rows), messages([]), [Run("r")]
+    )
+    assert [e.metric for e in found] == ["memory_slope_pss", "memory_slope_pss_per_message"]
+    assert found[0].value == pytest.approx(1000)
+    assert found[1].refused is not None
+    # RSS, which plain names mean, was not measured.
+    assert slopes_named(["memory_slope"], resources(rows), messages([]), [Run("r")]) == []

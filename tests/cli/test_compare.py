@@ -1,6 +1,8 @@
 """``roslens compare`` as a user types it."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,16 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
     check_one_line(roslens("compare", base, base, "--plot", "a.doc"), 2, "a.doc", ".png")
     base.write_text("{}")
     check_one_line(roslens("compare", base, base), 2, "schema version None")
+
+
+def test_what_takes_seconds_to_import_is_not_imported_for_a_comparison() -> None:
+    code = (
+        "import sys, roslens.compare, roslens.check, analysis.latency_report, analysis.leaks\n"
+        "slow = {'scipy.stats', 'scipy.optimize', 'seaborn', 'matplotlib', 'pandas'}\n"
+        "print(sorted(slow & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
 
 
 @pytest.mark.recording

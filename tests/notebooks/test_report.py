@@ -15,7 +15,8 @@ import pytest
 from rich.console import Console
 
 from analysis.metrics import read_metrics
-from roslens.report import ReportResult, find_notebook, parse_parameter, run_report, summary_table
+from roslens.report import ReportResult, find_notebook, parse_parameter, run_report
+from roslens.summary import summary_table
 from tracing.recording import RunFailedError, UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +86,7 @@ def test_the_page_needs_nothing_from_anywhere(result: ReportResult, sample: Path
 def test_the_summary_names_loss_and_refusals(result: ReportResult) -> None:
     console = Console(width=100, record=True, file=io.StringIO())
     assert result.metrics is not None
-    console.print(summary_table(result.metrics.resolve()))
+    console.print(summary_table(result.metrics.resolve(), "latency"))
     text = console.export_text()
     assert "the tracer lost nothing" in text
     assert "refused (1)" in text
@@ -133,7 +134,11 @@ def test_run_all_with_defaults_from_the_notebooks_folder(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("notebook", "parameters", "message"),
     [
-        ("latency", {"levle": 0.9}, "no parameter 'levle'; it has: recordings, topics, level"),
+        (
+            "latency",
+            {"levle": 0.9},
+            "no parameter 'levle'; it has: recordings, factors",
+        ),
         ("nonsense", {}, "no notebook 'nonsense'; there are: latency"),
         ("latency", {"recordings": "nowhere"}, "nowhere: no such file or directory"),
     ],
@@ -173,6 +178,18 @@ def test_a_notebook_of_ones_own_runs_in_this_interpreter(tmp_path: Path) -> None
     result = run_report(str(own), [], tmp_path / "out", {"x": 5}, Console(quiet=True))
     assert f"{sys.executable} 5" in result.html.read_text()
     assert result.metrics is None
+
+
+def test_files_beside_the_metrics_are_named_those_of_this_report_only(tmp_path: Path) -> None:
+    own = write_notebook(
+        tmp_path / "own.ipynb",
+        'output_dir: str = ""  # folder',
+        "from pathlib import Path\n_ = (Path(output_dir) / 'cells.csv').write_text('a')",
+    )
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "old.csv").write_text("")
+    result = run_report(str(own), [], tmp_path / "out", {}, Console(quiet=True))
+    assert [path.name for path in result.files] == ["cells.csv"]
 
 
 def test_find_notebook_by_name_and_by_path() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tracing.processes import marked
 from tracing.recording.schema import RESOURCES
-from tracing.sampler import ProcessReader, Sampler, children, cpu_time_ns
+from tracing.sampling import ProcessReader, Sampler, children, cpu_time_ns
 
 pytestmark = pytest.mark.live
 
@@ -45,6 +45,9 @@ def test_memory_and_cpu_time_agree_with_what_the_program_did(usage):
         program.goes_on()
         touched = program.says()
         after = reader.sample()
+        assert after.uss_bytes - before.uss_bytes == pytest.approx(touched, abs=65536)
+        # One fault for each page of 4 KiB that was touched for the first time.
+        assert after.minor_faults - before.minor_faults == pytest.approx(touched / 4096, rel=0.02)
         # 64 kB: the page tables of libc's first calls are not counted by anyone.
         assert after.rss_bytes - before.rss_bytes == pytest.approx(touched, abs=65536)
         assert after.pss_bytes - before.pss_bytes == pytest.approx(touched, abs=65536)

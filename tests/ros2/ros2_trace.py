@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from collectors.ros2 import build_tables
-from collectors.ros2.events import FIELDS
+from collectors.ros2.events import FIELDS, HEAP_FIELDS
 
 T0 = 1_700_000_000_000_000_000
 TYPES = {
@@ -22,6 +22,12 @@ TYPES = {
     "vtid": pl.Int32(),
     "procname": pl.String(),
 }
+KERNEL_FIELDS = {
+    "sched_switch": {"prev_tid": pl.Int32(), "prev_state": pl.Int64(), "next_tid": pl.Int32()},
+    "sched_waking": {"tid": pl.Int32()},
+    "power_cpu_frequency": {"state": pl.UInt32(), "field_cpu_id": pl.UInt32()},
+}
+"""As LTTng's kernel modules define them; no contexts."""
 
 
 def at(microseconds: float) -> int:
@@ -45,6 +51,7 @@ class Trace:
         pid: int = 1,
         tid: int | None = None,
         host: str = "h0",
+        cpu: int = 0,
         **payload: Any,
     ) -> None:
         common = {
@@ -56,6 +63,8 @@ class Trace:
             "vtid": pid if tid is None else tid,
             "procname": f"p{pid}",
         }
+        if name in KERNEL_FIELDS:
+            common |= {"cpu_id": cpu, "vpid": None, "vtid": None, "procname": None}
         self.rows.append((name, common | payload))
 
     def lose(self, begin_us: float, end_us: float, count: int, *, host: str = "h0") -> None:
@@ -180,8 +189,10 @@ class Trace:
         frames = {}
         for name, rows in found.items():
             fields = {field for row in rows for field in row} - set(TYPES)
-            kinds = {field: kind for field, kind in FIELDS[name].items() if field in fields}
-            frames[f"ros2:{name}"] = pl.DataFrame(rows, schema=TYPES | kinds)
+            known = FIELDS.get(name) or HEAP_FIELDS.get(name) or KERNEL_FIELDS.get(name) or {}
+            kinds = {field: kind for field, kind in known.items() if field in fields}
+            raw = f"ros2:{name}" if name in FIELDS else name
+            frames[raw] = pl.DataFrame(rows, schema=TYPES | kinds)
         return frames
 
     def tables(self) -> dict[str, pl.DataFrame]:

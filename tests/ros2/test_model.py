@@ -45,7 +45,7 @@ def test_a_table_names_the_events_it_lacks(table: str) -> None:
     trace.rows = [row for row in trace.rows if row[0] != needed]
     health = trace.tables()["health"].filter(kind="missing_events", where=table)
     assert health.height == 1
-    assert f"ros2:{needed}" in health["what"].item()
+    assert TABLES[table].needs[0] in health["what"].item()
 
 
 def test_repeated_init_events_are_one_object() -> None:

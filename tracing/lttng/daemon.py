@@ -20,7 +20,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,6 +105,7 @@ def session_daemon(
     *,
     kernel: Literal["auto", "off", "required"] = "auto",
     progress: Progress | None = None,
+    hold: Sequence[int] = (),
 ) -> Iterator[SessionDaemon]:
     """A session daemon for as long as the context lasts, private where possible.
 
@@ -114,6 +115,8 @@ def session_daemon(
         Whether it is to trace the kernel.
     progress
         Called with one line when something takes long.
+    hold
+        Descriptors that are kept open until all is cleared up, although this process is killed.
 
     Raises
     ------
@@ -134,28 +137,34 @@ def session_daemon(
             with_kernel = False
     token = secrets.token_hex(6)
     with ExitStack() as stack:
-        daemon = _choose(stack, token, with_kernel, notes, progress or (lambda _: None))
+        daemon = _choose(stack, token, with_kernel, notes, progress or (lambda _: None), hold=hold)
         yield daemon
 
 
 def _choose(
-    stack: ExitStack, token: str, kernel: bool, notes: list[str], progress: Progress
+    stack: ExitStack,
+    token: str,
+    kernel: bool,
+    notes: list[str],
+    progress: Progress,
+    *,
+    hold: Sequence[int],
 ) -> SessionDaemon:
     as_root = os.geteuid() == 0
     if kernel and not as_root:
         # Only root's daemon can trace the kernel; the group 'tracing' may use it.
         if _answers(GLOBAL_FOLDER / CLIENT_SOCKET):
-            return stack.enter_context(_shared(token, True, notes, progress))
+            return stack.enter_context(_shared(token, True, notes, progress, hold))
         notes.append("no kernel trace: no session daemon of root runs")
         kernel = False
     reason = "lttng-sessiond is not on PATH"
     if shutil.which("lttng-sessiond") is not None:
         try:
-            return stack.enter_context(_private(token, kernel, notes))
+            return stack.enter_context(_private(token, kernel, notes, hold))
         except _NotPrivateError as error:
             reason = str(error)
     if _answers(_shared_folder() / CLIENT_SOCKET) or as_root:
-        return stack.enter_context(_shared(token, kernel, notes, progress))
+        return stack.enter_context(_shared(token, kernel, notes, progress, hold))
     raise RunFailedError(f"no LTTng session daemon runs and none can be started: {reason}")
 
 
@@ -167,12 +176,14 @@ class _NotPrivateError(Exception):
 
 
 @contextmanager
-def _private(token: str, kernel: bool, notes: list[str]) -> Iterator[SessionDaemon]:
+def _private(
+    token: str, kernel: bool, notes: list[str], hold: Sequence[int]
+) -> Iterator[SessionDaemon]:
     home = _private_home()
     variables = {"LTTNG_HOME": str(home), MARKER: token}
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, home, ignore_errors=True)
-        stack.enter_context(guarded(f"{MARKER}={token}", home))
+        stack.enter_context(guarded(f"{MARKER}={token}", home, hold=hold))
         folder = home / ".lttng"
         folder.mkdir()
         log = home / "sessiond.log"
@@ -269,7 +280,7 @@ def _wait_until_answers(folder: Path, process: subprocess.Popen[bytes], log: Pat
 
 @contextmanager
 def _shared(
-    token: str, kernel: bool, notes: list[str], progress: Progress
+    token: str, kernel: bool, notes: list[str], progress: Progress, hold: Sequence[int]
 ) -> Iterator[SessionDaemon]:
     folder = _shared_folder()
     name = f"roslens-{token}"
@@ -279,7 +290,7 @@ def _shared(
         process, log = None, None
         if not _answers(folder / CLIENT_SOCKET):
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="roslens-")))
-            stack.enter_context(guarded(f"{MARKER}={token}", scratch))
+            stack.enter_context(guarded(f"{MARKER}={token}", scratch, hold=hold))
             log = scratch / "sessiond.log"
             process = _start([], kernel, variables, log)
             stack.callback(_end, process, token)
@@ -291,7 +302,7 @@ def _shared(
                 ) from error
         else:
             destroy = (find_program("lttng"), "--no-sessiond", "destroy", name)
-            stack.enter_context(guarded(f"{MARKER}={token}", None, destroy))
+            stack.enter_context(guarded(f"{MARKER}={token}", None, destroy, hold))
         notes.append(
             "the machine's session daemon recorded: programs that others ran meanwhile as the "
             "same user may be in the trace"

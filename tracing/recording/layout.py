@@ -70,13 +70,28 @@ class Recording:
 
     @property
     def resources(self) -> Path:
-        """``resources.parquet``: what each process used while it ran."""
-        return self.path / "resources.parquet"
+        """``resources.parquet``: what each process used while it ran.
+
+        ``resources.csv`` where another harness recorded the run and only that is there.
+        """
+        own, other = self.path / "resources.parquet", self.path / "resources.csv"
+        return other if other.is_file() and not own.is_file() else own
+
+    @property
+    def threads(self) -> Path:
+        """``threads.parquet``: what each thread used, where it was sampled."""
+        return self.path / "threads.parquet"
+
+    @property
+    def system(self) -> Path:
+        """``system.parquet``: what the machine did, where it was sampled."""
+        return self.path / "system.parquet"
 
     @property
     def native(self) -> Path:
-        """Files that the benchmark itself wrote."""
-        return self.path / "native"
+        """Files that the benchmark itself wrote; another harness left them in the run's folder."""
+        own = self.path / "native"
+        return own if own.is_dir() else self.path
 
     @property
     def events(self) -> Path:

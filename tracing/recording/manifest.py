@@ -10,6 +10,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tracing.recording.errors import UsageError
+from tracing.recording.harness_manifest import from_harness, is_harness_manifest
 
 MANIFEST_NAME = "manifest.json"
 SCHEMA_VERSION = 1
@@ -33,6 +34,17 @@ class Host(_Part):
     load_1min: float | None = Field(default=None, description="load average just before the run")
     steal_fraction: float | None = Field(
         default=None, description="CPU time stolen during the run, 0..1"
+    )
+    turbo: bool | None = Field(default=None, description="whether CPUs may exceed their base clock")
+    memory_available_bytes: int | None = Field(default=None, description="just before the run")
+    swap_used_bytes: int | None = Field(default=None, description="just before the run")
+    swapped_pages: int | None = Field(default=None, description="to and from swap during the run")
+    temperature_c: float | None = Field(default=None, description="the hottest sensor's, before")
+    temperature_end_c: float | None = Field(default=None, description="the same after the run")
+    cpu_mhz: float | None = Field(default=None, description="mean clock of the CPUs, before")
+    other_cpu_fraction: float | None = Field(
+        default=None,
+        description="of all CPU time of the run, what neither workload nor recorder used, 0..1",
     )
 
 
@@ -102,6 +114,33 @@ class Endpoint(_Part):
     depth: int | None = None
 
 
+class Timing(_Part):
+    """How long the run was to work; the warm-up begins when the workload is ready."""
+
+    warm_up_s: float = 0.0
+    duration_s: float
+    cool_down_s: float = 0.0
+    messages: int | None = None
+    ready_ns: int | None = Field(
+        default=None, description="when the workload said that it was ready, ns since the epoch"
+    )
+
+
+class Design(_Part):
+    """The run's place in the design, by which it can be proved that the design was followed.
+
+    In each repetition (block) ``random.Random(seed)``, one for the whole campaign, shuffles the
+    numbers 0 .. combinations - 1; the runs follow in that order.
+    """
+
+    combination: int = Field(description="its number in the suite's own order, from 0")
+    combinations: int = Field(description="how many make a block")
+    blocks: int = Field(description="how many blocks were planned")
+    attempt: int = Field(default=0, description="0 the planned run, then its retries")
+    retry_of: str | None = Field(default=None, description="the run that failed before it")
+    execution: int = Field(default=0, description="how often the campaign had been resumed by then")
+
+
 class Manifest(_Part):
     """A run's manifest (``manifest.json``), versioned, validated on reading.
 
@@ -117,7 +156,9 @@ class Manifest(_Part):
     repetition: int = 0
     order: int = 0
     seed: int | None = None
+    design: Design | None = Field(default=None, description="null: not a run of a suite")
     parameters: dict[str, Level] = Field(default_factory=dict)
+    timing: Timing | None = None
     command: list[str] = Field(default_factory=list)
     work_topic: str | None = None
     environment: Environment = Field(default_factory=Environment)
@@ -131,9 +172,15 @@ class Manifest(_Part):
     exit_status: int | None = None
     failure: str | None = Field(default=None, description="one line: why the run is not complete")
     loss: Loss = Field(default_factory=Loss)
-    sampler: Sampler | None = None
+    sampler: Sampler | None = Field(default=None, description="of the processes")
+    samplers: dict[str, Sampler] = Field(
+        default_factory=dict, description="the others: threads, system, heap"
+    )
     warnings: list[str] = Field(
         default_factory=list, description="what disturbed the run without making it fail"
+    )
+    disturbances: list[str] = Field(
+        default_factory=list, description="what about the host lay beyond the suite's limits"
     )
     provenance: str | None = Field(
         default=None, description="where a recording not made by us is from"
@@ -154,12 +201,14 @@ def read_manifest(path: Path) -> Manifest:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"{path}: not JSON: {error}; restore the file or remove it") from error
-    version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION:
-        raise UsageError(
-            f"{path}: manifest schema version {version!r}, this roslens reads {SCHEMA_VERSION}"
-        )
     try:
+        if is_harness_manifest(data):
+            data = from_harness(data, path.parent)
+        version = data.get("schema_version") if isinstance(data, dict) else None
+        if version != SCHEMA_VERSION:
+            raise UsageError(
+                f"{path}: manifest schema version {version!r}, this roslens reads {SCHEMA_VERSION}"
+            )
         return Manifest.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]

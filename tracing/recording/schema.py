@@ -120,10 +120,57 @@ RESOURCES = Table(
         Column("cpu_time_ns", "int64", "user and system CPU time since its start", unit="ns"),
         Column("rss_bytes", "int64", "resident set, not its peak", unit="byte"),
         Column("pss_bytes", "int64", "proportional set", unit="byte"),
+        Column("uss_bytes", "int64", "pages that no other process has", unit="byte"),
         Column("heap_bytes", "int64", "live heap; null where not measured", unit="byte"),
         Column("threads", "int64", "threads"),
         Column("voluntary_switches", "int64", "context switches since its start"),
         Column("involuntary_switches", "int64", "preemptions since its start"),
+        Column("minor_faults", "int64", "page faults without disk access since its start"),
+        Column("major_faults", "int64", "page faults that read from disk since its start"),
     ),
 )
 """``resources.parquet``, which the recorder writes."""
+
+THREADS = Table(
+    "threads",
+    "what one thread used up to one moment",
+    (
+        Column("time_ns", "int64", "when it was sampled", unit="ns", nullable=False),
+        Column("host", "string", "label of the host: h0, h1, ...", nullable=False),
+        Column("vpid", "int32", "process id", nullable=False),
+        Column("vtid", "int32", "thread id", nullable=False),
+        Column("thread", "string", "name of the thread"),
+        Column("cpu_time_ns", "int64", "CPU time since its start", unit="ns"),
+        Column("run_delay_ns", "int64", "time it was ready and had no CPU", unit="ns"),
+        Column("voluntary_switches", "int64", "context switches since its start"),
+        Column("involuntary_switches", "int64", "preemptions since its start"),
+    ),
+)
+"""``threads.parquet``, which the recorder writes where the suite asks for it."""
+
+SYSTEM = Table(
+    "system",
+    "what the whole machine did up to one moment; counters are since boot",
+    (
+        Column("time_ns", "int64", "when it was sampled", unit="ns", nullable=False),
+        Column("host", "string", "label of the host: h0, h1, ...", nullable=False),
+        Column("cpu_busy_ns", "int64", "CPU time used, all CPUs", unit="ns"),
+        Column("cpu_idle_ns", "int64", "CPU time idle, all CPUs", unit="ns"),
+        Column("cpu_iowait_ns", "int64", "CPU time idle while a disk worked", unit="ns"),
+        Column("cpu_steal_ns", "int64", "CPU time that other tenants took", unit="ns"),
+        Column("load_1min", "float64", "load average over a minute"),
+        Column("running", "int64", "threads that can run"),
+        Column("switches", "int64", "context switches"),
+        Column("memory_available_bytes", "int64", "memory for new programs", unit="byte"),
+        Column("swap_free_bytes", "int64", "free swap", unit="byte"),
+        Column("cpu_mhz", "float64", "mean clock of the CPUs", unit="MHz"),
+        Column("temperature_c", "float64", "of the hottest sensor", unit="degree C"),
+        Column("loopback_bytes", "int64", "sent over the loopback", unit="byte"),
+        Column("received_bytes", "int64", "received by all other interfaces", unit="byte"),
+        Column("sent_bytes", "int64", "sent by all other interfaces", unit="byte"),
+        Column("dropped_packets", "int64", "dropped by any interface, both ways"),
+        Column("disk_read_bytes", "int64", "read from all disks", unit="byte"),
+        Column("disk_written_bytes", "int64", "written to all disks", unit="byte"),
+    ),
+)
+"""``system.parquet``, which the recorder writes where the suite asks for it."""

@@ -7,13 +7,15 @@ use arrow_array::types::{
     Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
-use arrow_array::{ArrayRef, ListArray, PrimitiveArray, StringViewArray, StructArray};
+use arrow_array::{
+    ArrayRef, BooleanArray, ListArray, PrimitiveArray, StringViewArray, StructArray,
+};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field as ArrowField, Fields};
 
 use crate::bits::{chunk, same};
 use crate::error::{Error, Result};
-use crate::model::{Type, public_name};
+use crate::model::Type;
 use crate::stage::{BATCH, Origin};
 use crate::walk::until_nul;
 
@@ -26,6 +28,8 @@ pub enum Kind {
     Float(u32),
     /// UTF-8 text.
     Text,
+    /// True or false.
+    Bool,
     /// Structure of `value` and `label`.
     Enum(u32, bool),
     /// List.
@@ -41,29 +45,26 @@ impl Kind {
         match kind {
             Type::Int(i) => Self::Int(width(i.bits), i.signed),
             Type::Enum(e) => Self::Enum(width(e.int.bits), e.int.signed),
-            Type::Float(f) => Self::Float(f.bits),
-            Type::Text => Self::Text,
+            Type::Float(f) => Self::Float(f.bits.max(32)),
+            Type::Text | Type::WideText(_) => Self::Text,
             Type::Array(a) if a.is_text() => Self::Text,
             Type::Array(a) => Self::List(Box::new(Self::of(&a.element))),
             Type::Struct(s) => Self::members(&s.fields),
             Type::Variant(v) => Self::members(&v.options),
+            Type::VarInt(v) if v.mappings.is_empty() => Self::Int(64, v.signed),
+            Type::VarInt(v) => Self::Enum(64, v.signed),
+            Type::Bool(_) => Self::Bool,
+            Type::BitMap(b) => Self::Struct(vec![
+                ("value".into(), Self::Int(width(b.int.bits), false)),
+                ("flags".into(), Self::List(Box::new(Self::Text))),
+            ]),
+            Type::Optional(o) => Self::of(&o.field.kind),
         }
     }
 
     fn members(fields: &[crate::model::Field]) -> Self {
-        let mut members: Vec<(String, Self)> = Vec::with_capacity(fields.len());
-        for field in fields {
-            // Two names may differ in the underscore only; then they keep it.
-            let name = public_name(&field.name);
-            let twice = fields
-                .iter()
-                .filter(|f| public_name(&f.name) == name)
-                .count()
-                > 1;
-            let name = if twice { &field.name } else { name };
-            members.push((name.to_owned(), Self::of(&field.kind)));
-        }
-        Self::Struct(members)
+        let members = fields.iter().map(|f| (f.name.clone(), Self::of(&f.kind)));
+        Self::Struct(members.collect())
     }
 
     /// Whether it holds nothing: structures without members all the way down.
@@ -88,6 +89,7 @@ impl Kind {
             }
             (Self::Float(a), Self::Float(b)) => Some(Self::Float(*a.max(b))),
             (Self::Text, Self::Text) => Some(Self::Text),
+            (Self::Bool, Self::Bool) => Some(Self::Bool),
             (Self::List(a), Self::List(b)) => Some(Self::List(Box::new(a.unify(b)?))),
             (Self::Struct(a), Self::Struct(b)) => {
                 if a.len() != b.len() {
@@ -122,6 +124,7 @@ impl Kind {
             Self::Float(32) => DataType::Float32,
             Self::Float(_) => DataType::Float64,
             Self::Text => DataType::Utf8View,
+            Self::Bool => DataType::Boolean,
             Self::Enum(bits, signed) => DataType::Struct(enum_fields(*bits, *signed)),
             Self::List(element) => DataType::List(item(element)),
             Self::Struct(members) => DataType::Struct(struct_fields(members)),
@@ -417,6 +420,8 @@ pub enum Data {
     F64(Vec<f64>),
     /// Text.
     Text(TextBuilder),
+    /// True or false.
+    Bool(BooleanBufferBuilder),
     /// Value and label.
     Enum(Box<Column>, Box<Column>),
     /// End of each list among the elements.
@@ -457,6 +462,7 @@ impl Column {
             Kind::Float(32) => Data::F32(Vec::new()),
             Kind::Float(_) => Data::F64(Vec::new()),
             Kind::Text => Data::Text(TextBuilder::default()),
+            Kind::Bool => Data::Bool(BooleanBufferBuilder::new(0)),
             Kind::Enum(bits, signed) => Data::Enum(
                 Box::new(Self::new(&Kind::Int(*bits, *signed))),
                 Box::new(Self::new(&Kind::Text)),
@@ -487,6 +493,7 @@ impl Column {
             Data::F32(v) => v.reserve(rows),
             Data::F64(v) => v.reserve(rows),
             Data::Text(t) => t.views.reserve(rows),
+            Data::Bool(bits) => bits.reserve(rows),
             Data::Enum(value, label) => {
                 value.reserve(rows);
                 label.reserve(rows);
@@ -516,6 +523,7 @@ impl Column {
             Data::F32(v) => v.resize(v.len() + rows, 0.0),
             Data::F64(v) => v.resize(v.len() + rows, 0.0),
             Data::Text(t) => t.push_nulls(rows),
+            Data::Bool(bits) => bits.append_n(rows, false),
             Data::Enum(value, label) => {
                 value.push_nulls(rows);
                 label.push_nulls(rows);
@@ -563,6 +571,14 @@ impl Column {
             _ => return,
         }
         self.validity.append(1, true);
+    }
+
+    /// Append true or false.
+    pub fn push_bool(&mut self, value: bool) {
+        if let Data::Bool(bits) = &mut self.data {
+            bits.append(value);
+            self.validity.append(1, true);
+        }
     }
 
     /// Append one text.
@@ -644,6 +660,7 @@ impl Column {
             Data::F32(v) => Arc::new(PrimitiveArray::<Float32Type>::new(v.into(), nulls)),
             Data::F64(v) => Arc::new(PrimitiveArray::<Float64Type>::new(v.into(), nulls)),
             Data::Text(text) => text.finish(nulls),
+            Data::Bool(mut bits) => Arc::new(BooleanArray::new(bits.finish(), nulls)),
             Data::Enum(value, label) => {
                 let (value, label) = (value.finish()?, label.finish()?);
                 let fields = Fields::from(vec![

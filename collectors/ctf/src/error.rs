@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Where in the input an error was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// Line and column of the metadata text, both from 1.
     Text {
@@ -11,6 +11,13 @@ pub enum Place {
         line: u32,
         /// Column, in bytes.
         column: u32,
+    },
+    /// Fragment of CTF 2 metadata, from 1, and JSON pointer in it.
+    Pointer {
+        /// Fragment.
+        fragment: usize,
+        /// JSON pointer (RFC 6901).
+        pointer: String,
     },
     /// Byte offset from the start of the input.
     Byte(u64),
@@ -37,6 +44,14 @@ impl Error {
         }
     }
 
+    /// An error at any place.
+    pub fn new(place: Place, what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            place,
+        }
+    }
+
     /// An error at a byte offset.
     pub fn at_byte(offset: u64, what: impl Into<String>) -> Self {
         Self {
@@ -56,7 +71,10 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.place {
+        match &self.place {
+            Place::Pointer { fragment, pointer } => {
+                write!(f, "fragment {fragment}: {pointer}: {}", self.what)
+            }
             Place::Text { line, column } => write!(f, "{line}:{column}: {}", self.what),
             Place::Byte(offset) => write!(f, "byte {offset}: {}", self.what),
             Place::Whole => f.write_str(&self.what),

@@ -31,6 +31,7 @@
 pub mod bits;
 pub mod catalog;
 pub mod columns;
+pub mod ctf2;
 pub mod error;
 pub mod losses;
 pub mod merge;
@@ -38,6 +39,7 @@ pub mod metadata;
 pub mod model;
 pub mod packet;
 pub mod plan;
+mod resolve;
 pub mod scan;
 pub mod stage;
 pub mod tsdl;

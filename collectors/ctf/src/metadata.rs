@@ -4,15 +4,31 @@
 //! producers write plain text.
 
 use crate::error::{Error, Result};
+use crate::model::Trace;
+use crate::{ctf2, tsdl};
 
 const MAGIC: u32 = 0x75D1_1D57;
 const HEADER: usize = 37;
+
+/// What a `metadata` file declares, in whichever language.
+///
+/// # Errors
+///
+/// As [`text`], [`tsdl::parse`] and [`ctf2::parse`].
+pub fn parse(bytes: &[u8]) -> Result<Trace> {
+    let text = text(bytes)?;
+    if text.trim_start().starts_with(ctf2::SEPARATOR) {
+        ctf2::parse(&text)
+    } else {
+        tsdl::parse(&text)
+    }
+}
 
 /// The text of a `metadata` file.
 ///
 /// # Errors
 ///
-/// Empty, not UTF-8, not CTF 1.8, a packet header that contradicts itself or the file, or a file
+/// Empty, not UTF-8, neither CTF 1.8 nor 2, a packet header that contradicts itself or the file, or a file
 /// that ends inside a packet.
 pub fn text(bytes: &[u8]) -> Result<String> {
     if bytes.is_empty() {
@@ -59,10 +75,10 @@ pub fn text(bytes: &[u8]) -> Result<String> {
                 "compressed or encrypted metadata is not supported",
             ));
         }
-        if packet[35] != 1 || packet[36] != 8 {
+        if !matches!((packet[35], packet[36]), (1, 8) | (2, 0)) {
             return Err(Error::at_byte(
                 at as u64 + 35,
-                format!("expected CTF 1.8, found {}.{}", packet[35], packet[36]),
+                format!("expected CTF 1.8 or 2, found {}.{}", packet[35], packet[36]),
             ));
         }
         let (Ok(content), Ok(size)) = (usize::try_from(content), usize::try_from(size)) else {

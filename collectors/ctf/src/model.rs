@@ -1,5 +1,14 @@
 //! What the metadata declares, independent of the language it was written in.
 
+use std::fmt;
+
+use crate::error::Place;
+
+/// Deepest nesting of types.
+pub(crate) const MAX_DEPTH: usize = 64;
+/// Most type nodes that named types may expand to: beyond any real trace, short of a bomb.
+pub(crate) const MAX_NODES: usize = 4_000_000;
+
 /// Byte order of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteOrder {
@@ -7,6 +16,56 @@ pub enum ByteOrder {
     Little,
     /// Most significant byte (and bit) first.
     Big,
+}
+
+/// What a field of a packet's head or of an event's header tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// That a packet begins here.
+    Magic,
+    /// Stream class.
+    StreamClass,
+    /// Which of the streams of that class.
+    StreamInstance,
+    /// Bits up to the end of the last event.
+    ContentSize,
+    /// Bits up to the next packet.
+    TotalSize,
+    /// First time of the packet.
+    Begin,
+    /// Last time of the packet.
+    End,
+    /// Events discarded in the stream so far.
+    Discarded,
+    /// Number of the packet in its stream.
+    Sequence,
+    /// CPU that wrote the packet.
+    Cpu,
+    /// Event class.
+    EventClass,
+}
+
+/// A set of roles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Roles(u16);
+
+impl Roles {
+    /// Add one.
+    pub fn insert(&mut self, role: Role) {
+        self.0 |= 1 << role as u16;
+    }
+
+    /// Whether `role` is among them.
+    #[must_use]
+    pub fn contains(self, role: Role) -> bool {
+        self.0 >> role as u16 & 1 == 1
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
 }
 
 /// An integer of 1 to 64 bits.
@@ -24,25 +83,67 @@ pub struct Int {
     pub text: bool,
     /// The clock whose value it holds, as index into [`Trace::clocks`].
     pub clock: Option<usize>,
+    /// Whether its bits come in the order that is unusual for the byte order (CTF 2).
+    pub reversed: bool,
+    /// What it tells the decoder.
+    pub roles: Roles,
 }
 
 impl Int {
+    /// An unsigned integer with nothing special about it.
+    #[must_use]
+    pub fn unsigned(bits: u32, align: u64, order: ByteOrder) -> Self {
+        Self {
+            bits,
+            align,
+            signed: false,
+            order,
+            text: false,
+            clock: None,
+            reversed: false,
+            roles: Roles::default(),
+        }
+    }
+
     /// Whether it fills whole bytes of a size that machines can load at once.
     #[must_use]
     pub fn is_plain(&self) -> bool {
-        matches!(self.bits, 8 | 16 | 32 | 64) && self.align.is_multiple_of(8)
+        matches!(self.bits, 8 | 16 | 32 | 64) && self.align.is_multiple_of(8) && !self.reversed
     }
 }
 
-/// An IEEE 754 number of 32 or 64 bits.
+/// An integer of as many bytes as its value needs (LEB128, CTF 2).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VarInt {
+    /// Two's complement, or unsigned.
+    pub signed: bool,
+    /// The clock whose value it holds, as index into [`Trace::clocks`].
+    pub clock: Option<usize>,
+    /// What it tells the decoder.
+    pub roles: Roles,
+    /// Labels in the order of declaration; the first that holds wins.
+    pub mappings: Vec<Mapping>,
+}
+
+/// An IEEE 754 number of 16, 32 or 64 bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Float {
-    /// 32 or 64.
+    /// 16, 32 or 64.
     pub bits: u32,
     /// Alignment in bits.
     pub align: u64,
     /// Byte order.
     pub order: ByteOrder,
+    /// Whether its bits come in the order that is unusual for the byte order (CTF 2).
+    pub reversed: bool,
+}
+
+impl Float {
+    /// Whether it fills whole bytes of a size that machines can load at once.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        matches!(self.bits, 32 | 64) && self.align.is_multiple_of(8) && !self.reversed
+    }
 }
 
 /// A label for a range of values, both ends included.
@@ -69,20 +170,96 @@ impl Enum {
     /// The first label of `value`.
     #[must_use]
     pub fn label(&self, value: i128) -> Option<&str> {
-        self.mappings
-            .iter()
-            .find(|m| m.low <= value && value <= m.high)
-            .map(|m| m.label.as_str())
+        label(&self.mappings, value)
     }
+}
+
+/// The first label of `value`.
+#[must_use]
+pub fn label(mappings: &[Mapping], value: i128) -> Option<&str> {
+    mappings
+        .iter()
+        .find(|m| m.low <= value && value <= m.high)
+        .map(|m| m.label.as_str())
+}
+
+/// Bits with names (CTF 2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BitMap {
+    /// How the bits are stored.
+    pub int: Int,
+    /// Names in the order of declaration, with the mask of the bits that each stands for.
+    pub flags: Vec<(String, u64)>,
+}
+
+/// How characters of more than one byte are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// UTF-16.
+    Utf16(ByteOrder),
+    /// UTF-32.
+    Utf32(ByteOrder),
+}
+
+impl Encoding {
+    /// Bytes of its unit.
+    #[must_use]
+    pub fn unit(self) -> usize {
+        match self {
+            Self::Utf16(_) => 2,
+            Self::Utf32(_) => 4,
+        }
+    }
+}
+
+/// Text of characters of more than one byte (CTF 2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WideText {
+    /// How the characters are stored.
+    pub encoding: Encoding,
+    /// Bytes; none for text that ends with a zero unit.
+    pub length: Option<Length>,
 }
 
 /// A reference to an integer decoded before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// As written, with its place in the text; gone once the trace is complete.
-    Path(Vec<String>, (u32, u32)),
+    /// As written, with its place; gone once the trace is complete.
+    Unresolved(Box<Unresolved>),
     /// The slot in which the decoder keeps the value.
     Slot(usize),
+}
+
+/// A reference as written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unresolved {
+    /// The names to follow.
+    pub path: Path,
+    /// Where it is written.
+    pub place: Place,
+}
+
+/// Names to follow to a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Path {
+    /// TSDL: absolute, or relative to any enclosing scope.
+    Names(Vec<String>),
+    /// CTF 2: from a root (0 the packet's header to 5 the event's payload) or from the structure
+    /// around; `None` steps to the structure around the present one.
+    Location(Option<usize>, Vec<Option<String>>),
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = match self {
+            Self::Names(names) => names.iter().map(String::as_str).collect(),
+            Self::Location(_, names) => names
+                .iter()
+                .map(|n| n.as_deref().unwrap_or("null"))
+                .collect(),
+        };
+        f.write_str(&names.join("."))
+    }
 }
 
 /// The number of elements of an array.
@@ -94,6 +271,16 @@ pub enum Length {
     Field(Reference),
 }
 
+impl Length {
+    /// The reference, if there is one.
+    pub fn reference(&mut self) -> Option<&mut Reference> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Field(reference) => Some(reference),
+        }
+    }
+}
+
 /// An array or sequence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
@@ -101,6 +288,10 @@ pub struct Array {
     pub element: Type,
     /// How many.
     pub length: Length,
+    /// Alignment in bits asked for, beside that of its elements; 0 or 1 for none.
+    pub min_align: u64,
+    /// Whether it is the UUID of the metadata, repeated in packets.
+    pub uuid: bool,
 }
 
 impl Array {
@@ -114,29 +305,12 @@ impl Array {
 /// A member of a structure, or an option of a variant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Field {
-    /// Name as written.
+    /// Name.
     pub name: String,
     /// Type.
     pub kind: Type,
     /// Where the decoder keeps its value, if something refers to it.
     pub slot: Option<usize>,
-}
-
-impl Field {
-    /// The name without the one underscore that `LTTng` puts before it.
-    #[must_use]
-    pub fn public_name(&self) -> &str {
-        public_name(&self.name)
-    }
-}
-
-/// A name without the one underscore that `LTTng` puts before it.
-#[must_use]
-pub fn public_name(name: &str) -> &str {
-    match name.strip_prefix('_') {
-        Some(rest) if !rest.is_empty() => rest,
-        _ => name,
-    }
 }
 
 /// A structure.
@@ -148,15 +322,30 @@ pub struct Struct {
     pub min_align: u64,
 }
 
-/// One of several types, chosen by an enumeration decoded before.
+/// One of several types, chosen by an enumeration or integer decoded before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
-    /// The enumeration.
+    /// What chooses.
     pub tag: Option<Reference>,
     /// The types.
     pub options: Vec<Field>,
     /// Values of the tag and the option they choose.
     pub choices: Vec<(i128, i128, usize)>,
+    /// Slots that its options fill, which are empty unless the chosen one does.
+    pub clears: Vec<usize>,
+}
+
+/// A type that is there or not, as a field decoded before tells (CTF 2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Optional {
+    /// What tells.
+    pub selector: Reference,
+    /// Values with which it is there; none if the selector is a boolean.
+    pub ranges: Vec<(i128, i128)>,
+    /// The type. A field, as others may refer to its value.
+    pub field: Field,
+    /// Slots that it fills, which are empty where it is not there.
+    pub clears: Vec<usize>,
 }
 
 /// A type.
@@ -176,6 +365,16 @@ pub enum Type {
     Struct(Struct),
     /// Variant.
     Variant(Variant),
+    /// Integer of varying length.
+    VarInt(VarInt),
+    /// True unless all bits are zero.
+    Bool(Int),
+    /// Bits with names.
+    BitMap(BitMap),
+    /// Text of UTF-16 or UTF-32.
+    WideText(WideText),
+    /// Something that may be absent.
+    Optional(Box<Optional>),
 }
 
 impl Type {
@@ -183,17 +382,18 @@ impl Type {
     #[must_use]
     pub fn align(&self) -> u64 {
         match self {
-            Self::Int(i) => i.align,
+            Self::Int(i) | Self::Bool(i) => i.align,
             Self::Float(f) => f.align,
             Self::Enum(e) => e.int.align,
-            Self::Text => 8,
-            Self::Array(a) => a.element.align(),
+            Self::BitMap(b) => b.int.align,
+            Self::Text | Self::VarInt(_) | Self::WideText(_) => 8,
+            Self::Array(a) => a.element.align().max(a.min_align),
             Self::Struct(s) => s
                 .fields
                 .iter()
                 .map(|f| f.kind.align())
                 .fold(s.min_align.max(1), u64::max),
-            Self::Variant(_) => 1,
+            Self::Variant(_) | Self::Optional(_) => 1,
         }
     }
 
@@ -201,8 +401,11 @@ impl Type {
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
-            Self::Int(_) | Self::Float(_) | Self::Text => 1,
+            Self::Int(_) | Self::Float(_) | Self::Text | Self::Bool(_) | Self::WideText(_) => 1,
             Self::Enum(e) => 1 + e.mappings.len(),
+            Self::VarInt(v) => 1 + v.mappings.len(),
+            Self::BitMap(b) => 1 + b.flags.len(),
+            Self::Optional(o) => 1 + o.field.kind.size(),
             Self::Array(a) => 1 + a.element.size(),
             Self::Struct(s) => 1 + s.fields.iter().map(|f| f.kind.size()).sum::<usize>(),
             Self::Variant(v) => 1 + v.options.iter().map(|f| f.kind.size()).sum::<usize>(),
@@ -214,11 +417,26 @@ impl Type {
     pub fn depth(&self) -> usize {
         match self {
             Self::Array(a) => 1 + a.element.depth(),
+            Self::Optional(o) => 1 + o.field.kind.depth(),
             Self::Struct(Struct { fields, .. })
             | Self::Variant(Variant {
                 options: fields, ..
             }) => 1 + fields.iter().map(|f| f.kind.depth()).max().unwrap_or(0),
             _ => 1,
+        }
+    }
+
+    /// Call `visit` with this type and all below it, outer before inner.
+    pub fn visit(&mut self, visit: &mut impl FnMut(&mut Self)) {
+        visit(self);
+        match self {
+            Self::Array(a) => a.element.visit(visit),
+            Self::Optional(o) => o.field.kind.visit(visit),
+            Self::Struct(Struct { fields, .. })
+            | Self::Variant(Variant {
+                options: fields, ..
+            }) => fields.iter_mut().for_each(|f| f.kind.visit(visit)),
+            _ => {}
         }
     }
 
@@ -289,6 +507,24 @@ pub struct StreamClass {
     pub event_context: Option<Type>,
     /// Its events, by number.
     pub events: Vec<EventClass>,
+}
+
+/// Every type of a trace, in the order in which they are decoded.
+pub fn types_of(trace: &mut Trace) -> impl Iterator<Item = &mut Type> {
+    trace
+        .packet_header
+        .iter_mut()
+        .chain(trace.streams.iter_mut().flat_map(|s| {
+            s.packet_context
+                .iter_mut()
+                .chain(s.event_header.iter_mut())
+                .chain(s.event_context.iter_mut())
+                .chain(
+                    s.events
+                        .iter_mut()
+                        .flat_map(|e| e.context.iter_mut().chain(e.payload.iter_mut())),
+                )
+        }))
 }
 
 /// Everything the metadata of one trace declares.

@@ -1,13 +1,13 @@
 //! What begins each packet.
 
 use crate::bits::mask;
-use crate::model::{Trace, Type};
-use crate::walk::{Cursor, State, Stop, field};
+use crate::model::{Role, Trace};
+use crate::walk::{Cursor, State, Stop, walk};
 
 /// Largest packet, in bytes: bit positions fit into 32 bits.
 pub const MAX_PACKET: u64 = 1 << 29;
 
-const MAGIC: i128 = 0xC1FC_1FC1;
+const MAGIC: u64 = 0xC1FC_1FC1;
 
 /// A packet's header and context.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -69,60 +69,43 @@ pub fn head(trace: &Trace, bytes: &[u8], left: u64) -> Result<Head, HeadError> {
         end: bytes.len() as u64 * 8,
     };
     let mut head = Head::default();
-    let mut stream_id = None;
-    if let Some(kind @ Type::Struct(header)) = &trace.packet_header {
-        cursor.at = crate::bits::align_up(cursor.at, kind.align());
-        for member in &header.fields {
-            let start = cursor.at;
-            let value = field(&mut cursor, member, &mut state, None)?;
-            match member.name.as_str() {
-                "magic" if value != MAGIC => {
-                    return Err(HeadError::Bad(format!(
-                        "not a CTF packet: magic number 0x{value:08X}, expected 0xC1FC1FC1"
-                    )));
-                }
-                "uuid" => check_uuid(trace, bytes, start)?,
-                "stream_id" => stream_id = u64::try_from(value).ok(),
-                "stream_instance_id" => head.instance = u64::try_from(value).ok(),
-                _ => {}
-            }
-        }
+    if let Some(kind) = &trace.packet_header {
+        walk(&mut cursor, kind, &mut state, None)?;
     }
-    head.stream = match stream_id {
+    let told = &state.told;
+    if let Some(magic) = told.value(Role::Magic)
+        && magic != MAGIC
+    {
+        return Err(HeadError::Bad(format!(
+            "not a CTF packet: magic number 0x{magic:08X}, expected 0xC1FC1FC1"
+        )));
+    }
+    if let Some(at) = told.uuid_at {
+        check_uuid(trace, bytes, at)?;
+    }
+    head.instance = told.value(Role::StreamInstance);
+    head.stream = match told.value(Role::StreamClass) {
         Some(id) => trace.streams.iter().position(|s| s.id == id),
         None => (!trace.streams.is_empty()).then_some(0),
     }
     .ok_or_else(|| {
-        HeadError::Bad(format!(
-            "the metadata declares no stream {}",
-            stream_id.unwrap_or(0)
-        ))
+        let id = told.value(Role::StreamClass).unwrap_or(0);
+        HeadError::Bad(format!("the metadata declares no stream {id}"))
     })?;
-    let mut content = None;
-    let mut total = None;
-    if let Some(kind @ Type::Struct(context)) = &trace.streams[head.stream].packet_context {
-        cursor.at = crate::bits::align_up(cursor.at, kind.align());
-        for member in &context.fields {
-            let value = field(&mut cursor, member, &mut state, None)?;
-            let Ok(value) = u64::try_from(value) else {
-                continue;
-            };
-            let (clock, bits) = match &member.kind {
-                Type::Int(int) => (int.clock, int.bits),
-                _ => continue,
-            };
-            match member.name.as_str() {
-                "timestamp_begin" => head.begin = clock.map(|c| (c, value)),
-                "timestamp_end" => head.end = clock.map(|c| (c, value)),
-                "content_size" => content = Some(value),
-                "packet_size" => total = Some(value),
-                "packet_seq_num" => head.sequence = Some(value),
-                "events_discarded" => head.discarded = Some((value & mask(bits), bits)),
-                "cpu_id" => head.cpu = Some(value),
-                _ => {}
-            }
-        }
+    if let Some(kind) = &trace.streams[head.stream].packet_context {
+        walk(&mut cursor, kind, &mut state, None)?;
     }
+    let told = &state.told;
+    head.begin = told.time(Role::Begin);
+    head.end = told.time(Role::End);
+    head.sequence = told.value(Role::Sequence);
+    head.cpu = told.value(Role::Cpu);
+    head.discarded = told.value(Role::Discarded).map(|count| {
+        let bits = told.discarded_bits;
+        (count & mask(bits), bits)
+    });
+    let content = told.value(Role::ContentSize);
+    let total = told.value(Role::TotalSize);
     head.events_at = cursor.at;
     head.slots = state.slots;
     head.total_bits = total.or(content).unwrap_or(left.saturating_mul(8));

@@ -2,8 +2,8 @@
 //!
 //! What follows an event's header is cut into *segments*: runs in which every field lies at a
 //! fixed distance from the segment's first byte. A segment ends where something of varying length
-//! begins (text, a sequence) or where alignment is not known beforehand. The scan only finds where
-//! the segments begin; the gather then reads a column with nothing but `segment + distance`.
+//! begins (text, a sequence) or where alignment is not known beforehand. What has a
+//! fixed size is copied at once, and a column is read with nothing but `segment + distance`.
 //!
 //! Layouts that do not fit (fields off byte borders, variants, arrays of structures) keep the
 //! general decoder of [`crate::walk`].
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::bits::chunk;
 use crate::model::{
-    Array, ByteOrder, Enum, EventClass, Float, Int, Length, Reference, StreamClass, Type,
+    Array, ByteOrder, Enum, EventClass, Float, Int, Length, Reference, Role, StreamClass, Type,
 };
 
 /// Step over all segments of an event; `None` if it reaches beyond `end`.
@@ -312,7 +312,7 @@ impl Compiler {
                 Load::int(&e.int),
                 Arc::new(e.clone()),
             )),
-            Type::Float(float) => {
+            Type::Float(float) if float.is_plain() => {
                 let spot = self.fixed(float.align, float.bits as usize / 8)?;
                 Some(Source::Float(spot, Load::float(float)))
             }
@@ -345,7 +345,7 @@ impl Compiler {
                     Source::Struct(members)
                 })
             }
-            Type::Variant(_) => None,
+            _ => None,
         }
     }
 
@@ -360,12 +360,12 @@ impl Compiler {
     fn array(&mut self, array: &Array) -> Option<Source> {
         let load = match &array.element {
             Type::Int(int) if int.is_plain() && int.clock.is_none() => Load::int(int),
-            Type::Float(float) => Load::float(float),
+            Type::Float(float) if float.is_plain() => Load::float(float),
             _ => return None,
         };
-        let align = array.element.align();
+        let align = array.element.align().max(array.min_align);
         // Elements must lie one right after the other.
-        if align > u64::from(load.bytes) * 8 {
+        if array.element.align() > u64::from(load.bytes) * 8 {
             return None;
         }
         let (spot, count) = match &array.length {
@@ -381,7 +381,7 @@ impl Compiler {
                 self.end(End::Sequence(at, how, load.bytes));
                 (here, Count::Field(at, how))
             }
-            Length::Field(Reference::Path(..)) => return None,
+            Length::Field(Reference::Unresolved(_)) => return None,
         };
         Some(if array.is_text() {
             Source::Chars(spot, count)
@@ -407,7 +407,7 @@ pub struct HeaderField {
 impl HeaderField {
     fn new(at: u64, int: &Int) -> Option<Self> {
         let shift = u32::try_from(at % 8).ok()?;
-        if int.order != ByteOrder::Little || int.signed || shift + int.bits > 64 {
+        if int.order != ByteOrder::Little || int.signed || int.reversed || shift + int.bits > 64 {
             return None;
         }
         Some(Self {
@@ -544,13 +544,13 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
                 let found = place.int(int)?;
                 if let Some(clock) = int.clock {
                     branch.time = Some((found, clock));
-                } else if field.name == "id" {
+                } else if int.roles.contains(Role::EventClass) {
                     tag = Some(found);
                 }
             }
             Type::Variant(variant) if i + 1 == header.fields.len() => {
-                // Chosen by the `id` before it.
-                let id = header.fields.iter().find(|f| f.name == "id")?;
+                // Chosen by the event number before it.
+                let id = header.fields.iter().find(|f| tells_event(&f.kind))?;
                 let Some(Reference::Slot(slot)) = &variant.tag else {
                     return None;
                 };
@@ -591,6 +591,11 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
     Some(header)
 }
 
+fn tells_event(kind: &Type) -> bool {
+    matches!(kind, Type::Int(int) | Type::Enum(Enum { int, .. })
+        if int.roles.contains(Role::EventClass))
+}
+
 fn option_form(kind: &Type, place: &mut Placer, mut form: Branch) -> Option<Branch> {
     place.align(kind.align())?;
     for field in &kind.as_struct()?.fields {
@@ -600,7 +605,7 @@ fn option_form(kind: &Type, place: &mut Placer, mut form: Branch) -> Option<Bran
         let found = place.int(int)?;
         if let Some(clock) = int.clock {
             form.time = Some((found, clock));
-        } else if field.name == "id" {
+        } else if int.roles.contains(Role::EventClass) {
             form.id = Some(found);
         }
         if field.slot.is_some() {

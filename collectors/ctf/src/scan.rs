@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::bits::align_up;
 use crate::catalog::{Catalog, StreamPlan};
-use crate::model::{Clock, StreamClass, Trace, Type};
+use crate::model::{Clock, Role, StreamClass, Trace, Type};
 use crate::packet::Head;
 use crate::plan::{FlatHeader, Plan, Short, over};
-use crate::walk::{Cursor, State, Stop, advance, field, walk};
+use crate::walk::{Cursor, State, Stop, advance, walk};
 
 /// What is wanted.
 #[derive(Debug, Clone)]
@@ -196,13 +196,17 @@ impl<'a> Reading<'a> {
                 {
                     return Ok(Some(found));
                 }
-                self.at(end as u64 * 8)
+                self.at_next(end as u64 * 8)
             }
-            None if self.general_end == self.begins => {
-                Err(Stop::Bad("an event that takes no space".into()))
-            }
-            None => self.at(self.general_end),
+            None => self.at_next(self.general_end),
         }
+    }
+
+    fn at_next(&mut self, end: u64) -> Result<Option<Found>, Stop> {
+        if end == self.begins {
+            return Err(Stop::Bad("an event that takes no space".into()));
+        }
+        self.at(end)
     }
 
     /// Headers as most events have them: number and time in one word, and no alignment.
@@ -317,6 +321,7 @@ impl<'a> Reading<'a> {
             end: self.end,
         };
         let stream = self.stream;
+        self.state.slots.clone_from(&self.packet.head.slots);
         let id = header(&mut cursor, stream.event_header.as_ref(), &mut self.state)?;
         let time = self.time(None)?;
         let layout = self.layout(id)?;
@@ -423,41 +428,9 @@ pub fn header(
     kind: Option<&Type>,
     state: &mut State,
 ) -> Result<u64, Stop> {
-    let mut id = 0;
+    state.told.next_event();
     if let Some(kind) = kind {
-        header_part(cursor, kind, state, &mut id)?;
+        walk(cursor, kind, state, None)?;
     }
-    u64::try_from(id).map_err(|_| Stop::Bad(format!("event number {id}")))
-}
-
-fn header_part(
-    cursor: &mut Cursor<'_>,
-    kind: &Type,
-    state: &mut State,
-    id: &mut i128,
-) -> Result<(), Stop> {
-    match kind {
-        Type::Struct(s) => {
-            cursor.at = align_up(cursor.at, kind.align());
-            for member in &s.fields {
-                match &member.kind {
-                    Type::Struct(_) | Type::Variant(_) => {
-                        header_part(cursor, &member.kind, state, id)?;
-                    }
-                    _ => {
-                        let value = field(cursor, member, state, None)?;
-                        if member.name == "id" {
-                            *id = value;
-                        }
-                    }
-                }
-            }
-            Ok(())
-        }
-        Type::Variant(variant) => {
-            let option = crate::walk::choose(variant, state)?;
-            header_part(cursor, &variant.options[option].kind, state, id)
-        }
-        _ => walk(cursor, kind, state, None).map(|_| ()),
-    }
+    state.told.number(Role::EventClass)
 }

@@ -2,7 +2,10 @@
 
 use crate::bits::{align_up, extend, mask, number, read};
 use crate::columns::Column;
-use crate::model::{Array, Field, Int, Length, Reference, Trace, Type, Variant};
+use crate::model::{
+    Array, ByteOrder, Encoding, Field, Int, Length, Optional, Reference, Role, Roles, Trace, Type,
+    VarInt, Variant, WideText, label,
+};
 
 /// Why decoding stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,15 +28,103 @@ pub struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    fn bits(&mut self, int: &Int) -> Result<u64, Stop> {
+    fn bits(&mut self, int: &Int, state: &mut State) -> Result<u64, Stop> {
         let at = align_up(self.at, int.align);
-        let end = at + u64::from(int.bits);
+        let end = at.saturating_add(u64::from(int.bits));
         if end > self.end {
             return Err(Stop::End);
         }
+        // Bits of one byte count from one end only (CTF 1.8, 4.1.5; CTF 2, 6.4.3).
+        if !at.is_multiple_of(8) && state.order.is_some_and(|order| order != int.order) {
+            return Err(Stop::Bad("the byte order changes within a byte".into()));
+        }
         let value = read(self.bytes, at, int.bits, int.order).ok_or(Stop::End)?;
+        state.order = Some(int.order);
         self.at = end;
-        Ok(value)
+        Ok(if int.reversed {
+            value.reverse_bits() >> (64 - int.bits)
+        } else {
+            value
+        })
+    }
+
+    /// A LEB128 number, with its sign extended, and the bits it was written with.
+    fn leb128(&mut self, signed: bool) -> Result<(u64, u32), Stop> {
+        self.align(8);
+        let mut value = 0_u128;
+        let mut bits = 0;
+        loop {
+            let byte = self.take(1)?[0];
+            // Further bytes may be there, as long as they say nothing new.
+            if bits < 126 {
+                value |= u128::from(byte & 0x7f) << bits;
+            } else if byte & 0x7f
+                != if signed && value >> 125 & 1 == 1 {
+                    0x7f
+                } else {
+                    0
+                }
+            {
+                return Err(too_long());
+            }
+            bits += 7;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        let used = bits.min(126);
+        if signed {
+            let shift = 128 - used;
+            let wide = (value << shift).cast_signed() >> shift;
+            let value = i64::try_from(wide).map_err(|_| too_long())?;
+            Ok((value.cast_unsigned(), bits))
+        } else {
+            Ok((u64::try_from(value).map_err(|_| too_long())?, bits))
+        }
+    }
+
+    /// Text of wider characters, up to the next zero unit, as UTF-8.
+    fn wide(&mut self, encoding: Encoding, length: Option<u64>) -> Result<String, Stop> {
+        let unit = encoding.unit();
+        let (units, step) = if let Some(length) = length {
+            let bytes = self.take(length)?;
+            let units = bytes.chunks_exact(unit);
+            let end = units.clone().position(is_zero);
+            if end.is_none() && !units.remainder().is_empty() {
+                return Err(Stop::Bad("text that ends inside a character".into()));
+            }
+            (&bytes[..end.map_or(bytes.len(), |end| end * unit)], 0)
+        } else {
+            self.align(8);
+            let first = usize::try_from(self.at / 8).map_err(|_| Stop::End)?;
+            let last = usize::try_from(self.end / 8).map_err(|_| Stop::End)?;
+            let rest = self
+                .bytes
+                .get(first..last.min(self.bytes.len()))
+                .ok_or(Stop::End)?;
+            let end = rest.chunks_exact(unit).position(is_zero).ok_or(Stop::End)?;
+            (&rest[..end * unit], (end + 1) * unit)
+        };
+        self.at += step as u64 * 8;
+        let units = units.chunks_exact(unit);
+        Ok(match encoding {
+            Encoding::Utf16(order) => {
+                let units = units.map(|u| match order {
+                    ByteOrder::Little => u16::from_le_bytes([u[0], u[1]]),
+                    ByteOrder::Big => u16::from_be_bytes([u[0], u[1]]),
+                });
+                char::decode_utf16(units)
+                    .map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER))
+                    .collect()
+            }
+            Encoding::Utf32(order) => units
+                .map(|u| match order {
+                    ByteOrder::Little => u32::from_le_bytes([u[0], u[1], u[2], u[3]]),
+                    ByteOrder::Big => u32::from_be_bytes([u[0], u[1], u[2], u[3]]),
+                })
+                .map(|c| char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER))
+                .collect(),
+        })
     }
 
     fn align(&mut self, align: u64) {
@@ -70,15 +161,100 @@ impl<'a> Cursor<'a> {
     }
 }
 
+fn is_zero(unit: &[u8]) -> bool {
+    unit.iter().all(|b| *b == 0)
+}
+
+fn too_long() -> Stop {
+    Stop::Bad("an integer of more than 64 bits".into())
+}
+
+/// What a slot holds as long as the field that fills it has not been decoded.
+pub const EMPTY: i128 = i128::MIN;
+
+/// What fields with roles have told.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    values: [Option<i128>; Role::EventClass as usize + 1],
+    /// Clock of the packet's first and last time.
+    clocks: [Option<usize>; 2],
+    /// Bits of the count of discarded events.
+    pub discarded_bits: u32,
+    /// Bit at which a UUID begins.
+    pub uuid_at: Option<u64>,
+}
+
+impl Told {
+    /// The last value that has the role.
+    #[must_use]
+    pub fn value(&self, role: Role) -> Option<u64> {
+        u64::try_from(self.values[role as usize]?).ok()
+    }
+
+    /// The last value that has the role, or 0.
+    ///
+    /// # Errors
+    ///
+    /// A negative one.
+    pub fn number(&self, role: Role) -> Result<u64, Stop> {
+        let value = self.values[role as usize].unwrap_or(0);
+        u64::try_from(value).map_err(|_| Stop::Bad(format!("a class of number {value}")))
+    }
+
+    /// Clock and cycles of [`Role::Begin`] or [`Role::End`].
+    #[must_use]
+    pub fn time(&self, role: Role) -> Option<(usize, u64)> {
+        Some((
+            self.clocks[usize::from(role == Role::End)]?,
+            self.value(role)?,
+        ))
+    }
+
+    /// Forget the event class.
+    pub fn next_event(&mut self) {
+        self.values[Role::EventClass as usize] = None;
+    }
+
+    #[cold]
+    fn note(&mut self, roles: Roles, value: i128, clock: Option<usize>, bits: u32) {
+        const ALL: [Role; Role::EventClass as usize + 1] = [
+            Role::Magic,
+            Role::StreamClass,
+            Role::StreamInstance,
+            Role::ContentSize,
+            Role::TotalSize,
+            Role::Begin,
+            Role::End,
+            Role::Discarded,
+            Role::Sequence,
+            Role::Cpu,
+            Role::EventClass,
+        ];
+        for role in ALL.into_iter().filter(|role| roles.contains(*role)) {
+            self.values[role as usize] = Some(value);
+            match role {
+                Role::Begin => self.clocks[0] = clock,
+                Role::End => self.clocks[1] = clock,
+                Role::Discarded => self.discarded_bits = bits.min(64),
+                _ => {}
+            }
+        }
+    }
+}
+
 /// What decoding remembers from one field to the next.
 #[derive(Debug, Clone, Default)]
 pub struct State {
-    /// Values that lengths and tags refer to.
+    /// Values that lengths and tags refer to; [`EMPTY`] where there is none.
     pub slots: Vec<i128>,
     /// Last value of each clock, in cycles.
     pub clocks: Vec<u64>,
     /// The clock last read.
     pub clock: Option<usize>,
+    /// What fields with roles have told.
+    pub told: Told,
+    /// Byte order of the integer last read.
+    pub order: Option<ByteOrder>,
 }
 
 impl State {
@@ -86,10 +262,33 @@ impl State {
     #[must_use]
     pub fn new(trace: &Trace) -> Self {
         Self {
-            slots: vec![0; trace.slots],
+            slots: vec![EMPTY; trace.slots],
             clocks: vec![0; trace.clocks.len()],
             clock: None,
+            told: Told::default(),
+            order: None,
         }
+    }
+
+    /// The value that a reference leads to.
+    fn referred(&self, reference: &Reference) -> Result<i128, Stop> {
+        match reference {
+            Reference::Slot(slot) if self.slots[*slot] != EMPTY => Ok(self.slots[*slot]),
+            _ => Err(Stop::Bad(
+                "a length or tag whose field is not there in this event".into(),
+            )),
+        }
+    }
+
+    fn clear(&mut self, slots: &[usize]) {
+        for slot in slots {
+            self.slots[*slot] = EMPTY;
+        }
+    }
+
+    fn tick(&mut self, clock: usize, value: u64, bits: u32) {
+        self.clocks[clock] = advance(self.clocks[clock], value, bits);
+        self.clock = Some(clock);
     }
 }
 
@@ -142,16 +341,42 @@ pub fn walk(
             }
             return Ok(known);
         }
+        Type::VarInt(int) => return variable(cursor, int, state, out),
+        Type::Bool(int) => {
+            let value = cursor.bits(int, state)? != 0;
+            if let Some(out) = out {
+                out.push_bool(value);
+            }
+            return Ok(i128::from(value));
+        }
+        Type::BitMap(map) => {
+            let value = cursor.bits(&map.int, state)?;
+            if let Some(out) = out {
+                if let Some(member) = out.member(0) {
+                    member.push_int(value);
+                }
+                if let Some(list) = out.member(1) {
+                    for (name, _) in map.flags.iter().filter(|(_, mask)| value & mask != 0) {
+                        if let Some(names) = list.elements() {
+                            names.push_text(name.as_bytes());
+                        }
+                    }
+                    list.end_list().map_err(|e| Stop::Bad(e.to_string()))?;
+                }
+                out.valid(1);
+            }
+        }
+        Type::WideText(wide) => {
+            let text = wide_text(cursor, wide, state)?;
+            if let Some(out) = out {
+                out.push_text(text.as_bytes());
+            }
+        }
+        Type::Optional(optional) => return self::optional(cursor, optional, state, out),
         Type::Float(float) => {
-            let as_int = Int {
-                bits: float.bits,
-                align: float.align,
-                signed: false,
-                order: float.order,
-                text: false,
-                clock: None,
-            };
-            let value = cursor.bits(&as_int)?;
+            let mut as_int = Int::unsigned(float.bits, float.align, float.order);
+            as_int.reversed = float.reversed;
+            let value = cursor.bits(&as_int, state)?;
             if let Some(out) = out {
                 out.push_float(float_of(value, float.bits));
             }
@@ -175,6 +400,7 @@ pub fn walk(
         }
         Type::Variant(variant) => {
             let chosen = choose(variant, state)?;
+            state.clear(&variant.clears);
             for (i, option) in variant.options.iter().enumerate() {
                 let member = out.as_deref_mut().and_then(|out| out.member(i));
                 if i == chosen {
@@ -215,10 +441,10 @@ pub fn field(
 ///
 /// The tag chooses none.
 pub fn choose(variant: &Variant, state: &State) -> Result<usize, Stop> {
-    let tag = match &variant.tag {
-        Some(Reference::Slot(slot)) => state.slots[*slot],
-        _ => return Err(Stop::Bad("a variant without a tag".into())),
+    let Some(tag) = &variant.tag else {
+        return Err(Stop::Bad("a variant without a tag".into()));
     };
+    let tag = state.referred(tag)?;
     variant
         .choices
         .iter()
@@ -228,20 +454,100 @@ pub fn choose(variant: &Variant, state: &State) -> Result<usize, Stop> {
 }
 
 fn integer(cursor: &mut Cursor<'_>, int: &Int, state: &mut State) -> Result<u64, Stop> {
-    let raw = cursor.bits(int)?;
+    let raw = cursor.bits(int, state)?;
     if let Some(clock) = int.clock {
-        state.clocks[clock] = advance(state.clocks[clock], raw, int.bits);
-        state.clock = Some(clock);
+        state.tick(clock, raw, int.bits);
     }
-    Ok(extend(raw, int.bits, int.signed))
+    let value = extend(raw, int.bits, int.signed);
+    if !int.roles.is_empty() {
+        let value = number(value, int.signed);
+        state.told.note(int.roles, value, int.clock, int.bits);
+    }
+    Ok(value)
+}
+
+fn variable(
+    cursor: &mut Cursor<'_>,
+    int: &VarInt,
+    state: &mut State,
+    out: Option<&mut Column>,
+) -> Result<i128, Stop> {
+    let (raw, bits) = cursor.leb128(int.signed)?;
+    if let Some(clock) = int.clock {
+        state.tick(clock, raw, bits);
+    }
+    let value = number(raw, int.signed);
+    if !int.roles.is_empty() {
+        state.told.note(int.roles, value, int.clock, 64);
+    }
+    if let Some(out) = out {
+        if int.mappings.is_empty() {
+            out.push_int(raw);
+        } else {
+            out.push_enum(raw, label(&int.mappings, value));
+        }
+    }
+    Ok(value)
+}
+
+fn optional(
+    cursor: &mut Cursor<'_>,
+    optional: &Optional,
+    state: &mut State,
+    out: Option<&mut Column>,
+) -> Result<i128, Stop> {
+    let selector = state.referred(&optional.selector)?;
+    state.clear(&optional.clears);
+    let there = match optional.ranges.as_slice() {
+        [] => selector != 0,
+        ranges => ranges.iter().any(|(l, h)| *l <= selector && selector <= *h),
+    };
+    if there {
+        return field(cursor, &optional.field, state, out);
+    }
+    if let Some(out) = out {
+        out.push_nulls(1);
+    }
+    Ok(EMPTY)
+}
+
+fn wide_text(cursor: &mut Cursor<'_>, wide: &WideText, state: &State) -> Result<String, Stop> {
+    let length = match &wide.length {
+        Some(length) => Some(number_of(length, state)?),
+        None => None,
+    };
+    cursor.wide(wide.encoding, length)
 }
 
 /// The number that `bits` bits stand for.
 #[must_use]
 pub fn float_of(value: u64, bits: u32) -> f64 {
-    match u32::try_from(value) {
-        Ok(value) if bits == 32 => f64::from(f32::from_bits(value)),
+    match (u32::try_from(value), bits) {
+        (Ok(value), 32) => f64::from(f32::from_bits(value)),
+        (Ok(value), 16) => half(value),
         _ => f64::from_bits(value),
+    }
+}
+
+/// An IEEE 754 binary16 number.
+fn half(value: u32) -> f64 {
+    let sign = if value >> 15 & 1 == 1 { -1.0 } else { 1.0 };
+    let mantissa = f64::from(value & 0x3ff) / 1024.0;
+    let size = match value >> 10 & 0x1f {
+        0 => mantissa * 2.0_f64.powi(-14),
+        0x1f if mantissa == 0.0 => f64::INFINITY,
+        0x1f => f64::NAN,
+        exponent => (1.0 + mantissa) * 2.0_f64.powi(exponent.cast_signed() - 15),
+    };
+    sign * size
+}
+
+/// The length of an array, or of text in bytes.
+fn number_of(length: &Length, state: &State) -> Result<u64, Stop> {
+    match length {
+        Length::Fixed(length) => Ok(*length),
+        Length::Field(reference) => u64::try_from(state.referred(reference)?)
+            .map_err(|_| Stop::Bad("a negative length".into())),
     }
 }
 
@@ -251,16 +557,11 @@ fn array(
     state: &mut State,
     mut out: Option<&mut Column>,
 ) -> Result<(), Stop> {
-    let length = match &array.length {
-        Length::Fixed(length) => *length,
-        Length::Field(Reference::Slot(slot)) => {
-            u64::try_from(state.slots[*slot]).map_err(|_| Stop::Bad("a negative length".into()))?
-        }
-        Length::Field(Reference::Path(..)) => {
-            return Err(Stop::Bad("a sequence without a length".into()));
-        }
-    };
-    cursor.align(array.element.align());
+    let length = number_of(&array.length, state)?;
+    cursor.align(array.element.align().max(array.min_align));
+    if array.uuid {
+        state.told.uuid_at = Some(cursor.at);
+    }
     if array.is_text() {
         let text = cursor.take(length)?;
         if let Some(out) = out {

@@ -54,7 +54,7 @@ impl Windows {
             bytes: Arc::clone(bytes),
             start: size(known.offset - start),
             length: size(there),
-            head: index.head(number, &bytes[size(known.offset - start)..][..size(there)])?,
+            head: known.head.clone(),
             number: u32::try_from(number)
                 .map_err(|_| Failure::Input("more than 2^32 packets".into()))?,
             member: file.member,

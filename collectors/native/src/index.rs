@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use roslens_ctf::catalog::{Catalog, Member};
+use roslens_ctf::error::Place;
 use roslens_ctf::losses::{Account, LossKind, losses};
+use roslens_ctf::metadata;
 use roslens_ctf::packet::{Head, HeadError, head};
-use roslens_ctf::{metadata, tsdl};
 
 use crate::failure::{Failure, Result};
 
@@ -132,11 +133,6 @@ impl Index {
         index.sort();
         index.account();
         Ok(index)
-    }
-
-    /// The head of a packet, of which `bytes` are there.
-    pub fn head(&self, number: usize, _bytes: &[u8]) -> Result<Head> {
-        Ok(self.packets[number].head.clone())
     }
 
     /// How a stream file is called in messages.
@@ -329,9 +325,11 @@ fn read_metadata(path: &Path) -> Result<roslens_ctf::model::Trace> {
         return Err(Failure::input(path, "more than 1 GiB of metadata"));
     }
     let bytes = std::fs::read(path).map_err(fail)?;
-    let text = metadata::text(&bytes).map_err(|e| Failure::input(path, e))?;
-    // Errors in the text read `metadata:LINE:COLUMN: ...`, as compilers write them.
-    tsdl::parse(&text).map_err(|e| Failure::Input(format!("{}:{e}", path.display())))
+    metadata::parse(&bytes).map_err(|e| match e.place {
+        // As compilers write it: `metadata:LINE:COLUMN: ...`.
+        Place::Text { .. } => Failure::Input(format!("{}:{e}", path.display())),
+        _ => Failure::input(path, e),
+    })
 }
 
 /// Files of a trace folder that may hold a stream, by name.

@@ -336,7 +336,7 @@ impl Seen {
         let mut known = [None; 8];
         for row in 0..rows {
             let key = Some((vpids.value(row), hosts.views()[row]));
-            let at = vpids.value(row) as usize % known.len();
+            let at = vpids.value(row).unsigned_abs() as usize % known.len();
             if known[at] == key || vpids.is_null(row) {
                 continue;
             }

@@ -1,11 +1,12 @@
 //! TSDL, the language of CTF 1.8 metadata, to the class model.
 
 mod lexer;
+mod names;
 mod parser;
-mod resolve;
 
 use crate::error::Result;
 use crate::model::Trace;
+use crate::resolve::resolve;
 
 /// Parse metadata text.
 ///
@@ -14,7 +15,9 @@ use crate::model::Trace;
 /// The first thing that is not TSDL or contradicts itself, with line and column.
 pub fn parse(text: &str) -> Result<Trace> {
     let mut trace = parser::Parser::new(text)?.parse()?;
-    resolve::resolve(&mut trace)?;
+    names::give_roles(&mut trace);
+    resolve(&mut trace)?;
+    names::publish(&mut trace);
     Ok(trace)
 }
 

@@ -3,16 +3,11 @@
 use std::collections::HashMap;
 
 use super::lexer::{At, Token, tokens};
-use crate::error::{Error, Result};
+use crate::error::{Error, Place, Result};
 use crate::model::{
-    Array, ByteOrder, Clock, Enum, EventClass, Field, Float, Int, Length, Mapping, Reference,
-    StreamClass, Struct, Trace, Type, Variant,
+    Array, ByteOrder, Clock, Enum, EventClass, Field, Float, Int, Length, MAX_DEPTH, MAX_NODES,
+    Mapping, Path, Reference, StreamClass, Struct, Trace, Type, Unresolved, Variant, types_of,
 };
-
-/// Deepest nesting of types and blocks.
-const MAX_DEPTH: usize = 64;
-/// Most type nodes that named types may expand to: beyond any real trace, short of a bomb.
-const MAX_NODES: usize = 4_000_000;
 
 #[derive(Default)]
 struct Scope {
@@ -493,7 +488,11 @@ impl Parser {
             }
         }
         for kind in types_of(&mut self.trace) {
-            renumber_clocks(kind, &order);
+            kind.visit(&mut |kind| {
+                if let Type::Int(int) | Type::Enum(Enum { int, .. }) = kind {
+                    int.clock = int.clock.and_then(|c| order.get(c).copied());
+                }
+            });
         }
         Ok(self.trace)
     }
@@ -759,10 +758,7 @@ impl Parser {
                 )
             } else {
                 let path = self.path()?;
-                Length::Field(Reference::Path(
-                    path.split('.').map(str::to_owned).collect(),
-                    at,
-                ))
+                Length::Field(reference(&path, at))
             };
             self.expect("]")?;
             lengths.push(length);
@@ -771,7 +767,12 @@ impl Parser {
             }
         }
         Ok(lengths.into_iter().rev().fold(base, |element, length| {
-            Type::Array(Box::new(Array { element, length }))
+            Type::Array(Box::new(Array {
+                element,
+                length,
+                min_align: 1,
+                uuid: false,
+            }))
         }))
     }
 
@@ -785,10 +786,7 @@ impl Parser {
         if self.take("<") {
             let place = self.place();
             let path = self.path()?;
-            tag = Some(Reference::Path(
-                path.split('.').map(str::to_owned).collect(),
-                place,
-            ));
+            tag = Some(reference(&path, place));
             self.expect(">")?;
         }
         if !self.is("{") {
@@ -809,6 +807,7 @@ impl Parser {
             tag,
             options,
             choices: Vec::new(),
+            clears: Vec::new(),
         });
         if let Some(name) = name {
             declare(&mut self.scope().variants, "variant", name, &kind, at)?;
@@ -903,14 +902,7 @@ impl Parser {
         let place = self.place();
         let mut bits = None;
         let mut align = None;
-        let mut int = Int {
-            bits: 0,
-            align: 1,
-            signed: false,
-            order: self.native,
-            text: false,
-            clock: None,
-        };
+        let mut int = Int::unsigned(0, 1, self.native);
         self.attributes(|this, (name, at), value| {
             match name {
                 "size" => {
@@ -1001,6 +993,7 @@ impl Parser {
             bits,
             align: align.unwrap_or(8),
             order,
+            reversed: false,
         }))
     }
 
@@ -1015,6 +1008,14 @@ impl Parser {
         }
         Ok(Type::Text)
     }
+}
+
+/// A path to a field, as written.
+fn reference(path: &str, (line, column): At) -> Reference {
+    Reference::Unresolved(Box::new(Unresolved {
+        path: Path::Names(path.split('.').map(str::to_owned).collect()),
+        place: Place::Text { line, column },
+    }))
 }
 
 /// The `byte_order` of the trace block, which holds for types declared before it, too.
@@ -1136,40 +1137,4 @@ fn parse_uuid(text: &str, at: At) -> Result<[u8; 16]> {
         *byte = u8::try_from(digit(pair[0]) * 16 + digit(pair[1])).unwrap_or(0);
     }
     Ok(uuid)
-}
-
-/// Every type of a trace.
-fn types_of(trace: &mut Trace) -> impl Iterator<Item = &mut Type> {
-    trace
-        .packet_header
-        .iter_mut()
-        .chain(trace.streams.iter_mut().flat_map(|s| {
-            s.packet_context
-                .iter_mut()
-                .chain(s.event_header.iter_mut())
-                .chain(s.event_context.iter_mut())
-                .chain(
-                    s.events
-                        .iter_mut()
-                        .flat_map(|e| e.context.iter_mut().chain(e.payload.iter_mut())),
-                )
-        }))
-}
-
-fn renumber_clocks(kind: &mut Type, order: &[usize]) {
-    match kind {
-        Type::Int(int) | Type::Enum(Enum { int, .. }) => {
-            int.clock = int.clock.and_then(|c| order.get(c).copied());
-        }
-        Type::Array(array) => renumber_clocks(&mut array.element, order),
-        Type::Struct(Struct { fields, .. })
-        | Type::Variant(Variant {
-            options: fields, ..
-        }) => {
-            for field in fields {
-                renumber_clocks(&mut field.kind, order);
-            }
-        }
-        Type::Float(_) | Type::Text => {}
-    }
 }

@@ -1,0 +1,1 @@
+"""Coverage of every interval, false alarms and power of every verdict, by simulation."""

@@ -1,0 +1,156 @@
+"""What a simulation found: a fraction with its Monte Carlo error, held against its bar."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tracing.recording.errors import UsageError
+
+COLUMNS = ("section", "cell", "what", "hits", "count", "low", "high")
+
+
+@dataclass(frozen=True)
+class Result:
+    """One fraction.
+
+    Attributes
+    ----------
+    section
+        Title of the table it belongs to.
+    cell
+        What was simulated, by name.
+    what
+        Of which outcome this is the fraction, such as ``coverage`` or ``exit 1``.
+    hits, count
+        How often it occurred, in how many simulations.
+    low, high
+        What it must lie within; None: published as it is.
+    """
+
+    section: str
+    cell: Mapping[str, str]
+    what: str
+    hits: int
+    count: int
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def fraction(self) -> float:
+        """Hits / count."""
+        return self.hits / self.count
+
+    @property
+    def error(self) -> float:
+        """Its Monte Carlo standard error; of a count of 0 or all, as if it were one off."""
+        p = min(max(self.fraction, 1 / self.count), 1 - 1 / self.count)
+        return math.sqrt(p * (1 - p) / self.count)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether it lies within its bar, give or take two Monte Carlo errors; None without."""
+        if self.low is None and self.high is None:
+            return None
+        above = self.low is None or self.fraction >= self.low - 2 * self.error
+        return above and (self.high is None or self.fraction <= self.high + 2 * self.error)
+
+    def __str__(self) -> str:
+        return f"{self.fraction:.3f} ± {self.error:.3f}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table of results.
+
+    Attributes
+    ----------
+    title, text
+        What it is about, and how it was simulated.
+    across
+        Names of the cell that go across the table, ``what`` last; the others go down.
+    """
+
+    title: str
+    text: str
+    across: tuple[str, ...] = ()
+    results: Sequence[Result] = field(default_factory=tuple)
+
+    def markdown(self) -> str:
+        """As a table; what misses its bar is marked."""
+        names = list(dict.fromkeys(name for r in self.results for name in r.cell))
+        down = [name for name in names if name not in self.across]
+        rows: dict[tuple[str, ...], dict[str, str]] = {}
+        heads: dict[str, None] = {}
+        for r in self.results:
+            parts = [r.cell[n] for n in self.across if n in r.cell]
+            head = ", ".join([*parts, r.what])
+            heads[head] = None
+            shown = str(r) if r.holds is not False else f"**{r}**"
+            rows.setdefault(tuple(r.cell.get(n, "") for n in down), {})[head] = shown
+        lines = [[*down, *heads], ["---"] * (len(down) + len(heads))]
+        lines += [[*key, *(row.get(h, "") for h in heads)] for key, row in rows.items()]
+        table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
+        return f"## {self.title}\n\n{self.text}\n\n{self._bar()}{table}"
+
+    def _bar(self) -> str:
+        bars = dict.fromkeys((r.what, r.low, r.high) for r in self.results if r.holds is not None)
+        if not bars:
+            return ""
+        said = [f"{what} {_within(low, high)}" for what, low, high in bars]
+        missed = sum(r.holds is False for r in self.results)
+        found = "all hold" if not missed else f"{missed} miss it, in bold"
+        return f"Bar: {'; '.join(dict.fromkeys(said))} ({found}).\n\n"
+
+
+def _within(low: float | None, high: float | None) -> str:
+    if low is None:
+        return f"at most {high:g}"
+    return f"at least {low:g}" if high is None else f"{low:g} to {high:g}"
+
+
+def to_csv(results: Iterable[Result]) -> str:
+    """All results as CSV; the cell as ``name=level`` joined by semicolons."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for r in results:
+        cell = ";".join(f"{name}={level}" for name, level in r.cell.items())
+        bars = ("" if bar is None else f"{bar:g}" for bar in (r.low, r.high))
+        writer.writerow([r.section, cell, r.what, r.hits, r.count, *bars])
+    return stream.getvalue()
+
+
+def from_csv(path: Path) -> list[Result]:
+    """Read what `to_csv` wrote.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read or is of another form.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        rows = list(csv.DictReader(io.StringIO(text)))
+        # A file without any row is none of ours either: min() raises ValueError.
+        min(row["count"] for row in rows)
+        return [
+            Result(
+                row["section"],
+                dict(part.split("=", 1) for part in row["cell"].split(";") if part),
+                row["what"],
+                int(row["hits"]),
+                int(row["count"]),
+                *(float(row[bar]) if row[bar] else None for bar in ("low", "high")),
+            )
+            for row in rows
+        ]
+    except (OSError, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
+        raise UsageError(
+            f"{path} holds no results of a calibration ({error}); make them with "
+            "'python3 noxfile.py -s calibrate'"
+        ) from error

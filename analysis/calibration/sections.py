@@ -1,0 +1,20 @@
+"""All that is simulated, by name, in the order of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from analysis.calibration import intervals, verdicts
+from analysis.calibration.results import Section
+
+SECTIONS: Mapping[str, Callable[[int], Section]] = {
+    "means": intervals.means,
+    "skewed": intervals.skewed,
+    "percentiles": intervals.percentiles,
+    "spreads": intervals.spreads,
+    "one_run": intervals.one_run,
+    "ratios": intervals.ratios,
+    "comparisons": verdicts.comparisons,
+    "leaks": verdicts.leaks,
+}
+"""Each takes the number of simulations per cell."""

@@ -1,0 +1,64 @@
+"""Simulated runs: shapes, autocorrelation, what runs were dealt."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import signal, special
+
+Floats = NDArray[np.float64]
+
+CHUNK = 2_000_000
+
+SHAPES: dict[str, tuple[Callable[[Floats], Floats], float]] = {
+    # Monotone functions of a standard normal, and their means.
+    "normal": (lambda z: z, 0.0),
+    "lognormal": (np.exp, math.exp(0.5)),
+    "bimodal": (lambda z: z + 4 * (z > 0.5), 4 * float(special.ndtr(-0.5))),
+}
+
+
+def generator(*cell: object) -> np.random.Generator:
+    """A generator that depends on the cell alone, so that each can be repeated by itself."""
+    return np.random.default_rng(zlib.crc32(repr(cell).encode()))
+
+
+def autoregressive(rng: np.random.Generator, shape: tuple[int, ...], phi: float) -> Floats:
+    """Stationary AR(1) along the last axis, variance 1."""
+    z: Floats = rng.standard_normal(shape)
+    if phi:
+        z[..., 1:] *= math.sqrt(1 - phi**2)
+        z = signal.lfilter([1], [1, -phi], z, axis=-1)
+    return z
+
+
+def normal_effects(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """What runs were dealt: standard normal."""
+    return rng.standard_normal(shape)
+
+
+def skewed_effects(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+    """The same, exponential less its mean: most runs a little better, some much worse."""
+    return rng.standard_exponential(shape) - 1
+
+
+def experiments(
+    rng: np.random.Generator,
+    count: int,
+    *,
+    runs: int,
+    samples: int,
+    phi: float,
+    between: float,
+    effects: Callable[[np.random.Generator, tuple[int, ...]], Floats] = normal_effects,
+) -> Iterator[tuple[Floats, Floats]]:
+    """Normal samples (m, runs, samples) and effects of runs (m, runs, 1), in pieces."""
+    step = max(1, CHUNK // (runs * samples))
+    for begin in range(0, count, step):
+        m = min(step, count - begin)
+        dealt = between * effects(rng, (m, runs, 1))
+        yield autoregressive(rng, (m, runs, samples), phi), dealt

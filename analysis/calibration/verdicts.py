@@ -1,0 +1,204 @@
+"""False alarms and power of verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from analysis.calibration.intervals import rejects, welch
+from analysis.calibration.results import Result, Section
+from analysis.calibration.series import Floats, autoregressive, generator
+from analysis.comparison import Side, compare_sides
+from analysis.estimate import Metric
+from analysis.leaks import Series, leak
+from analysis.over_runs import value_over_runs
+
+CELLS = 24
+THRESHOLD = 0.05
+
+
+def exit_codes(new: Floats, base: Floats, threshold: float = THRESHOLD) -> NDArray[np.int64]:
+    """Exit codes of invocations of compare, by tests instead of bounds.
+
+    Parameters
+    ----------
+    new, base
+        One value per run, shape (invocations, cells, runs).
+    """
+    at_one = rejects(new, base, 1.0)
+    above = rejects(new, base, 1 + threshold)
+    below = rejects(new, base, 1 - threshold)
+    apart, error, freedom = welch(new, base)
+    p = 2 * special.stdtr(freedom, -np.abs(apart) / error)
+    cells = p.shape[-1]
+    order = np.argsort(p, axis=-1)
+    steps = (cells - np.arange(cells)) * np.take_along_axis(p, order, -1)
+    adjusted = np.empty_like(p)
+    np.put_along_axis(adjusted, order, np.maximum.accumulate(steps, -1), -1)
+    regression = (at_one > 0) & (above >= 0)
+    improvement = (at_one < 0) & (below <= 0)
+    same = (below > 0) & (above < 0)
+    confirmed = adjusted <= 0.05
+    failed = (regression & confirmed).any(axis=-1)
+    lacks = ~(same | ((regression | improvement) & confirmed))
+    return np.where(failed, 1, np.where(lacks.any(axis=-1), 3, 0))
+
+
+def compared(new: Floats, base: Floats) -> int:
+    """Exit code of one invocation by the verb's own rule, new and base (cells, runs)."""
+    metric = Metric("cpu", "simulated", "core")
+
+    def side(values: Floats) -> Side:
+        estimates = [value_over_runs(metric, {"c": i}, row, 1) for i, row in enumerate(values)]
+        return Side("simulated", estimates, [e.cell for e in estimates], values.shape[1])
+
+    return compare_sides(side(base), side(new), ["cpu"], THRESHOLD).exit_code
+
+
+def codes_of(batches: Iterator[tuple[Floats, Floats]]) -> NDArray[np.int64]:
+    """Exit codes of all invocations; the first ones also by the verb, which must agree."""
+    found: list[NDArray[np.int64]] = []
+    for new, base in batches:
+        codes = exit_codes(new, base)
+        if not found:
+            for i in range(min(20, len(codes))):
+                if compared(new[i], base[i]) != codes[i]:
+                    raise AssertionError("the simulation's rule is not that of compare")
+        found.append(codes)
+    return np.concatenate(found)
+
+
+def comparisons(count: int) -> Section:
+    """Exit codes of compare on simulated runs."""
+    title = "roslens compare"
+    results = []
+    for change, cells, runs, cv in (
+        (0.1, 1, 10, 0.02),
+        (0.1, CELLS, 10, 0.02),
+        (0.0, CELLS, 10, 0.02),
+        (0.0, CELLS, 10, 0.1),
+        (0.0, CELLS, 5, 0.02),
+        (0.0, CELLS, 5, 0.3),
+        (0.0, CELLS, 3, 0.1),
+    ):
+        rng = generator("compare", change, cells, runs, cv)
+
+        def batches(
+            rng: np.random.Generator = rng,
+            change: float = change,
+            shape: tuple[int, int] = (cells, runs),
+            cv: float = cv,
+        ) -> Iterator[tuple[Floats, Floats]]:
+            for begin in range(0, count, 500):
+                m = min(500, count - begin)
+                base = np.abs(1 + cv * rng.standard_normal((m, *shape)))
+                yield (1 + change) * np.abs(1 + cv * rng.standard_normal((m, *shape))), base
+
+        codes = codes_of(batches())
+        cell = {
+            "change": f"{100 * change:g} %",
+            "cells": str(cells),
+            "runs": str(runs),
+            "cv": f"{100 * cv:g} %",
+        }
+        results += by_code(title, cell, codes, injected=change > 0)
+    text = "Exit codes, threshold 5 %. A change of 0 is A against A: exit 1 is a false alarm."
+    return Section(title, text, (), results)
+
+
+def by_code(
+    title: str, cell: dict[str, str], codes: NDArray[np.int64], *, injected: bool
+) -> list[Result]:
+    """One result per exit code; exit 1 must come in 95 % of regressions and 5 % of A/A."""
+    bar: dict[int, tuple[float | None, float | None]] = {
+        1: (0.95, None) if injected else (None, 0.05)
+    }
+    return [
+        Result(
+            title,
+            cell,
+            f"exit {code}",
+            int((codes == code).sum()),
+            codes.size,
+            *bar.get(code, (None, None)),
+        )
+        for code in (0, 1, 3)
+    ]
+
+
+def splits(pools: Sequence[Floats], count: int, name: str) -> Section:
+    """Exit codes of compare on pieces of real recordings, split at random: A against A.
+
+    Parameters
+    ----------
+    pools
+        One per cell: a statistic of each piece of its runs, in an arbitrary order, at least 6.
+    name
+        What was recorded.
+    """
+    title = f"roslens compare, A against A on splits of real recordings: {name}"
+    results = []
+    drawn = generator("splits", name).permutation(len(pools))
+    for first in range(0, len(pools), CELLS):
+        chosen = [pools[i] for i in drawn[first : first + CELLS]]
+        if len(chosen) < CELLS and first:
+            break
+        half = min(pool.size // 2 for pool in chosen)
+        codes = codes_of(_split(chosen, half, count, generator("split", name, first)))
+        cell = {
+            "cells": f"{len(chosen)}, from the {first + 1}.",
+            "runs": str(half),
+        }
+        results += by_code(title, cell, codes, injected=False)
+    text = (
+        "Every run is cut into pieces of equal numbers of messages; of each piece one statistic; "
+        "the pieces of a cell are dealt to BASE and NEW at random, so that nothing but chance "
+        "tells the sides apart. Real shapes, drifts and outliers, threshold 5 %."
+    )
+    return Section(title, text, (), results)
+
+
+def _split(
+    pools: Sequence[Floats], half: int, count: int, rng: np.random.Generator
+) -> Iterator[tuple[Floats, Floats]]:
+    for begin in range(0, count, 500):
+        m = min(500, count - begin)
+        dealt = np.stack(
+            [rng.permuted(np.tile(p, (m, 1)), axis=1)[:, : 2 * half] for p in pools], 1
+        )
+        yield dealt[..., :half], dealt[..., half:]
+
+
+def leaks(count: int) -> Section:
+    """False alarms and power of the verdict on memory."""
+    title = "Leaks"
+    seconds = np.arange(0, 600.0, 4.0)
+    results = []
+    for phi in (0.0, 0.5, 0.9, 0.97):
+        alarms, stated = _climbing(seconds, phi, 0.0, count)
+        found, _ = _climbing(seconds, phi, stated, count)
+        cell = {"phi": f"{phi:g}", "minimum detectable": f"{stated:,.0f} B/s"}
+        results.append(Result(title, cell, "false alarms", alarms, count, None, 0.06))
+        results.append(Result(title, cell, "power there", found, count, 0.75, 0.85))
+    text = (
+        "Five runs of 150 samples over 600 s, stationary AR(1) noise of 300 kB, margin 1 B/s. "
+        "Minimum detectable: the mean of what these experiments state, injected into others."
+    )
+    return Section(title, text, (), results)
+
+
+def _climbing(seconds: Floats, phi: float, slope: float, count: int) -> tuple[int, float]:
+    """How many experiments climb, and the mean of the least slope that they state."""
+    rng = generator("leak", phi, slope > 0)
+    hits, stated = 0, 0.0
+    for _ in range(count):
+        noise = 300e3 * autoregressive(rng, (5, seconds.size), phi)
+        runs = [Series(seconds, 5e7 + slope * seconds + row) for row in noise]
+        found = leak("heap", {}, runs, margin=1.0)
+        hits += found.verdict == "climbs"
+        stated += found.per_second.minimum_detectable or math.nan
+    return hits, stated / count

@@ -1,0 +1,235 @@
+"""Figures of memory: series with their slopes, verdicts as a grid, and why a peak says nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from scipy import signal
+
+from analysis.estimate import Cell, cell_label, telling_factors
+from analysis.figures.style import (
+    FAINT,
+    LOUD,
+    Plot,
+    colour,
+    finish,
+    legend_above,
+    new_figure,
+    styled,
+    wrapped,
+)
+from analysis.leaks import Leak, Series
+from analysis.trends import least_squares
+
+_MOST_CELLS = 24
+_COLUMNS = 4
+VERDICT_COLOURS: Mapping[str, str] = {
+    "climbs": LOUD,
+    "levels_off": "#E69F00",
+    "steep_start_then_stable": "#56B4E9",
+    "stable": "#009E73",
+    "not_enough_evidence": FAINT,
+}
+
+
+def verdict_text(verdict: str) -> str:
+    """``levels_off`` as people say it."""
+    return verdict.replace("_", " ")
+
+
+@styled
+def memory_plot(
+    leaks: Sequence[Leak], series: Sequence[Mapping[str, Series]], labels: Sequence[str], name: str
+) -> Plot:
+    """Memory over time, one picture per cell, one line per run, with the slope that was judged.
+
+    Parameters
+    ----------
+    leaks, series, labels
+        Of each cell: what was found, its runs by name, and its name.
+    name
+        Of the series, such as ``rss``.
+    """
+    shown = [i for i, runs in enumerate(series) if runs][:_MOST_CELLS]
+    columns = min(_COLUMNS, max(1, len(shown)))
+    rows = max(1, math.ceil(len(shown) / columns))
+    lines = max((wrapped(labels[i], 30).count("\n") for i in shown), default=0)
+    figure = new_figure((2.0 + 0.14 * lines) * rows + 0.5)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[len(shown) :]:
+        axes.set_axis_off()
+    for axes, index in zip(grid.flat, shown, strict=False):
+        _cell(axes, leaks[index], list(series[index].values()))
+        axes.set_title(wrapped(labels[index], 30), fontsize=7.5, fontweight="normal")
+    for row in grid:
+        row[0].set_ylabel(f"{name.upper()} [MB]")
+    for axes in grid[-1]:
+        axes.set_xlabel("time [s]")
+    handles = [
+        Line2D([], [], color=colour(0), lw=0.9, label="runs"),
+        Line2D([], [], color="black", lw=1.6, ls="--", label="slope of the part that is judged"),
+    ]
+    legend_above(figure, handles)
+    hidden = sum(1 for runs in series if runs) - len(shown)
+    samples = sum(run.values.size for i in shown for run in series[i].values())
+    return Plot(
+        figure,
+        f"{name.upper()} of all recorded processes of a run, "
+        f"{sum(len(series[i]) for i in shown)} runs, {samples:,} samples; dashed: the mean slope "
+        "over runs, drawn over the part of the time it was taken from; each picture has its own "
+        "scale." + (f" {hidden} more cells are not drawn." if hidden else ""),
+    )
+
+
+def _cell(axes: Axes, found: Leak, runs: Sequence[Series]) -> None:
+    for number, run in enumerate(runs):
+        axes.plot(run.seconds, run.values / 1e6, lw=0.9, color=colour(number), alpha=0.8)
+    begin, end = found.looked_at_s
+    start = begin if found.bend_s is None or found.bend_s.value is None else found.bend_s.value
+    slope = found.per_second.value
+    parts = [run.part(start, end) for run in runs]
+    parts = [part for part in parts if part.values.size]
+    if slope is not None and parts:
+        middle = (start + end) / 2
+        level = float(np.mean([np.median(part.values) for part in parts]))
+        at = np.array([start, end])
+        axes.plot(at, (level + slope * (at - middle)) / 1e6, color="black", lw=1.6, ls="--")
+    text = verdict_text(found.verdict)
+    if slope is not None:
+        text += f"\n{slope / 1e3:+,.3g} kB/s"
+    axes.text(
+        0.03,
+        0.97,
+        text,
+        transform=axes.transAxes,
+        va="top",
+        fontsize=8,
+        fontweight="bold",
+        color=VERDICT_COLOURS[found.verdict],
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
+    )
+    values = np.concatenate([run.part(begin, end).values for run in runs]) / 1e6
+    # What came before (loading, discovery) may run out of the picture.
+    low, high = float(values.min()), float(values.max())
+    # A flat series must not look like a mountain range.
+    least = 0.02 * max(abs(high), abs(low))
+    if high - low < least:
+        low, high = (low + high - least) / 2, (low + high + least) / 2
+    room = high - low
+    axes.set_ylim(low - 0.1 * room, high + 0.45 * room)
+    axes.tick_params(labelsize=8)
+    finish(axes)
+
+
+@styled
+def verdict_grid(leaks: Sequence[Leak]) -> Plot:
+    """Verdicts with their slopes: rows and columns are the two factors with the most levels."""
+    cells = [dict(leak.per_second.cell) for leak in leaks]
+    row_names, column_name = _axes_of(cells)
+    rows = list(dict.fromkeys(_label(cell, row_names) for cell in cells))
+    columns = list(dict.fromkeys(str(cell.get(column_name, "")) for cell in cells))
+    height = 0.7 * len(rows) + 1.0
+    figure = new_figure(height)
+    axes = figure.subplots()
+    for leak, cell in zip(leaks, cells, strict=True):
+        x = columns.index(str(cell.get(column_name, "")))
+        y = rows.index(_label(cell, row_names))
+        axes.add_patch(
+            Rectangle((x, y), 0.96, 0.92, color=VERDICT_COLOURS[leak.verdict], alpha=0.25, lw=0)
+        )
+        axes.add_patch(Rectangle((x, y), 0.03, 0.92, color=VERDICT_COLOURS[leak.verdict], lw=0))
+        texts = (verdict_text(leak.verdict), *_slope_texts(leak))
+        for place, text in zip((0.2, 0.47, 0.73), texts, strict=False):
+            size = 8.5 if place < 0.3 else 7.5
+            axes.text(x + 0.49, y + place, text, ha="center", va="center", size=size)
+    axes.set_xlim(0, len(columns))
+    axes.set_ylim(len(rows), 0)
+    axes.set_xticks([i + 0.48 for i in range(len(columns))], columns)
+    axes.set_yticks([i + 0.46 for i in range(len(rows))], [wrapped(r, 28) for r in rows], size=8.5)
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel(column_name)
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    return Plot(
+        figure,
+        "Verdict of each cell, with slope and interval in kB/s; "
+        "MD: the least slope that would have been found.",
+    )
+
+
+def _slope_texts(leak: Leak) -> tuple[str, ...]:
+    found = leak.per_second
+    if found.value is None:
+        return ("refused",)
+    if found.low is None or found.high is None:
+        return (f"{found.value / 1e3:.3g}, no interval",)
+    text = f"{found.value / 1e3:.3g} [{found.low / 1e3:.3g}, {found.high / 1e3:.3g}]"
+    least = found.minimum_detectable
+    return (text,) if least is None else (text, f"MD {least / 1e3:.2g}")
+
+
+def _axes_of(cells: Sequence[Cell]) -> tuple[list[str], str]:
+    """Factors of the rows, and the one of the columns: that with the most levels, up to 6."""
+    names = telling_factors(cells)
+    levels = {name: len({cell.get(name) for cell in cells}) for name in names}
+    narrow = [name for name in names if levels[name] <= _COLUMNS + 2]
+    if not narrow:
+        return names, ""
+    column = max(narrow, key=lambda name: levels[name])
+    return [name for name in names if name != column], column
+
+
+def _label(cell: Cell, names: Sequence[str]) -> str:
+    found = {name: cell[name] for name in names if name in cell}
+    return cell_label(found) if found else ""
+
+
+@styled
+def peak_plot(seed: int = 1, phi: float = 0.9, runs: int = 2000) -> Plot:
+    """Why a peak is refused: stationary memory, and its peak, which never falls.
+
+    Parameters
+    ----------
+    phi
+        Autocorrelation of the simulated series, AR(1), sampled at 1 Hz for 10 min, sd 300 kB.
+    runs
+        How many are simulated.
+    """
+    rng = np.random.default_rng(seed)
+    seconds = np.arange(600.0)
+    innovations = rng.normal(0, 300e3 * math.sqrt(1 - phi**2), (runs, 1100))
+    current = signal.lfilter([1], [1, -phi], innovations, axis=1)[:, 500:] + 50e6
+    peak = np.maximum.accumulate(current, axis=1)
+    slopes = {
+        "current size": np.array([least_squares(seconds, y).slope for y in current]),
+        "peak": np.array([least_squares(seconds, y).slope for y in peak]),
+    }
+    figure = new_figure(2.6)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    left.plot(seconds, current[0] / 1e6, lw=0.9, color=colour(0), label="current size")
+    left.plot(seconds, peak[0] / 1e6, lw=1.6, color=LOUD, label="its peak (ru_maxrss)")
+    left.set_xlabel("time [s]")
+    left.set_ylabel("memory [MB]")
+    left.legend(loc="lower right")
+    edges = np.linspace(-1.5, 3, 60)
+    for (label, values), shade in zip(slopes.items(), (colour(0), LOUD), strict=True):
+        right.hist(values / 1e3, edges, histtype="step", color=shade, lw=1.4, label=label)
+    right.axvline(0, color="black", lw=0.8)
+    right.set_xlabel("slope [kB/s]")
+    right.set_ylabel("runs")
+    for axes in (left, right):
+        finish(axes)
+    positive = {name: float(np.mean(values > 0)) for name, values in slopes.items()}
+    return Plot(
+        figure,
+        f"Simulated, {runs:,} runs without a leak (AR(1), phi {phi:g}, sd 300 kB, 10 min at 1 Hz): "
+        f"the slope is above zero in {100 * positive['current size']:.0f} % of the current sizes "
+        f"and in {100 * positive['peak']:.0f} % of the peaks.",
+    )

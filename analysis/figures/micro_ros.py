@@ -1,0 +1,182 @@
+"""Figures of the micro-ROS study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from analysis.figures.style import (
+    FAINT,
+    LOUD,
+    Plot,
+    colour,
+    finish,
+    legend_above,
+    new_figure,
+    plain_numbers,
+    styled,
+)
+from analysis.micro_ros.directions import PrintedSum
+from analysis.micro_ros.lines import PhysicalLine
+from analysis.micro_ros.slopes import KINDS, Slope
+
+_MARKERS = "osD^vP"
+
+
+@styled
+def memory_plot(slopes: Sequence[Slope]) -> Plot:
+    """Bytes against the number of entities, a column per entity, a colour per kind of memory."""
+    entities = list(dict.fromkeys(s.entity for s in slopes))
+    figure = new_figure(3.9)
+    row = figure.subplots(1, len(entities), sharey=True, squeeze=False)[0]
+    for axes, entity in zip(row, entities, strict=True):
+        for slope in (s for s in slopes if s.entity == entity):
+            _points(axes, slope, colour(_kind(slope.memory)))
+        axes.set(title=entity, xlabel=f"number of {entity}s")
+        axes.set_ylim(bottom=0)
+        axes.set_xticks(range(0, int(max(axes.get_xlim())) + 1, 2))
+        finish(axes)
+    row[0].set_ylabel("memory [kB]")
+    kinds = [k for k in KINDS if any(s.memory == k for s in slopes)]
+    handles = [
+        Line2D([], [], marker="o", ms=4, color=colour(_kind(kind)), label=kind) for kind in kinds
+    ]
+    legend_above(figure, handles)
+    first = slopes[0].estimate
+    return Plot(
+        figure,
+        "Memory against the number of entities (1 kB = 1,000 B); lines are least squares, their "
+        f"slopes with {100 * first.level:g} % intervals are in the table.",
+    )
+
+
+@styled
+def history_plot(slope: Slope, claimed: float | None) -> Plot:
+    """Bytes against slots of the history, and the line that MTU x depth would give.
+
+    Parameters
+    ----------
+    claimed
+        Bytes per slot; None where nothing is claimed.
+    """
+    figure = new_figure(3.1)
+    left, right = figure.subplots(1, 2)
+    _points(left, slope, colour(0))
+    x = slope.counts
+    # Through the first point: the claim is about the slope.
+    if claimed is not None:
+        left.plot(x, (slope.values[0] + claimed * (x - x[0])) / 1e3, "--", lw=1.2, color=LOUD)
+        beyond = slope.values - slope.values[0] - claimed * (x - x[0])
+        right.plot(x, beyond, "o-", ms=4, lw=1, color=colour(0))
+        right.axhline(0, color=LOUD, lw=1.2, ls="--")
+    left.set(xlabel="slots of the RMW history", ylabel=f"{slope.memory} memory [kB]")
+    right.set(xlabel="slots of the RMW history", ylabel="beyond the claim [B]")
+    for axes in (left, right):
+        axes.set_ylim(bottom=0)
+        axes.set_xticks(range(0, int(x.max()) + 1, 2))
+        finish(axes)
+    handles = [Line2D([], [], marker="o", ms=4, color=colour(0), label="measured, least squares")]
+    if claimed is not None:
+        handles.append(
+            Line2D([], [], ls="--", color=LOUD, label=f"claimed: {claimed:,.0f} B per slot")
+        )
+    legend_above(figure, handles)
+    return Plot(
+        figure,
+        "Memory against slots of the RMW history. Right: what is used beyond the first point plus "
+        "the claimed bytes per slot; a slope of zero would be the claim.",
+    )
+
+
+@styled
+def throughput_plot(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]) -> Plot:
+    """Throughput against payload, one line per transport, physical limits dashed."""
+    figure = new_figure(4.0)
+    axes = figure.subplots()
+    handles = []
+    for index, ((name,), group) in enumerate(throughput.group_by("transport", maintain_order=True)):
+        transport, c = str(name), colour(index)
+        points = group.group_by("payload_bytes").agg(pl.col("bytes_per_s").mean())
+        points = points.sort("payload_bytes")
+        marker = _MARKERS[index % len(_MARKERS)]
+        axes.plot(
+            points["payload_bytes"].to_numpy(),
+            points["bytes_per_s"].to_numpy() / 1e3,
+            f"{marker}-",
+            ms=5,
+            lw=1.2,
+            color=c,
+        )
+        axes.plot(
+            group["payload_bytes"].to_numpy(),
+            group["bytes_per_s"].to_numpy() / 1e3,
+            marker,
+            ms=3,
+            color=c,
+            alpha=0.5,
+        )
+        label = transport
+        if transport in lines:
+            limit = lines[transport].bytes_per_s / 1e3
+            axes.axhline(limit, color=c, lw=1.2, ls="--")
+            label += f" (dashed: its line carries {limit:,.4g} kB/s)"
+        handles.append(Line2D([], [], marker=marker, ms=5, color=c, label=label))
+    axes.set(xscale="log", yscale="log")
+    for which in "xy":
+        plain_numbers(axes, which)
+    axes.set(xlabel="payload of a message [B]", ylabel="payload throughput [kB/s]")
+    finish(axes)
+    legend_above(figure, handles)
+    return Plot(
+        figure,
+        "Payload bytes per second against payload size (1 kB = 1,000 B, bytes, not bits). Dashed: "
+        "what the physical line carries at most, drawn where its rate is known.",
+    )
+
+
+@styled
+def printed_latency_plot(sums: Sequence[PrintedSum]) -> Plot:
+    """Both directions of each printed exchange, one above the other as a bar."""
+    figure = new_figure(0.9 + 0.36 * len(sums))
+    axes = figure.subplots()
+    y = np.arange(len(sums))
+    client = np.array([s.client_ns for s in sums]) / 1e6
+    agent = np.array([s.agent_ns for s in sums]) / 1e6
+    axes.barh(y, client, color=colour(0), height=0.6)
+    axes.barh(y, agent, left=client, color=colour(5), height=0.6)
+    axes.plot([s.rtt_ns / 1e6 for s in sums], y, "|", ms=14, mew=2, color=LOUD)
+    axes.set_yticks(y, [s.transport for s in sums])
+    axes.invert_yaxis()
+    axes.set_xlabel("ms")
+    axes.grid(visible=False, axis="y")
+    finish(axes)
+    legend_above(
+        figure,
+        [
+            Line2D([], [], lw=6, color=colour(0), label="board to agent"),
+            Line2D([], [], lw=6, color=colour(5), label="agent to board"),
+            Line2D([], [], ls="", marker="|", ms=12, mew=2, color=LOUD, label="round trip"),
+        ],
+    )
+    return Plot(
+        figure,
+        "Latency by direction, one exchange per transport: there is no interval. Bar and mark "
+        "agree by construction where agent to board was computed as round trip - board to agent.",
+    )
+
+
+def _points(axes: Axes, slope: Slope, c: str) -> None:
+    axes.plot(slope.counts, slope.values / 1e3, "o", ms=4, color=c)
+    if slope.intercept is not None and slope.estimate.value is not None:
+        ends = np.array([slope.counts.min(), slope.counts.max()])
+        axes.plot(ends, (slope.intercept + slope.estimate.value * ends) / 1e3, lw=1, color=c)
+    else:
+        axes.plot(slope.counts, slope.values / 1e3, lw=0.8, ls=":", color=FAINT)
+
+
+def _kind(memory: str) -> int:
+    return KINDS.index(memory) if memory in KINDS else len(KINDS)

@@ -1,0 +1,109 @@
+"""What a physical line can carry, and whether a throughput is possible on it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from tracing.recording import UsageError
+
+Possibility = Literal["possible", "impossible", "impossible_as_bytes", "no_line_rate"]
+
+
+@dataclass(frozen=True)
+class PhysicalLine:
+    """A line with its rate.
+
+    Attributes
+    ----------
+    bit_per_s
+        Symbols a second; for a UART its baud rate.
+    bits_per_byte
+        Bits on the line per byte, such as 10 for a UART with one start and one stop bit.
+    """
+
+    bit_per_s: float
+    bits_per_byte: float = 8.0
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The most bytes a second, with nothing but payload on the line."""
+        return self.bit_per_s / self.bits_per_byte
+
+
+@dataclass(frozen=True)
+class ThroughputVerdict:
+    """Whether a throughput is possible.
+
+    Attributes
+    ----------
+    verdict
+        ``impossible_as_bytes``: above the line, but below it if the figure were bits.
+    part
+        Of what the line carries; None without a line rate.
+    text
+        For people.
+    """
+
+    verdict: Possibility
+    part: float | None
+    text: str
+
+
+def judge_throughput(bytes_per_s: float, line: PhysicalLine | None) -> ThroughputVerdict:
+    """Hold a throughput against its line."""
+    if line is None:
+        return ThroughputVerdict("no_line_rate", None, "no line rate is known")
+    most = line.bytes_per_s
+    part = bytes_per_s / most
+    if not math.isfinite(bytes_per_s) or bytes_per_s < 0:
+        return ThroughputVerdict("impossible", None, f"{bytes_per_s} is no throughput")
+    said = f"{100 * part:.3g} % of the {most:,.0f} B/s that the line carries"
+    if part <= 1:
+        return ThroughputVerdict("possible", part, said)
+    if bytes_per_s / 8 <= most:
+        return ThroughputVerdict(
+            "impossible_as_bytes",
+            part,
+            f"impossible: {said}; {100 * part / 8:.3g} % if the figure is in bits",
+        )
+    return ThroughputVerdict("impossible", part, f"impossible: {said}, even if it were in bits")
+
+
+def lines_of(lines: pl.DataFrame, given: Mapping[str, object]) -> dict[str, PhysicalLine]:
+    """Lines by transport: the known ones, and those that the user gives.
+
+    Parameters
+    ----------
+    lines
+        ``transport``, ``bit_per_s``, ``bits_per_byte``.
+    given
+        Bits per second by transport, or ``[bits per second, bits per byte]``.
+
+    Raises
+    ------
+    UsageError
+        A given value is not a rate.
+    """
+    found = {
+        row["transport"]: PhysicalLine(float(row["bit_per_s"]), float(row["bits_per_byte"]))
+        for row in lines.iter_rows(named=True)
+    }
+    for transport, value in given.items():
+        numbers = value if isinstance(value, (list, tuple)) else [value]
+        usable = [
+            float(x)
+            for x in numbers
+            if isinstance(x, (int, float)) and not isinstance(x, bool) and 0 < x < math.inf
+        ]
+        if len(usable) != len(numbers) or len(usable) not in (1, 2):
+            raise UsageError(
+                f"parameter lines: {transport}: {value!r}; give bits per second, or "
+                "[bits per second, bits per byte]"
+            )
+        found[transport] = PhysicalLine(*usable)
+    return found

@@ -1,0 +1,165 @@
+"""Memory per entity: the slope of bytes against the number of entities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+from scipy import stats
+
+from analysis.estimate import Estimate, Metric
+from analysis.over_runs import Interval, estimate_of
+from analysis.trends import least_squares
+
+HISTORY = "history"
+"""The entity whose count is slots of the RMW history."""
+
+KINDS = ("static", "stack", "dynamic", "total")
+
+_METRICS = {
+    False: Metric(
+        "memory_per_entity",
+        "slope of the least squares line of bytes against the number of entities",
+        "byte/entity",
+    ),
+    True: Metric(
+        "memory_per_slot",
+        "slope of the least squares line of bytes against the slots of the RMW history",
+        "byte/slot",
+    ),
+}
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Slope:
+    """The line of one kind of memory of one entity.
+
+    Attributes
+    ----------
+    entity, memory
+        Such as ``publisher`` and ``static``.
+    counts, values
+        The points: number of entities, bytes (mean over sources of that number), shape (n,).
+    sources
+        How many runs (or publications) the points are from.
+    intercept
+        Bytes at no entity; None where there is no line.
+    estimate
+        The slope.
+    """
+
+    entity: str
+    memory: str
+    counts: Floats
+    values: Floats
+    sources: int
+    intercept: float | None
+    estimate: Estimate
+
+    @property
+    def largest_residual(self) -> float | None:
+        """The farthest that a point lies from the line, in bytes."""
+        if self.intercept is None or self.estimate.value is None:
+            return None
+        line = self.intercept + self.estimate.value * self.counts
+        return float(np.abs(self.values - line).max())
+
+
+def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
+    """The slope of each kind of memory of each entity.
+
+    Least squares through the means at each count; the interval is Student's t with n - 2
+    degrees of freedom over the scatter of those means about the line. It covers that scatter
+    (reading precision, alignment, a relation that is not quite a line), not other boards,
+    compilers or configurations, of which there is one.
+
+    Parameters
+    ----------
+    memory
+        As `collectors.results.micro_ros_frames.MEMORY`.
+    level
+        Nominal coverage.
+    """
+    found = []
+    groups = memory.group_by("entity", "memory", maintain_order=True)
+    for (entity, kind), group in sorted(groups, key=lambda g: _order(*g[0])):
+        points = group.group_by("count").agg(pl.col("bytes").mean()).sort("count")
+        x = points["count"].to_numpy().astype(np.float64)
+        y = points["bytes"].to_numpy().astype(np.float64)
+        intercept, interval = _line(x, y, level)
+        found.append(
+            Slope(
+                str(entity),
+                str(kind),
+                x,
+                y,
+                group["source"].n_unique(),
+                intercept,
+                estimate_of(
+                    _METRICS[entity == HISTORY],
+                    {"entity": str(entity), "memory": str(kind)},
+                    interval,
+                    level,
+                    runs=group["source"].n_unique(),
+                    samples=x.size,
+                    method="least squares over counts, Student t (n - 2) over the scatter about "
+                    "the line",
+                ),
+            )
+        )
+    return found
+
+
+def with_totals(memory: pl.DataFrame) -> pl.DataFrame:
+    """Add ``total`` = static + stack + dynamic where a source has all three and no total."""
+    kinds = memory.filter(pl.col("memory").is_in(KINDS[:3]))
+    keys = ["source", "entity", "count"]
+    whole = (
+        kinds.group_by(keys, maintain_order=True)
+        .agg(pl.col("memory").n_unique().alias("kinds"), pl.col("bytes").sum())
+        .filter(pl.col("kinds") == 3)
+        .select(*keys, pl.lit("total").alias("memory"), "bytes")
+    )
+    known = memory.filter(pl.col("memory") == "total").select(keys)
+    return pl.concat([memory, whole.join(known, on=keys, how="anti")])
+
+
+def slopes_frame(slopes: Sequence[Slope]) -> pl.DataFrame:
+    """``entity``, ``memory``, ``slope``, ``low``, ``high``; bytes per entity or slot."""
+    return pl.DataFrame(
+        [(s.entity, s.memory, s.estimate.value, s.estimate.low, s.estimate.high) for s in slopes],
+        schema={
+            "entity": pl.String,
+            "memory": pl.String,
+            "slope": pl.Float64,
+            "low": pl.Float64,
+            "high": pl.Float64,
+        },
+        orient="row",
+    )
+
+
+def _line(x: Floats, y: Floats, level: float) -> tuple[float | None, Interval]:
+    if x.size < 3:
+        return None, Interval(
+            None,
+            refused=f"{x.size} different numbers of entities; a line with an interval needs 3",
+        )
+    line = least_squares(x, y)
+    half = float(stats.t.ppf((1 + level) / 2, x.size - 2)) * line.slope_error
+    return line.intercept, Interval(line.slope, line.slope - half, line.slope + half)
+
+
+_ENTITIES = ("publisher", "subscriber", "service", "client")
+
+
+def _order(entity: object, memory: object) -> tuple[int, str, int]:
+    """Entities as the publication has them, others by name, the history last."""
+    known = _ENTITIES.index(str(entity)) if entity in _ENTITIES else len(_ENTITIES)
+    kind = KINDS.index(str(memory)) if memory in KINDS else len(KINDS)
+    return (known + (entity == HISTORY), str(entity), kind)

@@ -1,0 +1,68 @@
+"""What the publication states about memory, held against its own figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from analysis.micro_ros.slopes import HISTORY, Slope
+
+ABOUT = 0.05
+"""The word "about" is taken to allow 5 %."""
+
+
+def memory_statements(
+    claims: pl.DataFrame, slopes: Sequence[Slope]
+) -> list[tuple[str, str, str, str]]:
+    """Statement, as published, as the figures say, verdict; one row per claim.
+
+    A claim per entity says "about": it is supported where the interval lies within `ABOUT` of
+    it. The claim per slot of the history is exact, so that the interval must contain it.
+    """
+    of = {(s.entity, s.memory): s.estimate for s in slopes}
+    rows = []
+    for claim in claims.iter_rows(named=True):
+        estimate = of.get((claim["entity"], claim["memory"]))
+        exact = claim["entity"] == HISTORY
+        unit = "slot" if exact else "entity"
+        name = f"memory per {'slot of the history' if exact else claim['entity']}"
+        stated = float(claim["claimed_bytes"])
+        if estimate is None or estimate.low is None or estimate.high is None:
+            rows.append((name, claim["said"], "no figure with an interval", "cannot be judged"))
+            continue
+        low, high = estimate.low, estimate.high
+        found = f"{estimate.value:,.1f} [{low:,.1f}, {high:,.1f}] B per {unit}"
+        if exact:
+            holds = low <= stated <= high
+            more = f": {(estimate.value or 0) - stated:+,.1f} B per slot" if not holds else ""
+        else:
+            holds = stated * (1 - ABOUT) <= low and high <= stated * (1 + ABOUT)
+            more = f" (within {100 * ABOUT:g} %)" if holds else ""
+        rows.append((name, claim["said"], found, ("supported" if holds else "not so") + more))
+    return rows
+
+
+def differences_of_totals(memory: pl.DataFrame) -> pl.DataFrame:
+    """Total minus static, stack and dynamic where all four were given, per entity and count.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``source``, ``entity``, ``count``, ``difference_bytes``.
+    """
+    wide = memory.filter(pl.col("memory").is_in(["static", "stack", "dynamic", "total"])).pivot(
+        "memory", index=["source", "entity", "count"], values="bytes", aggregate_function="first"
+    )
+    for kind in ("static", "stack", "dynamic", "total"):
+        if kind not in wide.columns:
+            wide = wide.with_columns(pl.lit(None, dtype=pl.Float64).alias(kind))
+    return (
+        wide.drop_nulls(["static", "stack", "dynamic", "total"])
+        .with_columns(
+            (pl.col("total") - pl.col("static") - pl.col("stack") - pl.col("dynamic")).alias(
+                "difference_bytes"
+            )
+        )
+        .select("source", "entity", "count", "difference_bytes")
+    )

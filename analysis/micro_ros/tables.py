@@ -1,0 +1,166 @@
+"""Tables of the micro-ROS report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from analysis.micro_ros.checks import Check
+from analysis.micro_ros.directions import PrintedSum
+from analysis.micro_ros.lines import PhysicalLine, judge_throughput
+from analysis.micro_ros.slopes import HISTORY, Slope
+from analysis.report_table import ReportTable
+
+Key = tuple[str, str]
+
+_SCATTER = (
+    "The interval covers the scatter of the points about the line: reading precision, alignment, "
+    "a relation that is not quite a line. It does not cover other boards, compilers or "
+    "configurations, of which there is one."
+)
+_CUT_OFF = (
+    "Cut off at most: the rate was cut to a whole number of Hz before it was multiplied by the "
+    "size, so the true throughput lies up to one message per second higher."
+)
+_BY_CONSTRUCTION = (
+    "Board to agent is a difference of two clocks: it is as wrong as they are apart, and the "
+    "publication states no uncertainty of their synchronisation. Agent to board was computed as "
+    "round trip - board to agent, so that the columns add up whatever the clocks did."
+)
+
+
+def slopes_table(
+    slopes: Sequence[Slope], published: Mapping[Key, Slope], claims: Mapping[Key, float]
+) -> ReportTable:
+    """Slopes with intervals; published ones and claims beside.
+
+    Parameters
+    ----------
+    published
+        By entity and kind of memory; empty where `slopes` themselves are the published ones.
+    claims
+        Bytes that the publication states in words.
+    """
+    rows, notes = [], []
+    for s in slopes:
+        e = s.estimate
+        interval = (
+            "refused" if e.low is None or e.high is None else f"[{e.low:,.1f}, {e.high:,.1f}]"
+        )
+        if e.refused and e.refused not in notes:
+            notes.append(f"{s.entity}, {s.memory}: {e.refused}")
+        residual = s.largest_residual
+        beside = published.get((s.entity, s.memory))
+        claim = claims.get((s.entity, s.memory))
+        rows.append(
+            [
+                s.entity,
+                s.memory,
+                "-" if e.value is None else f"{e.value:,.1f}",
+                interval,
+                "B/slot" if s.entity == HISTORY else "B/entity",
+                "-" if s.intercept is None else f"{s.intercept:,.0f}",
+                str(e.samples),
+                "-" if residual is None else f"{residual:,.1f}",
+                *([_slope_text(beside)] if published else []),
+                "-" if claim is None else f"{claim:,.0f}",
+            ]
+        )
+    level = f"{100 * slopes[0].estimate.level:g} % interval" if slopes else "interval"
+    return ReportTable(
+        [
+            *("entity", "memory", "slope", level, "unit", "at none [B]", "points"),
+            "farthest point [B]",
+            *(["published slope"] if published else []),
+            "published claim",
+        ],
+        rows,
+        "Memory per entity: least squares over the number of entities",
+        notes=[
+            _SCATTER,
+            *notes,
+        ],
+        left=frozenset({"entity", "memory", "unit"}),
+    )
+
+
+def _slope_text(slope: Slope | None) -> str:
+    value = None if slope is None else slope.estimate.value
+    return "-" if value is None else f"{value:,.1f}"
+
+
+def throughput_table(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]) -> ReportTable:
+    """Throughput with what cutting rates to whole Hz can have taken off."""
+    rows, marked = [], set()
+    for index, row in enumerate(throughput.iter_rows(named=True)):
+        found = judge_throughput(row["bytes_per_s"], lines.get(row["transport"]))
+        if found.verdict.startswith("impossible"):
+            marked.add(index)
+        value, cut = row["bytes_per_s"], row["truncation_bytes_per_s"]
+        rows.append(
+            [
+                row["transport"],
+                f"{row['payload_bytes']:,}",
+                f"{value / 1e3:,.2f}",
+                f"{8 * value / 1e6:,.3f}",
+                "-" if not cut else f"+{cut / 1e3:,.3f} ({100 * cut / value:.2g} %)",
+                "-" if found.part is None else f"{100 * found.part:.3g} %",
+            ]
+        )
+    return ReportTable(
+        ["transport", "payload [B]", "kB/s", "Mbit/s", "cut off at most [kB/s]", "of the line"],
+        rows,
+        "Payload throughput (kB/s: 1,000 bytes; Mbit/s: 1,000,000 bits)",
+        notes=[
+            _CUT_OFF,
+            "The counting begins at the first message received: messages are intervals.",
+        ],
+        marked=frozenset(marked),
+        left=frozenset({"transport"}),
+    )
+
+
+def printed_latency_table(sums: Sequence[PrintedSum]) -> ReportTable:
+    """Printed exchanges; no interval, and why."""
+    return ReportTable(
+        ["transport", "board to agent [ms]", "agent to board [ms]", "round trip [ms]", "interval"],
+        [
+            [
+                s.transport,
+                f"{s.client_ns / 1e6:.2f}",
+                f"{s.agent_ns / 1e6:.2f}",
+                f"{s.rtt_ns / 1e6:.2f}",
+                "refused",
+            ]
+            for s in sums
+        ],
+        "Latency by direction",
+        notes=[
+            "Refused: one exchange per transport; an interval needs several, in several runs.",
+            _BY_CONSTRUCTION,
+        ],
+        left=frozenset({"transport"}),
+    )
+
+
+def checks_table(checks: Sequence[Check]) -> ReportTable:
+    """Verdicts."""
+    return ReportTable(
+        ["check", "of", "verdict", "found"],
+        [[c.check, c.subject, c.verdict.replace("_", " "), c.text] for c in checks],
+        "Checks",
+        marked=frozenset(i for i, c in enumerate(checks) if c.failed),
+        left=frozenset({"check", "of", "verdict", "found"}),
+    )
+
+
+def statements_table(rows: Sequence[tuple[str, str, str, str]]) -> ReportTable:
+    """The publication's statements held against its figures."""
+    return ReportTable(
+        ["statement", "as published", "as the figures say", "verdict"],
+        rows,
+        "Statements of the publication",
+        marked=frozenset(i for i, row in enumerate(rows) if row[3].startswith("not")),
+        left=frozenset({"statement", "as published", "as the figures say", "verdict"}),
+    )

@@ -1,0 +1,37 @@
+"""Student's t and its kin by scipy.special: importing all of scipy.stats takes seconds."""
+
+from __future__ import annotations
+
+from scipy import special
+
+
+def t_quantile(p: float, freedom: float) -> float:
+    """The p-quantile of Student's t with so many degrees of freedom."""
+    return float(special.stdtrit(freedom, p))
+
+
+def t_two_sided(t: float, freedom: float) -> float:
+    """Chance of a t at least so far from 0, to either side."""
+    return 2 * float(special.stdtr(freedom, -abs(t)))
+
+
+def t_above(t: float, freedom: float) -> float:
+    """Chance of a t above this one."""
+    return float(special.stdtr(freedom, -t))
+
+
+def f_above(f: float, between: float, within: float) -> float:
+    """Chance of an F above this one, Fisher's distribution."""
+    return float(special.fdtrc(between, within, f))
+
+
+def chi_squared_quantile(p: float, freedom: float) -> float:
+    """The p-quantile of chi squared."""
+    return float(special.chdtri(freedom, 1 - p))
+
+
+def binomial_at_most(k: int, n: int, p: float) -> float:
+    """Chance of at most k of n."""
+    if k < 0:
+        return 0.0
+    return 1.0 if k >= n else float(special.bdtr(k, n, p))

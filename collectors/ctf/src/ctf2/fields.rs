@@ -1,0 +1,558 @@
+//! Field classes (CTF2-SPEC-2.0, 5.3).
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use super::node::Node;
+use crate::error::Result;
+use crate::model::{
+    Array, BitMap, ByteOrder, Encoding, Enum, Field, Float, Int, Length, MAX_DEPTH, MAX_NODES,
+    Mapping, Optional, Path, Reference, Role, Roles, Struct, Type, Unresolved, VarInt, Variant,
+    WideText,
+};
+
+/// Where a location may begin, in the order of decoding.
+const ORIGINS: [(&str, usize); 6] = [
+    ("packet-header", 0),
+    ("packet-context", 1),
+    ("event-record-header", 2),
+    ("event-record-common-context", 3),
+    ("event-record-specific-context", 4),
+    ("event-record-payload", 5),
+];
+
+/// What a field of a root structure may tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// To be kept by the decoder.
+    Role(Role),
+    /// The value of the default clock.
+    Clock,
+    /// The UUID of the metadata.
+    Uuid,
+}
+
+const ROLES: [(&str, Meaning); 11] = [
+    ("packet-magic-number", Meaning::Role(Role::Magic)),
+    ("data-stream-class-id", Meaning::Role(Role::StreamClass)),
+    ("data-stream-id", Meaning::Role(Role::StreamInstance)),
+    ("packet-content-length", Meaning::Role(Role::ContentSize)),
+    ("packet-total-length", Meaning::Role(Role::TotalSize)),
+    (
+        "packet-end-default-clock-timestamp",
+        Meaning::Role(Role::End),
+    ),
+    (
+        "discarded-event-record-counter-snapshot",
+        Meaning::Role(Role::Discarded),
+    ),
+    ("packet-sequence-number", Meaning::Role(Role::Sequence)),
+    ("event-record-class-id", Meaning::Role(Role::EventClass)),
+    ("default-clock-timestamp", Meaning::Clock),
+    ("metadata-stream-uuid", Meaning::Uuid),
+];
+
+const ANY_MEANING: [Meaning; ROLES.len()] = {
+    let mut all = [Meaning::Uuid; ROLES.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = ROLES[at].1;
+        at += 1;
+    }
+    all
+};
+
+/// What roles mean where a type is used.
+#[derive(Clone, Copy)]
+pub(super) struct Use<'a> {
+    /// Roles that fields may have.
+    pub(super) allowed: &'a [Meaning],
+    /// The default clock.
+    pub(super) clock: Option<usize>,
+}
+
+impl Use<'_> {
+    /// Where no field may have a role.
+    pub(super) const USER: Use<'static> = Use {
+        allowed: &[],
+        clock: None,
+    };
+    /// Where all roles are possible.
+    pub(super) const ANY: Use<'static> = Use {
+        allowed: &ANY_MEANING,
+        clock: Some(0),
+    };
+}
+
+/// Named types, and how much they have grown.
+///
+/// A type is read again wherever its alias is used, because roles mean different things in
+/// different places.
+#[derive(Default)]
+pub(super) struct Fields<'a> {
+    pub(super) aliases: HashMap<String, (&'a Value, usize)>,
+    nodes: usize,
+    depth: usize,
+}
+
+impl Fields<'_> {
+    /// The structure that a property of a fragment holds.
+    pub(super) fn root(
+        &mut self,
+        fragment: &Node<'_>,
+        name: &str,
+        scope: Use<'_>,
+    ) -> Result<Option<Type>> {
+        let Some(node) = fragment.get(name) else {
+            return Ok(None);
+        };
+        match self.class(&node, scope)? {
+            kind @ Type::Struct(_) => Ok(Some(kind)),
+            _ => Err(node.error("expected a structure field class")),
+        }
+    }
+
+    /// A field class, or the name of one.
+    pub(super) fn class(&mut self, node: &Node<'_>, scope: Use<'_>) -> Result<Type> {
+        self.nodes += 1;
+        if self.nodes > MAX_NODES {
+            return Err(node.error(format!("the field classes expand to more than {MAX_NODES}")));
+        }
+        if self.depth >= MAX_DEPTH {
+            return Err(node.error(format!("nested deeper than {MAX_DEPTH} levels")));
+        }
+        self.depth += 1;
+        let found = match node.as_text() {
+            Some(name) => match self.aliases.get(name).copied() {
+                Some((value, number)) => {
+                    let alias = Node::root(value, number);
+                    self.class(&alias.need("field-class")?, scope)
+                }
+                None => Err(node.error(format!("no field class alias is named '{name}'"))),
+            },
+            None => self.described(node, scope),
+        };
+        self.depth -= 1;
+        found
+    }
+
+    fn described(&mut self, node: &Node<'_>, scope: Use<'_>) -> Result<Type> {
+        no_extensions(node)?;
+        let name = node.need("type")?;
+        Ok(match name.text()? {
+            "fixed-length-bit-array" => Type::Int(bits(node)?),
+            "fixed-length-bit-map" => bit_map(node)?,
+            "fixed-length-boolean" => Type::Bool(bits(node)?),
+            "fixed-length-unsigned-integer" => fixed(node, false, scope)?,
+            "fixed-length-signed-integer" => fixed(node, true, scope)?,
+            "fixed-length-floating-point-number" => float(node)?,
+            "variable-length-unsigned-integer" => variable(node, false, scope)?,
+            "variable-length-signed-integer" => variable(node, true, scope)?,
+            "null-terminated-string" => match encoding(node)? {
+                None => Type::Text,
+                Some(encoding) => Type::WideText(WideText {
+                    encoding,
+                    length: None,
+                }),
+            },
+            "static-length-string" => text(node, Length::Fixed(node.need("length")?.unsigned()?))?,
+            "dynamic-length-string" => text(node, length_field(node)?)?,
+            "static-length-blob" => blob(node, scope)?,
+            "dynamic-length-blob" => bytes(length_field(node)?, false),
+            "structure" => self.structure(node, scope)?,
+            "static-length-array" => {
+                let length = Length::Fixed(node.need("length")?.unsigned()?);
+                self.array(node, length, scope)?
+            }
+            "dynamic-length-array" => self.array(node, length_field(node)?, scope)?,
+            "optional" => self.optional(node, scope)?,
+            "variant" => self.variant(node, scope)?,
+            other => {
+                return Err(name.error(format!(
+                    "expected the type of a field class, found '{other}'"
+                )));
+            }
+        })
+    }
+
+    fn structure(&mut self, node: &Node<'_>, scope: Use<'_>) -> Result<Type> {
+        let mut fields = Vec::new();
+        let mut names = HashSet::new();
+        if let Some(members) = node.get("member-classes") {
+            for member in members.elements()? {
+                no_extensions(&member)?;
+                let name = member.need("name")?;
+                let text = name.text()?;
+                if !names.insert(text.to_owned()) {
+                    return Err(name.error(format!("a second member '{text}'")));
+                }
+                let mut kind = self.class(&member.need("field-class")?, scope)?;
+                if text == "cpu_id" && scope.allowed.contains(&Meaning::Role(Role::TotalSize)) {
+                    // Not reserved by the specification, but what `LTTng` and barectf write.
+                    if let Some(roles) = roles_of(&mut kind) {
+                        roles.insert(Role::Cpu);
+                    }
+                }
+                fields.push(Field {
+                    name: text.to_owned(),
+                    kind,
+                    slot: None,
+                });
+            }
+        }
+        let min_align = alignment(node, "minimum-alignment")?;
+        Ok(Type::Struct(Struct { fields, min_align }))
+    }
+
+    fn array(&mut self, node: &Node<'_>, length: Length, scope: Use<'_>) -> Result<Type> {
+        let element = self.class(&node.need("element-field-class")?, scope)?;
+        Ok(Type::Array(Box::new(Array {
+            element,
+            length,
+            min_align: alignment(node, "minimum-alignment")?,
+            uuid: false,
+        })))
+    }
+
+    fn optional(&mut self, node: &Node<'_>, scope: Use<'_>) -> Result<Type> {
+        let kind = self.class(&node.need("field-class")?, scope)?;
+        let ranges = match node.get("selector-field-ranges") {
+            Some(set) => ranges(&set)?,
+            None => Vec::new(),
+        };
+        Ok(Type::Optional(Box::new(Optional {
+            selector: location(node, "selector-field-location")?,
+            ranges,
+            field: Field {
+                name: String::new(),
+                kind,
+                slot: None,
+            },
+            clears: Vec::new(),
+        })))
+    }
+
+    fn variant(&mut self, node: &Node<'_>, scope: Use<'_>) -> Result<Type> {
+        let list = node.need("options")?;
+        let mut options: Vec<Field> = Vec::new();
+        let mut choices = Vec::new();
+        let mut names = HashSet::new();
+        for (at, option) in list.elements()?.iter().enumerate() {
+            no_extensions(option)?;
+            let name = match option.get("name") {
+                Some(name) => name.text()?.to_owned(),
+                None => at.to_string(),
+            };
+            if !names.insert(name.clone()) {
+                return Err(option.error(format!("a second option '{name}'")));
+            }
+            let set = option.need("selector-field-ranges")?;
+            for (low, high) in ranges(&set)? {
+                choices.push((low, high, at));
+            }
+            options.push(Field {
+                name,
+                kind: self.class(&option.need("field-class")?, scope)?,
+                slot: None,
+            });
+        }
+        if options.is_empty() {
+            return Err(list.error("expected at least one option"));
+        }
+        let mut sorted = choices.clone();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted
+            .windows(2)
+            .find(|p| p[1].0 <= p[0].1 && p[0].2 != p[1].2)
+        {
+            return Err(list.error(format!("two options for the value {}", pair[1].0)));
+        }
+        Ok(Type::Variant(Variant {
+            tag: Some(location(node, "selector-field-location")?),
+            options,
+            choices,
+            clears: Vec::new(),
+        }))
+    }
+}
+
+/// An extension may change how data are decoded, so one that is not known cannot be passed over.
+pub(super) fn no_extensions(node: &Node<'_>) -> Result<()> {
+    node.object()?;
+    let Some(extensions) = node.get("extensions") else {
+        return Ok(());
+    };
+    for (space, names) in extensions.properties()? {
+        if let Some((name, at)) = names.properties()?.first() {
+            return Err(at.error(format!(
+                "the extension '{name}' of '{space}' is not supported"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn alignment(node: &Node<'_>, name: &str) -> Result<u64> {
+    let Some(found) = node.get(name) else {
+        return Ok(1);
+    };
+    let align = found.unsigned()?;
+    if align.is_power_of_two() && align <= 1 << 20 {
+        return Ok(align);
+    }
+    Err(found.error(format!(
+        "expected a power of two of at most 2^20, found {align}"
+    )))
+}
+
+/// What all field classes of fixed length share.
+fn bits(node: &Node<'_>) -> Result<Int> {
+    let length = node.need("length")?;
+    let length = length.within(1, 64, "a length of 1 to 64 bits")?;
+    let order = node.need("byte-order")?.one_of(&[
+        ("little-endian", ByteOrder::Little),
+        ("big-endian", ByteOrder::Big),
+    ])?;
+    let usual = order == ByteOrder::Little;
+    let first_to_last = match node.get("bit-order") {
+        None => usual,
+        Some(order) => order.one_of(&[("first-to-last", true), ("last-to-first", false)])?,
+    };
+    let align = alignment(node, "alignment")?;
+    let mut int = Int::unsigned(u32::try_from(length).unwrap_or(64), align, order);
+    int.reversed = first_to_last != usual;
+    Ok(int)
+}
+
+fn fixed(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<Type> {
+    let mut int = bits(node)?;
+    int.signed = signed;
+    (int.roles, int.clock) = integer_roles(node, signed, scope)?;
+    if int.roles.contains(Role::Magic) && int.bits != 32 {
+        return Err(node.error("a packet magic number must have 32 bits"));
+    }
+    let mappings = mappings(node)?;
+    Ok(if mappings.is_empty() {
+        Type::Int(int)
+    } else {
+        Type::Enum(Enum { int, mappings })
+    })
+}
+
+fn variable(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<Type> {
+    let (roles, clock) = integer_roles(node, signed, scope)?;
+    if roles.contains(Role::Magic) {
+        return Err(node.error("a packet magic number must be of fixed length"));
+    }
+    Ok(Type::VarInt(VarInt {
+        signed,
+        clock,
+        roles,
+        mappings: mappings(node)?,
+    }))
+}
+
+fn float(node: &Node<'_>) -> Result<Type> {
+    let int = bits(node)?;
+    if !matches!(int.bits, 16 | 32 | 64) {
+        let what = format!(
+            "a floating point number of {} bits: expected 16, 32 or 64",
+            int.bits
+        );
+        return Err(node.error(what));
+    }
+    Ok(Type::Float(Float {
+        bits: int.bits,
+        align: int.align,
+        order: int.order,
+        reversed: int.reversed,
+    }))
+}
+
+fn bit_map(node: &Node<'_>) -> Result<Type> {
+    let int = bits(node)?;
+    let list = node.need("flags")?;
+    let mut flags = Vec::new();
+    for (name, set) in list.properties()? {
+        let mut mask = 0;
+        for (low, high) in ranges(&set)? {
+            // Bits beyond the map are never set.
+            for bit in 0..i128::from(int.bits) {
+                if low <= bit && bit <= high {
+                    mask |= 1 << bit;
+                }
+            }
+        }
+        flags.push((name.to_owned(), mask));
+    }
+    if flags.is_empty() {
+        return Err(list.error("expected at least one flag"));
+    }
+    Ok(Type::BitMap(BitMap { int, flags }))
+}
+
+fn roles(node: &Node<'_>, scope: Use<'_>) -> Result<Vec<Meaning>> {
+    let Some(list) = node.get("roles") else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for role in list.elements()? {
+        let meaning = role.one_of(&ROLES)?;
+        if !scope.allowed.contains(&meaning) {
+            return Err(role.error("this role is not for fields at this place"));
+        }
+        found.push(meaning);
+    }
+    Ok(found)
+}
+
+fn integer_roles(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<(Roles, Option<usize>)> {
+    let mut found = Roles::default();
+    let mut clock = None;
+    let meanings = roles(node, scope)?;
+    if signed && !meanings.is_empty() {
+        return Err(node.error("a signed integer cannot have roles"));
+    }
+    for meaning in meanings {
+        match meaning {
+            Meaning::Uuid => return Err(node.error("a UUID must be a static-length BLOB")),
+            Meaning::Role(role) => found.insert(role),
+            Meaning::Clock => {
+                if scope.allowed.contains(&Meaning::Role(Role::TotalSize)) {
+                    found.insert(Role::Begin);
+                }
+            }
+        }
+        if matches!(meaning, Meaning::Clock | Meaning::Role(Role::End)) {
+            clock = scope.clock;
+            if clock.is_none() {
+                return Err(node.error("a timestamp in a data stream class without a clock class"));
+            }
+        }
+    }
+    Ok((found, clock))
+}
+
+fn roles_of(kind: &mut Type) -> Option<&mut Roles> {
+    match kind {
+        Type::Int(int) | Type::Enum(Enum { int, .. }) => Some(&mut int.roles),
+        Type::VarInt(int) => Some(&mut int.roles),
+        _ => None,
+    }
+}
+
+fn mappings(node: &Node<'_>) -> Result<Vec<Mapping>> {
+    let mut found = Vec::new();
+    if let Some(list) = node.get("mappings") {
+        for (label, set) in list.properties()? {
+            for (low, high) in ranges(&set)? {
+                found.push(Mapping {
+                    label: label.to_owned(),
+                    low,
+                    high,
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// An integer range set (5.3.2).
+fn ranges(set: &Node<'_>) -> Result<Vec<(i128, i128)>> {
+    let mut found = Vec::new();
+    for range in set.elements()? {
+        let ends = range.elements()?;
+        let [low, high] = ends.as_slice() else {
+            return Err(range.error("expected two integers"));
+        };
+        let (low, high) = (low.integer()?, high.integer()?);
+        if high < low {
+            return Err(range.error(format!("an empty range {low} to {high}")));
+        }
+        found.push((low, high));
+    }
+    if found.is_empty() {
+        return Err(set.error("expected at least one range"));
+    }
+    Ok(found)
+}
+
+/// None for UTF-8.
+fn encoding(node: &Node<'_>) -> Result<Option<Encoding>> {
+    let Some(name) = node.get("encoding") else {
+        return Ok(None);
+    };
+    name.one_of(&[
+        ("utf-8", None),
+        ("utf-16be", Some(Encoding::Utf16(ByteOrder::Big))),
+        ("utf-16le", Some(Encoding::Utf16(ByteOrder::Little))),
+        ("utf-32be", Some(Encoding::Utf32(ByteOrder::Big))),
+        ("utf-32le", Some(Encoding::Utf32(ByteOrder::Little))),
+    ])
+}
+
+/// Text of a number of bytes.
+fn text(node: &Node<'_>, length: Length) -> Result<Type> {
+    Ok(match encoding(node)? {
+        None => bytes(length, true),
+        Some(encoding) => Type::WideText(WideText {
+            encoding,
+            length: Some(length),
+        }),
+    })
+}
+
+/// Bytes of text, or of anything.
+fn bytes(length: Length, text: bool) -> Type {
+    let mut int = Int::unsigned(8, 8, ByteOrder::Little);
+    int.text = text;
+    Type::Array(Box::new(Array {
+        element: Type::Int(int),
+        length,
+        min_align: 1,
+        uuid: false,
+    }))
+}
+
+fn blob(node: &Node<'_>, scope: Use<'_>) -> Result<Type> {
+    let length = node.need("length")?.unsigned()?;
+    let meanings = roles(node, scope)?;
+    let mut kind = bytes(Length::Fixed(length), false);
+    if let (Type::Array(array), false) = (&mut kind, meanings.is_empty()) {
+        if meanings.iter().any(|m| *m != Meaning::Uuid) || length != 16 {
+            return Err(node.error("a BLOB may be the UUID of the metadata, in 16 bytes"));
+        }
+        array.uuid = true;
+    }
+    Ok(kind)
+}
+
+fn length_field(node: &Node<'_>) -> Result<Length> {
+    Ok(Length::Field(location(node, "length-field-location")?))
+}
+
+/// A field location (5.3.1).
+fn location(node: &Node<'_>, name: &str) -> Result<Reference> {
+    let node = node.need(name)?;
+    let origin = match node.get("origin") {
+        Some(origin) => Some(origin.one_of(&ORIGINS)?),
+        None => None,
+    };
+    let list = node.need("path")?;
+    let mut path = Vec::new();
+    for step in list.elements()? {
+        path.push(if step.is_null() {
+            None
+        } else {
+            Some(step.text()?.to_owned())
+        });
+    }
+    if !matches!(path.last(), Some(Some(_))) {
+        return Err(list.error("expected a path that ends with a name"));
+    }
+    Ok(Reference::Unresolved(Box::new(Unresolved {
+        path: Path::Location(origin, path),
+        place: list.place(),
+    })))
+}

@@ -1,0 +1,292 @@
+//! CTF 2 metadata, a JSON text sequence of fragments, to the class model.
+//!
+//! Numbers of sections are those of CTF2-SPEC-2.0.
+
+mod fields;
+mod node;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use self::fields::{Fields, Meaning, Use, no_extensions};
+use self::node::Node;
+use crate::error::{Error, Place, Result};
+use crate::model::{Clock, EventClass, Role, StreamClass, Trace};
+use crate::resolve::resolve;
+
+/// What precedes each fragment (RFC 7464).
+pub const SEPARATOR: char = '\u{1e}';
+
+const PACKET_HEADER: [Meaning; 4] = [
+    Meaning::Role(Role::Magic),
+    Meaning::Role(Role::StreamClass),
+    Meaning::Role(Role::StreamInstance),
+    Meaning::Uuid,
+];
+const PACKET_CONTEXT: [Meaning; 6] = [
+    Meaning::Clock,
+    Meaning::Role(Role::End),
+    Meaning::Role(Role::ContentSize),
+    Meaning::Role(Role::TotalSize),
+    Meaning::Role(Role::Discarded),
+    Meaning::Role(Role::Sequence),
+];
+const EVENT_HEADER: [Meaning; 2] = [Meaning::Clock, Meaning::Role(Role::EventClass)];
+
+/// Parse metadata text.
+///
+/// # Errors
+///
+/// The first thing that is not CTF 2 or contradicts itself, with fragment and JSON pointer.
+pub fn parse(text: &str) -> Result<Trace> {
+    let mut fragments = text.split(SEPARATOR);
+    if fragments
+        .next()
+        .is_some_and(|before| !before.trim().is_empty())
+    {
+        return Err(Error::at_byte(0, "expected a record separator (0x1E)"));
+    }
+    let mut values: Vec<Value> = Vec::new();
+    for fragment in fragments {
+        // RFC 7464 lets empty elements be passed over.
+        if fragment.trim().is_empty() {
+            continue;
+        }
+        let number = values.len() + 1;
+        let value = serde_json::from_str(fragment).map_err(|e| {
+            let place = Place::Pointer {
+                fragment: number,
+                pointer: String::new(),
+            };
+            Error::new(place, format!("expected JSON: {e}"))
+        })?;
+        values.push(value);
+    }
+    let mut reader = Reader::default();
+    for (at, value) in values.iter().enumerate() {
+        reader.fragment(&Node::root(value, at + 1))?;
+    }
+    reader.finish()
+}
+
+#[derive(Default)]
+struct Reader<'a> {
+    trace: Trace,
+    fields: Fields<'a>,
+    started: bool,
+    saw_trace: bool,
+    clocks: Vec<String>,
+    events: HashSet<(u64, u64)>,
+}
+
+impl<'a> Reader<'a> {
+    fn fragment(&mut self, node: &Node<'a>) -> Result<()> {
+        no_extensions(node)?;
+        let kind = node.need("type")?;
+        let name = kind.text()?;
+        if (name == "preamble") == self.started {
+            return Err(kind.error(if self.started {
+                "a second preamble"
+            } else {
+                "expected the preamble first"
+            }));
+        }
+        match name {
+            "preamble" => self.preamble(node),
+            "field-class-alias" => self.alias(node),
+            "trace-class" => self.trace_class(node),
+            "clock-class" => self.clock(node),
+            "data-stream-class" => self.stream(node),
+            "event-record-class" => self.event(node),
+            other => Err(kind.error(format!("expected the type of a fragment, found '{other}'"))),
+        }
+    }
+
+    /// 5.4
+    fn preamble(&mut self, node: &Node<'a>) -> Result<()> {
+        self.started = true;
+        node.need("version")?.within(2, 2, "CTF version 2")?;
+        if let Some(list) = node.get("uuid") {
+            let elements = list.elements()?;
+            let mut uuid = [0; 16];
+            if elements.len() != 16 {
+                return Err(list.error("expected 16 integers"));
+            }
+            for (byte, element) in uuid.iter_mut().zip(elements) {
+                let value = element.within(0, 255, "an integer from 0 to 255")?;
+                *byte = u8::try_from(value).unwrap_or(0);
+            }
+            self.trace.uuid = Some(uuid);
+        }
+        Ok(())
+    }
+
+    /// 5.5
+    fn alias(&mut self, node: &Node<'a>) -> Result<()> {
+        let name = node.need("name")?;
+        let text = name.text()?.to_owned();
+        if self.fields.aliases.contains_key(&text) {
+            return Err(name.error(format!("a second field class alias '{text}'")));
+        }
+        // What its roles mean shows where it is used.
+        self.fields.class(&node.need("field-class")?, Use::ANY)?;
+        self.fields.aliases.insert(text, node.fragment());
+        Ok(())
+    }
+
+    /// 5.6
+    fn trace_class(&mut self, node: &Node<'a>) -> Result<()> {
+        if self.saw_trace {
+            return Err(node.error("a second trace class"));
+        }
+        if !self.trace.streams.is_empty() {
+            return Err(node.error("expected the trace class before all data stream classes"));
+        }
+        self.saw_trace = true;
+        if let Some(list) = node.get("environment") {
+            for (name, value) in list.properties()? {
+                let value = match value.as_text() {
+                    Some(text) => text.to_owned(),
+                    None => value.integer()?.to_string(),
+                };
+                self.trace.env.push((name.to_owned(), value));
+            }
+        }
+        let scope = Use {
+            allowed: &PACKET_HEADER,
+            clock: None,
+        };
+        let name = "packet-header-field-class";
+        self.trace.packet_header = self.fields.root(node, name, scope)?;
+        Ok(())
+    }
+
+    /// 5.7
+    fn clock(&mut self, node: &Node<'a>) -> Result<()> {
+        let id = node.need("id")?;
+        let text = id.text()?.to_owned();
+        if self.clocks.contains(&text) {
+            return Err(id.error(format!("a second clock class '{text}'")));
+        }
+        let frequency = node.need("frequency")?;
+        let frequency = frequency.within(1, u64::MAX, "a frequency above 0")?;
+        let mut clock = Clock {
+            name: text.clone(),
+            frequency,
+            offset_seconds: 0,
+            offset_cycles: 0,
+        };
+        if let Some(offset) = node.get("offset-from-origin") {
+            offset.object()?;
+            if let Some(seconds) = offset.get("seconds") {
+                clock.offset_seconds = seconds.integer()?;
+            }
+            if let Some(cycles) = offset.get("cycles") {
+                let most = frequency - 1;
+                let what = format!("an integer from 0 to {most}, below the frequency");
+                clock.offset_cycles = i128::from(cycles.within(0, most, &what)?);
+            }
+        }
+        for name in ["precision", "accuracy"] {
+            if let Some(value) = node.get(name) {
+                value.unsigned()?;
+            }
+        }
+        if let Some(origin) = node.get("origin")
+            && origin.as_text() != Some("unix-epoch")
+        {
+            for name in ["name", "uid"] {
+                origin.need(name)?.text()?;
+            }
+        }
+        self.clocks.push(text);
+        self.trace.clocks.push(clock);
+        Ok(())
+    }
+
+    /// 5.8
+    fn stream(&mut self, node: &Node<'a>) -> Result<()> {
+        let id = number(node, "id")?;
+        if self.trace.streams.iter().any(|s| s.id == id) {
+            return Err(node.error(format!("a second data stream class {id}")));
+        }
+        let clock = match node.get("default-clock-class-id") {
+            None => None,
+            Some(name) => {
+                let text = name.text()?;
+                let found = self.clocks.iter().position(|c| c == text);
+                Some(found.ok_or_else(|| name.error(format!("no clock class has id '{text}'")))?)
+            }
+        };
+        let mut root = |name: &str, allowed| self.fields.root(node, name, Use { allowed, clock });
+        let packet_context = root("packet-context-field-class", &PACKET_CONTEXT)?;
+        let event_header = root("event-record-header-field-class", &EVENT_HEADER)?;
+        let event_context = root("event-record-common-context-field-class", &[])?;
+        self.trace.streams.push(StreamClass {
+            id,
+            packet_context,
+            event_header,
+            event_context,
+            events: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// 5.9
+    fn event(&mut self, node: &Node<'a>) -> Result<()> {
+        let id = number(node, "id")?;
+        let parent = number(node, "data-stream-class-id")?;
+        let Some(stream) = self.trace.streams.iter_mut().find(|s| s.id == parent) else {
+            return Err(node.error(format!("no data stream class has id {parent}")));
+        };
+        if !self.events.insert((parent, id)) {
+            return Err(node.error(format!(
+                "a second event record class {id} in data stream class {parent}"
+            )));
+        }
+        let name = match node.get("name") {
+            Some(name) => name.text()?.to_owned(),
+            None => String::new(),
+        };
+        let name = match node.get("uid") {
+            Some(uid) if name.is_empty() => uid.text()?.to_owned(),
+            _ => name,
+        };
+        let mut root = |name: &str| self.fields.root(node, name, Use::USER);
+        stream.events.push(EventClass {
+            id,
+            name: if name.is_empty() {
+                format!("unnamed_{parent}_{id}")
+            } else {
+                name
+            },
+            context: root("specific-context-field-class")?,
+            payload: root("payload-field-class")?,
+        });
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Trace> {
+        if !self.started {
+            return Err(Error::whole("the metadata has no fragments"));
+        }
+        if self.trace.streams.is_empty() {
+            return Err(Error::whole("the metadata has no data stream class"));
+        }
+        self.trace.streams.sort_by_key(|s| s.id);
+        for stream in &mut self.trace.streams {
+            stream.events.sort_by_key(|e| e.id);
+        }
+        resolve(&mut self.trace)?;
+        Ok(self.trace)
+    }
+}
+
+/// An id, 0 where none is given.
+fn number(node: &Node<'_>, name: &str) -> Result<u64> {
+    node.get(name).map_or(Ok(0), |id| id.unsigned())
+}
+
+#[cfg(test)]
+mod tests;

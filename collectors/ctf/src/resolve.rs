@@ -1,0 +1,519 @@
+//! References by name (lengths, tags, selectors) to slots.
+//!
+//! A reference of CTF 2 may lead to one of several fields, namely into the options of a variant;
+//! those share a slot. Options clear the slots of all others, so a slot holds a value only if the
+//! field that the reference means was decoded.
+
+use crate::error::{Error, Result};
+use crate::model::{
+    Enum, Field, Length, Path, Reference, Struct, Trace, Type, Unresolved, Variant, WideText,
+    types_of,
+};
+
+/// What is decoded before an event's end, in order.
+const SCOPES: [&str; 6] = [
+    "trace.packet.header",
+    "stream.packet.context",
+    "stream.event.header",
+    "stream.event.context",
+    "event.context",
+    "event.fields",
+];
+
+type Roots<'a> = [Option<&'a mut Type>; 6];
+
+/// Steps from a root: member, option, or 0 for the element of an array or what is optional.
+type Steps = Vec<usize>;
+
+/// A reference found in a type.
+struct Found {
+    node: Steps,
+    unresolved: Unresolved,
+}
+
+/// Values of a tag and the option they choose.
+type Choices = Vec<(i128, i128, usize)>;
+
+/// Slots, some of which turn out to be one.
+#[derive(Default)]
+struct Slots {
+    /// A slot that this one is the same as; itself if there is none.
+    same: Vec<usize>,
+}
+
+impl Slots {
+    fn add(&mut self) -> usize {
+        self.same.push(self.same.len());
+        self.same.len() - 1
+    }
+
+    fn first(&self, mut slot: usize) -> usize {
+        while self.same[slot] != slot {
+            slot = self.same[slot];
+        }
+        slot
+    }
+
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.first(a), self.first(b));
+        self.same[a.max(b)] = a.min(b);
+    }
+}
+
+/// Replace all references of a trace by slots.
+///
+/// # Errors
+///
+/// A reference that leads nowhere, or to a field of the wrong type.
+pub fn resolve(trace: &mut Trace) -> Result<()> {
+    let mut slots = Slots::default();
+    let Trace {
+        packet_header,
+        streams,
+        ..
+    } = trace;
+    let mut none = [packet_header.as_mut(), None, None, None, None, None];
+    resolve_root(&mut none, 0, &mut slots)?;
+    for stream in streams {
+        let mut roots = [
+            packet_header.as_mut(),
+            stream.packet_context.as_mut(),
+            stream.event_header.as_mut(),
+            stream.event_context.as_mut(),
+            None,
+            None,
+        ];
+        for root in 1..4 {
+            resolve_root(&mut roots, root, &mut slots)?;
+        }
+        for event in &mut stream.events {
+            roots[4] = event.context.as_mut();
+            roots[5] = event.payload.as_mut();
+            for root in 4..6 {
+                resolve_root(&mut roots, root, &mut slots)?;
+            }
+        }
+    }
+    trace.slots = slots.same.len();
+    for kind in types_of(trace) {
+        kind.visit(&mut |kind| settle(kind, &slots));
+    }
+    Ok(())
+}
+
+/// Give shared slots one number, and tell variants which slots their options fill.
+fn settle(kind: &mut Type, slots: &Slots) {
+    let reference = match kind {
+        Type::Array(a) => a.length.reference(),
+        Type::WideText(w) => w.length.as_mut().and_then(Length::reference),
+        Type::Variant(v) => v.tag.as_mut(),
+        Type::Optional(o) => Some(&mut o.selector),
+        _ => None,
+    };
+    if let Some(Reference::Slot(slot)) = reference {
+        *slot = slots.first(*slot);
+    }
+    match kind {
+        Type::Struct(Struct { fields, .. }) => {
+            for slot in fields.iter_mut().filter_map(|f| f.slot.as_mut()) {
+                *slot = slots.first(*slot);
+            }
+        }
+        Type::Variant(v) => {
+            v.clears = v.options.iter().flat_map(|o| filled(o, slots)).collect();
+            v.clears.sort_unstable();
+            v.clears.dedup();
+            for slot in v.options.iter_mut().filter_map(|o| o.slot.as_mut()) {
+                *slot = slots.first(*slot);
+            }
+        }
+        Type::Optional(o) => {
+            o.clears = filled(&o.field, slots);
+            if let Some(slot) = &mut o.field.slot {
+                *slot = slots.first(*slot);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Slots that a field and all below it fill.
+fn filled(field: &Field, slots: &Slots) -> Vec<usize> {
+    let mut found: Vec<usize> = field.slot.iter().map(|s| slots.first(*s)).collect();
+    match &field.kind {
+        Type::Array(a) => found.extend(filled_below(&a.element, slots)),
+        kind => found.extend(filled_below(kind, slots)),
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+fn filled_below(kind: &Type, slots: &Slots) -> Vec<usize> {
+    match kind {
+        Type::Array(a) => filled_below(&a.element, slots),
+        Type::Optional(o) => filled(&o.field, slots),
+        Type::Struct(Struct { fields, .. })
+        | Type::Variant(Variant {
+            options: fields, ..
+        }) => fields.iter().flat_map(|f| filled(f, slots)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn resolve_root(roots: &mut Roots<'_>, root: usize, slots: &mut Slots) -> Result<()> {
+    let mut found = Vec::new();
+    if let Some(kind) = &roots[root] {
+        collect(kind, &mut Vec::new(), &mut found)?;
+    }
+    for reference in found {
+        let targets = match &reference.unresolved.path {
+            Path::Names(names) => vec![by_name(roots, root, &reference, names)?],
+            Path::Location(origin, path) => locate(roots, root, &reference, *origin, path)?,
+        };
+        let choices = check(roots, root, &reference, &targets)?;
+        let slot = slot_of(roots, &targets, slots);
+        let Some(node) = roots[root]
+            .as_deref_mut()
+            .and_then(|kind| step_mut(kind, &reference.node))
+        else {
+            continue;
+        };
+        match node {
+            Type::Array(array) => array.length = Length::Field(Reference::Slot(slot)),
+            Type::WideText(text) => text.length = Some(Length::Field(Reference::Slot(slot))),
+            Type::Optional(optional) => optional.selector = Reference::Slot(slot),
+            Type::Variant(variant) => {
+                variant.tag = Some(Reference::Slot(slot));
+                variant.choices = choices;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn collect(kind: &Type, path: &mut Steps, found: &mut Vec<Found>) -> Result<()> {
+    let reference = match kind {
+        Type::Array(array) => match &array.length {
+            Length::Field(reference) => Some(reference),
+            Length::Fixed(_) => None,
+        },
+        Type::WideText(WideText {
+            length: Some(Length::Field(reference)),
+            ..
+        }) => Some(reference),
+        Type::Optional(optional) => Some(&optional.selector),
+        Type::Variant(variant) => match &variant.tag {
+            None => return Err(Error::whole("a variant in use has no tag (<...>)")),
+            tag => tag.as_ref(),
+        },
+        _ => None,
+    };
+    if let Some(Reference::Unresolved(unresolved)) = reference {
+        found.push(Found {
+            node: path.clone(),
+            unresolved: Unresolved::clone(unresolved),
+        });
+    }
+    let mut below = |at: usize, kind: &Type| {
+        path.push(at);
+        let result = collect(kind, path, found);
+        path.pop();
+        result
+    };
+    match kind {
+        Type::Array(array) => below(0, &array.element),
+        Type::Optional(optional) => below(0, &optional.field.kind),
+        Type::Struct(Struct { fields, .. })
+        | Type::Variant(Variant {
+            options: fields, ..
+        }) => fields
+            .iter()
+            .enumerate()
+            .try_for_each(|(i, field)| below(i, &field.kind)),
+        _ => Ok(()),
+    }
+}
+
+/// The field that a TSDL reference names: by absolute path, else the nearest one that is decoded
+/// before in the enclosing structures, else in the scopes before, last first.
+fn by_name(
+    roots: &Roots<'_>,
+    root: usize,
+    reference: &Found,
+    names: &[String],
+) -> Result<(usize, Steps)> {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (scope, prefix) in SCOPES.iter().enumerate() {
+        let prefix: Vec<&str> = prefix.split('.').collect();
+        if names.len() > prefix.len() && names.starts_with(&prefix) {
+            let rest = &names[prefix.len()..];
+            let limit = (scope == root).then_some(reference.node.as_slice());
+            if scope <= root
+                && let Some(kind) = roots[scope].as_deref()
+                && let Some(path) = descend(kind, rest, limit.map(|node| node[0]))
+            {
+                return Ok((scope, path));
+            }
+        }
+    }
+    if let Some(kind) = roots[root].as_deref() {
+        for depth in (0..reference.node.len()).rev() {
+            let (ancestor, rest) = reference.node.split_at(depth);
+            if let Some(enclosing @ Type::Struct(_)) = step(kind, ancestor)
+                && let Some(path) = descend(enclosing, &names, Some(rest[0]))
+            {
+                return Ok((root, [ancestor, &path].concat()));
+            }
+        }
+    }
+    for scope in (0..root).rev() {
+        if let Some(kind) = roots[scope].as_deref()
+            && let Some(path) = descend(kind, &names, None)
+        {
+            return Ok((scope, path));
+        }
+    }
+    Err(Error::new(
+        reference.unresolved.place.clone(),
+        format!("no field '{}' is decoded before this one", names.join(".")),
+    ))
+}
+
+/// The fields that a location of CTF 2 may lead to (6.4.2 of its specification).
+fn locate(
+    roots: &Roots<'_>,
+    root: usize,
+    reference: &Found,
+    origin: Option<usize>,
+    path: &[Option<String>],
+) -> Result<Vec<(usize, Steps)>> {
+    let fail = |what: String| Error::new(reference.unresolved.place.clone(), what);
+    let scope = origin.unwrap_or(root);
+    let kind = roots[scope].as_deref().filter(|_| scope <= root);
+    let Some(kind) = kind else {
+        return Err(fail(
+            "the origin is not there, or not decoded before this field".into(),
+        ));
+    };
+    let node = (scope == root).then_some(reference.node.as_slice());
+    let mut at: Vec<Steps> = vec![match origin {
+        Some(_) => Vec::new(),
+        None => around(kind, &reference.node)
+            .ok_or_else(|| fail("there is no structure around this field".into()))?,
+    }];
+    for name in path {
+        let mut next: Vec<Steps> = Vec::new();
+        for steps in at {
+            match name {
+                None => next.extend(around(kind, &steps)),
+                Some(name) => {
+                    if let Some(member) = member_before(kind, &steps, name, node) {
+                        expand(kind, member, node, &mut next);
+                    }
+                }
+            }
+        }
+        next.sort();
+        next.dedup();
+        if next.is_empty() {
+            let name = name.as_deref().unwrap_or("null");
+            return Err(fail(format!(
+                "no field is decoded before this one at '{name}' of the path"
+            )));
+        }
+        at = next;
+    }
+    Ok(at.into_iter().map(|steps| (scope, steps)).collect())
+}
+
+/// The nearest structure around a node.
+fn around(kind: &Type, node: &[usize]) -> Option<Steps> {
+    (0..node.len())
+        .rev()
+        .map(|depth| &node[..depth])
+        .find(|steps| matches!(step(kind, steps), Some(Type::Struct(_))))
+        .map(<[usize]>::to_vec)
+}
+
+/// Steps to the member `name` of a structure, if it is decoded, or being decoded, at `node`.
+fn member_before(
+    kind: &Type,
+    steps: &[usize],
+    name: &str,
+    node: Option<&[usize]>,
+) -> Option<Steps> {
+    let fields = &step(kind, steps)?.as_struct()?.fields;
+    let at = fields.iter().position(|f| f.name == name)?;
+    if let Some(node) = node
+        && let Some(rest) = node.strip_prefix(steps)
+        && rest.first().is_none_or(|now| at > *now)
+    {
+        return None;
+    }
+    Some([steps, &[at]].concat())
+}
+
+/// Step into arrays (to the element being decoded), variants and optional fields.
+fn expand(kind: &Type, steps: Steps, node: Option<&[usize]>, found: &mut Vec<Steps>) {
+    let inside = node.and_then(|node| node.strip_prefix(steps.as_slice()));
+    let into = |at: usize| [steps.as_slice(), &[at]].concat();
+    match step(kind, &steps) {
+        Some(Type::Array(_)) if inside.is_some_and(|rest| !rest.is_empty()) => {
+            expand(kind, into(0), node, found);
+        }
+        Some(Type::Array(_)) => {}
+        Some(Type::Optional(_)) => expand(kind, into(0), node, found),
+        Some(Type::Variant(variant)) => match inside.and_then(<[usize]>::first) {
+            Some(option) => expand(kind, into(*option), node, found),
+            None => (0..variant.options.len()).for_each(|o| expand(kind, into(o), node, found)),
+        },
+        // What is being decoded is no value yet.
+        Some(Type::Struct(_)) => found.push(steps),
+        Some(_) if inside.is_none() => found.push(steps),
+        _ => {}
+    }
+}
+
+/// Steps to a member of nested structures; the first only among the members before `limit`.
+fn descend(kind: &Type, names: &[&str], limit: Option<usize>) -> Option<Vec<usize>> {
+    let (first, rest) = names.split_first()?;
+    let fields = &kind.as_struct()?.fields;
+    let at = fields
+        .iter()
+        .take(limit.unwrap_or(fields.len()))
+        .position(|f| f.name == *first)?;
+    let mut path = vec![at];
+    if !rest.is_empty() {
+        path.extend(descend(&fields[at].kind, rest, None)?);
+    }
+    Some(path)
+}
+
+/// Whether the targets have the right type; the choices, when the reference is a variant's tag.
+fn check(
+    roots: &Roots<'_>,
+    root: usize,
+    reference: &Found,
+    targets: &[(usize, Steps)],
+) -> Result<Choices> {
+    let fail = |what: String| Err(Error::new(reference.unresolved.place.clone(), what));
+    let name = reference.unresolved.path.to_string();
+    let node = roots[root]
+        .as_deref()
+        .and_then(|kind| step(kind, &reference.node));
+    let kinds: Vec<&Type> = targets
+        .iter()
+        .filter_map(|(root, steps)| step(roots[*root].as_deref()?, steps))
+        .collect();
+    let all = |kind| kinds.iter().all(|k| Selector::of(k) == Some(kind));
+    let integer = all(Selector::Unsigned) || all(Selector::Signed);
+    match node {
+        Some(Type::Variant(variant)) if !variant.choices.is_empty() => {
+            if integer {
+                return Ok(variant.choices.clone());
+            }
+            fail(format!(
+                "the selector '{name}' of a variant must be an integer, signed or unsigned alike"
+            ))
+        }
+        Some(Type::Variant(variant)) => {
+            let Some(Type::Enum(tag)) = kinds.first() else {
+                return fail(format!("the tag '{name}' of a variant must be an enum"));
+            };
+            let choices: Vec<_> = tag
+                .mappings
+                .iter()
+                .filter_map(|m| {
+                    let option = option_of(variant, &m.label)?;
+                    Some((m.low, m.high, option))
+                })
+                .collect();
+            if choices.is_empty() {
+                return fail(format!("no label of '{name}' is an option of the variant"));
+            }
+            Ok(choices)
+        }
+        Some(Type::Optional(optional)) => {
+            if all(Selector::Bool) && optional.ranges.is_empty()
+                || integer && !optional.ranges.is_empty()
+            {
+                return Ok(Vec::new());
+            }
+            fail(format!(
+                "the selector '{name}' must be a boolean, or an integer with \
+                 'selector-field-ranges'"
+            ))
+        }
+        _ if all(Selector::Unsigned) => Ok(Vec::new()),
+        _ => fail(format!("the length '{name}' must be an unsigned integer")),
+    }
+}
+
+/// What a reference may lead to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Selector {
+    Unsigned,
+    Signed,
+    Bool,
+}
+
+impl Selector {
+    fn of(kind: &Type) -> Option<Self> {
+        let signed = match kind {
+            Type::Int(int) | Type::Enum(Enum { int, .. }) => int.signed,
+            Type::VarInt(int) => int.signed,
+            Type::Bool(_) => return Some(Self::Bool),
+            _ => return None,
+        };
+        Some(if signed { Self::Signed } else { Self::Unsigned })
+    }
+}
+
+fn option_of(variant: &Variant, label: &str) -> Option<usize> {
+    variant.options.iter().position(|o| o.name == label)
+}
+
+/// The slot that all targets share.
+fn slot_of(roots: &mut Roots<'_>, targets: &[(usize, Steps)], slots: &mut Slots) -> usize {
+    let mut shared = None;
+    for (root, steps) in targets {
+        let (Some((last, parents)), Some(kind)) = (steps.split_last(), roots[*root].as_deref_mut())
+        else {
+            continue;
+        };
+        let field = match step_mut(kind, parents) {
+            Some(Type::Struct(s)) => &mut s.fields[*last],
+            Some(Type::Variant(v)) => &mut v.options[*last],
+            Some(Type::Optional(o)) => &mut o.field,
+            _ => continue,
+        };
+        match (field.slot, shared) {
+            (Some(slot), Some(other)) => slots.join(slot, other),
+            (Some(slot), None) => shared = Some(slot),
+            (None, _) => field.slot = Some(*shared.get_or_insert_with(|| slots.add())),
+        }
+    }
+    shared.unwrap_or(0)
+}
+
+fn step<'a>(kind: &'a Type, path: &[usize]) -> Option<&'a Type> {
+    path.iter().try_fold(kind, |kind, at| match kind {
+        Type::Array(array) => Some(&array.element),
+        Type::Optional(o) => Some(&o.field.kind),
+        Type::Struct(s) => s.fields.get(*at).map(|f| &f.kind),
+        Type::Variant(v) => v.options.get(*at).map(|f| &f.kind),
+        _ => None,
+    })
+}
+
+fn step_mut<'a>(kind: &'a mut Type, path: &[usize]) -> Option<&'a mut Type> {
+    path.iter().try_fold(kind, |kind, at| match kind {
+        Type::Array(array) => Some(&mut array.element),
+        Type::Optional(o) => Some(&mut o.field.kind),
+        Type::Struct(s) => s.fields.get_mut(*at).map(|f| &mut f.kind),
+        Type::Variant(v) => v.options.get_mut(*at).map(|f| &mut f.kind),
+        _ => None,
+    })
+}

@@ -1,0 +1,311 @@
+"""Results of ros2-performance (irobot_benchmark): a ``<topology>_log`` folder.
+
+Four dialects, told apart by the header of ``latency_all.txt``: A (2019) and B (2022) name units in
+brackets, C (December 2023) as suffixes, D (November 2024) adds every single latency. Rows are
+separated by white space, or by commas where the tool was told so.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collectors.results.tool_result import (
+    ToolResult,
+    number,
+    read_text,
+    samples_frame,
+    series_frame,
+    split_row,
+    summary_frame,
+)
+from tracing.recording.errors import UsageError
+
+TOOL = "ros2-performance"
+
+_TITLES = {
+    "Subscriptions stats:": ("subscription", "latency"),
+    "Action Clients stats:": ("action_client", "response_time"),
+    "Action Servers stats:": ("action_server", "request_latency"),
+    "Clients stats:": ("client", "response_time"),
+    "Services stats:": ("service", "request_latency"),
+    "Publishers stats:": ("publisher", "publish_duration"),
+}
+_SENT = "Sent vs received messages:"
+_COUNTS = {"received": "received", "late": "late", "too_late": "too_late", "lost": "lost"}
+_TIMES = {"mean": "mean", "sd": "sd", "min": "min", "max": "max"}
+_UNITS = re.compile(r"(\[.*\]|_msgs|_us|_b|_hz|_s|_Kb_per_sec)$")
+_SIZES = {
+    "arena_KB": "heap_arena",
+    "in_use_KB": "heap_in_use",
+    "mmap_KB": "heap_mmap",
+    "rss_KB": "rss_peak",
+    "vsz_KB": "virtual",
+}
+_WRAPPED_US = 1e9
+_EVENTS = {0: "discovery", 1: "late", 2: "too_late", 3: "lost", 4: "service_unavailable"}
+
+
+@dataclass
+class _Found:
+    summary: list[dict[str, Any]]
+    series: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
+    notes: list[str]
+    metadata: dict[str, str]
+
+
+def is_irobot(folder: Path) -> bool:
+    """Whether `folder` holds such results."""
+    return (folder / "latency_all.txt").is_file() or (
+        (folder / "resources.txt").is_file() and (folder / "metadata.txt").is_file()
+    )
+
+
+def read_irobot(folder: Path) -> ToolResult:
+    """Read a result folder.
+
+    Latencies become ns (the tool rounds to 1 us; its standard deviation is that of the population).
+    ``publish_duration`` is how long publish() took, ``response_time`` a round trip.
+
+    Corrected or not taken for what it is called:
+
+    * ``rss_KB`` is ru_maxrss, a peak: the metric is ``rss_peak``;
+    * ``cpu_perc`` is of all cores: brought to cores where run_manifest.json says how many, else a
+      fraction of the machine;
+    * the first row of resources.txt, all zeros, is left out; ``latency_us`` beyond 1e9 has wrapped
+      around and is null; a negative size is an overflow of mallinfo and null.
+
+    Raises
+    ------
+    UsageError
+        No such files, or a row that does not fit its header.
+    """
+    if not is_irobot(folder):
+        raise UsageError(f"{folder}: no latency_all.txt; give the folder <topology>_log of a run")
+    found = _Found([], [], [], [], _metadata(folder))
+    cores = _cores(folder, found)
+    if (folder / "latency_all.txt").is_file():
+        _latencies(folder / "latency_all.txt", found)
+    if (folder / "latency_total.txt").is_file():
+        _total(folder / "latency_total.txt", found)
+    if (folder / "resources.txt").is_file():
+        _resources(folder / "resources.txt", cores, found)
+    if (folder / "events.txt").is_file():
+        _events(folder / "events.txt", found)
+    return ToolResult(
+        TOOL,
+        found.metadata,
+        summary_frame(found.summary),
+        series_frame(found.series),
+        samples_frame(found.samples),
+        tuple(found.notes),
+    )
+
+
+def _metadata(folder: Path) -> dict[str, str]:
+    path = folder / "metadata.txt"
+    if not path.is_file():
+        return {}
+    pairs = (line.partition(":") for line in read_text(path).splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _cores(folder: Path, found: _Found) -> int | None:
+    for place in (folder, *folder.parents[:3]):
+        path = place / "run_manifest.json"
+        if path.is_file():
+            try:
+                data = json.loads(read_text(path))
+                host, run = data.get("host", {}), data.get("run", {})
+            except (ValueError, AttributeError) as error:
+                raise UsageError(f"{path}: not a run manifest: {error}") from error
+            found.metadata.update({k: str(v) for k, v in run.items()})
+            count = host.get("cpu_count")
+            return int(count) if count else None
+    return None
+
+
+def _latencies(path: Path, found: _Found) -> None:
+    title: str | None = None
+    header: list[str] | None = None
+    for place, line in enumerate(read_text(path).splitlines(), 1):
+        text = line.strip()
+        if not text:
+            continue
+        if text.endswith(":"):
+            title, header = text, None
+            if text not in _TITLES and text != _SENT:
+                found.notes.append(f"{path.name}: section {text[:-1]!r} is not known and left out")
+        elif title is None:
+            raise UsageError(f"{path}:{place}: a row before any section; not a latency_all.txt")
+        elif header is None:
+            header = [_UNITS.sub("", name) for name in split_row(text)]
+            _dialect(split_row(text), found)
+        elif title in _TITLES:
+            cells = split_row(text, len(header))
+            if len(cells) < len(header):
+                raise UsageError(
+                    f"{path}:{place}: {len(cells)} cells under {len(header)} columns; "
+                    "is the file cut off?"
+                )
+            row = dict(zip(header, cells, strict=False))
+            _latency_row(row, *_TITLES[title], f"{path}:{place}", found)
+        elif title == _SENT:
+            _sent_row(dict(zip(header, split_row(text), strict=False)), f"{path}:{place}", found)
+
+
+def _dialect(header: list[str], found: _Found) -> None:
+    if "all_lat" in header:
+        dialect = "D"
+    elif "mean_us" in header:
+        dialect = "C"
+    elif any(name.startswith("throughput") for name in header):
+        dialect = "B"
+    elif any(name.startswith("duration") for name in header):
+        dialect = "A"
+    else:
+        return
+    found.metadata.setdefault("dialect", dialect)
+
+
+def _latency_row(
+    row: Mapping[str, str], entity: str, prefix: str, where: str, found: _Found
+) -> None:
+    name = next((row[k] for k in ("topic", "service", "action", "name") if k in row), "")
+    base = {"entity": entity, "node": row.get("node"), "name": name}
+    count = int(number(row["received"], f"{where} received"))
+    values = {
+        **{metric: (number(row[c], f"{where} {c}"), "1") for c, metric in _COUNTS.items()
+           if c in row},
+        **{f"{prefix}_{metric}": (number(row[c], f"{where} {c}") * 1e3, "ns")
+           for c, metric in _TIMES.items() if c in row and (count or entity == "publisher")},
+        **({"frequency": (number(row["freq"], f"{where} freq"), "Hz")} if "freq" in row else {}),
+        **({"message_size": (number(row["size"], f"{where} size"), "byte")}
+           if "size" in row else {}),
+    }  # fmt: skip
+    found.summary += [
+        {**base, "metric": metric, "value": value, "unit": unit, "samples": count}
+        for metric, (value, unit) in values.items()
+    ]
+    late = int(number(row.get("too_late", "0"), where))
+    if late and found.metadata.get("dialect") != "D" and _tracked(found):
+        found.notes.append(
+            f"{entity} {name}: mean and maximum leave out {late:,} messages that were too late"
+        )
+    single = row.get("all_lat", "").strip(" []")
+    if single:
+        found.samples += [
+            {**base, "value_ns": round(number(x, f"{where} all_lat") * 1e3)}
+            for x in single.split(";")
+        ]
+
+
+def _tracked(found: _Found) -> bool:
+    return found.metadata.get("tracking.is_enabled", "off") != "off"
+
+
+def _sent_row(row: Mapping[str, str], where: str, found: _Found) -> None:
+    topic = row.get("topic", "")
+    if topic == "TOTAL":  # a sum, some of its cells empty
+        return
+    for column, metric in (("sent", "sent"), ("true_lost", "lost"), ("gap_lost", "lost_by_gaps")):
+        if row.get(column):
+            value = number(row[column], f"{where} {column}")
+            found.summary.append(
+                {"entity": "topic", "name": topic, "metric": metric, "value": value, "unit": "1"}
+            )
+
+
+def _table(path: Path) -> list[tuple[int, dict[str, str]]]:
+    lines = [(i, x) for i, x in enumerate(read_text(path).splitlines(), 1) if x.strip()]
+    if not lines:
+        return []
+    header = [name for name in split_row(lines[0][1]) if name]
+    rows = []
+    for place, line in lines[1:]:
+        cells = split_row(line, None if "," in line else len(header))
+        if len(cells) < len(header):
+            raise UsageError(
+                f"{path}:{place}: {len(cells)} cells under {len(header)} columns; "
+                "is the file cut off?"
+            )
+        rows.append((place, dict(zip(header, cells, strict=False))))
+    return rows
+
+
+def _total(path: Path, found: _Found) -> None:
+    for place, row in _table(path):
+        where = f"{path}:{place}"
+        count = int(number(row["received_msgs"], where))
+        values = {
+            "received": (count, "1"),
+            "latency_mean": (number(row["mean_us"], where) * 1e3, "ns"),
+            "late": (number(row["late_msgs"], where), "1"),
+            "too_late": (number(row["too_late_msgs"], where), "1"),
+            "lost": (number(row["lost_msgs"], where), "1"),
+        }
+        found.summary += [
+            {"entity": "all", "metric": m, "value": float(v), "unit": u, "samples": count}
+            for m, (v, u) in values.items()
+        ]
+
+
+def _resources(path: Path, cores: int | None, found: _Found) -> None:
+    before = len(found.series)
+    for place, row in _table(path):
+        where = f"{path}:{place}"
+        values = {name: number(cell, f"{where} {name}") for name, cell in row.items() if cell}
+        if "time_ms" not in values:
+            raise UsageError(f"{path}: no column time_ms; not a resources.txt")
+        if any(values.values()):  # the first row is zeros, before anything was read
+            time_ns = round(values["time_ms"] * 1e6)
+            found.series += [
+                {"time_ns": time_ns, "metric": m, "value": v, "unit": u}
+                for m, v, u in _resource_values(values, cores)
+            ]
+    missing = [row for row in found.series[before:] if row["value"] is None]
+    overflow = sum(row["unit"] == "byte" for row in missing)
+    found.notes.append("rss_KB is a peak (ru_maxrss): it says nothing about leaks")
+    if cores is None:
+        found.notes.append("cpu_perc is of all cores, and nothing says how many there were")
+    if found.metadata.get("dialect") in {"A", "B"}:
+        found.notes.append("cpu_perc may be the mean since the start (until October 2023)")
+    if overflow:
+        found.notes.append(f"{overflow} sizes below zero (mallinfo beyond 2 GiB) are left out")
+    if len(missing) > overflow:
+        wrapped = len(missing) - overflow
+        found.notes.append(f"{wrapped} latencies in resources.txt had wrapped around; left out")
+
+
+def _resource_values(
+    values: Mapping[str, float], cores: int | None
+) -> list[tuple[str, float | None, str]]:
+    found: list[tuple[str, float | None, str]] = []
+    if "cpu_perc" in values:
+        share = values["cpu_perc"] / 100
+        found.append(("cpu", share * cores, "core") if cores else ("cpu_of_machine", share, "1"))
+    for name, metric in _SIZES.items():
+        if name in values:
+            size = values[name] * 1024
+            found.append((metric, size if size >= 0 else None, "byte"))
+    if "latency_us" in values:
+        good = 0 <= values["latency_us"] <= _WRAPPED_US
+        found.append(("latency_mean", values["latency_us"] * 1e3 if good else None, "ns"))
+    return found
+
+
+def _events(path: Path, found: _Found) -> None:
+    counts: dict[str, int] = {}
+    for place, row in _table(path):
+        code = int(number(row.get("Code", ""), f"{path}:{place} Code"))
+        name = _EVENTS.get(code, f"code_{code}")
+        counts[name] = counts.get(name, 0) + 1
+    found.summary += [
+        {"entity": "all", "metric": f"events_{k}", "value": float(v), "unit": "1"}
+        for k, v in counts.items()
+    ]

@@ -1,0 +1,81 @@
+"""Memory as benchmark scripts write it: per number of entities, and over time by psutil."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from collectors.results.tool_result import (
+    ToolResult,
+    number,
+    read_text,
+    series_frame,
+    split_row,
+)
+from tracing.recording.errors import UsageError
+
+ENTITIES_SCHEMA = pl.Schema({"entity": pl.String, "n": pl.Int64, "rss_peak_bytes": pl.Int64})
+
+
+def read_memory_benchmark(path: Path) -> pl.DataFrame:
+    """The CSV of ros2-performance's memory_benchmark, as `ENTITIES_SCHEMA`.
+
+    Columns Entity, N, RSS, DELTA (KB). RSS is ru_maxrss, a peak: right here, where entities are
+    only ever added. The file begins with several rows with N = 0.
+
+    Raises
+    ------
+    UsageError
+        It is no such file, or a row is cut off.
+    """
+    lines = [(i, x) for i, x in enumerate(read_text(path).splitlines(), 1) if x.strip()]
+    header = split_row(lines[0][1]) if lines else []
+    if header[:3] != ["Entity", "N", "RSS"]:
+        raise UsageError(f"{path}: does not begin with the columns Entity, N, RSS")
+    rows = []
+    for place, line in lines[1:]:
+        cells = split_row(line)
+        if len(cells) < 3:
+            raise UsageError(f"{path}:{place}: {len(cells)} of {len(header)} cells; is it cut off?")
+        count, size = (number(cell, f"{path}:{place}") for cell in cells[1:3])
+        rows.append((cells[0], int(count), round(size * 1024)))
+    return pl.DataFrame(rows, schema=ENTITIES_SCHEMA, orient="row")
+
+
+_PSUTIL = {
+    "CPU[%]": ("cpu", 0.01, "core"),
+    "PSS[MB]": ("pss", 1024.0**2, "byte"),
+    "RSS[MB]": ("rss", 1024.0**2, "byte"),
+    "MaxVMS[MB]": ("virtual_peak", 1024.0**2, "byte"),
+}
+
+
+def read_psutil(path: Path) -> ToolResult:
+    """The table of run_psutil.py (ros2-performance): true RSS and PSS, summed over processes.
+
+    Raises
+    ------
+    UsageError
+        It is no such file, or a row is cut off.
+    """
+    lines = [(i, x) for i, x in enumerate(read_text(path).splitlines(), 1) if x.strip()]
+    header = lines[0][1].split() if lines else []
+    if "Time[sec]" not in header:
+        raise UsageError(f"{path}: no column Time[sec]; not a table of run_psutil.py")
+    rows = []
+    for place, line in lines[1:]:
+        cells = line.split()
+        if len(cells) < len(header):
+            raise UsageError(f"{path}:{place}: {len(cells)} of {len(header)} cells; is it cut off?")
+        values = {
+            name: number(cell, f"{path}:{place} {name}")
+            for name, cell in zip(header, cells, strict=False)
+        }
+        time_ns = round(values["Time[sec]"] * 1e9)
+        rows += [
+            {"time_ns": time_ns, "metric": metric, "value": values[name] * factor, "unit": unit}
+            for name, (metric, factor, unit) in _PSUTIL.items()
+            if name in values
+        ]
+    return ToolResult("ros2-performance", series=series_frame(rows))

@@ -1,0 +1,181 @@
+"""Results of performance_test (Apex.AI): its CSV, one row per second, and its JSON.
+
+Only moments per second exist: means and variances over the run can be put together again (n, mean,
+sum of squared deviations), percentiles cannot.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from collectors.results.tool_result import (
+    ToolResult,
+    number,
+    read_text,
+    series_frame,
+    summary_frame,
+)
+from tracing.recording.errors import UsageError
+
+TOOL = "performance_test"
+_START = "---EXPERIMENT-START---"
+_CELLS = re.compile(r"[ \t]*,[ \t]*")
+_NO_PERCENTILES = "percentiles cannot be had: the file has moments per second, not latencies"
+
+
+def is_performance_test(path: Path) -> bool:
+    """Whether `path` is such a CSV or JSON file."""
+    if not path.is_file() or path.suffix not in {".csv", ".json", ".txt", ""}:
+        return False
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        head = stream.read(65536)
+    return _START in head or ("analysis_results" in head and path.suffix == ".json")
+
+
+def read_performance_test(path: Path) -> ToolResult:
+    """Read one file.
+
+    Latencies become ns. In the CSV the variance is called ms and is ms times s: it is brought to
+    ns^2. Seconds in which nothing was received have a minimum of inf and a maximum of -inf: they
+    are left out. ``ru_maxrss`` is a peak.
+
+    Raises
+    ------
+    UsageError
+        It is no such file, or a row does not fit its header.
+    """
+    text = read_text(path)
+    if text.lstrip().startswith("{"):
+        return _json(path, text)
+    if _START not in text:
+        raise UsageError(f"{path}: no line {_START}; not a CSV file of performance_test")
+    return _csv(path, text)
+
+
+def _csv(path: Path, text: str) -> ToolResult:
+    lines = text.splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.strip() == _START)
+    pairs = (line.partition(":") for line in lines[:begin] if ":" in line)
+    metadata = {key.strip(): value.strip() for key, _, value in pairs}
+    table = [(i + 1, x) for i, x in enumerate(lines) if i > begin and x.strip()]
+    if not table:
+        raise UsageError(f"{path}: nothing after {_START}; the experiment did not begin")
+    header = [name for name in _CELLS.split(table[0][1].strip()) if name]
+    rows = []
+    for place, line in table[1:]:
+        cells = _CELLS.split(line.strip())
+        if len(cells) < len(header):
+            raise UsageError(
+                f"{path}:{place}: {len(cells)} cells under {len(header)} columns; "
+                "is the file cut off?"
+            )
+        rows.append(
+            {
+                name: number(cell, f"{path}:{place} {name}")
+                for name, cell in zip(header, cells, strict=False)
+            }
+        )
+    found = [
+        {
+            "time_ns": row["T_experiment"] * 1e9,
+            "received": row["received"],
+            "sent": row["sent"],
+            "lost": row["lost"],
+            "min": row["latency_min (ms)"] * 1e6,
+            "max": row["latency_max (ms)"] * 1e6,
+            "mean": row["latency_mean (ms)"] * 1e6,
+            # ms * s, whatever the heading says
+            "variance": row["latency_variance (ms)"] * 1e3 * 1e12,
+            "peak": row["ru_maxrss"] * 1024 if "ru_maxrss" in row else math.nan,
+            "cpu": row.get("cpu_usage (%)", math.nan) / 100,
+        }
+        for row in rows
+    ]
+    return _result(metadata, found, path)
+
+
+def _json(path: Path, text: str) -> ToolResult:
+    try:
+        data = json.loads(text)
+        results = data["analysis_results"]
+        metadata = {k: str(v) for k, v in data.items() if not isinstance(v, (list, dict))}
+        start = int(results[0]["experiment_start"]) if results else 0
+        found = [_json_row(row, start, number) for number, row in enumerate(results)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: not JSON of performance_test: {error!r}") from error
+    return _result(metadata, found, path)
+
+
+def _json_row(row: Mapping[str, Any], start: int, index: int) -> dict[str, float]:
+    count = float(row.get("latency_n", row.get("num_samples_received", 0)))
+    end = row.get("experiment_end", row.get("loop_start"))
+    return {
+        "time_ns": float(int(end) - start) if end is not None else (index + 1) * 1e9,
+        "received": count,
+        "sent": float(row.get("num_samples_sent", math.nan)),
+        "lost": float(row.get("num_samples_lost", math.nan)),
+        "min": float(row["latency_min"]) * 1e9,
+        "max": float(row["latency_max"]) * 1e9,
+        "mean": float(row["latency_mean"]) * 1e9,
+        "variance": float(row["latency_M2"]) / count * 1e18 if count else math.nan,
+        "peak": math.nan,
+        "cpu": float(row.get("cpu_info_cpu_usage", math.nan)) / 100,
+    }
+
+
+def _result(metadata: dict[str, str], rows: list[dict[str, float]], path: Path) -> ToolResult:
+    if not rows:
+        raise UsageError(f"{path}: no row; the experiment did not run")
+    name = metadata.get("Topic name") or metadata.get("topic_name", "")
+    heard = [r for r in rows if r["received"] > 0 and math.isfinite(r["min"])]
+    received = sum(r["received"] for r in heard)
+    notes = [_NO_PERCENTILES]
+    if len(heard) < len(rows):
+        silent = len(rows) - len(heard)
+        notes.append(f"{silent} s in which nothing was received have no latency and are left out")
+    values: dict[str, tuple[float, str]] = {
+        "received": (received, "1"),
+        "sent": (sum(r["sent"] for r in rows), "1"),
+        "lost": (sum(r["lost"] for r in rows), "1"),
+    }
+    if heard:
+        mean = sum(r["received"] * r["mean"] for r in heard) / received
+        squares = sum(r["received"] * (r["variance"] + (r["mean"] - mean) ** 2) for r in heard)
+        values |= {
+            "latency_mean": (mean, "ns"),
+            "latency_sd": (math.sqrt(squares / received), "ns"),
+            "latency_min": (min(r["min"] for r in heard), "ns"),
+            "latency_max": (max(r["max"] for r in heard), "ns"),
+        }
+    if any(math.isfinite(r["peak"]) for r in rows):
+        notes.append("ru_maxrss is a peak: it says nothing about leaks")
+    summary = [
+        {
+            "entity": "subscription",
+            "name": name,
+            "metric": metric,
+            "value": value,
+            "unit": unit,
+            "samples": int(received),
+        }
+        for metric, (value, unit) in values.items()
+    ]
+    kinds = (("mean", "latency_mean", "ns"), ("min", "latency_min", "ns"),
+             ("max", "latency_max", "ns"), ("received", "received", "1"),
+             ("sent", "sent", "1"), ("lost", "lost", "1"), ("peak", "rss_peak", "byte"),
+             ("cpu", "cpu", "1"))  # fmt: skip
+    silent_kinds = {"mean", "min", "max"}
+    series = [
+        {"time_ns": round(r["time_ns"]), "metric": metric, "value": r[key], "unit": unit}
+        for r in rows
+        for key, metric, unit in kinds
+        if math.isfinite(r[key]) and (r in heard or key not in silent_kinds)
+    ]
+    return ToolResult(
+        TOOL, metadata, summary_frame(summary), series_frame(series), notes=tuple(notes)
+    )

@@ -1,0 +1,89 @@
+"""Results of the reference system (ros-realtime): memory_log.txt and std_output.log of a run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from collectors.results.tool_result import (
+    ToolResult,
+    number,
+    read_text,
+    series_frame,
+    summary_frame,
+)
+from tracing.recording.errors import UsageError
+
+TOOL = "reference_system"
+_MEGABYTE = 1024**2
+_STATISTIC = re.compile(
+    r"^\s*(?P<name>latency|hot path latency|hot path drops|behavior planner period):\s+\S+\s+"
+    r"\[min=(?P<min>[-+.\deE]+)(?P<unit>ms)?, max=(?P<max>[-+.\deE]+)(?:ms)?, "
+    r"average=(?P<mean>[-+.\deE]+)(?:ms)?, deviation=(?P<sd>[-+.\deE]+)(?:ms)?\]"
+)
+_NAMES = {
+    "latency": "latency",
+    "hot path latency": "hot_path_latency",
+    "hot path drops": "hot_path_drops",
+    "behavior planner period": "behavior_planner_period",
+}
+_MOST_MS = 1e9
+
+
+def is_reference_system(folder: Path) -> bool:
+    """Whether `folder` holds such results."""
+    return (folder / "memory_log.txt").is_file() or (folder / "std_output.log").is_file()
+
+
+def read_reference_system(folder: Path) -> ToolResult:
+    """Read the folder of one run.
+
+    The program prints running statistics: the last of each is that of the run. A latency may have
+    wrapped around below zero (it is unsigned): such statistics are left out.
+
+    Raises
+    ------
+    UsageError
+        No such files, or a row of the memory log is cut off.
+    """
+    if not is_reference_system(folder):
+        raise UsageError(f"{folder}: neither memory_log.txt nor std_output.log")
+    summary, series, notes = [], [], []
+    output = folder / "std_output.log"
+    if output.is_file():
+        last = {m["name"]: m for m in map(_STATISTIC.match, read_text(output).splitlines()) if m}
+        if not last:
+            notes.append("std_output.log has no statistics (benchmark mode prints none)")
+        for name, match in last.items():
+            factor, unit = (1e6, "ns") if match["unit"] else (1.0, "1")
+            if float(match["max"]) > _MOST_MS:
+                notes.append(f"{name} had wrapped around and is left out")
+                continue
+            summary += [
+                {
+                    "entity": "path",
+                    "metric": f"{_NAMES[name]}_{statistic}",
+                    "value": float(match[statistic]) * factor,
+                    "unit": unit,
+                }
+                for statistic in ("min", "max", "mean", "sd")
+            ]
+    memory = folder / "memory_log.txt"
+    if memory.is_file():
+        lines = read_text(memory).splitlines()
+        for place, line in enumerate(lines[1:], 2):
+            cells = line.split()
+            if not cells:
+                continue
+            if len(cells) < 4:
+                raise UsageError(f"{memory}:{place}: {len(cells)} of 4 cells; is it cut off?")
+            time, cpu, real, virtual = (number(x, f"{memory}:{place}") for x in cells[:4])
+            series += [
+                {"time_ns": round(time * 1e9), "metric": m, "value": v, "unit": u}
+                for m, v, u in (
+                    ("cpu", cpu / 100, "core"),
+                    ("rss", real * _MEGABYTE, "byte"),
+                    ("virtual", virtual * _MEGABYTE, "byte"),
+                )
+            ]
+    return ToolResult(TOOL, {}, summary_frame(summary), series_frame(series), notes=tuple(notes))

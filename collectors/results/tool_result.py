@@ -1,0 +1,134 @@
+"""What another tool's result files say, brought to one form: one row per figure, SI-like units."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tracing.recording.errors import UsageError
+
+SUMMARY_SCHEMA = pl.Schema(
+    {
+        "entity": pl.String,
+        "node": pl.String,
+        "name": pl.String,
+        "metric": pl.String,
+        "value": pl.Float64,
+        "unit": pl.String,
+        "samples": pl.Int64,
+    }
+)
+SERIES_SCHEMA = pl.Schema(
+    {"time_ns": pl.Int64, "metric": pl.String, "value": pl.Float64, "unit": pl.String}
+)
+SAMPLES_SCHEMA = pl.Schema(
+    {"entity": pl.String, "node": pl.String, "name": pl.String, "value_ns": pl.Int64}
+)
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """Figures of one run as another tool wrote them.
+
+    Attributes
+    ----------
+    tool
+        Whose files they are.
+    metadata
+        What the files say about the run.
+    summary
+        `SUMMARY_SCHEMA`: one row per figure. `entity` is what it is about (subscription, publisher,
+        client, process, ...), `name` its topic, service or action; `metric` such as
+        ``latency_mean``; `unit` ``ns``, ``byte``, ``core``, ``1`` (a count or a fraction), ``Hz``.
+    series
+        `SERIES_SCHEMA`: figures over time, `time_ns` since the tool's start.
+    samples
+        `SAMPLES_SCHEMA`: single latencies, where the tool wrote them.
+    notes
+        What was corrected, left out or is not what its name says; one sentence each.
+    """
+
+    tool: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    summary: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SUMMARY_SCHEMA))
+    series: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SERIES_SCHEMA))
+    samples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SAMPLES_SCHEMA))
+    notes: Sequence[str] = ()
+
+
+def summary_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Rows as a frame of `SUMMARY_SCHEMA`; what a row lacks is null, and so is no finite value."""
+    return _frame(rows, SUMMARY_SCHEMA)
+
+
+def series_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Rows as a frame of `SERIES_SCHEMA`; values that are not finite become null."""
+    return _frame(rows, SERIES_SCHEMA)
+
+
+def samples_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
+    """Rows as a frame of `SAMPLES_SCHEMA`."""
+    return _frame(rows, SAMPLES_SCHEMA)
+
+
+def _frame(rows: Iterable[Mapping[str, Any]], schema: pl.Schema) -> pl.DataFrame:
+    found = [{name: _finite(row.get(name)) for name in schema.names()} for row in rows]
+    return pl.DataFrame(found, schema=schema, orient="row")
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def read_text(path: Path) -> str:
+    """A result file's text.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or is no text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: no text: {error.reason} at byte {error.start}") from error
+
+
+def number(text: str, where: str) -> float:
+    """A cell as a number.
+
+    Parameters
+    ----------
+    where
+        File, line and column, for the error.
+
+    Raises
+    ------
+    UsageError
+        It is none.
+    """
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f"{where}: {text!r} is no number; is the file cut off?") from None
+
+
+def split_row(line: str, columns: int | None = None) -> list[str]:
+    """Cells of a row: by commas where there are any, else by white space.
+
+    Parameters
+    ----------
+    columns
+        How many there are; the last takes the rest of a row without commas.
+    """
+    if "," in line:
+        return [cell.strip() for cell in next(csv.reader([line]))]
+    return line.split(None, columns - 1) if columns else line.split()

@@ -1,0 +1,200 @@
+"""The heap of processes that ran with LTTng's allocator wrapper (``lttng_ust_libc:*``).
+
+A block lives from the event that returned its address to the one that frees that address: by
+``free``, or by ``realloc``, which frees one address and returns another one unless it fails. A
+freed address that no event returned was allocated before the recording, or by the parent process:
+it is counted and not subtracted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from collectors.ros2.callbacks import Callbacks, enclosing
+from collectors.ros2.events import HEAP, HEAP_FIELDS, Events
+from collectors.ros2.types import I64
+
+STEP_NS = 100_000_000
+"""One row per process, or callback, and this time in which its heap changed."""
+
+
+@dataclass(frozen=True)
+class Heap:
+    """The heap, by who allocated.
+
+    Attributes
+    ----------
+    processes, callbacks
+        Over time: columns of the tables ``heap`` and ``callback_heap``, and proc.
+    instances
+        Per execution: columns of ``callback_allocations``, and proc and thread.
+    unknown_frees
+        Freed addresses that no event had returned.
+    unseen_frees
+        Addresses that were returned again although no event had freed them.
+    failed
+        Allocations that failed.
+    """
+
+    processes: pl.DataFrame
+    callbacks: pl.DataFrame
+    instances: pl.DataFrame
+    unknown_frees: int = 0
+    unseen_frees: int = 0
+    failed: int = 0
+
+
+def find_heap(events: Events, callbacks: Callbacks) -> Heap:
+    """What was allocated, by process and by callback."""
+    calls, failed = _calls(events)
+    if calls.is_empty():
+        nothing = pl.DataFrame()
+        return Heap(processes=nothing, callbacks=nothing, instances=nothing, failed=failed)
+    calls = _paired(calls)
+    unknown = calls.filter(~pl.col("is_block") & pl.col("size").is_null()).height
+    unseen = calls.filter(pl.col("is_block") & pl.col("unseen")).height
+    number = "callback_instance_id"
+    calls = calls.sort("time_ns", maintain_order=True)
+    calls = calls.with_columns(enclosing(callbacks.instances, calls.select("thread", "time_ns")))
+    changes = _changes(calls)
+    of = callbacks.instances.select(number, "callback_id")
+    by_callback = changes.filter(pl.col(number).is_not_null()).join(
+        of, on=number, how="left", maintain_order="left"
+    )
+    known = callbacks.objects.select("callback_id", "kind", "name", "node")
+    return Heap(
+        processes=_over_time(changes, ["proc"]),
+        callbacks=_over_time(by_callback.drop_nulls("callback_id"), ["proc", "callback_id"]).join(
+            known, on="callback_id", how="left", maintain_order="left"
+        ),
+        instances=_per_instance(calls, callbacks),
+        unknown_frees=unknown,
+        unseen_frees=unseen,
+        failed=failed,
+    )
+
+
+def _calls(events: Events) -> tuple[pl.DataFrame, int]:
+    """Blocks returned and addresses freed: proc, thread, time_ns, ptr, size, kind; and failures.
+
+    ``kind`` orders what one realloc does: 0 frees (realloc), 1 returns, 2 frees (free).
+    """
+    loaded = {name.removeprefix(HEAP): events.load(name) for name in HEAP_FIELDS}
+    size, ptr = pl.col("size"), pl.col("ptr")
+    loaded["calloc"] = loaded["calloc"].with_columns(size * pl.col("nmemb"))
+    aligned = loaded["posix_memalign"].rename({"out_ptr": "ptr"})
+    loaded["posix_memalign"] = aligned.with_columns(
+        pl.when(pl.col("result") == 0).then(ptr).otherwise(0).alias("ptr")
+    )
+    columns = ["proc", "thread", "time_ns", "ptr", "size", "kind"]
+    parts, failed = [], 0
+    for name, frame in loaded.items():
+        if name == "free":
+            continue
+        failed += frame.filter((ptr == 0) & (size > 0)).height
+        returned = frame.filter(ptr != 0)
+        parts.append(returned.with_columns(pl.lit(1, pl.Int8).alias("kind")).select(columns))
+    gone = loaded["realloc"].filter((pl.col("in_ptr") != 0) & ((ptr != 0) | (size == 0)))
+    for frame, kind in ((gone.drop("ptr").rename({"in_ptr": "ptr"}), 0), (loaded["free"], 2)):
+        parts.append(
+            frame.filter(ptr != 0)
+            .with_columns(
+                pl.lit(kind, pl.Int8).alias("kind"), pl.lit(None, pl.UInt64).alias("size")
+            )
+            .select(columns)
+        )
+    return pl.concat(parts).with_columns(size.cast(I64)), failed
+
+
+def _paired(calls: pl.DataFrame) -> pl.DataFrame:
+    """Put blocks and frees of one address together.
+
+    Adds ``is_block``; to blocks ``until_ns`` (freed then; null: never) and ``unseen``; to frees
+    the ``size`` of their block.
+    """
+    address = ["proc", "ptr"]
+    calls = calls.sort(*address, "time_ns", "kind", maintain_order=True)
+    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in address)
+    block = pl.col("kind") == 1
+    # realloc tells after it has freed: meanwhile another thread may have got the address.
+    late = (
+        (pl.col("kind") == 0)
+        & same
+        & block.shift(1)
+        & same.shift(1)
+        & block.shift(2)
+        & (pl.col("thread") != pl.col("thread").shift(1))
+    ).fill_null(value=False)
+    place = pl.int_range(pl.len())
+    swapped = pl.when(late).then(place - 1).when(late.shift(-1)).then(place + 1).otherwise(place)
+    calls = calls.with_columns(swapped.alias("place")).sort("place").drop("place")
+    follows = pl.all_horizontal(pl.col(name) == pl.col(name).shift(-1) for name in address)
+    taken_again = (follows & block & block.shift(-1)).fill_null(value=False)
+    freed_ns = pl.when(follows & block).then(pl.col("time_ns").shift(-1))
+    its_block = (same & block.shift(1)).fill_null(value=False)
+    return calls.with_columns(
+        block.alias("is_block"),
+        freed_ns.alias("until_ns"),
+        taken_again.alias("unseen"),
+        pl.when(block).then("size").when(its_block).then(pl.col("size").shift(1)).alias("size"),
+    )
+
+
+def _changes(calls: pl.DataFrame) -> pl.DataFrame:
+    """Each block's begin and end: proc, callback_instance_id (that allocated it), time_ns, the
+    change of live bytes and blocks; sorted by time.
+    """  # noqa: D205
+    blocks = calls.filter("is_block")
+    common = ["proc", "callback_instance_id"]
+    begin = blocks.select(*common, "time_ns", pl.col("size").alias("bytes"), pl.lit(1).alias("n"))
+    end = blocks.filter(pl.col("until_ns").is_not_null()).select(
+        *common,
+        pl.col("until_ns").alias("time_ns"),
+        (-pl.col("size")).alias("bytes"),
+        pl.lit(-1).alias("n"),
+    )
+    return pl.concat([end, begin]).sort("time_ns", maintain_order=True)
+
+
+def _over_time(changes: pl.DataFrame, of: list[str]) -> pl.DataFrame:
+    size, more = pl.col("bytes"), pl.col("n") > 0
+    return (
+        changes.with_columns(
+            size.cum_sum().over(of).alias("live_bytes"),
+            pl.col("n").cum_sum().over(of).alias("live_blocks"),
+            pl.when(more).then(size).otherwise(0).cum_sum().over(of).alias("allocated_bytes"),
+            more.cast(I64).cum_sum().over(of).alias("allocations"),
+        )
+        .group_by(*of, pl.col("time_ns").floordiv(STEP_NS).alias("step"), maintain_order=True)
+        .agg(
+            pl.col("time_ns").last(),
+            pl.col("live_bytes").max().alias("peak_bytes"),
+            pl.col("live_bytes", "live_blocks", "allocated_bytes", "allocations").last(),
+        )
+        .sort("time_ns", *of)
+    )
+
+
+def _per_instance(calls: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:
+    """Every execution of a process whose heap was recorded."""
+    number = "callback_instance_id"
+    block, size = pl.col("is_block"), pl.col("size")
+    sums = (
+        calls.filter(pl.col(number).is_not_null())
+        .group_by(number)
+        .agg(
+            block.sum().cast(I64).alias("allocations"),
+            size.filter(block).sum().alias("allocated_bytes"),
+            (~block).sum().cast(I64).alias("frees"),
+            size.filter(~block).sum().alias("freed_bytes"),
+            size.filter(block & pl.col("until_ns").is_null()).sum().alias("kept_bytes"),
+        )
+    )
+    recorded = calls.select("proc").unique()
+    return (
+        callbacks.instances.join(recorded, on="proc", how="semi")
+        .join(sums, on=number, how="left", maintain_order="left")
+        .with_columns(pl.col(sums.columns[1:]).fill_null(0))
+    )

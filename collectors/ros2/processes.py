@@ -1,0 +1,224 @@
+"""Which process an event is of.
+
+A process is a number on a host, in the pid namespace where the context ``pid_ns`` was recorded.
+Numbers are given again when processes end, and two namespaces give the same ones. Where the main
+threads of one number have different names one after the other, these are two processes; where
+they take turns, nothing tells the events apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import polars as pl
+
+from collectors.ros2.types import I32, I64, NOTHING, TEXT
+
+KEY = ("host", "pid_ns", "vpid", "part")
+PID_NS = "ctx_pid_ns"
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """From this moment on, a number is that of another process."""
+
+    host: str
+    pid_ns: int
+    vpid: int
+    time_ns: int
+
+    def passed(self, host: str | None) -> pl.Expr:
+        """Whether an event is of the later process."""
+        mine = (pl.col("vpid") == self.vpid) & (pl.col("pid_ns") == self.pid_ns)
+        if host is None:
+            mine &= pl.col("host") == self.host
+        return (mine & (pl.col("time_ns") >= self.time_ns)).cast(I32)
+
+
+@dataclass(frozen=True)
+class Processes:
+    """All processes of a recording.
+
+    Attributes
+    ----------
+    frame
+        ``proc`` (number), host, pid_ns (0 where not recorded), vpid, part, procname, begin_ns,
+        end_ns, events; over all events.
+    host
+        The only host; None if there are several.
+    boundaries
+        Where a number was given to another process.
+    collisions
+        Numbers of which several processes at once had the same: (host, vpid).
+    """
+
+    frame: pl.DataFrame
+    host: str | None
+    boundaries: list[Boundary] = field(default_factory=list)
+    collisions: list[tuple[str, int]] = field(default_factory=list)
+
+    def numbered(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """Replace what identifies a process by its number, ``proc``; see `identified`."""
+        frame = _with_part(frame, self.boundaries, self.host)
+        known = self.frame.select(*KEY, "proc")
+        if self.host is not None and known["vpid"].is_unique().all():
+            # One number, one process: no join.
+            proc = pl.col("vpid").replace_strict(
+                known["vpid"], known["proc"], default=None, return_dtype=I32
+            )
+            return frame.with_columns(proc.alias("proc")).drop(KEY)
+        return frame.join(
+            known.lazy(), on=list(KEY), how="left", maintain_order="left"
+        ).drop(KEY)  # fmt: skip
+
+
+def identified(columns: Collection[str], host: str | None) -> list[pl.Expr]:
+    """What `Processes.numbered` needs of raw events: host, pid_ns, vpid."""
+    namespace = pl.col(PID_NS).cast(I64) if PID_NS in columns else pl.lit(None, dtype=I64)
+    return [
+        pl.lit(host).alias("host") if host is not None else pl.col("host"),
+        namespace.fill_null(0).alias("pid_ns"),
+        pl.col("vpid").cast(I32).fill_null(NOTHING),
+    ]
+
+
+def find_processes(
+    raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None
+) -> Processes:
+    """Every process that recorded an event.
+
+    Parameters
+    ----------
+    raw
+        All events by name.
+    init
+        Names of those that begin a process; rare.
+    host
+        The only host; None if there may be several.
+    """
+    boundaries, collisions = _reuse(raw, init, host)
+    parts = []
+    for name, frame in raw.items():
+        columns = frame.collect_schema().names()
+        found = frame.select("time_ns", *identified(columns, host))
+        if not name.startswith("ros2:"):
+            found = found.filter(pl.col("vpid") != NOTHING)
+        found = _with_part(found, boundaries, host)
+        parts.append(
+            found.group_by(KEY).agg(
+                pl.col("time_ns").min().cast(I64).alias("begin_ns"),
+                pl.col("time_ns").max().cast(I64).alias("end_ns"),
+                pl.len().cast(I64).alias("events"),
+                pl.lit(name).alias("first"),
+            )
+        )
+    empty = pl.DataFrame(
+        schema={
+            "host": TEXT, "pid_ns": I64, "vpid": I32, "part": I32, "begin_ns": I64, "end_ns": I64,
+            "events": I64, "first": TEXT,
+        }
+    )  # fmt: skip
+    table = (
+        pl.concat([empty, *(part.select(empty.columns) for part in pl.collect_all(parts))])
+        .sort("begin_ns", maintain_order=True)
+        .group_by(KEY)
+        .agg(
+            pl.col("first").first(),
+            pl.col("begin_ns").min(),
+            pl.col("end_ns").max(),
+            pl.col("events").sum(),
+        )
+        .sort("begin_ns", "host", "pid_ns", "vpid", "part")
+        .with_row_index("proc")
+        .with_columns(pl.col("proc").cast(I32))
+    )
+    return Processes(
+        frame=_with_name(table, raw, host),
+        host=host,
+        boundaries=boundaries,
+        collisions=collisions,
+    )
+
+
+def _with_part(frame: pl.LazyFrame, boundaries: list[Boundary], host: str | None) -> pl.LazyFrame:
+    part = [boundary.passed(host) for boundary in boundaries]
+    number = pl.sum_horizontal(part).cast(I32) if part else pl.lit(0, dtype=I32)
+    return frame.with_columns(number.alias("part"))
+
+
+def _with_name(
+    frame: pl.DataFrame, raw: Mapping[str, pl.LazyFrame], host: str | None
+) -> pl.DataFrame:
+    """Add ``procname``, that of the thread of its first event."""
+    wanted = [
+        raw[first]
+        .filter(pl.col("time_ns") == begin)
+        .select(*identified(raw[first].collect_schema().names(), host), "procname")
+        .filter((pl.col("vpid") == vpid) & (pl.col("host") == at))
+        .select(pl.col("procname").cast(TEXT).first())
+        for at, vpid, begin, first in frame.select("host", "vpid", "begin_ns", "first").iter_rows()
+    ]
+    names = [found.item() if found.height else None for found in pl.collect_all(wanted)]
+    return frame.with_columns(pl.Series("procname", names, dtype=TEXT)).drop("first")
+
+
+def _reuse(
+    raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None
+) -> tuple[list[Boundary], list[tuple[str, int]]]:
+    """Where numbers were given again, and where several processes had one at the same time."""
+    mains = []
+    for name in init:
+        frame = raw.get(name)
+        if frame is None:
+            continue
+        columns = frame.collect_schema().names()
+        mains.append(
+            frame.filter(pl.col("vpid") == pl.col("vtid")).select(
+                "time_ns", *identified(columns, host), pl.col("procname").cast(TEXT)
+            )
+        )
+    if not mains:
+        return [], []
+    key = ["host", "pid_ns", "vpid"]
+    begins = (
+        pl.concat(pl.collect_all(mains))
+        .drop_nulls("procname")
+        .sort("time_ns")
+        .with_columns((pl.col("procname") != pl.col("procname").shift(1)).over(key).alias("other"))
+        .filter(pl.col("other").fill_null(value=True))
+    )
+    boundaries: list[Boundary] = []
+    collisions: list[tuple[str, int]] = []
+    for (at, namespace, vpid), runs in begins.filter(
+        pl.col("procname").n_unique().over(key) > 1
+    ).group_by(key, maintain_order=True):
+        mine = [
+            Boundary(str(at), int(namespace), int(vpid), time)
+            for time in runs["time_ns"].to_list()[1:]
+        ]
+        if runs["procname"].is_unique().all() and not _still_there(raw, runs, mine[0], host):
+            boundaries += mine
+        else:
+            collisions.append((str(at), int(vpid)))
+    return boundaries, collisions
+
+
+def _still_there(
+    raw: Mapping[str, pl.LazyFrame], runs: pl.DataFrame, of: Boundary, host: str | None
+) -> bool:
+    """Whether a main thread of an earlier name records something after a later one began."""
+    names, times = runs["procname"].to_list(), runs["time_ns"].to_list()
+    earlier = [
+        (pl.col("procname") == name) & (pl.col("time_ns") >= end)
+        for name, end in zip(names[:-1], times[1:], strict=True)
+    ]
+    found = [
+        frame.filter((pl.col("vpid") == of.vpid) & (pl.col("vtid") == of.vpid))
+        .filter(pl.any_horizontal(earlier))
+        .select(*identified(frame.collect_schema().names(), host))
+        .filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
+        .select(pl.len())
+        for frame in raw.values()
+    ]
+    return any(count.item() for count in pl.collect_all(found))

@@ -1,0 +1,323 @@
+"""Where the time of callbacks went while the kernel scheduled their threads.
+
+A thread runs from the `sched_switch` that switches it in to the one that switches it out. Out of
+the CPU it is preempted if it could have gone on (its state is "running"), else it is blocked until
+`sched_waking` names it, and from there on waits for a CPU. An event of a program says that its
+thread was running then.
+
+The kernel numbers threads as the root namespace does; `sched_switch`'s own contexts, or
+`lttng_statedump_process_pid_ns`, tell which number a thread has in its own namespace.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from collectors.ros2.callbacks import Callbacks
+from collectors.ros2.events import Events, vtid
+from collectors.ros2.types import I32, I64, TEXT
+
+RUNNING, PREEMPTED, BLOCKED, WOKEN = range(4)
+_PARTS = {
+    RUNNING: "cpu_ns",
+    PREEMPTED: "preempted_ns",
+    BLOCKED: "blocked_ns",
+    WOKEN: "scheduling_delay_ns",
+}
+_COUNTS = ("preemptions", "waits", "migrations")
+_STATE_BITS = 0xFF
+"""``prev_state`` without the flag that older kernels set on top when they preempt."""
+_WAKERS = ("sched_waking", "sched_wakeup")
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    """What the kernel did to callbacks.
+
+    Attributes
+    ----------
+    rows
+        Columns of the table, and proc and thread.
+    unseen
+        Threads that ran callbacks and that the kernel's events never name.
+    outside
+        Executions that the kernel's events do not cover from begin to end.
+    assumed
+        Threads whose number in the kernel was taken to be the one that they know themselves.
+    """
+
+    rows: pl.DataFrame
+    unseen: int = 0
+    outside: int = 0
+    assumed: int = 0
+
+
+def find_scheduling(events: Events, callbacks: Callbacks) -> Scheduling:
+    """One row per finished execution that the kernel's events cover."""
+    instances = callbacks.instances.filter(pl.col("end_ns").is_not_null()).select(
+        "callback_instance_id", "proc", "thread", "start_ns", "end_ns"
+    )
+    hosts = events.processes.select("proc", "host")
+    switches = events.scan("sched_switch")
+    recorded = switches is not None and events.has_column("sched_switch", "prev_tid")
+    if switches is None or not recorded or instances.is_empty():
+        return Scheduling(rows=instances.clear())
+    threads = (
+        instances.group_by("thread").agg(pl.col("proc").first(), pl.col("start_ns").min())
+    ).join(hosts, on="proc", how="left")
+    threads, assumed = _with_tid(threads, events)
+    span = switches.group_by("host").agg(
+        pl.col("time_ns").min().alias("from_ns"), pl.col("time_ns").max().alias("until_ns")
+    ).collect()  # fmt: skip
+    line = _states(events, switches, threads)
+    seen = line.select("thread").unique()
+    known = instances.join(seen, on="thread", how="semi")
+    line = _with_first(line, known, span.join(hosts, on="host"))
+    covered = (
+        known.join(hosts, on="proc", how="left")
+        .join(span, on="host", how="left")
+        .filter(
+            (pl.col("start_ns") >= pl.col("from_ns")) & (pl.col("end_ns") <= pl.col("until_ns"))
+        )
+        .select(instances.columns)
+    )
+    clocks = _clocks(events)
+    rows = _between(covered, _with_sums(line, events, clocks), clocks)
+    woken = any(events.declared(name) for name in _WAKERS)
+    delay = pl.col("scheduling_delay_ns")
+    names = callbacks.instances.select("callback_instance_id", "kind", "name", "node")
+    return Scheduling(
+        rows=rows.with_columns(
+            pl.when(woken).then(delay).alias("scheduling_delay_ns"),
+            (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
+        )
+        .join(names, on="callback_instance_id", how="left")
+        .sort("callback_instance_id"),
+        unseen=threads.height - seen.height,
+        outside=known.height - covered.height,
+        assumed=assumed,
+    )
+
+
+def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]:
+    """Add ``tid``, the thread's number in the kernel; and how many were taken to be equal."""
+    numbered = threads.join(
+        events.processes.select("proc", "vpid"), on="proc", how="left"
+    ).with_columns(vtid().cast(I64).alias("vtid"))
+    sources = [("sched_switch", "prev_tid"), ("lttng_statedump_process_pid_ns", "tid")]
+    known = []
+    for name, tid in sources:
+        frame = events.scan(name)
+        if frame is None or not all(events.has_column(name, c) for c in ("vpid", "vtid")):
+            continue
+        columns = ["host", "vpid", "vtid", tid]
+        field = {
+            # A statedump has them in its payload, and this context's own beside it.
+            c: f"field_{c}" if events.has_column(name, f"field_{c}") else c
+            for c in columns
+        }
+        known.append(
+            frame.select(
+                "host",
+                pl.col(field["vpid"]).cast(I32).alias("vpid"),
+                pl.col(field["vtid"]).cast(I64).alias("vtid"),
+                pl.col(tid).cast(I64).alias("tid"),
+            ).unique()
+        )
+    if not known:
+        return numbered.with_columns(pl.col("vtid").alias("tid")), 0
+    told = (
+        pl.concat(pl.collect_all(known))
+        .drop_nulls()
+        .join(numbered, on=["host", "vpid", "vtid"], how="semi")
+        .unique(["host", "vpid", "vtid"], keep="first", maintain_order=True)
+    )
+    found = numbered.join(told, on=["host", "vpid", "vtid"], how="left", maintain_order="left")
+    return found.with_columns(pl.col("tid").fill_null(pl.col("vtid"))), found["tid"].null_count()
+
+
+def _states(events: Events, switches: pl.LazyFrame, threads: pl.DataFrame) -> pl.DataFrame:
+    """Changes of state of these threads: thread, time_ns, state, cpu_id; sorted."""
+    whose = threads.select("host", "tid", "thread").lazy()
+    state = pl.col("prev_state")
+    if isinstance(switches.collect_schema()["prev_state"], pl.Struct):
+        state = state.struct.field("value")
+    could_go_on = (state.cast(I64) & _STATE_BITS) == 0
+    out = switches.select(
+        "time_ns", "host", "cpu_id", pl.col("prev_tid").cast(I64).alias("tid"),
+        pl.when(could_go_on).then(PREEMPTED).otherwise(BLOCKED).cast(pl.Int8).alias("state"),
+    )  # fmt: skip
+    into = switches.select(
+        "time_ns", "host", "cpu_id", pl.col("next_tid").cast(I64).alias("tid"),
+        pl.lit(RUNNING, dtype=pl.Int8).alias("state"),
+    )  # fmt: skip
+    parts = [out, into]
+    waker = next((name for name in _WAKERS if events.declared(name)), None)
+    wakes = None if waker is None else events.scan(waker)
+    if wakes is not None and events.has_column(str(waker), "tid"):
+        parts.append(
+            wakes.select(
+                "time_ns", "host", pl.lit(None, dtype=I32).alias("cpu_id"),
+                pl.col("tid").cast(I64), pl.lit(WOKEN, dtype=pl.Int8).alias("state"),
+            )
+        )  # fmt: skip
+    frames = pl.collect_all([part.join(whose, on=["host", "tid"]) for part in parts])
+    line = pl.concat(frame.select("thread", "time_ns", "state", "cpu_id") for frame in frames)
+    line = line.sort("thread", "time_ns", maintain_order=True)
+    # A wake-up changes something only for a thread that sleeps.
+    slept = (pl.col("state").shift(1) == BLOCKED) & (pl.col("thread") == pl.col("thread").shift(1))
+    return line.filter((pl.col("state") != WOKEN) | slept.fill_null(value=False))
+
+
+def _with_first(line: pl.DataFrame, known: pl.DataFrame, span: pl.DataFrame) -> pl.DataFrame:
+    """Add that a thread ran when its first callback began, where no event said so before."""
+    first = line.group_by("thread").agg(
+        pl.col("time_ns").first().alias("first_ns"), pl.col("cpu_id").drop_nulls().first()
+    )
+    begins = (
+        known.join(span.select("proc", "from_ns"), on="proc", how="left")
+        .filter(pl.col("start_ns") >= pl.col("from_ns"))
+        .group_by("thread")
+        .agg(pl.col("start_ns").min().alias("time_ns"))
+        .join(first, on="thread")
+        .filter(pl.col("time_ns") < pl.col("first_ns"))
+        .select("thread", "time_ns", pl.lit(RUNNING, dtype=pl.Int8).alias("state"), "cpu_id")
+    )
+    return pl.concat([begins, line]).sort("thread", "time_ns", maintain_order=True)
+
+
+def _with_sums(line: pl.DataFrame, events: Events, clocks: pl.DataFrame) -> pl.DataFrame:
+    """Add what had passed in each state, and how often, up to each change.
+
+    ``cycles`` is kHz times ns of running, ``clocked`` the ns of it whose frequency is known.
+    """
+    hosts = events.processes.select((pl.col("proc").cast(I64)).alias("number"), "host")
+    same = pl.col("thread") == pl.col("thread").shift(-1)
+    until = pl.when(same).then(pl.col("time_ns").shift(-1))
+    state = pl.col("state")
+    running = state == RUNNING
+    ran_on = pl.when(running).then("cpu_id").forward_fill().shift(1).over("thread")
+    line = line.with_columns(
+        (pl.col("thread") // 2**32).alias("number"),
+        (until - pl.col("time_ns")).fill_null(0).alias("lasted"),
+        until.alias("until_ns"),
+        (state == PREEMPTED).cast(I64).alias("preemptions"),
+        (state == BLOCKED).cast(I64).alias("waits"),
+        (running & (pl.col("cpu_id") != ran_on)).fill_null(value=False).cast(I64)
+        .alias("migrations"),
+    ).join(hosts, on="number", how="left", maintain_order="left")  # fmt: skip
+    line = line.with_columns(_cycles(line, clocks, "time_ns", "until_ns"))
+    passed = {name: pl.when(state == k).then("lasted").otherwise(0) for k, name in _PARTS.items()}
+    passed["clocked"] = pl.when(pl.col("cycles").is_not_null()).then("lasted").otherwise(0)
+    passed["cycles"] = pl.col("cycles").fill_null(0)
+    return line.with_columns(
+        *((x.cum_sum() - x).over("thread").alias(name) for name, x in passed.items()),
+        *(pl.col(name).cum_sum().over("thread") for name in _COUNTS),
+        pl.col("time_ns").alias("since_ns"),
+    ).drop("lasted", "until_ns", "number")
+
+
+def _cycles(line: pl.DataFrame, clocks: pl.DataFrame, begin: str, end: str) -> pl.Series:
+    """KHz times ns from one moment to another of a thread that runs; null if not known."""
+    both = _cycles_at(line, clocks, end) - _cycles_at(line, clocks, begin)
+    return line.select(pl.when(pl.col("state") == RUNNING).then(both).alias("cycles")).to_series()
+
+
+def _clocks(events: Events) -> pl.DataFrame:
+    """Changes of CPU frequency: host, cpu_id, changed_ns, khz, and the cycles up to there."""
+    name = "power_cpu_frequency"
+    frame = events.scan(name)
+    schema: dict[str, pl.DataType] = {
+        "host": TEXT,
+        "cpu_id": I32,
+        "changed_ns": I64,
+        "khz": I64,
+        "up_to": pl.Float64(),
+    }
+    if frame is None or not events.has_column(name, "state"):
+        return pl.DataFrame(schema=schema)
+    cpu = "field_cpu_id" if events.has_column(name, "field_cpu_id") else "cpu_id"
+    found = (
+        frame.select(
+            "host",
+            pl.col(cpu).cast(I32).alias("cpu_id"),
+            pl.col("time_ns").alias("changed_ns"),
+            pl.col("state").cast(I64).alias("khz"),
+        )
+        .collect()
+        .sort("host", "cpu_id", "changed_ns", maintain_order=True)
+    )
+    passed = pl.col("changed_ns").diff() * pl.col("khz").shift(1).cast(pl.Float64)
+    return found.with_columns(
+        passed.over("host", "cpu_id").fill_null(0).cum_sum().over("host", "cpu_id").alias("up_to")
+    )
+
+
+def _cycles_at(moments: pl.DataFrame, clocks: pl.DataFrame, time: str) -> pl.Series:
+    """Cycles of a moment's CPU since its first change; null before it."""
+    found = (
+        moments.select("host", "cpu_id", pl.col(time).alias("at_ns"))
+        .with_row_index("moment")
+        .drop_nulls()
+        .sort("at_ns")
+        .join_asof(
+            clocks.sort("changed_ns"),
+            left_on="at_ns",
+            right_on="changed_ns",
+            by=["host", "cpu_id"],
+            strategy="backward",
+            check_sortedness=False,
+            coalesce=False,
+        )
+        .select(
+            "moment",
+            (pl.col("up_to") + (pl.col("at_ns") - pl.col("changed_ns")) * pl.col("khz")).alias("c"),
+        )
+    )
+    index = pl.DataFrame({"moment": pl.int_range(moments.height, dtype=pl.UInt32, eager=True)})
+    return index.join(found, on="moment", how="left", maintain_order="left")["c"]
+
+
+def _between(instances: pl.DataFrame, line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
+    """What passed from start to end of each execution."""
+    begin, end = (_at(instances, line, clocks, time) for time in ("start_ns", "end_ns"))
+    names = (*_PARTS.values(), *_COUNTS)
+    rows = instances.with_columns(*((end[name] - begin[name]).alias(name) for name in names))
+    rate = (end["cycles"] - begin["cycles"]) * 1000 / rows["cpu_ns"]
+    whole = (end["clocked"] - begin["clocked"] == rows["cpu_ns"]) & (rows["cpu_ns"] > 0)
+    return rows.with_columns(pl.when(whole).then(rate).alias("frequency_hz"))
+
+
+def _at(
+    instances: pl.DataFrame, line: pl.DataFrame, clocks: pl.DataFrame, time: str
+) -> pl.DataFrame:
+    """The sums at one moment of each execution, in the order of `instances`."""
+    found = (
+        instances.select("thread", pl.col(time).alias("at_ns"))
+        .with_row_index("row")
+        .sort("at_ns")
+        .join_asof(
+            line.sort("since_ns"),
+            left_on="at_ns",
+            right_on="since_ns",
+            by="thread",
+            strategy="backward",
+            check_sortedness=False,
+            coalesce=False,
+        )
+        .sort("row")
+    )
+    since = pl.col("at_ns") - pl.col("since_ns")
+    part = _cycles(found, clocks, "since_ns", "at_ns")
+    return found.select(
+        *(
+            pl.when(pl.col("state") == k).then(pl.col(name) + since).otherwise(name).alias(name)
+            for k, name in _PARTS.items()
+        ),
+        *_COUNTS,
+        (pl.col("cycles") + part.fill_null(0)).alias("cycles"),
+        pl.when(part.is_not_null()).then(pl.col("clocked") + since).otherwise("clocked")
+        .alias("clocked"),
+    )  # fmt: skip

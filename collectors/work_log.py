@@ -1,0 +1,69 @@
+"""What a workload did, by its own log: requests and goals, which not every trace shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracing.recording import UsageError
+
+_LOGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
+    ("calls.csv", "request", ("request_sent_realtime_ns", "request_realtime_ns")),
+    ("goals.csv", "goal", ("goal_sent_realtime_ns", "send_realtime_ns")),
+)
+
+
+@dataclass(frozen=True)
+class WorkLog:
+    """When a workload did its work.
+
+    Attributes
+    ----------
+    kind
+        ``request`` or ``goal``.
+    times_ns
+        When each was sent, ns since the epoch, increasing, shape (n,).
+    """
+
+    kind: str
+    times_ns: NDArray[np.int64]
+
+
+def read_work_log(native: Path) -> WorkLog | None:
+    """The log of requests (``calls.csv``) or else of goals (``goals.csv``) of a run.
+
+    Parameters
+    ----------
+    native
+        The folder of the files that the workload wrote.
+
+    Returns
+    -------
+    None where it wrote neither, or an empty one.
+
+    Raises
+    ------
+    UsageError
+        The file is no table, or has no column of the times of sending.
+    """
+    for name, kind, columns in _LOGS:
+        path = native / name
+        if not path.is_file():
+            continue
+        try:
+            frame = pl.scan_csv(path)
+            column = next((c for c in frame.collect_schema().names() if c in columns), None)
+            if column is None:
+                raise UsageError(f"{path}: none of the columns {', '.join(columns)}")
+            times = frame.select(pl.col(column).cast(pl.Int64)).collect().to_series()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise UsageError(f"{path}: not a log of {kind}s: {reason}") from error
+        if times.drop_nulls().len():
+            return WorkLog(kind, times.drop_nulls().sort().to_numpy())
+    return None

@@ -1,0 +1,151 @@
+"""What a calibration reports: by hand; its simulations agree with the estimators they stand for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from analysis.calibration import intervals, verdicts
+from analysis.calibration.recorded import pools
+from analysis.calibration.results import Result, Section, from_csv, to_csv
+from analysis.calibration.sections import SECTIONS
+from analysis.calibration.series import autoregressive, generator, skewed_effects
+from analysis.over_runs import student_t
+from analysis.runs import Run
+from tracing.recording.errors import UsageError
+
+
+def result(hits: int, low: float | None = None, high: float | None = None) -> Result:
+    return Result("a title", {"n": "5", "phi": "0.9"}, "coverage", hits, 100, low, high)
+
+
+def test_fractions_and_bars_by_hand() -> None:
+    # 95 of 100: error sqrt(.95 * .05 / 100) = .0218.
+    assert str(result(95)) == "0.950 ± 0.022"
+    assert result(95).holds is None
+    assert result(95, 0.93, 0.97).holds is True
+    # Two errors at .5 are .1: .5 is within .6 give or take, .49 is not.
+    assert result(50, 0.6).holds is True
+    assert result(49, 0.6).holds is False
+    # Of none or all the error is that of one: two errors of 1 in 100 are .0199.
+    assert result(0).error == pytest.approx(0.00995, abs=1e-5)
+    assert result(100, None, 0.97).holds is False
+    assert result(100, None, 0.981).holds is True
+
+
+def test_results_survive_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    found = [result(95, 0.93, 0.97), result(3, None, 0.06), result(7)]
+    path.write_text(to_csv(found))
+    assert from_csv(path) == found
+    for wrong in ("section,cell\n", "section,cell\na,b\n", to_csv(found).replace("95", "x")):
+        path.write_text(wrong)
+        with pytest.raises(UsageError, match="calibrate"):
+            from_csv(path)
+    with pytest.raises(UsageError, match="calibrate"):
+        from_csv(tmp_path / "none.csv")
+
+
+def test_the_page_marks_what_misses() -> None:
+    text = Section(
+        "a title", "how", ("n",), [result(95, 0.93, 0.97), result(40, 0.93, 0.97)]
+    ).markdown()
+    assert "Bar: coverage 0.93 to 0.97 (1 miss it, in bold)." in text
+    assert "**0.400 ± 0.049**" in text
+    assert "| phi | 5, coverage |" in text
+    assert "Bar" not in Section("t", "how", (), [result(95)]).markdown()
+
+
+def test_series_have_the_correlation_asked_for() -> None:
+    x = autoregressive(generator("a"), (50, 4000), 0.9)
+    assert float(x.var()) == pytest.approx(1, abs=0.05)
+    assert float((x[:, 1:] * x[:, :-1]).mean()) == pytest.approx(0.9, abs=0.05)
+    dealt = skewed_effects(generator("b"), (100_000,))
+    assert float(dealt.mean()) == pytest.approx(0, abs=0.02)
+    assert float(dealt.std()) == pytest.approx(1, abs=0.02)
+    assert float((dealt**3).mean()) == pytest.approx(2, abs=0.3)
+    # The same cell, the same numbers.
+    assert generator("c", 1).normal() == generator("c", 1).normal()
+    assert generator("c", 1).normal() != generator("c", 2).normal()
+
+
+def test_the_vectorised_interval_is_that_of_the_estimator() -> None:
+    x = np.random.default_rng(1).normal(size=(200, 5))
+    hits = 0
+    for row in x:
+        found = student_t(row)
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= 0.3 <= found.high
+    assert intervals.covered(x, 0.3) == hits
+
+
+def test_the_vectorised_exit_codes_are_those_of_the_verb() -> None:
+    rng = np.random.default_rng(2)
+    base = np.abs(1 + 0.05 * rng.normal(size=(30, 4, 6)))
+    new = rng.choice([0.8, 1.0, 1.06, 1.2], size=(30, 1, 1)) * np.abs(
+        1 + 0.03 * rng.normal(size=(30, 4, 6))
+    )
+    codes = verdicts.exit_codes(new, base)
+    assert set(codes.tolist()) == {0, 1, 3}
+    assert [verdicts.compared(n, b) for n, b in zip(new, base, strict=True)] == codes.tolist()
+
+
+@pytest.mark.parametrize("name", [n for n in SECTIONS if n not in {"leaks", "spreads"}])
+def test_each_section_simulates(name: str) -> None:
+    """So few that only a gross error can be seen: the bar, give or take two errors, of most."""
+    section = SECTIONS[name](40)
+    assert section.results
+    assert all(r.count == 40 and r.section == section.title for r in section.results)
+    missed = sum(r.holds is False for r in section.results)
+    assert missed <= 0.3 * len(section.results)
+    assert section.markdown().startswith(f"## {section.title}")
+
+
+def messages(runs: int, each: int) -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    return pl.concat(
+        pl.DataFrame(
+            {
+                "run": f"r{i}",
+                "topic": "/a",
+                "outcome": "delivered",
+                "publish_ns": np.arange(each),
+                "latency_ns": rng.integers(1000, 2000, each),
+            }
+        )
+        for i in range(runs)
+    )
+
+
+def test_pieces_of_recorded_runs_by_hand() -> None:
+    frame = messages(3, 120)
+    callbacks = frame.select(
+        "run",
+        name=pl.lit("/b"),
+        kind=pl.lit("timer"),
+        start_ns="publish_ns",
+        duration_ns=pl.lit(7, pl.Int64),
+    )
+    runs = [Run(f"r{i}", {"c": 1}) for i in range(3)]
+    found = pools(frame.lazy(), callbacks.lazy(), runs)
+    # Durations never vary: left out. Four pieces of 30 of each of 3 runs.
+    assert set(found) == {f"c=1, /a: {s}" for s in ("mean", "P50", "P90")}
+    first = frame["latency_ns"][:30].to_numpy()
+    assert found["c=1, /a: mean"].size == 12
+    assert found["c=1, /a: mean"][0] == pytest.approx(first.mean())
+    # Too short for four pieces of 30, and a run that failed.
+    assert pools(messages(3, 119).lazy(), callbacks.lazy(), runs) == {}
+    failed = [Run(r.name, r.cell, status="failed") for r in runs]
+    assert pools(frame.lazy(), callbacks.lazy(), failed) == {}
+
+
+def test_splits_of_the_same_are_no_regression() -> None:
+    rng = np.random.default_rng(4)
+    series = [rng.lognormal(size=12) for _ in range(24)]
+    section = verdicts.splits(series, 200, "simulated")
+    (one,) = [r for r in section.results if r.what == "exit 1"]
+    assert one.holds is True

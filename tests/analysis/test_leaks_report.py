@@ -1,0 +1,163 @@
+"""The leaks notebook's sections over recordings whose leak is known, for it was written there."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import roslens as rl
+from analysis.estimate import shared_levels, short_labels, telling_factors
+from analysis.leaks_report import LeaksReport
+from analysis.metrics import read_metrics
+from analysis.parameters import LeaksParameters
+from collectors.schema import RESOURCES
+from tests.analysis.synthetic import START, SUBSCRIBER, write_run
+from tracing.recording import UsageError
+from tracing.recording.manifest import TracingSettings
+
+PERIOD_NS = 100_000_000
+MESSAGES = 600
+
+
+def leaking(
+    folder: Path, leak: int, repetition: int, *, status: str = "complete", buffers: int = 4096
+) -> Path:
+    """10 messages per second for 60 s; `leak` bytes each, and what differs between runs."""
+    write_run(
+        folder,
+        latencies_ns=[1_000_000] * MESSAGES,
+        factors={"leak": leak, "rate": 10},
+        repetition=repetition,
+        period_ns=PERIOD_NS,
+        status=status,
+        resources=False,
+        tracing=TracingSettings(tracer="none", subbuf_size_bytes=buffers, subbuf_count=4),
+    )
+    rows = [
+        {
+            "time_ns": START + tick * PERIOD_NS,
+            "host": "h0",
+            "vpid": SUBSCRIBER,
+            "rss_bytes": 20_000_000 + (leak + repetition) * (tick + 1),
+        }
+        for tick in range(MESSAGES + 50)  # 5 s longer than anything is published
+    ]
+    RESOURCES.conform(pl.DataFrame(rows)).write_parquet(folder / "resources.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs without a leak, three with 1,000 B per message, two that failed."""
+    folder = tmp_path_factory.mktemp("leaks")
+    for repetition in range(3):
+        for leak in (0, 1000):
+            leaking(folder / f"r{repetition}_{leak}", leak, repetition)
+    for repetition in range(2):
+        leaking(folder / f"r{repetition}_hung", 5, repetition, status="failed")
+    return folder
+
+
+def report(path: Path, **parameters: object) -> LeaksReport:
+    checked = LeaksParameters.checked({"recordings": str(path), **parameters})
+    return LeaksReport(rl.open(path, collect=False), checked)
+
+
+def test_slopes_are_those_that_were_written(campaign: Path) -> None:
+    found = report(campaign).estimates
+    of = {(e.metric, e.cell["leak"]): e for e in found}
+    leak = of["memory_slope_per_message", 1000]
+    # 1000, 1001, 1002 per message: 1001, and no better known than two pages in the 549 messages
+    # from 5 s (the warm-up) to the last message; t(2) 2.484 of 1 is less.
+    assert leak.value == pytest.approx(1001)
+    assert leak.low == pytest.approx(1001 - 8192 / 549)
+    assert leak.high == pytest.approx(1001 + 8192 / 549)
+    assert (leak.unit, leak.verdict, leak.runs) == ("B/message", "climbs", 3)
+    per_second = of["memory_slope", 1000]
+    assert per_second.value == pytest.approx(10_010)
+    assert (per_second.unit, per_second.verdict) == ("B/s", "climbs")
+    assert per_second.minimum_detectable is not None
+    none = of["memory_slope", 0]
+    assert none.verdict == "stable"
+    assert none.low is not None
+    assert none.high is not None
+    assert none.low < 0 < none.high
+    assert "RSS" in none.definition
+
+
+def test_what_comes_after_the_last_message_is_not_looked_at(campaign: Path) -> None:
+    assert report(campaign).leaks[0].looked_at_s == (5, pytest.approx(59.9))
+
+
+def test_failed_runs_are_refused_by_name(campaign: Path) -> None:
+    found = report(campaign)
+    of = {(e.metric, e.cell["leak"]): e for e in found.estimates}
+    refused = of["memory_slope", 5]
+    assert refused.value is None
+    assert refused.verdict == "not_enough_evidence"
+    assert refused.refused is not None
+    assert "r0_hung the subscriber died; r1_hung the subscriber died" in refused.refused
+    assert "r1_hung" in repr(found.loss())
+
+
+def test_a_series_that_was_not_recorded_is_refused_in_every_cell(campaign: Path) -> None:
+    found = report(campaign, series="heap")
+    reasons = {e.refused for e in found.estimates if e.cell["leak"] != 5}
+    assert reasons == {"HEAP was not recorded in any run of this cell"}
+    assert "HEAP was not recorded" in repr(found.over_time())
+    assert "refused" in repr(found.slopes())
+
+
+def test_a_margin_above_the_slope_makes_it_no_leak(campaign: Path) -> None:
+    found = {e.cell["leak"]: e for e in report(campaign, margin=20_000).estimates[::2]}
+    assert found[1000].verdict == "stable"
+
+
+def test_sections_can_be_drawn(campaign: Path) -> None:
+    found = report(campaign)
+    assert "Memory climbs in 1 of 3 cells: leak=1000" in repr(found.verdicts())
+    assert "6 runs" in repr(found.over_time())
+    assert "in 100 % of the peaks" in repr(found.why_no_peak())
+    assert "data:image/png" in found.over_time()._repr_html_()
+
+
+def test_what_the_tracer_s_buffers_may_explain_is_said(tmp_path: Path) -> None:
+    # 1 kB x 549 messages = 0.55 MB; 4 buffers on 2 CPUs: 0.03 MB and 2.1 MB.
+    for repetition in range(3):
+        leaking(tmp_path / "small" / f"r{repetition}", 1000, repetition)
+        leaking(tmp_path / "large" / f"r{repetition}", 1000, repetition, buffers=1 << 18)
+    assert "may be the tracer" not in repr(report(tmp_path / "small").verdicts())
+    assert "The tracer's buffers (2.10 MB)" in repr(report(tmp_path / "large").verdicts())
+
+
+def test_files(campaign: Path, tmp_path: Path) -> None:
+    report(campaign, output_dir=str(tmp_path)).write_files()
+    metrics = read_metrics(tmp_path)
+    assert sum(e.metric == "memory_slope" for e in metrics.estimates) == 3
+    assert sum(e.metric == "memory_slope_per_message" for e in metrics.estimates) == 3
+    table = pl.read_csv(tmp_path / "leaks.csv")
+    assert table["verdict"].to_list() == ["stable", "climbs", "not_enough_evidence"]
+    assert table["slope_B_per_message"][1] == pytest.approx(1001)
+
+
+def test_wrong_parameters_are_named() -> None:
+    with pytest.raises(UsageError, match="parameter series = 'peak'"):
+        LeaksParameters.checked({"recordings": "x", "series": "peak"})
+    with pytest.raises(UsageError, match="parameter margin"):
+        LeaksParameters.checked({"recordings": "x", "margin": math.inf})
+
+
+def test_labels_have_only_what_tells_cells_apart() -> None:
+    cells = [
+        {"workload": "a", "executor": "single", "threads": 1, "rmw": "x"},
+        {"workload": "a", "executor": "multi", "threads": 2, "rmw": "x"},
+        {"workload": "b", "executor": "multi", "threads": 2, "rmw": "x"},
+    ]
+    assert telling_factors(cells) == ["workload", "executor"]
+    assert short_labels(cells)[2] == "workload=b, executor=multi"
+    assert shared_levels(cells) == "rmw=x"
+    assert short_labels([{"a": 1}]) == ["a=1"]
+    assert (shared_levels([]), telling_factors([])) == ("", [])

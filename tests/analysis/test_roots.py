@@ -1,0 +1,37 @@
+"""Roots by halving, and special functions against scipy.stats."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from analysis.roots import root
+from analysis.student import binomial_at_most, chi_squared_quantile, f_above
+
+
+def test_by_hand() -> None:
+    assert root(lambda x: x * x - 2, 0.0, 2.0) == pytest.approx(math.sqrt(2), rel=1e-15)
+    assert root(lambda x: 2 - x * x, 0.0, 2.0) == pytest.approx(math.sqrt(2), rel=1e-15)
+    with pytest.raises(ValueError, match="same sign"):
+        root(lambda x: x * x, 1.0, 2.0)
+
+
+@given(st.floats(1e-9, 1e9), st.floats(1.5, 1e3))
+def test_the_place_is_found_to_the_last_digit(place: float, factor: float) -> None:
+    found = root(lambda x: x - place, place / factor, place * factor)
+    assert abs(found - place) <= 2 * math.ulp(place)
+
+
+@pytest.mark.parametrize("p", [0.01, 0.2, 0.5, 0.975])
+def test_special_functions_are_those_of_scipy_stats(p: float) -> None:
+    for freedom in (2, 4, 17.5):
+        assert chi_squared_quantile(p, freedom) == pytest.approx(
+            stats.chi2.ppf(p, freedom), rel=1e-9
+        )
+        assert f_above(1 / p, freedom, 7) == pytest.approx(stats.f.sf(1 / p, freedom, 7), rel=1e-9)
+    for k in (-1, 0, 3, 10, 11):
+        assert binomial_at_most(k, 10, p) == pytest.approx(stats.binom.cdf(k, 10, p), rel=1e-9)

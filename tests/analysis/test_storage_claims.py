@@ -1,0 +1,143 @@
+"""The published storage study: its 96 intervals recomputed exactly, its claims answered."""
+
+from __future__ import annotations
+
+import csv
+from decimal import Decimal, getcontext
+from fractions import Fraction
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.storage.claims import claim, on_par_or_better
+from analysis.storage.published import cells
+from collectors.results.storage_study import read_digests
+from tracing.recording.errors import UsageError
+
+PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "storage"
+
+getcontext().prec = 40
+
+
+def t_975_4() -> Decimal:
+    """Solve F(t) = 0.975 with 4 degrees of freedom, whose distribution has a closed form."""
+
+    def chance(t: Decimal) -> Decimal:
+        u = 1 + t * t / 4
+        return Decimal("0.5") + Decimal(3) / 8 * t / u.sqrt() * (1 - t * t / (12 * u))
+
+    low, high = Decimal(2), Decimal(3)
+    for _ in range(120):
+        middle = (low + high) / 2
+        low, high = (middle, high) if chance(middle) < Decimal("0.975") else (low, middle)
+    return low
+
+
+def recomputed() -> dict[tuple[str, ...], tuple[Decimal, Decimal, Decimal]]:
+    """Mean, sd x 3.92 and t sd / sqrt(5) in exact fractions from the text of the files."""
+    found: dict[tuple[str, ...], list[Fraction]] = {}
+    for machine in ("m1", "nuc"):
+        with (PUBLISHED / f"storage_plugins_{machine}.csv").open(newline="") as stream:
+            for row in csv.DictReader(stream):
+                key = (machine, row["messages"], row["batch_size"], row["plugin_config"])
+                found.setdefault(key, []).append(Fraction(row["avg_byte_throughput"]))
+    result = {}
+    for key, values in found.items():
+        assert len(values) == 5
+        mean = sum(values) / 5
+        variance = sum((v - mean) ** 2 for v in values) / 4
+        sd = (Decimal(variance.numerator) / Decimal(variance.denominator)).sqrt()
+        exact = Decimal(mean.numerator) / Decimal(mean.denominator)
+        result[key] = (exact, Decimal("3.92") * sd, t_975_4() * sd / Decimal(5).sqrt())
+    return result
+
+
+def test_the_quantile_of_this_test_is_the_tabulated_one() -> None:
+    assert float(t_975_4()) == pytest.approx(2.776445105, abs=1e-9)
+
+
+def test_all_96_cells_to_nine_digits() -> None:
+    expected = recomputed()
+    frame = cells(read_digests(PUBLISHED))
+    assert frame.height == len(expected) == 96
+    for row in frame.iter_rows(named=True):
+        key = tuple(row[n] for n in ("machine", "messages", "batch_size", "plugin_config"))
+        values = (row["mean"], row["half_width_published"], row["half_width_t"])
+        assert row["n"] == 5
+        for value, exact in zip(values, expected[key], strict=True):
+            assert abs(Decimal(value) / exact - 1) < Decimal("1e-11"), key
+        # 3.92 sqrt(5) / 2.776: the published interval is so many times too wide.
+        assert row["half_width_published"] / row["half_width_t"] == pytest.approx(3.157, abs=5e-4)
+
+
+def cell(frame: pl.DataFrame, *name: str) -> dict[str, float]:
+    machine, messages, batch = name
+    (row,) = frame.filter(
+        (pl.col("machine") == machine)
+        & (pl.col("messages") == messages)
+        & (pl.col("batch_size") == batch)
+    ).iter_rows(named=True)
+    return row
+
+
+def test_mcap_is_on_par_or_better_but_in_one_cell() -> None:
+    """Means and half widths as in the literature on this study, p by scipy beforehand."""
+    judged = on_par_or_better(read_digests(PUBLISHED))
+    assert judged.height == 16
+    assert claim(judged) == "refuted"
+    (refuted,) = judged.filter(pl.col("answer") == "refuted").iter_rows(named=True)
+    assert (refuted["machine"], refuted["messages"], refuted["batch_size"]) == (
+        *("nuc", "100B", "10MiB"),
+    )
+    assert refuted["mean_new"] == pytest.approx(39.3e6, abs=0.05e6)
+    assert refuted["mean_base"] == pytest.approx(44.1e6, abs=0.05e6)
+    assert refuted["p_holm"] < 1e-6
+    assert judged["answer"].value_counts().sort("answer").rows() == [
+        ("holds", 15),
+        ("refuted", 1),
+    ]
+
+
+def test_the_cell_on_which_methods_disagree() -> None:
+    judged = on_par_or_better(read_digests(PUBLISHED))
+    mixed = cell(judged, "nuc", "mixed", "10MiB")
+    assert mixed["p_welch"] == pytest.approx(0.107, abs=5e-4)
+    assert mixed["p_paired"] == pytest.approx(0.047, abs=5e-4)
+    # Of mcap / sqlite .987 to .9998; here the inverse.
+    assert 1 / mixed["paired_high"] == pytest.approx(0.987, abs=5e-4)
+    assert 1 / mixed["paired_low"] == pytest.approx(0.9998, abs=1e-4)
+    assert max(mixed["p_equivalent"], mixed["p_equivalent_paired"]) < 1e-4
+    assert mixed["answer"] == "holds"
+    assert mixed["disagree"]
+    assert judged["disagree"].sum() == 2
+    # m1 100B/10MiB: 4 % better beyond doubt, and equivalent within 5 %.
+    other = cell(judged, "m1", "100B", "10MiB")
+    assert other["disagree"]
+    assert other["p_welch"] < 0.001
+    assert other["p_equivalent"] < 0.05
+
+
+def test_the_order_of_rows_does_not_matter_and_gaps_are_refused() -> None:
+    frame = read_digests(PUBLISHED)
+    keys = ["machine", "messages", "batch_size"]
+    one = on_par_or_better(frame).sort(keys)
+    other = on_par_or_better(frame.sample(fraction=1, shuffle=True, seed=1)).sort(keys)
+    assert one["answer"].equals(other["answer"])
+    assert one["p_paired"].to_list() == pytest.approx(other["p_paired"].to_list(), rel=1e-9)
+    with pytest.raises(UsageError, match="has no row of mcap_default"):
+        on_par_or_better(frame.filter(pl.col("plugin_config") != "mcap_default"))
+    last = (pl.col("run") == 4) & (pl.col("plugin_config") == "sqlite_default")
+    with pytest.raises(UsageError, match="5 runs and sqlite_default 4"):
+        on_par_or_better(frame.filter(~last))
+    with pytest.raises(UsageError, match="no row to judge"):
+        on_par_or_better(frame.clear())
+
+
+def test_few_runs_have_no_interval() -> None:
+    frame = read_digests(PUBLISHED)
+    two = cells(frame.filter(pl.col("run") < 2))
+    assert two["half_width_t"].null_count() == 96
+    assert two["half_width_published"].null_count() == 0
+    one = cells(frame.filter(pl.col("run") < 1))
+    assert one["sd"].null_count() == 96

@@ -1,0 +1,271 @@
+"""Campaigns that are killed, interrupted, run at once: what is kept, what is made again."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from live_recorder import HERE, Recorder, events_of
+
+from tracing.campaign import resume_campaign, run_campaign
+from tracing.plan import plan_runs
+from tracing.recording import UsageError, read_manifest
+from tracing.state import campaign_state, find_campaign, find_campaigns, last_unfinished
+from tracing.suite import load_suite
+
+pytestmark = pytest.mark.live
+
+
+def write_suite(folder: Path, script: str, **more) -> Path:
+    path = folder / f"{more.get('name', 'pings')}.yaml"
+    suite = {
+        "name": "pings",
+        "workload": {"command": ["sh", "-c", script], "ros": "none"},
+        "factors": {"count": [10, 20, 30]},
+        "repetitions": 2,
+        "duration": 0.1,
+        "sampler_hz": 0,
+        **more,
+    }
+    path.write_text(yaml.safe_dump(suite))
+    return path
+
+
+class Runner(Recorder):
+    """A campaign in a process of its own; started again, it resumes."""
+
+    def __init__(self, folder: Path, suite: Path, name: str = "c") -> None:
+        super().__init__(folder)
+        self.root, self.suite, self.name = folder / "recordings", suite, name
+        self.campaign = self.root / yaml.safe_load(suite.read_text())["name"] / name
+
+    def begin(self) -> None:
+        if self.process is not None:
+            self.process.communicate()
+        self.begun_ns = time.time_ns()
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, str(HERE / "campaign_runner.py")),
+                *(str(self.root), self.name, str(self.suite)),
+            ],
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.environment(),
+            start_new_session=True,
+        )
+
+    def manifests(self) -> dict[str, dict]:
+        found = {}
+        for path in self.campaign.glob("*/manifest.json"):
+            found[path.parent.name] = json.loads(path.read_text())
+        return found
+
+    def ended(self) -> dict[str, int]:
+        """The runs that ended, and what tells when each was made."""
+        return {
+            name: manifest["start_ns"]
+            for name, manifest in self.manifests().items()
+            if manifest["status"] in {"complete", "failed"}
+        }
+
+    def is_at_work(self) -> bool:
+        """Whether the process begun last is within a run."""
+        return any(
+            m["status"] == "running" and m["start_ns"] > self.begun_ns
+            for m in self.manifests().values()
+        )
+
+
+@pytest.fixture
+def runner_of(tmp_path):
+    made = []
+
+    def make(suite: Path, name: str = "c") -> Runner:
+        folder = tmp_path / name
+        folder.mkdir()
+        made.append(Runner(folder, suite, name))
+        return made[-1]
+
+    yield make
+    for runner in made:
+        runner.close()
+
+
+def structure(campaign: Path) -> dict[str, set[str]]:
+    """The files of each run; streams exist for the CPUs that were used, so they are left out."""
+    runs = [path for path in campaign.iterdir() if path.is_dir()]
+    return {
+        run.name: {
+            str(path.relative_to(run))
+            for path in run.rglob("*")
+            if path.is_file() and not path.name.startswith("ros2_")
+        }
+        for run in runs
+    }
+
+
+def test_ten_kills_cost_nothing_but_the_torn_runs(runner_of, pings, tmp_path):
+    # At most one of 12 runs ends between two kills: 10 kills always find one to tear.
+    script = f"{pings} {{count}} 1000; sleep 0.4; echo ok > {{native}}/log"
+    suite = write_suite(tmp_path, script, repetitions=4)
+    runner = runner_of(suite)
+    chance = random.Random(5)
+    known: dict[str, int] = {}
+    for _ in range(10):
+        runner.begin()
+        runner.wait_for(runner.is_at_work)
+        time.sleep(chance.uniform(0, 0.35))
+        assert runner.process.poll() is None
+        runner.process.kill()
+        runner.process.wait()
+        now = runner.ended()
+        assert known.items() <= now.items(), "a run that had ended was made again"
+        known = now
+    runner.begin()
+    status, said = runner.wait()
+    assert status == 0, said
+    assert known.items() <= runner.ended().items()
+    state = campaign_state(runner.campaign)
+    assert state.finished
+    assert [len(run.attempts) for run in state.runs] == [1] * 12
+    for run in state.runs:
+        trace = runner.campaign / run.planned.run / "trace"
+        assert len(events_of(trace)) == run.planned.factors["count"]
+    runner.assert_nothing_left()
+    # Each run holds what a run of a campaign that nobody touched does.
+    loaded, text = load_suite(suite)
+    whole = run_campaign(loaded, text, root=tmp_path, repetitions=1, only=["count=10"])
+    (expected,) = structure(whole.folder).values()
+    assert set(structure(runner.campaign)) == {run.planned.run for run in state.runs}
+    assert all(files == expected for files in structure(runner.campaign).values())
+    assert {x.name for x in runner.campaign.iterdir() if x.is_file()} == {"plan.json"}
+
+
+def test_an_interrupted_campaign_goes_on(runner_of, pings, tmp_path):
+    runner = runner_of(write_suite(tmp_path, f"{pings} 100; sleep 0.4"))
+    runner.begin()
+    runner.wait_for(lambda: len(runner.ended()) == 2 and runner.is_at_work())
+    with pytest.raises(UsageError, match="another roslens is recording"):
+        resume_campaign(runner.campaign)
+    runner.process.send_signal(signal.SIGINT)
+    assert runner.wait()[0] == 130
+    before = runner.ended()
+    state = campaign_state(runner.campaign)
+    assert state.status == "unfinished"
+    assert last_unfinished(runner.root) == runner.campaign
+    assert find_campaign(runner.root, "c") == find_campaign(runner.root, "pings/c")
+    assert find_campaigns(runner.root) == [runner.campaign]
+    notes = []
+    result = resume_campaign(runner.campaign, on_event=lambda e: notes.append(e.text))
+    assert result.exit_code == 0, result.summary()
+    assert "were there already" in result.summary()
+    assert before.items() <= runner.ended().items()
+    executions = [m["design"]["execution"] for m in runner.manifests().values()]
+    assert sorted(executions) == [0] * len(before) + [1] * (6 - len(before))
+    with pytest.raises(UsageError, match="no unfinished campaign"):
+        last_unfinished(runner.root)
+    # Again, with nothing to do.
+    assert resume_campaign(runner.campaign).exit_code == 0
+    assert len(runner.ended()) == 6
+
+
+def test_a_failed_run_is_kept_and_its_retry_is_a_new_run(pings, tmp_path):
+    # Fails the first time that a combination is run.
+    script = f"{pings} 5; test -e {tmp_path}/{{count}}.{{repetition}} || "
+    script += f"{{{{ : > {tmp_path}/{{count}}.{{repetition}}; exit 7; }}}}"
+    suite, text = load_suite(write_suite(tmp_path, script, retries=2))
+    result = run_campaign(suite, text, root=tmp_path, name="r")
+    assert result.exit_code == 0, result.summary()
+    assert (len(result.complete), result.retried) == (6, 6)
+    state = campaign_state(result.folder)
+    for run in state.runs:
+        failed, done = run.attempts
+        assert (failed.status, done.status) == ("failed", "complete")
+        assert "status 7" in failed.failure
+        assert done.design.retry_of == failed.run
+        assert (failed.design.attempt, done.design.attempt) == (0, 1)
+        assert (done.order, done.repetition) == (failed.order, failed.repetition)
+    # Within its block: before any run of the next one.
+    starts = [sorted(m.start_ns for r in half for m in r.attempts) for half in halves(state.runs)]
+    assert starts[0][-1] < starts[1][0]
+
+
+def halves(runs):
+    return [r for r in runs if r.planned.repetition == 0], [
+        r for r in runs if r.planned.repetition == 1
+    ]
+
+
+def test_retries_end(tmp_path):
+    suite, text = load_suite(
+        write_suite(
+            tmp_path, "exit 3", retries=1, repetitions=1, factors={}, expect={"ros2_events": False}
+        )
+    )
+    result = run_campaign(suite, text, root=tmp_path, name="r")
+    assert result.exit_code == 4
+    assert len(campaign_state(result.folder).runs[0].attempts) == 2
+    assert campaign_state(result.folder).finished
+
+
+def test_the_manifests_prove_that_the_design_was_followed(pings, tmp_path):
+    suite, text = load_suite(write_suite(tmp_path, f"{pings} {{count}}", repetitions=3))
+    result = run_campaign(suite, text, root=tmp_path, name="d", only=["count=10", "count=30"])
+    manifests = [read_manifest(path) for path in result.folder.glob("*/manifest.json")]
+    manifests.sort(key=lambda m: m.start_ns)
+    # In time as planned, and the plan is what the seed gives.
+    assert [m.order for m in manifests] == list(range(6))
+    chance = random.Random(manifests[0].seed)
+    for block in range(3):
+        numbers = list(range(manifests[0].design.combinations))
+        chance.shuffle(numbers)
+        made = [m for m in manifests if m.repetition == block]
+        assert [m.design.combination for m in made] == numbers
+        assert sorted(m.factors["count"] for m in made) == [10, 30]
+    planned = plan_runs(suite, manifests[0].seed, {"count": (10, 30)})
+    assert [m.factors for m in manifests] == [run.factors for run in planned]
+
+
+# ------------------------------------------------------------------ two at once
+
+
+def test_two_campaigns_at_once_do_not_touch_each_other(runner_of, pings, tmp_path):
+    one = runner_of(
+        write_suite(tmp_path, f"{pings} {{count}} 10000", name="one", repetitions=1), "a"
+    )
+    two = runner_of(
+        write_suite(tmp_path, f"{pings} {{count}} 10000", name="two", repetitions=1), "b"
+    )
+    one.begin()
+    two.begin()
+    one.wait_for(lambda: one.is_at_work() and len(one.ended()) >= 1)
+    # The daemon of one dies in the middle of a run.
+    os.kill(one.pid_of("lttng-sessiond"), signal.SIGKILL)
+    status, said = one.wait()
+    assert two.wait()[0] == 0
+    for manifest in two.manifests().values():
+        assert manifest["status"] == "complete"
+        trace = two.campaign / manifest["run"] / "trace"
+        assert len(events_of(trace)) == manifest["factors"]["count"]
+    assert "Traceback" not in said
+    failed = [m for m in one.manifests().values() if m["status"] == "failed"]
+    # It died within a run or just between two, when a new one is started.
+    assert status == (4 if failed else 0)
+    assert len(failed) <= 1
+    for manifest in failed:
+        assert "daemon" in manifest["failure"] or "lttng" in manifest["failure"]
+        assert "Traceback" not in manifest["failure"]
+    for manifest in one.manifests().values():
+        if manifest["status"] == "complete":
+            trace = one.campaign / manifest["run"] / "trace"
+            assert len(events_of(trace)) == manifest["factors"]["count"]
+    one.assert_nothing_left()
+    two.assert_nothing_left()

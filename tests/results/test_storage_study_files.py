@@ -1,0 +1,139 @@
+"""Files of the storage plugin comparison: what is read, and what is refused by name and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.storage.throughput import mean_of_ratios, overall
+from collectors.results.storage_study import DIGEST_SCHEMA, read_batches, read_digests
+from tracing.recording.errors import UsageError
+
+PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "storage"
+HEADER = "run,messages,batch_size,plugin_config,avg_byte_throughput,close_time\r\n"
+RAW = "sqc,num_bytes,num_msgs,write_ns,close_ns\n"
+
+
+def digest(folder: Path, text: str, name: str = "storage_plugins_here.csv") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_all_rows_of_both_machines_are_read() -> None:
+    frame = read_digests(PUBLISHED)
+    assert frame.schema == DIGEST_SCHEMA
+    assert frame.height == 480
+    cells = frame.group_by("machine", "messages", "batch_size", "plugin_config").len()
+    assert cells.height == 96
+    assert cells["len"].unique().to_list() == [5]
+    # First row of the first file, by eye.
+    assert frame.row(0) == (
+        *("m1", 0, "1MiB", "1KiB", "mcap_default"),
+        *(5314706820.961873, 0.000823992),
+    )
+    assert read_digests(PUBLISHED / "storage_plugins_nuc.csv").equals(
+        frame.filter(pl.col("machine") == "nuc")
+    )
+
+
+ROWS = "".join(f"{run},1MiB,1KiB,{c},{run + 1}.5,0.25\r\n" for run in (0, 1) for c in "ab")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        (HEADER, "no row below its header"),
+        (HEADER + ROWS[:-2], "truncated: its last line has no end"),
+        (HEADER + "0,1MiB,1KiB,a,1.5\n", ":2 has 5 of 6 columns"),
+        (HEADER + ROWS + "1,1MiB,1KiB,b,2.5,0.25\n", ":6 repeats line 5"),
+        (HEADER + "0,1MiB,1KiB,a,fast,1\n", "avg_byte_throughput 'fast'"),
+        (HEADER + "0,1MiB,1KiB,a,nan,1\n", "avg_byte_throughput 'nan'"),
+        (HEADER + "0,1MiB,1KiB,a,1,-1\n", "close_time '-1'"),
+        (HEADER + "0,,1KiB,a,1,1\n", ":2 has an empty factor"),
+        (HEADER + "x,1MiB,1KiB,a,1,1\n", "run 'x'"),
+        (HEADER + f"{10**20},1MiB,1KiB,a,1,1\n", "a whole number is expected"),
+        ("run,messages\n0,1\n", "begins with 'run,messages'"),
+        (HEADER + '"0,1\n', "is not a table"),
+    ],
+)
+def test_what_is_not_a_whole_digest_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = digest(tmp_path, text)
+    with pytest.raises(UsageError) as caught:
+        read_digests(path)
+    assert said in str(caught.value)
+    assert path.name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_runs_are_named_unless_allowed(tmp_path: Path) -> None:
+    path = digest(tmp_path, HEADER + "".join(ROWS.splitlines(keepends=True)[:-1]))
+    with pytest.raises(UsageError, match=r"lacks run 1 of 1MiB, 1KiB, b: of 2 runs x 2 cells 3"):
+        read_digests(path)
+    assert read_digests(path, allow_missing=True).height == 3
+    with pytest.raises(UsageError, match="has 5 of 6 runs"):
+        read_digests(PUBLISHED, runs=6)
+
+
+def test_a_folder_is_searched_for_digests_only(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has no digest"):
+        read_digests(tmp_path)
+    digest(tmp_path, RAW, "raw.csv")
+    with pytest.raises(UsageError, match="has no digest"):
+        read_digests(tmp_path)
+    digest(tmp_path, HEADER + ROWS, "lab.csv")
+    assert read_digests(tmp_path)["machine"].unique().to_list() == ["lab"]
+    # An empty file may be a digest that was never written: not passed over in silence.
+    digest(tmp_path, "", "other.csv")
+    with pytest.raises(UsageError, match=r"other\.csv is empty"):
+        read_digests(tmp_path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_digests(tmp_path / "none.csv")
+
+
+def test_every_cut_of_a_digest_is_refused(tmp_path: Path) -> None:
+    whole = HEADER + ROWS
+    for length in range(len(whole)):
+        # A cut within the final line end loses nothing.
+        if length != len(whole) - 1:
+            with pytest.raises(UsageError):
+                read_digests(digest(tmp_path, whole[:length]), runs=2)
+
+
+def test_raw_rows_and_both_throughputs_by_hand(tmp_path: Path) -> None:
+    path = digest(tmp_path, RAW + "0,1000,10,500,\n1,3000,30,1000,\n,,,,2500\n", "raw.csv")
+    run = read_batches(path)
+    assert run.calls.rows() == [(1000, 10, 500), (3000, 30, 1000)]
+    assert run.close_ns == 2500
+    # (2 + 3) / 2 bytes per ns, and 4000 bytes in 500 + 1000 + 2500 ns.
+    assert mean_of_ratios(run) == pytest.approx(2.5e9, rel=1e-12)
+    assert overall(run) == pytest.approx(1e9, rel=1e-12)
+
+
+def test_throughput_without_time_is_refused(tmp_path: Path) -> None:
+    run = read_batches(digest(tmp_path, RAW + "0,1000,10,0,\n,,,,0\n"))
+    with pytest.raises(ValueError, match="took no time"):
+        mean_of_ratios(run)
+    with pytest.raises(ValueError, match="took no time"):
+        overall(run)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("", "has no row"),
+        ("0,1000,10,500,\n", ":2 ends without a close time"),
+        (",,,,12\n", "no write call"),
+        ("0,1000,10,500,\n2,1000,10,500,\n,,,,1\n", ":3 has call 2 where 1 is expected"),
+        ("0,1000,10,500,7\n,,,,1\n", ":2 has a close time before the last row"),
+        ("0,1000,10,,\n,,,,1\n", "write_ns ''"),
+        ("0,1000,10,500,\n,,,,1", "truncated"),
+    ],
+)
+def test_what_is_not_a_whole_run_is_refused(tmp_path: Path, rows: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_batches(digest(tmp_path, RAW + rows, "raw.csv"))
+    assert said in str(caught.value)

@@ -1,0 +1,132 @@
+"""What tells processes apart; expected rows by hand, times in microseconds."""
+
+from __future__ import annotations
+
+import polars as pl
+from ros2_trace import TYPES, Trace, at, findings, rows
+
+from collectors.ros2 import build_tables
+
+
+def renamed(trace: Trace, first: int, name: str) -> None:
+    """From row `first` on, the program has another name."""
+    for _, row in trace.rows[first:]:
+        row["procname"] = name
+
+
+def talker(trace: Trace, us: float, node: str, topic: str, **where: int) -> None:
+    """A process that initialises ROS and publishes once, 50 us later."""
+    trace.emit(us, "rcl_init", context_handle=1, version="8.6.0", **where)
+    trace.node(us + 1, 0x100, node, **where)
+    trace.publisher(us + 5, 0x200, topic, node=0x100, **where)
+    trace.publish(us + 50, 0x200, **where)
+
+
+def with_namespace(frames: dict[str, pl.DataFrame], of: dict[str, int]) -> dict[str, pl.DataFrame]:
+    """Add the context pid_ns, by procname."""
+    return {
+        name: frame.with_columns(
+            pl.col("procname").replace_strict(of, return_dtype=pl.UInt64).alias("ctx_pid_ns")
+        )
+        for name, frame in frames.items()
+    }
+
+
+def test_two_namespaces_with_one_number() -> None:
+    """Two containers, the same number and the same addresses at the same time."""
+    trace = Trace()
+    talker(trace, 100, "one", "/one")
+    first = len(trace.rows)
+    talker(trace, 120, "two", "/two")
+    renamed(trace, first, "other")
+    tables = build_tables(with_namespace(trace.frames(), {"p1": 4026531836, "other": 4026532201}))
+    assert rows(
+        tables["processes"], "process_id", "vpid", "pid_namespace", "procname", "begin_ns"
+    ) == [
+        (0, 1, 4026531836, "p1", 100),
+        (1, 1, 4026532201, "other", 120),
+    ]
+    assert rows(tables["publications"], "topic", "node", "publish_ns") == [
+        ("/one", "/one", 150),
+        ("/two", "/two", 170),
+    ]
+    assert rows(tables["contexts"], "process_id", "tracetools_version", "created_ns") == [
+        (0, "8.6.0", 100),
+        (1, "8.6.0", 120),
+    ]
+    assert findings(tables) == {}
+
+
+def test_without_namespaces_a_collision_is_reported() -> None:
+    """The first one still publishes when the second one has begun."""
+    trace = Trace()
+    talker(trace, 100, "one", "/one")
+    first = len(trace.rows)
+    talker(trace, 120, "two", "/two")
+    renamed(trace, first, "other")
+    assert findings(trace.tables()) == {"vpid_collision": 1, "several_contexts": 1}
+
+
+def test_a_number_given_to_the_next_process() -> None:
+    """The first has ended; addresses of the first mean nothing in the second."""
+    trace = Trace()
+    talker(trace, 100, "one", "/one")
+    first = len(trace.rows)
+    trace.emit(1000, "rcl_init", context_handle=1, version="8.2.2")
+    trace.node(1001, 0x100, "two")
+    # Its own publisher's init event is missing.
+    trace.publish(1050, 0x200)
+    renamed(trace, first, "other")
+    tables = trace.tables()
+    assert rows(
+        tables["processes"], "process_id", "procname", "tracetools_version", "begin_ns", "end_ns"
+    ) == [(0, "p1", "8.6.0", 100, 152), (1, "other", "8.2.2", 1000, 1052)]
+    assert rows(tables["publications"], "topic", "publish_ns") == [("/one", 150), (None, 1050)]
+    assert findings(tables) == {"vpid_used_again": 1, "events_before_init": 1}
+
+
+def test_ros_initialised_twice() -> None:
+    trace = Trace()
+    talker(trace, 100, "one", "/one")
+    talker(trace, 500, "one", "/one")
+    tables = trace.tables()
+    assert tables["processes"].height == 1
+    assert rows(tables["contexts"], "context_id", "created_ns") == [(0, 100), (1, 500)]
+    assert findings(tables) == {"several_contexts": 1}
+
+
+def test_the_middleware_as_loaded() -> None:
+    """What the statedump lists; of the second process only the recording's own word is known."""
+    trace = Trace()
+    talker(trace, 100, "one", "/one")
+    talker(trace, 200, "two", "/two", pid=2)
+    paths = ["/opt/lib/librmw_implementation.so", "/opt/lib/librmw_cyclonedds_cpp.so", "/l/libc.so"]
+    common = {"time_ns": at(90), "host": "h0", "trace": "t", "cpu_id": 0, "vpid": 1, "vtid": 1}
+    raw = trace.frames()
+    raw["lttng_ust_statedump:bin_info"] = pl.DataFrame(
+        [{**common, "procname": "p1", "path": path} for path in paths],
+        schema=TYPES | {"path": pl.String()},
+    )
+    tables = build_tables(raw, rmw="rmw_fastrtps_cpp", hosts=["h0"])
+    assert rows(tables["processes"], "vpid", "rmw") == [
+        (1, "rmw_cyclonedds_cpp"),
+        (2, "rmw_fastrtps_cpp"),
+    ]
+
+
+def test_a_late_start_leaves_names_out() -> None:
+    """Tracing began after the objects were made: everything counts, nothing has a name."""
+    trace = Trace()
+    talker(trace, 100, "one", "/one")
+    trace.subscription(160, 0x300, "/one", node=0x100, callback=0x390, pid=2)
+    trace.receive(170, 0x300, 0x390, stamp=at(152), pid=2)
+    trace.rows = [row for row in trace.rows if row[1]["time_ns"] >= at(165) or "publish" in row[0]]
+    trace.rows = [row for row in trace.rows if not row[0].endswith("_init")]
+    tables = trace.tables()
+    assert rows(tables["messages"], "topic", "publish_ns", "take_ns", "outcome", "match") == [
+        (None, 150, 170, "delivered", "approximate")
+    ]
+    assert findings(tables) == {
+        "approximate_matches": 1,
+        "events_before_init": 3,
+    }

@@ -1,0 +1,81 @@
+"""A campaign belongs to one recorder at a time, and to the guard that clears up after it.
+
+Two locks, both given back by the kernel however their holders end: one on the campaign's folder,
+held by the recorder; one on its plan, held also by the guards of its session daemons. Who resumes
+a campaign whose recorder was killed so waits until nothing writes into it any more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tracing.plan import PLAN_NAME
+from tracing.recording import RunFailedError, UsageError
+
+CLEARING_SECONDS = 60.0
+"""How long is waited for a guard, which asks programs to end and kills them after 9 s."""
+
+
+@contextmanager
+def claimed(folder: Path, note: Callable[[str], None] = lambda _: None) -> Iterator[int]:
+    """Hold a campaign that has its plan; yields the descriptor that its guards are to hold.
+
+    Raises
+    ------
+    UsageError
+        Another roslens records it.
+    RunFailedError
+        What a killed recorder left does not end.
+    """
+    recorder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not _locked(recorder):
+            raise UsageError(f"{folder}: another roslens is recording this campaign")
+        guards = os.open(folder / PLAN_NAME, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _wait(guards, folder, note)
+            yield guards
+        finally:
+            os.close(guards)
+    finally:
+        os.close(recorder)
+
+
+def is_claimed(folder: Path) -> bool:
+    """Whether a recorder is at work on a campaign."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return not _locked(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _wait(descriptor: int, folder: Path, note: Callable[[str], None]) -> None:
+    deadline = time.monotonic() + CLEARING_SECONDS
+    told = False
+    while not _locked(descriptor):
+        if not told:
+            note(f"{folder.name}: waiting until what the killed recorder left has ended")
+            told = True
+        if time.monotonic() > deadline:
+            raise RunFailedError(
+                f"{folder}: processes of a killed recorder still run after "
+                f"{CLEARING_SECONDS:.0f} s; end them and resume again"
+            )
+        time.sleep(0.05)

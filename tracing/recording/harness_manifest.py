@@ -1,0 +1,143 @@
+"""Manifests of another harness: ``experiment``, ``run_id``, ``factors``, lists of exit statuses.
+
+Runs that were recorded before roslens had a manifest of its own look like this: beside the trace
+lie ``resources.csv`` (see `collectors.resources`) and what the workload logged. They are read as
+runs of ours; what such a manifest does not say stays unknown.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_EXECUTORS = {
+    "single": "SingleThreadedExecutor",
+    "multi": "MultiThreadedExecutor",
+    "events": "EventsExecutor",
+    "events_cbg": "EventsCBGExecutor",
+}
+_RMW = "RMW_IMPLEMENTATION"
+
+
+class _Host(BaseModel):
+    cpu_count: int
+    kernel: str | None = None
+    cpu_model: str | None = None
+
+
+class _Tracing(BaseModel):
+    tracer: str
+    tracer_version: str | None = None
+    subbuf_size: str | None = None
+    num_subbuf: int | None = None
+    events: list[str] = Field(default_factory=list)
+    contexts: list[str] = Field(default_factory=list)
+    discarded_events: int | None = None
+    discarded_packets: int | None = None
+
+
+class _HarnessManifest(BaseModel):
+    experiment: str
+    run_id: str
+    factors: dict[str, str | int | float | bool]
+    repetition: int = 0
+    order: int = 0
+    seed: int | None = None
+    started_realtime_ns: int
+    duration_s: float
+    command: list[str] = Field(default_factory=list)
+    exit_status: list[int] = Field(default_factory=list)
+    environment: dict[str, str] = Field(default_factory=dict)
+    ros_distro: str | None = None
+    packages: dict[str, str] = Field(default_factory=dict)
+    host: _Host
+    tracing: _Tracing
+    concurrent_with: list[str] | int | str | None = None
+
+
+def is_harness_manifest(data: object) -> bool:
+    """Whether the JSON of a manifest has this layout."""
+    return (
+        isinstance(data, dict)
+        and "schema_version" not in data
+        and {"experiment", "run_id", "factors"} <= data.keys()
+    )
+
+
+def from_harness(data: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same run in the layout of our own manifest, not yet validated.
+
+    A run whose processes did not all end with status 0 is a failed one. The work topic is that
+    of ``messages.csv`` in `folder`, where the workload had only one.
+
+    Raises
+    ------
+    pydantic.ValidationError
+        Fields are missing or have wrong values.
+    """
+    found = _HarnessManifest.model_validate(data)
+    bad = [status for status in found.exit_status if status]
+    executor = found.factors.get("executor")
+    return {
+        "schema_version": 1,
+        "suite": found.experiment,
+        "campaign": found.experiment,
+        "run": found.run_id,
+        "factors": found.factors,
+        "repetition": found.repetition,
+        "order": found.order,
+        "seed": found.seed,
+        "command": found.command,
+        "work_topic": _only_topic(folder / "messages.csv", found.factors),
+        "environment": {
+            "ros_distro": found.ros_distro,
+            "rmw": found.environment.get(_RMW),
+            "executor": _EXECUTORS.get(str(executor), None if executor is None else str(executor)),
+            "packages": found.packages,
+            "variables": found.environment,
+        },
+        "host": found.host.model_dump(),
+        "tracing": {
+            "tracer": found.tracing.tracer,
+            "tracer_version": found.tracing.tracer_version,
+            "events": found.tracing.events,
+            "contexts": found.tracing.contexts,
+            "subbuf_size_bytes": _bytes(found.tracing.subbuf_size),
+            "subbuf_count": found.tracing.num_subbuf,
+        },
+        "start_ns": found.started_realtime_ns,
+        "end_ns": found.started_realtime_ns + round(found.duration_s * 1e9),
+        "status": "failed" if bad else "complete",
+        "exit_status": bad[0] if bad else (0 if found.exit_status else None),
+        "failure": _failure(bad[0]) if bad else None,
+        "loss": {
+            "discarded_events": found.tracing.discarded_events,
+            "lost_packets": found.tracing.discarded_packets,
+        },
+        "warnings": (
+            ["other runs were going on at the same time"] if found.concurrent_with else []
+        ),
+        "provenance": "recorded by another harness, whose manifest is read as it is",
+    }
+
+
+def _failure(status: int) -> str:
+    return f"killed by signal {-status}" if status < 0 else f"ended with status {status}"
+
+
+def _bytes(size: str | None) -> int | None:
+    found = re.fullmatch(r"(\d+)([kmg]?)", (size or "").strip().lower())
+    return int(found[1]) * _UNITS[found[2]] if found else None
+
+
+def _only_topic(messages: Path, factors: dict[str, Any]) -> str | None:
+    if int(factors.get("publishers", 1)) != 1 or not messages.is_file():
+        return None
+    with messages.open(encoding="utf-8", newline="") as stream:
+        first = next(csv.DictReader(stream), None)
+    return first.get("topic") if first else None

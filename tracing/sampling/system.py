@@ -1,0 +1,112 @@
+"""What the whole machine does meanwhile, sampled into ``system.parquet``.
+
+Sources: ``/proc/stat``, ``loadavg``, ``meminfo``, ``net/dev``, ``diskstats``, cpufreq and thermal
+zones of ``/sys``; what a machine does not tell is null.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+import polars as pl
+
+from tracing.host import cpu_mhz, cpu_times, temperature_c
+from tracing.recording.schema import SYSTEM
+from tracing.sampling.periodic import Periodic
+from tracing.sampling.proc import read
+
+_HOST = "h0"
+_SECTOR_BYTES = 512
+"""In which diskstats counts, whatever the disk's own are (Documentation/admin-guide/iostats)."""
+_VIRTUAL_DISKS = re.compile(r"loop|ram|zram|dm-|md|sr")
+
+
+class SystemSampler(Periodic):
+    """Samples the machine `hz` times a second."""
+
+    def __init__(self, hz: float) -> None:
+        super().__init__("system sampler", hz)
+        self.rows: list[dict[str, object]] = []
+
+    def _round(self) -> None:
+        self.rows.append(system_sample())
+
+    def write(self, path: Path) -> None:
+        """Write the samples as the table `SYSTEM`.
+
+        Raises
+        ------
+        OSError
+            They cannot be written.
+        """
+        SYSTEM.conform(pl.DataFrame(self.rows, infer_schema_length=None)).write_parquet(path)
+
+
+def system_sample() -> dict[str, object]:
+    """The machine now; keys are the columns of `SYSTEM`."""
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    now = time.time_ns()
+    cpu = {name: ticks * tick_ns for name, ticks in cpu_times().items()}
+    memory = read("/proc/meminfo")
+    stat = read("/proc/stat")
+    return {
+        "time_ns": now,
+        "host": _HOST,
+        "cpu_busy_ns": sum(v for k, v in cpu.items() if k not in {"idle", "iowait", "steal"}),
+        "cpu_idle_ns": cpu.get("idle"),
+        "cpu_iowait_ns": cpu.get("iowait"),
+        "cpu_steal_ns": cpu.get("steal"),
+        "load_1min": os.getloadavg()[0],
+        "running": _after(stat, rb"^procs_running (\d+)"),
+        "switches": _after(stat, rb"^ctxt (\d+)"),
+        "memory_available_bytes": _after(memory, rb"^MemAvailable:\s+(\d+)", 1024),
+        "swap_free_bytes": _after(memory, rb"^SwapFree:\s+(\d+)", 1024),
+        "cpu_mhz": cpu_mhz(),
+        "temperature_c": temperature_c(),
+        **network_counters(read("/proc/net/dev").decode()),
+        **disk_counters(read("/proc/diskstats").decode()),
+    }
+
+
+def network_counters(text: str) -> dict[str, int]:
+    """Bytes and drops of ``/proc/net/dev``: the loopback's, and all others' added up."""
+    found = dict.fromkeys(("loopback_bytes", "received_bytes", "sent_bytes", "dropped_packets"), 0)
+    for line in text.splitlines()[2:]:
+        name, _, rest = line.partition(":")
+        fields = [int(x) for x in rest.split()]
+        found["dropped_packets"] += fields[3] + fields[11]
+        if name.strip() == "lo":
+            found["loopback_bytes"] += fields[8]
+        else:
+            found["received_bytes"] += fields[0]
+            found["sent_bytes"] += fields[8]
+    return found
+
+
+def disk_counters(text: str) -> dict[str, int]:
+    """Bytes of ``/proc/diskstats`` over all disks; partitions and virtual disks count in them."""
+    read_sectors = written = 0
+    names: list[str] = []
+    for line in text.splitlines():
+        fields = line.split()
+        name = fields[2]
+        # The kernel lists a disk before its partitions: sda, sda1; nvme0n1, nvme0n1p1.
+        if _VIRTUAL_DISKS.match(name) or any(
+            re.fullmatch(rf"{re.escape(disk)}p?\d+", name) for disk in names
+        ):
+            continue
+        names.append(name)
+        read_sectors += int(fields[5])
+        written += int(fields[9])
+    return {
+        "disk_read_bytes": read_sectors * _SECTOR_BYTES,
+        "disk_written_bytes": written * _SECTOR_BYTES,
+    }
+
+
+def _after(text: bytes, pattern: bytes, factor: int = 1) -> int | None:
+    found = re.search(pattern, text, re.MULTILINE)
+    return int(found.group(1)) * factor if found else None

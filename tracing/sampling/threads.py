@@ -1,0 +1,81 @@
+"""What each thread uses, sampled into ``threads.parquet``.
+
+CPU time and time spent waiting for a CPU come from ``task/*/schedstat`` (ns; kernels built
+without CONFIG_SCHED_INFO have none, then both are null), switches from ``task/*/status``.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+
+from tracing.recording.schema import THREADS
+from tracing.sampling.periodic import Periodic
+from tracing.sampling.proc import namespace_id, number_after, read
+
+_HOST = "h0"
+
+
+class ThreadSampler(Periodic):
+    """Samples all threads of processes.
+
+    Parameters
+    ----------
+    processes
+        Gives the ids of the processes; asked in each round.
+    hz
+        Samples per second.
+    """
+
+    def __init__(self, processes: Callable[[], Iterable[int]], hz: float) -> None:
+        super().__init__("thread sampler", hz)
+        self.rows: list[dict[str, object]] = []
+        self._processes = processes
+
+    def _round(self) -> None:
+        for pid in list(self._processes()):
+            with suppress(OSError):
+                self.rows += _threads(pid)
+
+    def write(self, path: Path) -> None:
+        """Write the samples as the table `THREADS`.
+
+        Raises
+        ------
+        OSError
+            They cannot be written.
+        """
+        frame = pl.DataFrame(self.rows, schema=None if self.rows else THREADS.schema)
+        THREADS.conform(frame).write_parquet(path)
+
+
+def _threads(pid: int) -> list[dict[str, object]]:
+    vpid = namespace_id(pid)
+    rows: list[dict[str, object]] = []
+    for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 (names are enough)
+        folder = f"/proc/{pid}/task/{task}"
+        now = time.time_ns()
+        schedule = read(f"{folder}/schedstat").split()
+        status = read(f"{folder}/status")
+        if not status:
+            continue
+        inside = status.partition(b"\nNSpid:")[2].partition(b"\n")[0].split()
+        rows.append(
+            {
+                "time_ns": now,
+                "host": _HOST,
+                "vpid": vpid,
+                "vtid": int(inside[-1]) if inside else int(task),
+                "thread": status.partition(b"\n")[0].partition(b"\t")[2].decode(errors="replace"),
+                "cpu_time_ns": int(schedule[0]) if schedule else None,
+                "run_delay_ns": int(schedule[1]) if schedule else None,
+                "voluntary_switches": number_after(status, b"\nvoluntary_ctxt_switches:"),
+                "involuntary_switches": number_after(status, b"\nnonvoluntary_ctxt_switches:"),
+            }
+        )
+    return rows

@@ -1,0 +1,179 @@
+"""A node that publishes to itself and leaks a known number of bytes per message received.
+
+``python3 run.py --leak 1024 --rate 500 --seconds 60 --output FOLDER``
+
+The positive control of leak detection: for each message received it takes LEAK bytes from the C
+library's malloc, writes to all of them, and never frees them. What grows is therefore LEAK bytes
+of heap, and one chunk of the allocator (LEAK + 8, rounded up to 16, with glibc on 64 bits) of
+resident memory. Its own logs are allocated, and touched, before it begins.
+
+Written into FOLDER (times in ns since the epoch; empty = it did not happen): ``messages.csv``:
+topic, sequence, publish_realtime_ns (just before ``publish()``), callback_realtime_ns (first line
+of the callback); ``leak.json``: bytes asked for per message, the allocator's chunk, messages.
+
+Exit status: 0 done; 128 + N ended by signal N. With ``ROSLENS_TRACE_RCLPY=1`` the node emits
+rclpy's callback and publish events. The file that ``ROSLENS_READY_FILE`` names is made when
+publisher and subscription have found each other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import ctypes
+import json
+import os
+import signal
+import struct
+import sys
+import time
+from array import array
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve()
+RCLPY_TRACING = HERE.parents[2] / "rclpy_tracing"
+TOPIC = "/data"
+HEADER = struct.Struct("<q")
+DISCOVERY_SECONDS = 15.0
+DRAIN_SECONDS = 1.0
+AGAIN = "ROSLENS_LEAK_TRACED"
+
+
+class Leaking:
+    """The node: a timer publishes, the subscription leaks."""
+
+    def __init__(self, options: argparse.Namespace, node: Any) -> None:
+        from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: PLC0415 (only in ROS)
+        from std_msgs.msg import UInt8MultiArray  # noqa: PLC0415
+
+        self.leak = int(options.leak)
+        room = int(options.rate * options.seconds * 1.1) + 16
+        # Filled with ones first, so that each page is there.
+        self.sent, self.received = array("q", [1]) * room, array("q", [1]) * room
+        for number in range(room):
+            self.sent[number] = self.received[number] = 0
+        self.count = self.arrived = 0
+        self.deadline = 0.0
+        self.libc = ctypes.CDLL(None)
+        self.libc.malloc.restype = ctypes.c_void_p
+        self.libc.malloc.argtypes = [ctypes.c_size_t]
+        self.libc.memset.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]
+        self.libc.malloc_usable_size.restype = ctypes.c_size_t
+        self.libc.malloc_usable_size.argtypes = [ctypes.c_void_p]
+        qos = QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
+        self.message = UInt8MultiArray(data=array("B", bytes(max(options.payload, HEADER.size))))
+        self.publisher = node.create_publisher(UInt8MultiArray, TOPIC, qos)
+        self.subscription = node.create_subscription(UInt8MultiArray, TOPIC, self.receive, qos)
+        self.timer = node.create_timer(1 / options.rate, self.publish)
+        self.timer.cancel()
+
+    def start(self, seconds: float) -> None:
+        """Publish for so long."""
+        self.deadline = time.monotonic() + seconds
+        self.timer.reset()
+
+    def publish(self) -> None:
+        """Publish the next message."""
+        if self.count == len(self.sent) or time.monotonic() >= self.deadline:
+            self.timer.cancel()
+            return
+        now = time.time_ns()
+        HEADER.pack_into(self.message.data, 0, self.count)
+        self.sent[self.count] = now
+        self.count += 1
+        self.publisher.publish(self.message)
+
+    def receive(self, message: Any) -> None:
+        """Leak, and log when."""
+        now = time.time_ns()
+        self.received[HEADER.unpack_from(message.data)[0]] = now
+        self.arrived += 1
+        if self.leak:
+            self.libc.memset(self.libc.malloc(self.leak), 1, self.leak)
+
+    def chunk(self) -> int:
+        """What the allocator takes for one leak, its header included (glibc)."""
+        if not self.leak:
+            return 0
+        pointer = self.libc.malloc(self.leak)
+        return int(self.libc.malloc_usable_size(pointer)) + ctypes.sizeof(ctypes.c_size_t)
+
+    @property
+    def done(self) -> bool:
+        """All was sent and has arrived."""
+        return bool(self.deadline) and self.timer.is_canceled() and self.arrived >= self.count
+
+    def write(self, folder: Path) -> None:
+        """Leave the logs."""
+        with (folder / "messages.csv").open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream)
+            writer.writerow(("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns"))
+            for number in range(self.count):
+                row = (TOPIC, number, self.sent[number], self.received[number] or "")
+                writer.writerow(row)
+        found = {"bytes": self.leak, "chunk_bytes": self.chunk(), "messages": self.arrived}
+        (folder / "leak.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
+
+
+def work(options: argparse.Namespace) -> int:
+    """Run the node; its exit status."""
+    import rclpy  # noqa: PLC0415 (only in ROS)
+    from rclpy.executors import SingleThreadedExecutor  # noqa: PLC0415
+
+    signals: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: signals.append(number))
+    rclpy.init(signal_handler_options=rclpy.signals.SignalHandlerOptions.NO)
+    node = rclpy.create_node("leaking")
+    side = Leaking(options, node)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    give_up = time.monotonic() + DISCOVERY_SECONDS
+    while not side.publisher.get_subscription_count() and not signals:
+        if time.monotonic() > give_up:
+            print("leak: publisher and subscription did not find each other", file=sys.stderr)
+            return 1
+        time.sleep(0.002)
+    if os.environ.get("ROSLENS_READY_FILE"):
+        Path(os.environ["ROSLENS_READY_FILE"]).touch()
+    side.start(options.seconds)
+    end = side.deadline + DRAIN_SECONDS
+    while not signals and not side.done and time.monotonic() < end:
+        executor.spin_once(timeout_sec=0.1)
+    side.write(options.output)
+    executor.shutdown()
+    node.destroy_node()
+    rclpy.shutdown()
+    return 128 + signals[0] if signals else 0
+
+
+def main() -> int:
+    """Parse the options; begin again under the tracing of rclpy where it is asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--leak", type=int, default=1024, help="bytes per message; 0: none")
+    parser.add_argument("--payload", type=int, default=100, help="bytes of a message (>= 8)")
+    parser.add_argument("--rate", type=float, default=500.0, help="messages per second")
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long is published")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=os.environ.get("ROSLENS_NATIVE_DIR"),
+        help="where the logs go (default: $ROSLENS_NATIVE_DIR)",
+    )
+    options = parser.parse_args()
+    if options.output is None:
+        parser.error("--output or ROSLENS_NATIVE_DIR is needed")
+    if options.leak < 0 or options.rate <= 0 or options.seconds <= 0:
+        parser.error("--leak is at least 0, --rate and --seconds are above 0")
+    options.output = options.output.resolve()
+    options.output.mkdir(parents=True, exist_ok=True)
+    traced = os.environ.get("ROSLENS_TRACE_RCLPY", "0") not in {"", "0"}
+    if traced and AGAIN not in os.environ:
+        command = [sys.executable, str(RCLPY_TRACING), str(HERE), *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, AGAIN: "1"})  # noqa: S606
+    return work(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

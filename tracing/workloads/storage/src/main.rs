@@ -1,0 +1,45 @@
+//! Writes messages to `SQLite` and MCAP as a bag recorder does, and times each write.
+//!
+//! One process measures one cell: one configuration, one message suite, one batch size. What it
+//! measured goes into a folder (`writes.csv`, `run.json`); the recording itself lies on a RAM
+//! disk, so that the libraries are compared and not disks, and is removed by who started it.
+
+mod arguments;
+mod configuration;
+mod content;
+mod failure;
+mod measure;
+mod messages;
+mod place;
+mod process;
+mod report;
+mod sinks;
+mod sustained;
+mod tracepoints;
+
+use std::process::ExitCode;
+
+use crate::arguments::Arguments;
+use crate::failure::Result;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("roslens-storage: error: {failure}");
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    let Some(arguments) = Arguments::from_command_line()? else {
+        print!("{}", arguments::HELP);
+        return Ok(());
+    };
+    if arguments.rate.is_some() {
+        sustained::run(&arguments)
+    } else {
+        measure::run(&arguments)
+    }
+}
