@@ -13,7 +13,7 @@ use arrow_array::{
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field as ArrowField, Fields};
 
-use crate::bits::{chunk, same};
+use crate::bits::chunk;
 use crate::error::{Error, Result};
 use crate::model::Type;
 use crate::stage::{BATCH, Origin};
@@ -202,16 +202,14 @@ pub struct TextBuilder {
 }
 
 /// Characters seen lately, and their view.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Recent {
-    chars: [u8; MAX_CHARS],
+    words: [u64; 3],
     view: Option<u128>,
 }
 
-/// Most characters in a text of fixed size that is remembered.
-const MAX_CHARS: usize = 32;
 /// Texts remembered.
-const RECENT: usize = 16;
+const RECENT: usize = 64;
 
 /// Largest buffer of text: views count in 31 bits.
 const TEXT_BUFFER: usize = 1 << 30;
@@ -249,40 +247,32 @@ impl TextBuilder {
         make_view(bytes, self.full.len() as u32, at as u32)
     }
 
-    /// Append a value of 8 to 32 characters, that ends at the first NUL. There are few different
+    /// Append values of 16 to 24 characters, each up to its first NUL. There are few different
     /// ones: names of threads.
-    #[inline]
-    pub fn push_chars(&mut self, chars: &[u8]) {
-        let length = chars.len();
-        let word = |at| u64::from_le_bytes(chunk(chars, at));
-        let hash = (word(0) ^ word(length - 8).rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        #[expect(clippy::cast_possible_truncation, reason = "four bits")]
-        let at = (hash >> 60) as usize;
-        if let Some(Recent {
-            chars: known,
-            view: Some(view),
-        }) = self.recent.get(at)
-            && same(&known[..length], chars)
-        {
-            self.views.push(*view);
-            return;
+    pub fn extend_chars<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.views.reserve(values.len());
+        self.recent.resize(RECENT, Recent::default());
+        for chars in values {
+            // The last word overlaps the one before.
+            let words = [0, 8, chars.len() - 8].map(|at| u64::from_le_bytes(chunk(chars, at)));
+            let hash = (words[0] ^ words[1].rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            #[expect(clippy::cast_possible_truncation, reason = "six bits")]
+            let at = (hash >> 58) as usize;
+            let hit = |recent: &Recent| recent.view.filter(|_| recent.words == words);
+            // Two places, lest two names drive each other out.
+            match hit(&self.recent[at]).or_else(|| hit(&self.recent[at ^ 1])) {
+                Some(view) => self.views.push(view),
+                None => self.push_new_chars(chars, words, at),
+            }
         }
-        self.push_new_chars(chars, at);
     }
 
     #[cold]
-    fn push_new_chars(&mut self, chars: &[u8], at: usize) {
-        if self.recent.is_empty() {
-            let none = Recent {
-                chars: [0; MAX_CHARS],
-                view: None,
-            };
-            self.recent.resize(RECENT, none);
-        }
+    fn push_new_chars(&mut self, chars: &[u8], words: [u64; 3], at: usize) {
         self.push(until_nul(chars));
-        let recent = &mut self.recent[at];
-        recent.chars[..chars.len()].copy_from_slice(chars);
-        recent.view = self.views.last().copied();
+        let view = self.views.last().copied();
+        self.recent.swap(at, at ^ 1);
+        self.recent[at] = Recent { words, view };
     }
 
     /// Append the same value `rows` times.

@@ -13,7 +13,6 @@ use crate::error::Error;
 use crate::plan::{Plan, over};
 use crate::scan::{Damage, Filter, Found, Packet, Reading};
 use crate::stage::{Origin, Projection, Stage};
-use crate::walk::Stop;
 
 /// Time and number of a packet's next event: the order of events.
 pub type Key = (i64, u32);
@@ -73,7 +72,6 @@ impl Waiting {
 struct Active<'a> {
     reading: Reading<'a>,
     origin: u32,
-    last_ns: i64,
     /// Last time that its head states.
     end_ns: Option<i64>,
 }
@@ -182,14 +180,8 @@ impl<'a> Merge<'a> {
         if sort {
             self.damage.extend(reading.sort());
         }
-        let (found, stop) = match reading.first() {
-            Ok(found) => (found, None),
-            Err(stop) => (None, Some(stop)),
-        };
-        let Some(found) = found else {
-            if !sort {
-                self.damage.extend(reading.damage(stop));
-            }
+        let Some(found) = reading.first() else {
+            self.damage.extend(reading.damage());
             return Ok(());
         };
         if begin_ns.is_some_and(|begin| found.time < begin) {
@@ -199,7 +191,6 @@ impl<'a> Merge<'a> {
         let active = Some(Active {
             reading,
             origin: origin as u32,
-            last_ns: found.time,
             end_ns,
         });
         let slot = if let Some(free) = self.active.iter().position(Option::is_none) {
@@ -265,7 +256,6 @@ impl<'a> Merge<'a> {
         let Some(Active {
             reading,
             origin,
-            last_ns,
             end_ns: stated_end,
         }) = &mut active[first.slot]
         else {
@@ -273,6 +263,11 @@ impl<'a> Merge<'a> {
         };
         let mut found = first.found;
         let end = reading.end();
+        // Numbers decide between equal times only.
+        let limit = match limit {
+            (time, number) if number <= first.number => time,
+            (time, _) => time.saturating_add(1),
+        };
         loop {
             if found.time > end_ns {
                 if stated_end.is_some_and(|stated| stated <= end_ns) {
@@ -280,78 +275,61 @@ impl<'a> Merge<'a> {
                 }
                 return Ok(None);
             }
-            let route = routes[found.layout as usize];
+            let route = &routes[found.layout as usize];
             let at = found.at as usize;
-            let head = (found.time, *origin);
-            let early = found.time < begin_ns;
-            let next = match route.way {
-                Way::Simple(_, size, _) if early => (at + size <= end).then_some(at + size),
+            let stage = &mut stages[route.table];
+            let way = match route.way {
+                way if found.time >= begin_ns => way,
+                Way::Simple(_, size, _) => Way::Skip(size),
+                Way::Segments(_) => Way::Over,
+                Way::General => Way::OverGeneral,
+                way => way,
+            };
+            let next = match way {
+                Way::Simple(_, size, _) | Way::Skip(size) if at + size > end => reading.torn(),
                 Way::Simple(shape, size, wanted) => {
-                    if at + size <= end {
-                        let stage = &mut stages[route.table];
-                        stage.push_simple(shape, head, reading.bytes(), at, wanted)?;
-                        if stage.is_full() {
-                            let batch = stage.finish(origins, labels)?;
-                            ready.extend(batch.map(|b| (route.table, b)));
-                        }
-                        Some(at + size)
-                    } else {
-                        None
+                    let head = (found.time, *origin);
+                    stage.push_simple(shape, head, reading.bytes(), at, wanted)?;
+                    reading.after(found, at + size)
+                }
+                Way::Skip(size) => reading.after(found, at + size),
+                Way::Segments(shape) => {
+                    let head = (found.time, *origin);
+                    match stage.push_segments(shape, head, reading.bytes(), end, at)? {
+                        Some(end) => reading.after(found, end),
+                        None => reading.torn(),
                     }
                 }
-                Way::Skip(size) => (at + size <= end).then_some(at + size),
-                Way::Segments(shape) if !early => {
-                    let stage = &mut stages[route.table];
-                    let next = stage.push_segments(shape, head, reading.bytes(), end, at)?;
-                    if stage.is_full() {
-                        let batch = stage.finish(origins, labels)?;
-                        ready.extend(batch.map(|b| (route.table, b)));
-                    }
-                    next
-                }
-                Way::Over | Way::Segments(_) => {
-                    match &self.catalog.layouts[found.layout as usize].plan {
-                        Plan::Flat(segments, _) => over(segments, reading.bytes(), end, at),
-                        Plan::General => None,
+                Way::Over => {
+                    let plan = &self.catalog.layouts[found.layout as usize].plan;
+                    let Plan::Flat(segments, _) = plan else {
+                        return Err(Halt::Failed(Error::whole("a way that leads nowhere")));
+                    };
+                    match over(segments, reading.bytes(), end, at) {
+                        Some(end) => reading.after(found, end),
+                        None => reading.torn(),
                     }
                 }
-                Way::General | Way::OverGeneral => {
-                    if matches!(route.way, Way::General) && !early {
-                        let stage = &mut stages[route.table];
-                        stage.push_general(reading, found, *origin)?;
-                        if stage.is_full() {
-                            let batch = stage.finish(origins, labels)?;
-                            ready.extend(batch.map(|b| (route.table, b)));
-                        }
-                    }
-                    // Found whole already.
-                    Some(usize::MAX)
+                Way::General => {
+                    stage.push_general(reading, found, *origin)?;
+                    reading.after_general(found)
                 }
+                Way::OverGeneral => reading.after_general(found),
             };
-            let next = match next {
-                None => Err(Stop::End),
-                Some(usize::MAX) => reading.after(found, None),
-                Some(end) => reading.after(found, Some(end)),
+            if stage.is_full() {
+                let batch = stage.finish(origins, labels)?;
+                ready.extend(batch.map(|b| (route.table, b)));
+            }
+            let Some(next) = next else {
+                damage.extend(reading.damage());
+                return Ok(None);
             };
-            match next {
-                Ok(Some(next)) => {
-                    if next.time < *last_ns {
-                        return Err(Halt::Disorder);
-                    }
-                    *last_ns = next.time;
-                    found = next;
-                    if (next.time, first.number) >= limit {
-                        return Ok(Some(next));
-                    }
-                }
-                Ok(None) => {
-                    damage.extend(reading.damage(None));
-                    return Ok(None);
-                }
-                Err(stop) => {
-                    damage.extend(reading.damage(Some(stop)));
-                    return Ok(None);
-                }
+            if next.time < found.time {
+                return Err(Halt::Disorder);
+            }
+            found = next;
+            if next.time >= limit {
+                return Ok(Some(next));
             }
         }
     }

@@ -76,11 +76,17 @@ pub struct Reading<'a> {
     state: State,
     /// First bit that is no content, or is not there.
     end: u64,
+    /// The byte it lies in.
+    end_byte: usize,
     /// For an event of a general layout, the bit at which it ends.
     general_end: u64,
     /// Bit at which the event that comes next begins.
     begins: u64,
     last_ns: Option<i64>,
+    /// Why there is no next event.
+    stop: Option<Stop>,
+    /// Number of a short header to layout, where that is flat.
+    shorts: Vec<u32>,
     /// Events found beforehand and sorted, and which of them comes next.
     sorted: Option<(Vec<Found>, usize)>,
 }
@@ -142,9 +148,12 @@ impl<'a> Reading<'a> {
             scales: trace.clocks.iter().map(Scale::new).collect(),
             state,
             end,
+            end_byte: usize::try_from(end / 8).unwrap_or(usize::MAX),
+            shorts: shorts(catalog, plan),
             general_end: 0,
             begins: packet.head.events_at,
             last_ns: None,
+            stop: None,
             sorted: None,
             packet,
         }
@@ -161,94 +170,97 @@ impl<'a> Reading<'a> {
     #[must_use]
     #[inline]
     pub fn end(&self) -> usize {
-        usize::try_from(self.end / 8).unwrap_or(usize::MAX)
+        self.end_byte
     }
 
     /// The first event.
-    ///
-    /// # Errors
-    ///
-    /// See [`Stop`].
-    pub fn first(&mut self) -> Result<Option<Found>, Stop> {
+    pub fn first(&mut self) -> Option<Found> {
         if let Some((found, next)) = &mut self.sorted {
             *next = 1;
-            return Ok(found.first().copied());
+            return found.first().copied();
         }
-        self.at(self.packet.head.events_at)
+        let found = self.at(self.packet.head.events_at);
+        self.kept(found)
     }
 
-    /// The event after one of a flat layout that ends at byte `end`, or of a general one.
-    ///
-    /// # Errors
-    ///
-    /// See [`Stop`].
-    #[inline]
-    pub fn after(&mut self, found: Found, end: Option<usize>) -> Result<Option<Found>, Stop> {
+    /// The event after one of a flat layout that ends at byte `end`.
+    #[inline(always)]
+    pub fn after(&mut self, found: Found, end: usize) -> Option<Found> {
+        if self.sorted.is_none() {
+            self.last_ns = Some(found.time);
+            if let Some(short) = self.short
+                && let Some(found) = self.short_event(short, end)
+            {
+                return Some(found);
+            }
+        }
+        self.at_next(found, end as u64 * 8)
+    }
+
+    /// The event after one of a general layout.
+    pub fn after_general(&mut self, found: Found) -> Option<Found> {
+        self.at_next(found, self.general_end)
+    }
+
+    /// There is no next event: the last one found reaches beyond the end.
+    #[cold]
+    pub fn torn(&mut self) -> Option<Found> {
+        self.stop = Some(Stop::End);
+        None
+    }
+
+    #[inline(never)]
+    fn at_next(&mut self, found: Found, end: u64) -> Option<Found> {
         if let Some((found, next)) = &mut self.sorted {
             *next += 1;
-            return Ok(found.get(*next - 1).copied());
+            return found.get(*next - 1).copied();
         }
         self.last_ns = Some(found.time);
-        match end {
-            Some(end) => {
-                if let Some(short) = self.short
-                    && let Some(found) = self.short_event(short, end)?
-                {
-                    return Ok(Some(found));
-                }
-                self.at_next(end as u64 * 8)
-            }
-            None => self.at_next(self.general_end),
-        }
+        let next = if end == self.begins {
+            Err(Stop::Bad("an event that takes no space".into()))
+        } else {
+            self.at(end)
+        };
+        self.kept(next)
     }
 
-    fn at_next(&mut self, end: u64) -> Result<Option<Found>, Stop> {
-        if end == self.begins {
-            return Err(Stop::Bad("an event that takes no space".into()));
-        }
-        self.at(end)
+    fn kept(&mut self, found: Result<Option<Found>, Stop>) -> Option<Found> {
+        found.unwrap_or_else(|stop| {
+            self.stop = Some(stop);
+            None
+        })
     }
 
-    /// Headers as most events have them: number and time in one word, and no alignment.
-    #[inline]
-    fn short_event(&mut self, short: &Short, begin: usize) -> Result<Option<Found>, Stop> {
+    /// Headers as most events have them: number and time in one word, and no alignment. `None`
+    /// where the general way has to tell.
+    #[inline(always)]
+    fn short_event(&mut self, short: &Short, begin: usize) -> Option<Found> {
         let at = begin + short.bytes;
-        if at > self.end() {
-            return Ok(None);
-        }
-        let Some(word) = self.bytes().get(begin..).and_then(<[u8]>::first_chunk) else {
-            return Ok(None);
-        };
-        let word = u64::from_le_bytes(*word);
+        let word = u64::from_le_bytes(*self.bytes().get(begin..)?.first_chunk()?);
         let id = word & short.id_mask;
-        if id.wrapping_sub(short.low) > short.high - short.low {
-            return Ok(None);
-        }
-        let Some(layout) = self.plan.layout(id) else {
-            return Ok(None);
-        };
-        if !self.catalog.layouts[layout].flat {
-            return Ok(None);
+        let layout = *self.shorts.get(usize::try_from(id).ok()?)?;
+        let Scale { base, .. } = self.scales.get(short.clock)?;
+        let clock = self.state.clocks.get_mut(short.clock)?;
+        if at > self.end_byte || layout == u32::MAX {
+            return None;
         }
         let stamp = word >> short.shift & short.mask;
-        let clock = &mut self.state.clocks[short.clock];
-        let same = *clock & !short.mask | stamp;
-        *clock = if stamp < *clock & short.mask {
-            same.wrapping_add(short.mask + 1)
-        } else {
-            same
-        };
-        let time = self.scales[short.clock].ns(*clock)?;
+        let mut cycles = *clock & !short.mask | stamp;
+        if stamp < *clock & short.mask {
+            cycles = cycles.wrapping_add(short.mask + 1);
+        }
+        let time = (*base)?.checked_add_unsigned(cycles)?;
+        *clock = cycles;
         self.begins = begin as u64 * 8;
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "packets are at most 512 MiB, and there are far fewer event classes"
+            reason = "packets are at most 512 MiB"
         )]
-        Ok(Some(Found {
+        Some(Found {
             time,
-            layout: layout as u32,
+            layout,
             at: at as u32,
-        }))
+        })
     }
 
     /// The event that begins at bit `at` or, aligned, after it.
@@ -357,11 +369,12 @@ impl<'a> Reading<'a> {
 
     /// What to say of a packet that could not be read any further, or whose bytes end early.
     #[must_use]
-    pub fn damage(&self, stop: Option<Stop>) -> Option<Damage> {
+    pub fn damage(&mut self) -> Option<Damage> {
         if self.sorted.is_some() {
             // Said when it was sorted.
             return None;
         }
+        let stop = self.stop.take();
         let torn = self.end < self.packet.head.content_bits;
         let (at, why) = match stop {
             None if torn => (self.end, None),
@@ -385,26 +398,24 @@ impl<'a> Reading<'a> {
     pub fn sort(&mut self) -> Option<Damage> {
         let mut all = Vec::new();
         let mut next = self.first();
-        let stop = loop {
-            match next {
-                Ok(Some(found)) => {
-                    let end = match &self.catalog.layouts[found.layout as usize].plan {
-                        Plan::General => None,
-                        Plan::Flat(segments, _) => {
-                            match over(segments, self.bytes(), self.end(), found.at as usize) {
-                                Some(end) => Some(end),
-                                None => break Some(Stop::End),
-                            }
-                        }
-                    };
+        while let Some(found) = next {
+            next = match &self.catalog.layouts[found.layout as usize].plan {
+                Plan::General => {
                     all.push(found);
-                    next = self.after(found, end);
+                    self.after_general(found)
                 }
-                Ok(None) => break None,
-                Err(stop) => break Some(stop),
-            }
-        };
-        let damage = self.damage(stop);
+                Plan::Flat(segments, _) => {
+                    match over(segments, self.bytes(), self.end(), found.at as usize) {
+                        Some(end) => {
+                            all.push(found);
+                            self.after(found, end)
+                        }
+                        None => self.torn(),
+                    }
+                }
+            };
+        }
+        let damage = self.damage();
         all.sort_by_key(|found| found.time);
         self.sorted = Some((all, 0));
         damage
@@ -416,6 +427,28 @@ impl<'a> Reading<'a> {
         let (found, _) = self.sorted.as_ref()?;
         Some((found.first()?.time, found.last()?.time))
     }
+}
+
+/// Layouts of the numbers that a short header may have.
+fn shorts(catalog: &Catalog, plan: &StreamPlan) -> Vec<u32> {
+    let Some(short) = plan.header.as_ref().and_then(|h| h.short.as_ref()) else {
+        return Vec::new();
+    };
+    plan.dense
+        .iter()
+        .enumerate()
+        .map(|(id, layout)| {
+            let id = id as u64;
+            let usable = short.low <= id
+                && id <= short.high
+                && catalog.layouts.get(*layout).is_some_and(|l| l.flat);
+            if usable {
+                u32::try_from(*layout).unwrap_or(u32::MAX)
+            } else {
+                u32::MAX
+            }
+        })
+        .collect()
 }
 
 /// Decode an event header with the general decoder; returns the event's number.

@@ -139,6 +139,8 @@ pub struct Stage<'a> {
     origins: Vec<u32>,
     columns: Vec<Column>,
     weight: usize,
+    /// Rows to make room for: as many as the batch before had.
+    expected: usize,
 }
 
 /// Rows of one shape.
@@ -207,6 +209,7 @@ impl<'a> Stage<'a> {
             origins: Vec::new(),
             columns: Vec::new(),
             weight: 0,
+            expected: 0,
         };
         stage.columns = stage.fresh();
         (stage, of_layout)
@@ -223,7 +226,11 @@ impl<'a> Stage<'a> {
         let kinds = table.columns.iter().zip(&self.slots);
         kinds
             .filter(|(_, slot)| slot.is_some())
-            .map(|((_, kind), _)| Column::new(kind))
+            .map(|((_, kind), _)| {
+                let mut column = Column::new(kind);
+                column.reserve(self.expected);
+                column
+            })
             .collect()
     }
 
@@ -232,7 +239,7 @@ impl<'a> Stage<'a> {
     /// # Errors
     ///
     /// A batch too large for Arrow, or a defect.
-    #[inline]
+    #[inline(always)]
     pub fn push_simple(
         &mut self,
         shape: usize,
@@ -412,14 +419,15 @@ impl<'a> Stage<'a> {
             return Ok(None);
         }
         self.weight = 0;
+        self.expected = rows;
         let fresh = self.fresh();
         let columns = std::mem::replace(&mut self.columns, fresh);
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
-        let times = std::mem::take(&mut self.times);
+        let mut times = std::mem::replace(&mut self.times, Vec::with_capacity(rows));
         let places = std::mem::take(&mut self.origins);
         for given in &self.given {
             arrays.push(match given {
-                0 => Arc::new(Int64Array::from(times.clone())),
+                0 => Arc::new(Int64Array::from(std::mem::take(&mut times))),
                 1 => labels.hosts(&places, origins),
                 2 => labels.traces(&places, origins),
                 _ => cpus(&places, origins),
@@ -428,6 +436,8 @@ impl<'a> Stage<'a> {
         for column in columns {
             arrays.push(column.finish()?);
         }
+        self.origins = places;
+        self.origins.clear();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options)
             .map(Some)
@@ -449,7 +459,7 @@ fn cpus(places: &[u32], origins: &[Origin]) -> ArrayRef {
 }
 
 /// The head of a row. Unlike `copy_from_slice`, these are two stores.
-#[inline]
+#[inline(always)]
 fn put_head(row: &mut [u8], time: i64, origin: u32) {
     let (head, _) = row.split_first_chunk_mut::<HEAD>().unwrap_or_else(no_row);
     let [t0, t1, t2, t3, t4, t5, t6, t7] = time.to_le_bytes();
@@ -499,13 +509,9 @@ macro_rules! copy {
     ($values:expr, $type:ty, $staged:expr, $at:expr) => {{
         const WIDTH: usize = size_of::<$type>();
         let (at, stride) = ($at, $staged.shape.stride);
-        assert!(at + WIDTH <= stride);
-        $values.extend(
-            $staged
-                .rows
-                .chunks_exact(stride)
-                .map(|row| <$type>::from_le_bytes(chunk::<WIDTH>(row, at))),
-        );
+        // Each chunk begins at the number, and ends before that of the next row.
+        let rows = $staged.rows[at..].chunks(stride);
+        $values.extend(rows.map(|row| <$type>::from_le_bytes(chunk::<WIDTH>(row, 0))));
     }};
 }
 
@@ -585,12 +591,9 @@ fn fill(column: &mut Column, source: &Source, staged: &Staged<'_>) -> Result<()>
 
 fn fill_chars(text: &mut TextBuilder, spot: Spot, count: Count, staged: &Staged<'_>) {
     match count {
-        // A loop of its own, in which the length does not change.
-        Count::Fixed(length) if (8..=32).contains(&length) => {
+        Count::Fixed(length) if (16..=24).contains(&length) => {
             let at = staged.shape.place(spot);
-            for row in staged.rows() {
-                text.push_chars(&row[at..at + length]);
-            }
+            text.extend_chars(staged.rows().map(|row| &row[at..at + length]));
         }
         _ => {
             for chars in staged.counted(spot, count, 1) {

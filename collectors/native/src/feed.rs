@@ -35,17 +35,18 @@ impl Windows {
             *start <= known.offset && known.offset + known.bytes <= *end
         });
         if !holds {
+            if let Some((.., old)) = self.parts.remove(&known.file)
+                && let Ok(old) = Arc::try_unwrap(old)
+            {
+                self.spare.push(old);
+            }
             let mut bytes = self.spare.pop().unwrap_or_default();
             let length = known.bytes.max(WINDOW.min(file.bytes - known.offset));
             let found = File::open(&file.path)
                 .and_then(|f| read_into(&f, known.offset, length, &mut bytes))
                 .map_err(|e| Failure::input(&file.path, e))?;
             let part = (known.offset, known.offset + found, Arc::new(bytes));
-            if let Some((.., old)) = self.parts.insert(known.file, part)
-                && let Ok(old) = Arc::try_unwrap(old)
-            {
-                self.spare.push(old);
-            }
+            self.parts.insert(known.file, part);
         }
         let (start, end, bytes) = &self.parts[&known.file];
         let there = known.bytes.min(end.saturating_sub(known.offset));
@@ -113,8 +114,9 @@ impl<'a> Feed<'a> {
         };
         let span = self.spans[number];
         let begin = span.0.unwrap_or(i64::MIN);
+        // First, so that the memory of a packet before can be used again.
+        merge.run_until(Some((begin, u32::try_from(number).unwrap_or(u32::MAX))))?;
         let packet = self.windows.packet(self.index, number)?;
-        merge.run_until(Some((begin, packet.number)))?;
         merge.push(packet, span, self.sort)?;
         Ok(Some(self.index.packets[number].bytes))
     }
