@@ -43,6 +43,18 @@ pub enum Projection {
 }
 
 impl Projection {
+    /// The wanted of the columns.
+    #[must_use]
+    pub fn schema(&self, all: &SchemaRef) -> SchemaRef {
+        let fields = all.fields();
+        let wanted = (0..fields.len()).filter(|i| self.has(*i, fields[*i].name()));
+        let wanted: Vec<_> = wanted.map(|i| Arc::clone(&fields[i])).collect();
+        if wanted.len() == fields.len() {
+            return Arc::clone(all);
+        }
+        Arc::new(Schema::new(wanted))
+    }
+
     fn has(&self, number: usize, name: &str) -> bool {
         match self {
             Self::All => true,
@@ -163,12 +175,7 @@ impl<'a> Stage<'a> {
         let wanted: Vec<usize> = (0..all.len())
             .filter(|i| projection.has(*i, all[*i].name()))
             .collect();
-        let schema = if wanted.len() == all.len() {
-            Arc::clone(&catalog.tables[table].schema)
-        } else {
-            let fields: Vec<_> = wanted.iter().map(|i| Arc::clone(&all[*i])).collect();
-            Arc::new(Schema::new(fields))
-        };
+        let schema = projection.schema(&catalog.tables[table].schema);
         let given = wanted.iter().copied().filter(|i| *i < GIVEN).collect();
         let filled: Vec<usize> = wanted.iter().filter_map(|i| i.checked_sub(GIVEN)).collect();
         let mut shapes: Vec<Shape> = Vec::new();

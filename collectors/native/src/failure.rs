@@ -23,6 +23,8 @@ pub enum Failure {
     Output(String),
     /// Events lie outside the times that their packet states, or are not sorted within it.
     Disorder,
+    /// Whoever wanted the batches has gone.
+    Abandoned,
     /// A Python error, such as an interrupt.
     Python(PyErr),
 }
@@ -61,9 +63,11 @@ impl From<Failure> for PyErr {
         match failure {
             Failure::Input(what) => TraceError::new_err(what),
             Failure::Output(what) => PyOSError::new_err(what),
-            Failure::Disorder => {
-                TraceError::new_err("events are not in the order of their packets")
-            }
+            Failure::Disorder => TraceError::new_err(
+                "events are not in the order of their packets, so they cannot be streamed; \
+                     read them at once",
+            ),
+            Failure::Abandoned => TraceError::new_err("nobody reads these events any longer"),
             Failure::Python(error) => error,
         }
     }

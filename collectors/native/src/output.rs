@@ -50,8 +50,8 @@ pub struct Parquet {
 }
 
 impl Parquet {
-    /// A file per table below `folder`.
-    pub fn for_tables(catalog: &Catalog, folder: &Path) -> Vec<Self> {
+    /// A file per table below `folder`, with the columns of its schema.
+    pub fn for_tables(catalog: &Catalog, schemas: &[SchemaRef], folder: &Path) -> Vec<Self> {
         let mut taken = HashSet::new();
         catalog
             .tables
@@ -73,7 +73,7 @@ impl Parquet {
                 Self {
                     path: folder.join(free),
                     name: table.name.clone(),
-                    schema: Arc::clone(&table.schema),
+                    schema: Arc::clone(&schemas[number]),
                     writer: None,
                 }
             })

@@ -164,6 +164,37 @@ pub fn run<S: Sink>(
     Ok(summary)
 }
 
+/// Times that cut `begin_ns` to `end_ns` into parts of so many bytes of packets.
+pub fn windows(
+    index: &Index,
+    begin_ns: Option<i64>,
+    end_ns: Option<i64>,
+    bytes: u64,
+) -> Vec<(Option<i64>, Option<i64>)> {
+    let after = |time: i64| begin_ns.is_none_or(|begin| begin < time);
+    let mut begins: Vec<(i64, u64)> = index
+        .packets
+        .iter()
+        .filter(|p| p.end_ns.is_none_or(after))
+        .filter_map(|p| Some((p.begin_ns?, p.bytes)))
+        .filter(|(time, _)| end_ns.is_none_or(|end| *time <= end))
+        .collect();
+    begins.sort_unstable();
+    let mut found = Vec::new();
+    let mut begin = begin_ns;
+    let mut size = 0;
+    for (time, more) in begins {
+        if size >= bytes && after(time) && begin.is_none_or(|begin| begin < time) {
+            found.push((begin, Some(time - 1)));
+            begin = Some(time);
+            size = 0;
+        }
+        size += more;
+    }
+    found.push((begin, end_ns));
+    found
+}
+
 impl Job<'_> {
     /// Whether a packet may hold events of the wanted times.
     fn may_hold(&self, (begin, end): Span) -> bool {
