@@ -18,7 +18,7 @@ def blocking(tables: Tables) -> pl.DataFrame:
         one), ``duration_ns`` (how much of it lay between). Executions within another one are
         part of that one; one without an end counts for nothing.
     """
-    messages, _, instances, _ = flow_tables(tables)
+    messages, _, instances, _ = flow_tables(tables, calls=False)
     keys = run_keys(messages)
     thread = [*keys, "host", "vpid", "vtid"]
     order = [*thread, "start_ns"]

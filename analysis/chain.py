@@ -7,6 +7,7 @@ from typing import Protocol
 
 import polars as pl
 
+from analysis.call_flow import with_calls
 from analysis.links import Link, declared_links
 from tracing.recording import UsageError
 
@@ -56,10 +57,18 @@ class Chain:
         return _ARROW.join(self.path)
 
 
-def flow_tables(tables: Tables) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Link]]:
-    """Messages, publications, callback instances and declared links."""
+def flow_tables(
+    tables: Tables, *, calls: bool = True
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Link]]:
+    """Messages, publications, callback instances and declared links.
+
+    With `calls`, service calls and action goals are among the messages (`analysis.call_flow`).
+    """
     frames = [tables.table(n) for n in ("messages", "publications", "callback_instances")]
     messages, publications, instances = pl.collect_all(frames)
+    if calls:
+        more = pl.collect_all([tables.table(n) for n in ("service_calls", "action_goals")])
+        messages, publications, instances = with_calls(messages, publications, instances, *more)
     return (
         messages,
         publications,

@@ -150,9 +150,13 @@ def short_labels(cells: Sequence[Cell]) -> list[str]:
     return [cell_label({n: cell[n] for n in names if n in cell} or cell) for cell in cells]
 
 
+def shared_factors(cells: Sequence[Cell]) -> Cell:
+    """The factors that have one level in all cells, and that level."""
+    first = cells[0].items() if cells else ()
+    return {name: level for name, level in first if all(c.get(name) == level for c in cells)}
+
+
 def shared_levels(cells: Sequence[Cell]) -> str:
     """What all cells have in common, as `cell_label`; empty if nothing."""
-    if not cells:
-        return ""
-    common = {n: v for n, v in cells[0].items() if all(c.get(n) == v for c in cells)}
+    common = shared_factors(cells)
     return cell_label(common) if common else ""

@@ -93,8 +93,8 @@ def find_chains(tables: Tables, links: Sequence[Link] = ()) -> list[Chain]:
     """
     graph = flow_graph(tables, links)
     receivers: dict[tuple[str, str], list[str]] = {}
-    flows = tables.table("messages").select("publisher_node", "topic", "subscription_node")
-    for publisher, topic, receiver in flows.drop_nulls().unique().sort(pl.all()).collect().rows():
+    flows = flow_tables(tables)[0].select("publisher_node", "topic", "subscription_node")
+    for publisher, topic, receiver in flows.drop_nulls().unique().sort(pl.all()).rows():
         receivers.setdefault((publisher, topic), []).append(receiver)
     outlets: dict[tuple[str, str], list[str]] = {}
     through = graph.filter(~pl.col("kind").is_in(["source", "sink"]))

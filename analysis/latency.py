@@ -6,14 +6,20 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from analysis.estimate import Estimate, Metric
-from analysis.over_runs import fraction_over_runs, mean_over_runs, percentile_over_runs
-from analysis.quantiles import quantile
+from analysis.omission import CorrectedRun
+from analysis.over_runs import (
+    fraction_over_runs,
+    mean_over_runs,
+    percentile_over_runs,
+    value_over_runs,
+)
+from analysis.quantiles import percentile_name, quantile
 from analysis.runs import cells_of
 from analysis.samples import RunSamples, TopicGroup
 
 PERCENTILES = (0.5, 0.9, 0.99)
 
-_HOP = (
+HOP = (
     "publish -> callback_start: from the first publish event of the publication to "
     "callback_start of its callback"
 )
@@ -27,7 +33,7 @@ def latency_metric(statistic: str, scope: str, *, sent: bool = False) -> Metric:
     """``latency_<statistic>`` over delivered, or ``latency_sent_<statistic>`` over sent ones."""
     messages = _SENT if sent else "delivered messages"
     prefix = "latency_sent_" if sent else "latency_"
-    return Metric(prefix + statistic, f"{_HOP}; {messages}; {scope}", "ns")
+    return Metric(prefix + statistic, f"{HOP}; {messages}; {scope}", "ns")
 
 
 def loss_metric(scope: str) -> Metric:
@@ -93,6 +99,36 @@ def by_cell(samples: Iterable[RunSamples]) -> list[list[RunSamples]]:
 def _rate(members: Sequence[RunSamples]) -> float | None:
     rates = [s.sent_ns.size / s.seconds for s in members if s.seconds > 0]
     return statistics.median(rates) if rates else None
+
+
+def corrected_estimates(
+    samples: Sequence[RunSamples], runs: Sequence[CorrectedRun], scope: str, level: float = 0.95
+) -> list[Estimate]:
+    """Percentiles of each cell corrected for coordinated omission, ``latency_corrected_p..``.
+
+    One percentile per run, Student t over runs. Added samples are no evidence of their own: how
+    many samples a percentile needs is not asked of them.
+    """
+    of_run = {run.run: run for run in runs}
+    estimates = []
+    for members in by_cell([s for s in samples if s.run.name in of_run]):
+        chosen = [of_run[s.run.name] for s in members]
+        for q in PERCENTILES:
+            name = percentile_name(q).lower()
+            definition = (
+                f"{HOP}; delivered messages, and those that a publisher with this period would "
+                f"have published during long ones; {scope}"
+            )
+            estimates.append(
+                value_over_runs(
+                    Metric(f"latency_corrected_{name}", definition, "ns"),
+                    members[0].run.cell,
+                    [quantile(run.samples, q) for run in chosen],
+                    sum(run.samples.size for run in chosen),
+                    level,
+                )
+            )
+    return estimates
 
 
 def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:

@@ -9,9 +9,12 @@ import polars as pl
 from analysis.callbacks import callback_duration_estimates, durations, worst_messages
 from analysis.drift import order_effect
 from analysis.estimate import Estimate
+from analysis.factorial import Observation, effects
 from analysis.flags import OUTLIER, outlying, same_series, warm_up
-from analysis.latency import latency_estimates, latency_metric, medians
+from analysis.latency import corrected_estimates, latency_estimates, latency_metric, medians
 from analysis.loss import outcomes_by_cell
+from analysis.numbers import milliseconds
+from analysis.omission import CorrectedRun, corrected_runs
 from analysis.parameters import LatencyParameters
 from analysis.report_base import Part, Report, Section, Tables, count_of_runs
 from analysis.report_table import Sentence
@@ -21,6 +24,7 @@ from analysis.samples import RunSamples, TopicGroup, run_samples, topic_groups
 from analysis.services import service_estimates, unanswered
 from analysis.tables_for_report import (
     durations_table,
+    effects_table,
     estimates_table,
     outcomes_table,
     runs_table,
@@ -31,6 +35,7 @@ from analysis.tables_for_report import (
 # ruff: noqa: PLC0415
 
 _MOST_FURTHER_TOPICS = 20
+_CORRECTED = ("latency_p50", "latency_p90", "latency_p99")
 
 
 class LatencyReport(Report):
@@ -95,6 +100,7 @@ class LatencyReport(Report):
         """All of them."""
         return [
             *self.main_estimates,
+            *self.corrected_estimates,
             *self.callback_estimates,
             *self.resource_estimates,
             *self.service_estimates,
@@ -219,6 +225,60 @@ class LatencyReport(Report):
         from analysis.figures.latency import interval_plot
 
         return Section(interval_plot(delivered, self.samples))
+
+    def factors(self) -> Section:
+        """Main effects and interactions of the factors on the median of each run."""
+        values = medians(self.samples)
+        observed = [
+            Observation(s.run.cell, values[s.run.name], s.run.block)
+            for s in self.samples
+            if s.run.name in values
+        ]
+        found = effects(observed, level=self.parameters.level)
+        if not found:
+            return Section(Sentence("No factor has two levels."))
+        return Section(effects_table(found, "P50 of each run"))
+
+    @cached_property
+    def corrected(self) -> list[CorrectedRun]:
+        """The main topics' latencies with what a periodic publisher was kept from sending."""
+        topics = pl.DataFrame(
+            [(run, t) for run, chosen in self.groups[0].topics_of_run.items() for t in chosen],
+            schema={"run": pl.String, "topic": pl.String},
+            orient="row",
+        )
+        return corrected_runs(self.messages.join(topics.lazy(), on=["run", "topic"]))
+
+    @cached_property
+    def corrected_estimates(self) -> list[Estimate]:
+        """Percentiles corrected for coordinated omission, where asked for."""
+        if not self.parameters.correct_omission:
+            return []
+        scope = self.groups[0].scope
+        return corrected_estimates(self.samples, self.corrected, scope, self.parameters.level)
+
+    def omission(self) -> Section:
+        """Measured and corrected percentiles side by side, where asked for."""
+        if not self.parameters.correct_omission:
+            return Section(
+                Sentence("Not corrected for coordinated omission (correct_omission = False).")
+            )
+        if not self.corrected_estimates:
+            return self._nothing()
+        measured = [e for e in self.main_estimates if e.metric in _CORRECTED]
+        added = sum(run.added for run in self.corrected)
+        periods = [p for run in self.corrected for p in run.periods_ns]
+        other = sum(run.not_periodic for run in self.corrected)
+        if periods:
+            spread = f"{milliseconds(min(periods))} to {milliseconds(max(periods))} ms"
+            text = f"{added:,} samples were added, by expected periods of {spread}."
+        else:
+            text = "No publisher is periodic: nothing was added."
+        if other and periods:
+            text += f" {other} publishers are not periodic and stay as measured."
+        title = "As measured, and corrected for coordinated omission (a model, no measurement)"
+        table = estimates_table([*measured, *self.corrected_estimates], title, prefix="latency_")
+        return Section(Sentence(text), table)
 
     def further_topics(self) -> Section:
         """Other topics, in short."""

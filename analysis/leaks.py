@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -84,6 +85,11 @@ class Series:
         inside = (self.seconds >= begin) & (self.seconds <= end)
         messages = None if self.messages is None else self.messages[inside]
         return Series(self.seconds[inside], self.values[inside], messages, self.work)
+
+    @cached_property
+    def slope(self) -> float:
+        """Theil and Sen's slope, bytes per second."""
+        return theil_sen(self.seconds, self.values)
 
     @property
     def length(self) -> float:
@@ -201,7 +207,7 @@ def leak(
         cell,
         interval,
         level,
-        per_run=[theil_sen(part.seconds, part.values) for part in last],
+        per_run=[part.slope for part in last],
         runs=len(last),
         samples=sum(part.seconds.size for part in last),
         verdict=verdict,
@@ -222,7 +228,7 @@ def _verdict(interval: Interval, margin: float) -> Verdict:
 
 def _over_runs(parts: Sequence[Series], level: float) -> tuple[Interval, str, bool]:
     """Interval of the slope per second, how it was made, and whether a verdict may rest on it."""
-    slopes = [theil_sen(part.seconds, part.values) for part in parts]
+    slopes = [part.slope for part in parts]
     if len(parts) != 1:
         return student_t(slopes, level), "Theil-Sen slope per run, Student t over runs", True
     (part,) = parts
@@ -265,7 +271,7 @@ def _matters(parts: Sequence[Series], last: Sequence[Series], margin: float) -> 
     for part, end in zip(parts, last, strict=True):
         start = max(1, part.values.size // 20)
         apart = float(np.median(end.seconds) - np.median(part.seconds[:start]))
-        before = float(np.median(end.values)) - theil_sen(end.seconds, end.values) * apart
+        before = float(np.median(end.values)) - end.slope * apart
         misses.append(before - float(np.median(part.values[:start])))
     return abs(float(np.mean(misses))) >= margin * min(part.length for part in parts)
 

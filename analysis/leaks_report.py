@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
+from analysis.executors.statements import leak_statements, statements_table
 from analysis.figures.memory import memory_plot, peak_plot, verdict_grid, verdict_text
 from analysis.leaks import SLOPE, Leak, Series, refused
 from analysis.memory import leaks_of, memory_series
@@ -209,6 +210,10 @@ class LeaksReport(Report):
     def slopes(self) -> Section:
         """Slopes per second and per message, with what would have been found."""
         return Section(slopes_table(self.leaks, self.baselines))
+
+    def statements(self) -> Section:
+        """What the published study of executors said about memory."""
+        return Section(statements_table(leak_statements(self.leaks, self.baselines)))
 
     def why_no_peak(self) -> Section:
         """Why the peak of memory is refused."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,9 @@ EXCEEDANCES = 5
 From there on intervals over runs cover what they claim (docs/calibration.md), even when runs
 differ by nothing else, which is the worst case for the bias of a per-run percentile.
 """
+
+LENGTHS = 1.5
+"""Maxima of runs whose lengths differ by more than this factor are not averaged."""
 
 Floats = NDArray[np.float64]
 
@@ -180,15 +183,73 @@ def maximum_over_runs(
 ) -> Estimate:
     """Mean over runs of the largest sample of each run.
 
-    The longer a run, the larger its maximum: comparable only between runs of one length.
+    Defined as the maximum of a run of this length, averaged over runs: the longer a run, the
+    larger its maximum, so that runs of unequal length (beyond a factor of `LENGTHS`) are refused.
+    It says nothing of the largest value that can occur: no number of samples does. Of heavy tails
+    the maxima are themselves skewed, and the interval covers less than it claims
+    (docs/calibration.md).
     """
-    return _one_per_run(
+    found = _one_per_run(
         metric,
         cell,
         runs,
         level,
         name="largest sample",
         statistic=lambda s: math.nan if _no_number(s).any() else float(s.max()),
+    )
+    sizes: list[int] = [size for run in runs if (size := np.asarray(run).size)]
+    if found.refused is None and max(sizes) > LENGTHS * min(sizes):
+        reason = (
+            f"runs of {min(sizes):,} to {max(sizes):,} samples: a maximum grows with the length "
+            "of a run; make them equally long, or ask for a percentile"
+        )
+        return replace(found, low=None, high=None, refused=reason)
+    return found
+
+
+def rate_over_runs(
+    metric: Metric,
+    cell: Cell,
+    events: Sequence[int],
+    seconds: Sequence[float],
+    level: float = 0.95,
+) -> Estimate:
+    """Mean over runs of events per second.
+
+    Student t over the runs' rates, its lower bound kept at 0. Where no run has an event, the
+    upper bound is the exact one of a Poisson count of none over all the time (Garwood 1936,
+    Biometrika 28), -ln((1 - level) / 2) / time, which assumes independent events.
+
+    Parameters
+    ----------
+    events, seconds
+        Per run; a run of no time is left out and named in `method`.
+    """
+    pairs = [(n, s) for n, s in zip(events, seconds, strict=True) if s > 0 and math.isfinite(s)]
+    left_out = _left_out(len(seconds) - len(pairs))
+    rates = [n / s for n, s in pairs]
+    interval = student_t(rates, level)
+    method = "events per second of each run, Student t over runs, bounds at least 0" + left_out
+    low = interval.low
+    if low is not None:
+        if not any(rates):
+            time = math.fsum(s for _, s in pairs)
+            interval = Interval(0.0, 0.0, -math.log((1 - level) / 2) / time)
+            method = (
+                "no event in any run, so the bound is the exact Poisson one over all the time, "
+                "which assumes independence" + left_out
+            )
+        else:
+            interval = replace(interval, low=max(0.0, low))
+    return estimate_of(
+        metric,
+        cell,
+        interval,
+        level,
+        runs=len(pairs),
+        samples=sum(n for n, _ in pairs),
+        method=method,
+        per_run=rates,
     )
 
 

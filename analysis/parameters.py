@@ -102,10 +102,13 @@ class LatencyParameters(ReportParameters):
         Topics to look at; none: the work topic of each run, else all of the application.
     worst
         How many of the worst messages are explained.
+    correct_omission
+        Whether percentiles corrected for coordinated omission stand beside those measured.
     """
 
     topics: Texts = []
     worst: int = Field(10, ge=1, le=1000)
+    correct_omission: bool = False
 
 
 class LeaksParameters(ReportParameters):
@@ -126,3 +129,22 @@ class LeaksParameters(ReportParameters):
     series: Literal["rss", "pss", "heap"] = "rss"
     margin: float = Field(1024.0, gt=0, allow_inf_nan=False)
     cut_end_s: float = Field(0.0, ge=0, allow_inf_nan=False)
+
+
+class ExecutorsParameters(ReportParameters):
+    """Parameters of the executors notebook.
+
+    Attributes
+    ----------
+    factor
+        The factor whose levels are compared two by two.
+    load
+        The factor that is drawn along the axis; empty: payload, message size or clients, whichever
+        varies.
+    threshold
+        Differences below this part are of no importance.
+    """
+
+    factor: str = Field("executor", min_length=1)
+    load: OptionalText = None
+    threshold: float = Field(0.05, gt=0, lt=1)

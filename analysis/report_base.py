@@ -18,8 +18,10 @@ from analysis.parameters import ReportParameters
 from analysis.report_table import ReportTable, Sentence
 from analysis.runs import Run, why_left_out
 from analysis.tables_for_report import definitions_table, health_table, tracer_loss_table
+from collectors.schema import TABLES
 
 Part = Sentence | ReportTable | Plot
+_MOST_DISTURBED = 30
 
 
 class Tables(Protocol):
@@ -34,6 +36,19 @@ class Tables(Protocol):
     @property
     def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
     def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
+
+
+class NoRecordings:
+    """What a report of published figures has in place of recordings."""
+
+    runs: Sequence[Run] = ()
+    tracer_loss: Sequence[TracerLoss] = ()
+    without_resources: Sequence[Run] = ()
+    resources = pl.LazyFrame()
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """No rows."""
+        return TABLES[name].empty().lazy()
 
 
 class Section:
@@ -58,7 +73,11 @@ class Report(ABC):
         Runs that enter the estimates, and those that do not.
     reasons
         Why a run is left out, by its name.
+    expected_findings
+        Kinds of findings about recordings that are as they should be for this report.
     """
+
+    expected_findings: frozenset[str] = frozenset()
 
     def __init__(self, tables: Tables, parameters: ReportParameters) -> None:
         self.tables = tables
@@ -95,7 +114,8 @@ class Report(ABC):
             parts.append(
                 Sentence(f"The tracer lost nothing in {count_of_runs(len(self.tables.runs))}.")
             )
-        findings = health_findings(self.tables.table("health"))
+        health = self.tables.table("health")
+        findings = health_findings(health.filter(~pl.col("kind").is_in(self.expected_findings)))
         if findings.height:
             parts.append(health_table(findings))
         return [*parts, *self.disturbed()]
@@ -110,11 +130,14 @@ class Report(ABC):
             f"The host was disturbed in {len(found)} of {count_of_runs(len(self.tables.runs))}; "
             f"{kept} of them enter the estimates (leave_out: disturbed leaves them out)."
         )
-        rows = [[run.name, run.label, "; ".join(run.disturbances)] for run in found]
+        shown = found[:_MOST_DISTURBED]
+        rows = [[run.name, run.label, "; ".join(run.disturbances)] for run in shown]
+        hidden = len(found) - len(shown)
         table = ReportTable(
             ["run", "cell", "disturbance"],
             rows,
             "Disturbed runs",
+            notes=[f"{hidden:,} more are not shown."] if hidden else [],
             left=frozenset({"run", "cell", "disturbance"}),
         )
         return [Sentence(text, loud=True), table]

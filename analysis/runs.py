@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from analysis.estimate import Cell, cell_label
+from analysis.estimate import Cell, cell_label, shared_factors
 from tracing.recording import Recording
 from tracing.recording.manifest import Design, Level, Manifest
 
@@ -49,6 +49,7 @@ class Run:
     discarded_events: int | None = None
     lost_packets: int | None = None
     git_commit: str | None = None
+    ros_distro: str | None = None
     tracer_buffer_bytes: int | None = None
     seed: int | None = None
     start_ns: int | None = None
@@ -152,6 +153,7 @@ def runs_of(
                 discarded_events=manifest.loss.discarded_events,
                 lost_packets=manifest.loss.lost_packets,
                 git_commit=manifest.environment.git_commit,
+                ros_distro=manifest.environment.ros_distro,
                 tracer_buffer_bytes=_buffers(manifest),
                 seed=manifest.seed,
                 start_ns=manifest.start_ns,
@@ -184,6 +186,12 @@ def cells_of(runs: Iterable[Run]) -> dict[str, list[Run]]:
     for run in sorted(runs, key=lambda r: _sort_key(r.cell)):
         grouped.setdefault(run.label, []).append(run)
     return grouped
+
+
+def constant_factors(runs: Iterable[Run]) -> Cell:
+    """Factors that have one level in all cells, of which there are several: to be said once."""
+    cells = [members[0].cell for members in cells_of(runs).values()]
+    return shared_factors(cells) if len(cells) > 1 else {}
 
 
 def _sort_key(cell: Mapping[str, Level]) -> tuple[tuple[str, int, float, str], ...]:

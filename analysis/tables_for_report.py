@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from analysis.estimate import Estimate, cell_label
+from analysis.factorial import FactorEffect
 from analysis.loss import TracerLoss
 from analysis.numbers import milliseconds, shown_unit, significant, value_and_interval
 from analysis.report_table import ReportTable
@@ -34,6 +35,36 @@ def tracer_loss_table(losses: Sequence[TracerLoss]) -> ReportTable:
         notes=_hidden(len(lossy)),
         marked=frozenset(range(min(len(lossy), _MOST_ROWS))),
         left=frozenset({"run", "cell"}),
+    )
+
+
+def effects_table(found: Sequence[FactorEffect], of: str) -> ReportTable:
+    """Main effects and interactions, from `factorial.effects`."""
+    methods = "; ".join(dict.fromkeys(e.method for e in found if e.refused is None))
+    out = max((e.left_out for e in found), default=0)
+    notes = [
+        "A ratio of 1 is no effect. An interaction is the ratio of two such ratios.",
+        "p: adjusted by Holm over this table.",
+    ]
+    if out:
+        notes.append(f"{out} incomplete blocks are left out.")
+    return ReportTable(
+        ["effect", "ratio", "interval", "p", "blocks or runs"],
+        [
+            [
+                e.label,
+                significant(e.value),
+                f"[{significant(e.low)}, {significant(e.high)}]"
+                if e.refused is None
+                else e.refused,
+                "-" if e.p_holm is None else f"{e.p_holm:.2g}",
+                str(e.replications),
+            ]
+            for e in found[:_MOST_ROWS]
+        ],
+        f"{of}: effects of the factors" + (f" ({methods})" if methods else ""),
+        notes=[*notes, *_hidden(len(found))],
+        left=frozenset({"effect"}),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,12 +46,17 @@ def theil_sen(x: ArrayLike, y: ArrayLike) -> float:
         Finite, at least two different x, shape (n,); made coarser beyond `MOST_BINS` points.
     """
     a, b = binned(x, y)
-    first, second = np.triu_indices(a.size, 1)
+    first, second = _pairs(a.size)
     run = a[second] - a[first]
     apart = run != 0
     if not apart.any():
         raise ValueError("a slope needs two different x")
     return float(np.median((b[second] - b[first])[apart] / run[apart]))
+
+
+@lru_cache(maxsize=4)
+def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    return np.triu_indices(n, 1)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -35,6 +36,7 @@ Progress: TypeAlias = Callable[[str], None]
 """Called with what begins now: reading, model, tables."""
 
 _NO_EVENTS = pl.DataFrame(schema={c.name: TYPES[c.type] for c in RAW_EVENT_COLUMNS})
+_NO_TRACE = "no program of this run made a CTF trace: there are no events"
 _NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
 NOTE = "collected.json"
@@ -154,10 +156,12 @@ def collect(
             raw.warnings,
             hosts=raw.hosts,
             rmw=None if manifest is None else manifest.environment.rmw,
+            synchronisation=None if manifest is None else manifest.clock.synchronisation,
         )
         say("tables")
-    for name, frame in tables.items():
-        _write(frame, recording.tables / f"{name}.parquet")
+    with ThreadPoolExecutor(2) as beside:
+        paths = [recording.tables / f"{name}.parquet" for name in tables]
+        list(beside.map(_write, tables.values(), paths))
     discarded = raw.losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
     note = {
         "note_version": _NOTE_VERSION,
@@ -196,6 +200,9 @@ def _to_parquet(recording: Recording, *, engine: Engine, threads: int) -> Raw:
     """Decode all traces into ``events/``; the frames of the result read from there."""
     for old in recording.events.glob("*/*.parquet"):
         old.unlink()
+    if recording.has_manifest and not find_traces(recording.trace_root):
+        # A run of programs without tracepoints: no event, and other files that count.
+        return Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE])
     if engine == "babeltrace2":
         raw = read_raw(recording, engine=engine)
         for name in raw.counts:
@@ -311,11 +318,11 @@ def _fingerprint(recording: Recording) -> str:
     Raises
     ------
     UsageError
-        There is no trace.
+        There is no trace, nor the manifest of a run that made none.
     """
     root = recording.trace_root
     found = find_traces(root)
-    if not found:
+    if not found and not recording.has_manifest:
         raise UsageError(f"{root}: no CTF trace here (no file named 'metadata' at or below it)")
     lines = []
     made = (recording.events, recording.tables)

@@ -27,6 +27,7 @@ warm_up_s: float = 0.0  # seconds at the start of each run that are left out
 include_failed: bool = False  # let runs that failed enter the estimates
 leave_out: list = []  # "lossy", "disturbed": such runs enter no estimate either
 worst: int = 10  # how many of the worst messages are explained
+correct_omission: bool = False  # percentiles corrected for coordinated omission beside the others
 output_dir: str = ""  # folder for metrics.json; empty: not written
 
 # %%
@@ -72,6 +73,21 @@ report.statistics()
 
 # %%
 report.intervals()
+
+# %% [markdown]
+# ### Effects of the factors
+
+# %%
+report.factors()
+
+# %% [markdown]
+# ### Coordinated omission
+#
+# A periodic publisher that is held up while the system stalls publishes less just then. Asked for
+# with `correct_omission`; both are shown.
+
+# %%
+report.omission()
 
 # %% [markdown]
 # ### Further topics

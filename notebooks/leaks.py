@@ -76,6 +76,12 @@ report.slopes()
 report.why_no_peak()
 
 # %% [markdown]
+# ## The published study of executors
+
+# %%
+report.statements()
+
+# %% [markdown]
 # ## Definitions
 
 # %%

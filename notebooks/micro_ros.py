@@ -15,12 +15,13 @@
 # # micro-ROS: memory, throughput and latency on a constrained device
 #
 # Memory by kind per entity, throughput by transport, latency by direction, and what figures of
-# this kind can support. With `source=published` the figures published for a Renesas EK-RA6M5 are
-# computed anew.
+# this kind can support. Without recordings or results of a board the figures published for a
+# Renesas EK-RA6M5 are computed anew.
 
 # %% tags=["parameters"]
 recordings: list = []  # recordings of the suite micro-ros, or folders that hold some
-source: str = ""  # published or recordings; empty: recordings where given, else published
+results: list = []  # folders with the files of a board's test bench
+source: str = ""  # published or recordings; empty: published where nothing else is given
 factors: str = ""  # CSV file with the factors of recordings without a manifest
 level: float = 0.95  # nominal coverage of the intervals
 budgets: dict = {}  # most bytes per entity (or slot), such as {publisher: 600}
@@ -30,19 +31,12 @@ leave_out: list = []  # "lossy", "disturbed": such runs enter no estimate either
 output_dir: str = ""  # folder for metrics.json, slopes.csv, checks.csv; empty: not written
 
 # %%
-import roslens as rl
 from analysis.micro_ros.parameters import MicroRosParameters
-from analysis.micro_ros.report import MicroRosReport
-from collectors.results.micro_ros_published import read_published
-from roslens.recordings import resolve
+from roslens.micro_ros import micro_ros_report
 
 parameters = MicroRosParameters.of_notebook(globals())
-opened = (
-    rl.open(parameters.recordings, factors=parameters.factors)
-    if parameters.from_recordings
-    else None
-)
-report = MicroRosReport(opened, read_published(resolve("data/published/micro_ros")), parameters)
+report = micro_ros_report(parameters)
+report.source()
 
 # %% [markdown]
 # ## Checks
@@ -79,6 +73,12 @@ report.throughput()
 
 # %%
 report.latency()
+
+# %% [markdown]
+# ## Round trips
+
+# %%
+report.round_trips()
 
 # %% [markdown]
 # ## Definitions

@@ -94,8 +94,16 @@ def record(
     context: Annotated[list[str], Parameter(negative="", help="Further contexts.")] = [],  # noqa: B006
     kernel: Annotated[Literal["auto", "off", "required"], Parameter()] = "auto",
     mode: Annotated[
-        Literal["discard", "overwrite", "blocking"], Parameter(help="When buffers are full.")
+        Literal["discard", "overwrite", "blocking", "snapshot"],
+        Parameter(help="When buffers are full; snapshot: only what they hold at the end."),
     ] = "discard",
+    max_disk: Annotated[
+        str | None, Parameter(help="What the trace may take: 500M; the oldest part gives way.")
+    ] = None,
+    daemon: Annotated[
+        Literal["private", "machine"],
+        Parameter(help="machine: records programs that run already, too."),
+    ] = "private",
     subbuf_size: Annotated[str, Parameter(help="Of a sub-buffer: 64k, 1M, ...")] = "1M",
     subbuf_count: Annotated[int, Parameter(help="Sub-buffers per CPU.")] = 8,
     ros: Annotated[
@@ -151,6 +159,8 @@ def record(
                 contexts=context,
                 kernel=kernel,
                 mode=mode,
+                max_disk=max_disk,
+                daemon=daemon,
                 subbuf_size=subbuf_size,
                 subbuf_count=subbuf_count,
             ),
@@ -159,6 +169,46 @@ def record(
             time_limit=time_limit,
             console=console,
         )
+
+
+@app.command
+def pack(
+    *paths: Recordings,
+    output: Annotated[
+        Path | None,
+        Parameter(name=["--output", "-o"], help="The archive; default: NAME.tar.zst here."),
+    ] = None,
+    keep_names: Annotated[
+        bool, Parameter(negative="", help="Leave hosts, users and paths as they are.")
+    ] = False,
+    with_tables: Annotated[
+        bool, Parameter(negative="", help="Also events and tables, which can be made again.")
+    ] = False,
+) -> None:
+    """Pack recordings into one file for sharing, without names of hosts and users."""
+    from roslens.pack import pack_recordings  # noqa: PLC0415
+
+    if not paths:
+        raise UsageError("no recording given; give one or more folders")
+    pack_recordings(
+        paths, output, keep_names=keep_names, with_tables=with_tables, console=Console()
+    )
+
+
+@app.command
+def unpack(
+    archive: Annotated[Path, Parameter(help="What 'roslens pack' wrote.")],
+    folder: Annotated[Path | None, Parameter(help="Where to; default: data/recordings.")] = None,
+    /,
+    *,
+    max_size: Annotated[
+        str | None, Parameter(help="Refuse what is larger unpacked: 50G; default by its size.")
+    ] = None,
+) -> None:
+    """Unpack such a file; all of it with right checksums, or nothing."""
+    from roslens.pack import unpack_recordings  # noqa: PLC0415
+
+    unpack_recordings(archive, folder, max_size)
 
 
 @app.command
@@ -263,8 +313,12 @@ def export(
     /,
     *,
     form: Annotated[
-        Literal["perfetto", "dot", "mermaid", "csv"],
-        Parameter(name="--format", help="For ui.perfetto.dev; the graph of nodes; a table."),
+        Literal["perfetto", "dot", "mermaid", "csv", "hgrm", "hlog"],
+        Parameter(
+            name="--format",
+            help="For ui.perfetto.dev; the graph of nodes; a table; latency percentiles in ms or "
+            "a log of runs for HdrHistogram's tools.",
+        ),
     ],
     table: Annotated[str | None, Parameter(help="Which table, for csv.")] = None,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Recordings for other tools: Perfetto, Graphviz, Mermaid, CSV."""
+"""Recordings for other tools: Perfetto, Graphviz, Mermaid, CSV, HdrHistogram."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import io
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import numpy as np
 import polars as pl
 
 from analysis.graph_text import dot, mermaid, node_topic_graph
+from analysis.hdr import log, percentile_table
 from analysis.perfetto import write_perfetto
+from analysis.samples import run_samples, topic_groups
 from collectors.schema import TABLES
 from roslens.recordings import Recordings, open_recordings
 from tracing.recording import RunFailedError, UsageError
 
-Format: TypeAlias = Literal["perfetto", "dot", "mermaid", "csv"]
+Format: TypeAlias = Literal["perfetto", "dot", "mermaid", "csv", "hgrm", "hlog"]
 _GRAPHS = {"dot": dot, "mermaid": mermaid}
 
 
@@ -24,7 +27,7 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
     Raises
     ------
     UsageError
-        Nothing to read, no such table, or several runs for Perfetto.
+        Nothing to read, no such table, no message for HdrHistogram, or several runs for Perfetto.
     RunFailedError
         The file cannot be written.
     """
@@ -38,6 +41,8 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
         return
     if table is not None:
         text = _csv(recordings.resources if table == "resources" else recordings.table(table))
+    elif form in ("hgrm", "hlog"):
+        text = _histogram(recordings, path, form)
     else:
         text = _GRAPHS[form](node_topic_graph(recordings))
     try:
@@ -58,6 +63,19 @@ def _tables_of_one(recordings: Recordings, path: Path) -> dict[str, pl.DataFrame
     if not recordings.without_resources:
         tables["resources"] = recordings.resources.collect()
     return tables
+
+
+def _histogram(recordings: Recordings, path: Path, form: str) -> str:
+    """Latencies of the main topics: percentiles over all runs, or a log with each run's."""
+    messages = recordings.table("messages")
+    samples = run_samples(messages, recordings.runs, topic_groups(messages, recordings.runs)[0])
+    known = {s.run.name: s for s in samples if s.delivered_ns.size}
+    if not known:
+        raise UsageError(f"{path}: no message was delivered: there is no latency to export")
+    if form == "hgrm":
+        return percentile_table(np.concatenate([s.sent_ns for s in known.values()]), 1e6)
+    longest = max(s.seconds for s in known.values())
+    return log({name: s.delivered_ns for name, s in known.items()}, longest)
 
 
 def _csv(frame: pl.LazyFrame) -> str:

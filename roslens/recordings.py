@@ -16,6 +16,11 @@ from analysis.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
 from analysis.tracetools_model import ros2_data_model, tracetools_frames
 from collectors.resources import scan_resources
+from collectors.results.irobot import find_irobot, read_irobot
+from collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
+from collectors.results.logged_messages import SCHEMA as LOGGED_MESSAGE
+from collectors.results.logged_messages import read_logged_messages
+from collectors.results.tool_result import ToolResult
 from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
 from collectors.work_log import WorkLog, read_work_log
 from roslens.factors import Factors
@@ -293,6 +298,16 @@ class Recordings:
         return self._all(RESOURCES, [r.resources for r in self.recordings])
 
     @cached_property
+    def logged_messages(self) -> pl.DataFrame:
+        """What programs logged of their own messages (``native/messages.csv``), with ``run``."""
+        frames = [pl.DataFrame(schema={"run": pl.String, **dict(LOGGED_MESSAGE)})]
+        for recording, run in zip(self.recordings, self.runs, strict=True):
+            path = recording.native / LOG_OF_MESSAGES
+            if path.is_file() and (log := read_logged_messages(path)) is not None:
+                frames.append(log.select(pl.lit(run.name).alias("run"), *LOGGED_MESSAGE))
+        return pl.concat(frames)
+
+    @cached_property
     def work_logs(self) -> dict[str, WorkLog]:
         """Requests or goals that workloads logged, by name of the run."""
         pairs = zip(self.recordings, self.runs, strict=True)
@@ -308,6 +323,13 @@ class Recordings:
     def system(self) -> pl.LazyFrame:
         """What the machine did, of the runs in which it was sampled."""
         return self._all(SYSTEM, [r.system for r in self.recordings])
+
+    @cached_property
+    def tool_results(self) -> dict[str, ToolResult]:
+        """What benchmark tools wrote about runs beside their traces, by name of the run."""
+        pairs = zip(self.recordings, self.runs, strict=True)
+        found = ((run.name, find_irobot(recording.path)) for recording, run in pairs)
+        return {name: read_irobot(folder) for name, folder in found if folder is not None}
 
     @property
     def without_resources(self) -> list[Run]:

@@ -26,6 +26,26 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "loss": "lost [%]",
         },
     ),
+    "executors": (
+        "Executors",
+        {
+            "latency_p50": "message P50 [ms]",
+            "latency_p99": "message P99 [ms]",
+            "response_time_p50": "call P50 [ms]",
+            "goal_time_p50": "goal P50 [ms]",
+            "cpu": "CPU [cores]",
+        },
+    ),
+    "communication": (
+        "Communication; where the queue is full, latency measures its backlog",
+        {
+            "publisher_period": "publisher period [ms]",
+            "subscription_period": "subscription period [ms]",
+            "latency_mean": "mean latency [ms]",
+            "loss": "lost [%]",
+            "queue_depth_seen": "queue depth seen",
+        },
+    ),
     "leaks": (
         "Memory, slope over runs",
         {

@@ -36,6 +36,7 @@ MOMENTS: Mapping[str, tuple[str, ...]] = {
     "publications": ("publish_ns",),
     "takes": ("take_ns",),
     "messages": ("publish_ns", "take_ns"),
+    "one_sided_messages": ("take_ns",),
     "service_calls": (
         "request_sent_ns",
         "request_taken_ns",

@@ -95,7 +95,11 @@ def record_command(
         command = with_python(command, chosen)
     with ExitStack() as stack:
         interruption = stack.enter_context(Interruption())
-        daemon = stack.enter_context(session_daemon(kernel=options.kernel, progress=note))
+        daemon = stack.enter_context(
+            session_daemon(
+                kernel=options.kernel, machine=options.daemon == "machine", progress=note
+            )
+        )
         for text in daemon.notes:
             note(text)
         # What to take away again if nothing can be run.

@@ -12,16 +12,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from tracing import provenance
 from tracing.host import HostLimits, HostWatch
 from tracing.interruption import Interruption
 from tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
 from tracing.lttng.daemon import MARKER
-from tracing.lttng.session import has_events
+from tracing.lttng.session import INIT_CHANNEL, has_events
 from tracing.processes import marked
 from tracing.recording import Manifest, RunFailedError, write_manifest
 from tracing.recording.manifest import (
@@ -49,7 +52,10 @@ RESERVE_BYTES = 4 << 20
 
 READY_NAME = "ready"
 """Below ``native/``: the file that a workload makes when it is ready, see the variable."""
-READY_VARIABLE = "ROSLENS_READY"
+SNAPSHOT_NAME = "take-snapshot"
+"""Below ``native/``: making this file takes a snapshot; it is gone when that is done."""
+SNAPSHOT_VARIABLE = "ROSLENS_SNAPSHOT_FILE"
+READY_VARIABLE = "ROSLENS_READY_FILE"
 
 ROS_LIBRARY = "/librcl.so"
 DAEMON_ENDED = "the LTTng session daemon ended during the run"
@@ -196,6 +202,8 @@ class _Run:
     samplers: dict[str, Periodic] = field(default_factory=dict)
     heap: HeapProbe | None = None
     heap_cpu_ns: int = 0
+    events_begun: bool = False
+    configuration: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.watch = HostWatch(self.spec.host_limits)
@@ -211,6 +219,11 @@ class _Run:
 
     def execute(self) -> Manifest:
         """Record it and write the manifest, before and after."""
+        with _clear_disk_errors(self.spec.folder):
+            self.configuration, complaints = provenance.copy_configuration(
+                self.environment, self.spec.folder
+            )
+        self.warnings += complaints
         manifest = self._first_manifest()
         self._write(manifest)
         try:
@@ -286,6 +299,7 @@ class _Run:
         def trouble() -> str | None:
             if not self.daemon.is_alive():
                 return DAEMON_ENDED
+            self._heed_files(session)
             return NO_SPACE if session.is_out_of_space() else None
 
         with ExitStack() as stack:
@@ -306,6 +320,7 @@ class _Run:
                 self._sample(workload)
                 self.ended, _ = workload.wait(spec.time_limit, self.interruption, trouble)
             finally:
+                self._last_snapshot(session, workload)
                 left = workload.end(self.interruption)
                 for sampler in filter(None, (self.sampler, *self.samplers.values())):
                     sampler.stop()
@@ -316,6 +331,33 @@ class _Run:
                 self.warnings.append(
                     f"the workload left {len(left)} processes running, which were ended"
                 )
+
+    def _heed_files(self, session: Session) -> None:
+        """Do what the workload asks for by making a file."""
+        options, wanted = self.spec.options, self.spec.native / SNAPSHOT_NAME
+        if options.start == "ready" and not self.events_begun and self.spec.ready.exists():
+            session.begin_events()
+            self.events_begun = True
+        if options.mode == "snapshot" and wanted.exists():
+            session.snapshot()
+            wanted.unlink(missing_ok=True)
+
+    def _last_snapshot(self, session: Session, workload: Workload) -> None:
+        options = self.spec.options
+        if options.mode != "snapshot" or options.snapshot_at_end == "never":
+            return
+        failed = self.ended != "ended" or workload.exit_status != self.spec.expect_status
+        if (options.snapshot_at_end == "always" or failed) and self.daemon.is_alive():
+            session.snapshot()
+
+    def _missing_init_events(self) -> None:
+        """Say so where nothing names what was recorded."""
+        spec = self.spec
+        if spec.options.split and not has_events(spec.trace, INIT_CHANNEL):
+            self.warnings.append(
+                "no init event was recorded: nodes, topics and callbacks of programs that ran "
+                "before the recording began have no names"
+            )
 
     def _sample(self, workload: Workload) -> None:
         rates = self.spec.samplers
@@ -357,8 +399,12 @@ class _Run:
             self.failures.append(
                 f"the tracer discarded {discarded} events, the suite allows {spec.max_discarded}"
             )
-        if not discarded and not has_events(spec.trace):
+        if spec.options.mode == "snapshot" and not self.session.snapshots:
+            self.warnings.append("no snapshot was taken: nothing asked for one")
+        elif not discarded and not has_events(spec.trace):
             self._no_events()
+        else:
+            self._missing_init_events()
 
     def _no_events(self) -> None:
         spec = self.spec
@@ -410,7 +456,7 @@ class _Run:
             failures.insert(0, self.interruption.reason)
         return manifest.model_copy(
             update={
-                "environment": _environment_facts(spec, self.environment),
+                "environment": _environment_facts(spec, self.environment, self.configuration),
                 "host": host,
                 "disturbances": self.watch.disturbances(host),
                 "timing": self._timing(),
@@ -440,6 +486,7 @@ def _environment(spec: RunSpec, daemon: SessionDaemon) -> dict[str, str]:
     # Absolute, for the workload may change its working directory.
     base["ROSLENS_NATIVE_DIR"] = str(spec.native.resolve())
     base[READY_VARIABLE] = str(spec.ready.resolve())
+    base[SNAPSHOT_VARIABLE] = str((spec.native / SNAPSHOT_NAME).resolve())
     if spec.trace_rclpy:
         base["ROSLENS_TRACE_RCLPY"] = "1"
     if spec.ros is None:
@@ -450,7 +497,17 @@ def _environment(spec: RunSpec, daemon: SessionDaemon) -> dict[str, str]:
     return spec.ros.environment.process_environment(base, preload=spec.ros.preload)
 
 
-def _environment_facts(spec: RunSpec, environment: Mapping[str, str]) -> Environment:
+@cache
+def _own_version() -> str | None:
+    try:
+        return version("roslens")
+    except PackageNotFoundError:
+        return None
+
+
+def _environment_facts(
+    spec: RunSpec, environment: Mapping[str, str], configuration: Sequence[str] = ()
+) -> Environment:
     ros = spec.ros.environment if spec.ros is not None else None
     executor = spec.factors.get("executor", spec.parameters.get("executor"))
     return Environment(
@@ -463,6 +520,12 @@ def _environment_facts(spec: RunSpec, environment: Mapping[str, str]) -> Environ
         python=ros.python_version if ros else None,
         git_commit=spec.git[0],
         git_dirty=spec.git[1],
+        system=provenance.operating_system(),
+        system_packages=provenance.system_packages(),
+        compiler=provenance.compiler(),
+        container=provenance.container(),
+        roslens=_own_version(),
+        configuration=list(configuration),
     )
 
 

@@ -6,13 +6,14 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 PREFIXES = ("ROS_", "RMW_", "FASTDDS_", "FASTRTPS_", "CYCLONEDDS_", "ZENOH_", "ROSLENS_TRACE_")
 # Ours, for a single run: they say nothing of how it ran.
 _OWN = {"ROS_LOG_DIR", "ROS_PYTHON_LOG_CONFIG_FILE"}
 _PACKAGE = Path(__file__).resolve().parent
+_HOME = re.compile(r"(/(?:home|Users)/)[^/\s]+")
 _PATH = re.compile(r"""(?<![\w.~/<>*-])(?:/[^\s:;,"'<>=|]+)+""")
 
 
@@ -39,13 +40,29 @@ def shared_text(text: str, run: Path) -> str:
     topics such as ``/scan`` stay. Below the run's folder and the working directory it becomes
     relative, below home it begins with ``~``, elsewhere only its last part stays.
     """
-    text = _PATH.sub(lambda found: _shared_path(found.group(), run), text)
+    return _without_names(_PATH.sub(lambda found: _shared_path(found.group(), run), text))
+
+
+def _without_names(text: str) -> str:
     host = socket.gethostname()
     for name, label in ((host, "<host>"), (host.partition(".")[0], "<host>"), (_user(), "<user>")):
         # Short names are words, too.
         if len(name) > 3 and name not in {"root", "user", "localhost"}:
             text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", label, text)
     return text
+
+
+def text_scrubber(run: Path) -> Callable[[str], str]:
+    """As `shared_text` for many texts of one run; homes of users that are not here go, too."""
+    known: dict[str, str] = {}
+
+    def path_of(found: re.Match[str]) -> str:
+        path = found.group()
+        if path not in known:
+            known[path] = _HOME.sub(r"\1<user>", _shared_path(path, run))
+        return known[path]
+
+    return lambda text: _without_names(_PATH.sub(path_of, text))
 
 
 def _shared_path(text: str, run: Path) -> str:

@@ -49,10 +49,13 @@ class WorkloadSpec(_Part):
     environment: dict[str, str] = Field(
         default_factory=dict, description="variables for it; {name} as in a command"
     )
+    not_told: tuple[str, ...] = Field(
+        default=(), description="factors that a built-in gets no option for, see 'levels'"
+    )
     says_ready: bool = Field(
         default=False,
-        description="whether it makes the file {ready} (also in $ROSLENS_READY) once all of it has "
-        "found each other; a run in which it does not has failed",
+        description="whether it makes the file {ready} (also in $ROSLENS_READY_FILE) once all of "
+        "it has found each other; a run in which it does not has failed",
     )
     ros: RosChoice = Field(
         default="auto",
@@ -182,6 +185,8 @@ class Suite(_Part):
         if not any(True for _ in self.combinations()):
             raise ValueError("exclude: leaves no combination")
         self._check_levels()
+        if self.tracing.start == "ready" and not self.workload.says_ready:
+            raise ValueError("tracing.start: ready needs a workload with says_ready: true")
         known = {*self.factors, *self.workload.parameters, *RESERVED}
         known.update(*(settings.parameters for settings in self._all_settings()))
         unknown = sorted(self._placeholders() - known)
@@ -238,6 +243,9 @@ class Suite(_Part):
             yield from levels.values()
 
     def _check_levels(self) -> None:
+        for name in self.workload.not_told:
+            if name not in self.factors:
+                raise ValueError(f"workload.not_told: {name!r} is no factor")
         for name, levels in self.levels.items():
             for level, settings in levels.items():
                 if level not in self.factors.get(name, ()):
@@ -298,7 +306,8 @@ def suite_command(
     if suite.workload.command is not None:
         known = {**parameters, **values}
         return [part.format_map(known) for part in suite.workload.command]
-    options = [text for k, v in parameters.items() for text in (f"--{k}", str(v))]
+    told = {k: v for k, v in parameters.items() if k not in suite.workload.not_told}
+    options = [text for k, v in told.items() for text in (f"--{k}", str(v))]
     script = builtin_script(suite.workload.builtin or "")
     seconds, native = str(values["seconds"]), str(values["native"])
     count = ["--messages", str(suite.messages)] if suite.messages is not None else []

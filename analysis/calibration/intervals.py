@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from analysis.bootstrap import bootstrap_of_one_run
 from analysis.calibration.results import Result, Section
 from analysis.calibration.series import (
     SHAPES,
+    Effects,
     Floats,
     experiments,
     generator,
@@ -39,9 +41,9 @@ def means(count: int) -> Section:
     """Mean over runs, normal effects of runs."""
     title = "Mean over runs, Student t"
     results = [
-        _mean(title, shape, count, phi=phi, runs=runs, between=between)
-        for shape, phi in product(SHAPES, (0.0, 0.5, 0.9))
-        for runs, between in product((5, 10), (0.0, 0.2, 0.5))
+        result
+        for phi, runs in product((0.0, 0.5, 0.9), (5, 10))
+        for result in _means(title, list(SHAPES), count, phi, runs, (0.0, 0.2, 0.5))
     ]
     text = (
         "200 samples per run, autocorrelation phi, variance 1 before the shape; runs differ by a "
@@ -54,69 +56,61 @@ def skewed(count: int) -> Section:
     """Mean over runs where a few runs are much worse than most."""
     title = "Mean over runs that differ by a skewed effect"
     results = [
-        _mean(title, "normal", count, phi=0.5, runs=runs, between=between, skew=True)
-        for runs, between in product((5, 10, 20), (0.1, 0.2, 0.5, 2.0))
+        result
+        for runs in (5, 10, 20)
+        for result in _means(
+            title, ["normal"], count, 0.5, runs, (0.1, 0.2, 0.5, 2.0), effects=skewed_effects
+        )
     ]
     text = (
         "As above with exponential effects of runs: few runs much worse than most. Published as "
-        "it is: the fewer runs and the more they differ, the more the interval, which few bad "
-        "runs may have missed, lies too low."
+        "it is: the fewer runs and the more they differ, the oftener the interval lies too low, "
+        "for it may have met no bad run."
     )
     return Section(title, text, ("sd between",), results)
 
 
-def _mean(
+def _means(  # noqa: PLR0917
     title: str,
-    shape: str,
+    shapes: Sequence[str],
     count: int,
-    *,
     phi: float,
     runs: int,
-    between: float,
-    skew: bool = False,
-) -> Result:
-    transform, truth = SHAPES[shape]
-    rng = generator("mean", shape, phi, runs, between, skew)
-    effects = skewed_effects if skew else normal_effects
-    hits = sum(
-        covered((transform(z) + dealt).mean(axis=-1), truth)
-        for z, dealt in experiments(
-            rng, count, runs=runs, samples=200, phi=phi, between=between, effects=effects
+    between: Sequence[float],
+    effects: Effects = normal_effects,
+) -> list[Result]:
+    """All shapes and differences between runs on the same samples."""
+    rng = generator("mean", phi, runs, effects.__name__)
+    hits = dict.fromkeys(product(shapes, between), 0)
+    for z, dealt in experiments(rng, count, runs=runs, samples=200, phi=phi, effects=effects):
+        for shape in shapes:
+            transform, truth = SHAPES[shape]
+            per_run = transform(z).mean(axis=-1)
+            for sd in between:
+                hits[shape, sd] += covered(per_run + sd * dealt, truth)
+    bar = BAR if effects is normal_effects else (None, None)
+    return [
+        Result(
+            title,
+            {"samples": s, "phi": f"{phi:g}", "runs": f"{runs} runs", "sd between": f"sd {b:g}"},
+            "coverage",
+            hit,
+            count,
+            *bar,
         )
-    )
-    cell = {
-        "samples": shape,
-        "phi": f"{phi:g}",
-        "runs": f"{runs} runs",
-        "sd between": f"sd {between:g}",
-    }
-    return Result(title, cell, "coverage", hits, count, *((None, None) if skew else BAR))
+        for (s, b), hit in hits.items()
+    ]
 
 
 def percentiles(count: int) -> Section:
     """Percentile over runs, at the least n that is not refused and at 20 beyond it."""
     title = "Percentile over runs, Student t"
-    results = []
-    for beyond, shape in product((EXCEEDANCES, 20), SHAPES):
-        for q, phi in ((0.5, 0.0), (0.5, 0.9), (0.9, 0.0), (0.9, 0.9), (0.99, 0.0)):
-            # Effective samples by the mean's autocorrelation: a lower bound for a quantile's.
-            samples = math.ceil(round(beyond / (1 - q) * (1 + phi) / (1 - phi), 6))
-            for runs, between in product((5, 10), (0.0, 0.5)):
-                hits = _percentile(
-                    shape, q, count, phi=phi, samples=samples, runs=runs, between=between
-                )
-                cell = {
-                    "beyond": f"{beyond:g}",
-                    "samples": shape,
-                    "q": percentile_name(q),
-                    "phi": f"{phi:g}",
-                    "n per run": f"{samples:,}",
-                    "runs": f"{runs} runs",
-                    "sd between": f"sd {between:g}",
-                }
-                # Held to the bar from 20 effective samples beyond; below, shown as it is.
-                bar = BAR if beyond >= 20 else (None, None)
-                results.append(Result(title, cell, "coverage", hits, count, *bar))
+    designs = ((0.5, 0.0), (0.5, 0.9), (0.9, 0.0), (0.9, 0.9), (0.99, 0.0))
+    results = [
+        result
+        for beyond, (q, phi), runs in product((EXCEEDANCES, 20), designs, (5, 10))
+        for result in _percentiles(title, beyond, q, phi, runs, count)
+    ]
     text = (
         f"With so many effective samples beyond the percentile in each run: {EXCEEDANCES}, from "
         "which on an estimate is not refused, and 20."
@@ -124,25 +118,48 @@ def percentiles(count: int) -> Section:
     return Section(title, text, ("runs", "sd between"), results)
 
 
-def _percentile(
-    shape: str, q: float, count: int, *, phi: float, samples: int, runs: int, between: float
-) -> int:
-    transform, _ = SHAPES[shape]
-    truth = float(transform(np.array(special.ndtri(q))))
-    rng = generator("percentile", shape, q, phi, runs, between, samples)
+def _percentiles(  # noqa: PLR0917
+    title: str, beyond: int, q: float, phi: float, runs: int, count: int
+) -> list[Result]:
+    """All shapes and differences between runs on the same samples."""
+    # Effective samples by the mean's autocorrelation: a lower bound for a quantile's.
+    samples = math.ceil(round(beyond / (1 - q) * (1 + phi) / (1 - phi), 6))
+    rng = generator("percentile", q, phi, runs, samples)
     # Monotone: the transform of the two order statistics around type 8's place is enough.
     at = samples * q + (q + 1) / 3 - 1
     low = math.floor(at)
-    hits = 0
-    for z, dealt in experiments(rng, count, runs=runs, samples=samples, phi=phi, between=between):
+    hits = dict.fromkeys(product(SHAPES, (0.0, 0.5)), 0)
+    for z, dealt in experiments(rng, count, runs=runs, samples=samples, phi=phi):
         part = np.partition(z, (low, low + 1), axis=-1)[..., low : low + 2]
-        values = transform(part)
-        per_run = values[..., 0] + (at - low) * (values[..., 1] - values[..., 0])
-        # The shortcut is the estimator itself.
-        first = transform(z[0, 0])
-        assert math.isclose(float(per_run[0, 0]), quantile(first, q), rel_tol=1e-9)
-        hits += covered(per_run + dealt[..., 0], truth)
-    return hits
+        for shape, between in hits:
+            transform, _ = SHAPES[shape]
+            values = transform(part)
+            per_run = values[..., 0] + (at - low) * (values[..., 1] - values[..., 0])
+            # The shortcut is the estimator itself.
+            assert math.isclose(float(per_run[0, 0]), quantile(transform(z[0, 0]), q), rel_tol=1e-9)
+            truth = float(transform(np.array(special.ndtri(q))))
+            hits[shape, between] += covered(per_run + between * dealt, truth)
+    # Held to the bar from 20 effective samples beyond; below, shown as it is.
+    bar = BAR if beyond >= 20 else (None, None)
+    return [
+        Result(
+            title,
+            {
+                "beyond": f"{beyond:g}",
+                "samples": shape,
+                "q": percentile_name(q),
+                "phi": f"{phi:g}",
+                "n per run": f"{samples:,}",
+                "runs": f"{runs} runs",
+                "sd between": f"sd {between:g}",
+            },
+            "coverage",
+            hit,
+            count,
+            *bar,
+        )
+        for (shape, between), hit in hits.items()
+    ]
 
 
 def spreads(count: int) -> Section:
@@ -161,22 +178,20 @@ def spreads(count: int) -> Section:
         rng = generator("truth", name, shape)
         truth = float(
             np.mean(
-                [statistic(transform(rng.standard_normal((20_000, samples)))) for _ in range(20)]
+                [statistic(transform(rng.standard_normal((20_000, samples)))) for _ in range(5)]
             )
         )
         for runs in (5, 10):
             rng = generator(name, shape, runs)
             hits = sum(
                 covered(statistic(transform(z)), truth)
-                for z, _ in experiments(
-                    rng, count, runs=runs, samples=samples, phi=0.0, between=0.0
-                )
+                for z, _ in experiments(rng, count, runs=runs, samples=samples, phi=0.0)
             )
             cell = {"statistic": name, "samples": shape, "runs": f"{runs} runs"}
             bar = BAR if shape == "normal" else (None, None)
             results.append(Result(title, cell, "coverage", hits, count, *bar))
     text = (
-        "200 independent samples per run; truth: the mean of the statistic over 400,000 such "
+        "200 independent samples per run; truth: the mean of the statistic over 100,000 such "
         "runs, so that a maximum is that of a run of this length. Of lognormal samples standard "
         "deviation and maximum are themselves skewed over runs: published as it is."
     )
@@ -187,15 +202,15 @@ def one_run(count: int) -> Section:
     """Percentile of one run by order statistics, at the least n, and its mean."""
     title = "One run"
     results = []
-    for q in (0.5, 0.9, 0.95, 0.99):
-        n = least_samples(q)
-        ranks = order_statistics(n, q)
+    for p in (0.5, 0.9, 0.95, 0.99):
+        n = least_samples(p)
+        ranks = order_statistics(n, p)
         assert ranks is not None
-        x = np.sort(generator("one run", q).standard_normal((count, n)), axis=1)
-        truth = float(special.ndtri(q))
+        x = np.sort(generator("one run", p).standard_normal((count, n)), axis=1)
+        truth = float(special.ndtri(p))
         hits = int(((x[:, ranks[0] - 1] <= truth) & (truth <= x[:, ranks[1] - 1])).sum())
         cell = {
-            "of": f"{percentile_name(q)}, ranks {ranks[0]} and {ranks[1]}",
+            "of": f"{percentile_name(p)}, ranks {ranks[0]} and {ranks[1]}",
             "phi": "0",
             "n": str(n),
         }
@@ -204,7 +219,7 @@ def one_run(count: int) -> Section:
         hits = 0
         rng = generator("mean of one run", phi)
         metric = Metric("x", "simulated", "1")
-        for z, _ in experiments(rng, count, runs=1, samples=2000, phi=phi, between=0.0):
+        for z, _ in experiments(rng, count, runs=1, samples=2000, phi=phi):
             for series in z[:, 0]:
                 found = mean_of_one_run(metric, {}, series)
                 hits += (
@@ -214,11 +229,44 @@ def one_run(count: int) -> Section:
                 )
         cell = {"of": "mean", "phi": f"{phi:g}", "n": "2,000"}
         results.append(Result(title, cell, "coverage", hits, count))
+    designs: tuple[tuple[float | None, float, int], ...] = (
+        (None, 0.5, 300),
+        (None, 0.9, 1500),
+        (0.9, 0.5, 300),
+    )
+    for q, phi, n in designs:
+        hits, given = _bootstrap(q, phi, n, count)
+        of = "mean, block bootstrap" if q is None else f"{percentile_name(q)}, block bootstrap"
+        cell = {"of": of, "phi": f"{phi:g}", "n": f"{n:,}"}
+        results.append(Result(title, cell, "coverage", hits, given))
     text = (
-        "Percentiles by order statistics at the least n allowed; the mean by effective samples. "
-        "Both hold for that run only."
+        "Percentiles by order statistics at the least n allowed, held to the bar; the mean by "
+        "effective samples, and the stationary block bootstrap (199 resamples), published as they "
+        "are. All hold for that run only."
     )
     return Section(title, text, (), results)
+
+
+def _bootstrap(q: float | None, phi: float, n: int, count: int) -> tuple[int, int]:
+    """How many intervals hold the truth, of how many that are not refused."""
+    rng = generator("bootstrap", q, phi, n)
+    truth = 0.0 if q is None else float(special.ndtri(q))
+    metric = Metric("x", "simulated", "1")
+
+    def statistic(x: Floats) -> Floats:
+        if q is None:
+            return np.asarray(x.mean(axis=-1))
+        place = round(q * n)
+        return np.asarray(np.partition(x, place, axis=-1)[..., place])
+
+    hits = given = 0
+    for z, _ in experiments(rng, count, runs=1, samples=n, phi=phi):
+        for series in z[:, 0]:
+            found = bootstrap_of_one_run(metric, {}, series, statistic, resamples=199)
+            if found.low is not None and found.high is not None:
+                given += 1
+                hits += found.low <= truth <= found.high
+    return hits, given
 
 
 def rejects(new: Floats, base: Floats, ratio: float) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from analysis.calibration import intervals, verdicts
+from analysis.calibration import designs, intervals, verdicts
 from analysis.calibration.results import Section
 
 SECTIONS: Mapping[str, Callable[[int], Section]] = {
@@ -14,6 +14,7 @@ SECTIONS: Mapping[str, Callable[[int], Section]] = {
     "spreads": intervals.spreads,
     "one_run": intervals.one_run,
     "ratios": intervals.ratios,
+    "factors": designs.factors,
     "comparisons": verdicts.comparisons,
     "leaks": verdicts.leaks,
 }

@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 
 CHUNK = 2_000_000
 
+Effects = Callable[[np.random.Generator, tuple[int, ...]], Floats]
+
 SHAPES: dict[str, tuple[Callable[[Floats], Floats], float]] = {
     # Monotone functions of a standard normal, and their means.
     "normal": (lambda z: z, 0.0),
@@ -53,12 +55,11 @@ def experiments(
     runs: int,
     samples: int,
     phi: float,
-    between: float,
-    effects: Callable[[np.random.Generator, tuple[int, ...]], Floats] = normal_effects,
+    effects: Effects = normal_effects,
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Normal samples (m, runs, samples) and effects of runs (m, runs, 1), in pieces."""
+    """Normal samples (m, runs, samples) and effects of runs (m, runs), in pieces."""
     step = max(1, CHUNK // (runs * samples))
     for begin in range(0, count, step):
         m = min(step, count - begin)
-        dealt = between * effects(rng, (m, runs, 1))
+        dealt = effects(rng, (m, runs))
         yield autoregressive(rng, (m, runs, samples), phi), dealt

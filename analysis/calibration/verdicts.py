@@ -140,7 +140,7 @@ def splits(pools: Sequence[Floats], count: int, name: str) -> Section:
     name
         What was recorded.
     """
-    title = f"roslens compare, A against A on splits of real recordings: {name}"
+    title = f"roslens compare on splits of real recordings, {name}"
     results = []
     drawn = generator("splits", name).permutation(len(pools))
     for first in range(0, len(pools), CELLS):

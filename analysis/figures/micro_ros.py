@@ -37,10 +37,10 @@ def memory_plot(slopes: Sequence[Slope]) -> Plot:
         for slope in (s for s in slopes if s.entity == entity):
             _points(axes, slope, colour(_kind(slope.memory)))
         axes.set(title=entity, xlabel=f"number of {entity}s")
-        axes.set_ylim(bottom=0)
         axes.set_xticks(range(0, int(max(axes.get_xlim())) + 1, 2))
         finish(axes)
     row[0].set_ylabel("memory [kB]")
+    row[0].set_ylim(0, 1.05 * max(float(s.values.max()) for s in slopes) / 1e3)
     kinds = [k for k in KINDS if any(s.memory == k for s in slopes)]
     handles = [
         Line2D([], [], marker="o", ms=4, color=colour(_kind(kind)), label=kind) for kind in kinds
@@ -126,6 +126,9 @@ def throughput_plot(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine])
             label += f" (dashed: its line carries {limit:,.4g} kB/s)"
         handles.append(Line2D([], [], marker=marker, ms=5, color=c, label=label))
     axes.set(xscale="log", yscale="log")
+    low, high = axes.get_ylim()
+    if high < 30 * low:
+        axes.set_ylim(low / 3, high * 3)
     for which in "xy":
         plain_numbers(axes, which)
     axes.set(xlabel="payload of a message [B]", ylabel="payload throughput [kB/s]")

@@ -11,6 +11,7 @@ import polars as pl
 from analysis.micro_ros.directions import PrintedSum
 from analysis.micro_ros.lines import PhysicalLine, judge_throughput
 from analysis.micro_ros.slopes import Slope
+from analysis.micro_ros.transports import TransportRun
 
 Verdict = Literal[
     "holds",
@@ -120,6 +121,61 @@ def throughput_checks(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine
         )
         for transport in unknown
     ]
+
+
+def live_checks(live: pl.DataFrame) -> list[Check]:
+    """Whether all that was allocated was given back at exit; one check for all that did.
+
+    Parameters
+    ----------
+    live
+        As `collectors.results.micro_ros.LIVE`.
+    """
+    name = "nothing allocated at exit"
+    left = live.filter(pl.col("live_bytes") != 0)
+    checks = [
+        Check(
+            name,
+            f"{row['source']}: {row['subject']}",
+            "broken",
+            float(row["live_bytes"]),
+            0.0,
+            "byte",
+            f"{row['live_bytes']:,} B were not given back"
+            + (f" ({row['who']})" * bool(row["who"])),
+        )
+        for row in left.iter_rows(named=True)
+    ]
+    well = live.height - left.height
+    if well:
+        text = "every allocation was given back"
+        checks.append(Check(name, f"{well} programs", "holds", 0.0, 0.0, "byte", text))
+    return checks
+
+
+def measured_sum_checks(runs: Sequence[TransportRun]) -> list[Check]:
+    """Whether measured directions add up to the measured round trip, in every exchange."""
+    checks = []
+    for run in runs:
+        subject = f"{run.transport}, {run.source}"
+        name = "client + turnaround + agent = round trip"
+        if run.residual_ns is None:
+            why = run.fit.refused or "no directions"
+            checks.append(Check(name, subject, "not_enough_evidence", None, None, "ns", why))
+            continue
+        count = run.residual_ns.size
+        checks.append(
+            Check(
+                name,
+                subject,
+                "holds" if run.adds_up == count else "broken",
+                float(count - run.adds_up),
+                0.0,
+                "exchange",
+                f"in {run.adds_up:,} of {count:,} exchanges",
+            )
+        )
+    return checks
 
 
 def printed_sum_checks(sums: Sequence[PrintedSum]) -> list[Check]:

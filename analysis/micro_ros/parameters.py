@@ -19,8 +19,10 @@ class MicroRosParameters(ReportParameters):
     ----------
     recordings
         Recordings of the suite micro-ros, or folders that hold some; none: the published figures.
+    results
+        Folders with the files of a board's test bench, which are looked at as recordings are.
     source
-        ``recordings`` or ``published``; empty: as `recordings` says.
+        ``recordings`` or ``published``; empty: published where nothing else is given.
     budgets
         Most bytes per entity (or slot), by entity.
     lines
@@ -28,19 +30,20 @@ class MicroRosParameters(ReportParameters):
     """
 
     recordings: Texts = Field(default_factory=list)
+    results: Texts = Field(default_factory=list)
     source: Literal["", "published", "recordings"] = ""
     budgets: dict[str, Budget] = Field(default_factory=dict)
     lines: dict[str, Any] = Field(default_factory=dict)
 
     @property
-    def from_recordings(self) -> bool:
-        """Whether recordings are looked at."""
-        return self.source != "published" and bool(self.recordings)
+    def is_published(self) -> bool:
+        """Whether the published figures are looked at."""
+        return not self.recordings and not self.results
 
     @model_validator(mode="after")
     def _consistent(self) -> MicroRosParameters:
-        if self.source == "recordings" and not self.recordings:
-            raise UsageError("source = 'recordings', but none is given; give PATH")
-        if self.source == "published" and self.recordings:
-            raise UsageError("source = 'published' takes no recordings; leave out PATH")
+        if self.source == "recordings" and self.is_published:
+            raise UsageError("source = 'recordings', but none is given; give PATH or results")
+        if self.source == "published" and not self.is_published:
+            raise UsageError("source = 'published' takes no recordings; leave out PATH and results")
         return self

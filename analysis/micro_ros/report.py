@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 import polars as pl
@@ -14,18 +14,35 @@ from analysis.figures.micro_ros import (
     printed_latency_plot,
     throughput_plot,
 )
-from analysis.loss import TracerLoss
+from analysis.figures.micro_ros_transports import directions_plot, round_trip_plot
 from analysis.micro_ros.checks import (
     Check,
     budget_checks,
     checks_frame,
+    live_checks,
+    measured_sum_checks,
     printed_sum_checks,
     throughput_checks,
 )
 from analysis.micro_ros.directions import PrintedSum, printed_sums
 from analysis.micro_ros.lines import PhysicalLine, lines_of
+from analysis.micro_ros.measured_tables import (
+    captures_table,
+    clocks_table,
+    findings_table,
+    history_table,
+    static_table,
+    sums_table,
+)
 from analysis.micro_ros.parameters import MicroRosParameters
-from analysis.micro_ros.slopes import HISTORY, Slope, slopes_frame, slopes_of, with_totals
+from analysis.micro_ros.slopes import (
+    HISTORY,
+    Slope,
+    is_history,
+    slopes_frame,
+    slopes_of,
+    with_totals,
+)
 from analysis.micro_ros.statements import differences_of_totals, memory_statements
 from analysis.micro_ros.tables import (
     Key,
@@ -35,24 +52,18 @@ from analysis.micro_ros.tables import (
     statements_table,
     throughput_table,
 )
-from analysis.report_base import Report, Section, Tables
+from analysis.micro_ros.transports import (
+    TransportRun,
+    refused_throughput,
+    throughput_estimates,
+    transport_estimates,
+    transport_runs,
+)
+from analysis.report_base import NoRecordings, Part, Report, Section, Tables
 from analysis.report_table import Sentence
-from analysis.runs import Run
+from analysis.tables_for_report import estimates_table
+from collectors.results.micro_ros import MicroRosResults
 from collectors.results.micro_ros_published import PublishedFigures
-from collectors.schema import TABLES
-
-
-class NoRecordings:
-    """What a report of published figures has in place of recordings."""
-
-    runs: Sequence[Run] = ()
-    tracer_loss: Sequence[TracerLoss] = ()
-    without_resources: Sequence[Run] = ()
-    resources = pl.LazyFrame()
-
-    def table(self, name: str) -> pl.LazyFrame:
-        """No rows."""
-        return TABLES[name].empty().lazy()
 
 
 class MicroRosReport(Report):
@@ -61,31 +72,63 @@ class MicroRosReport(Report):
     Parameters
     ----------
     tables
-        Recordings; None: the published figures are looked at.
+        Recordings; None: none.
+    measured
+        What recordings and folders of results have; None: the published figures are looked at.
     """
 
     def __init__(
-        self, tables: Tables | None, published: PublishedFigures, parameters: MicroRosParameters
+        self,
+        tables: Tables | None,
+        measured: MicroRosResults | None,
+        published: PublishedFigures,
+        parameters: MicroRosParameters,
     ) -> None:
         super().__init__(tables or NoRecordings(), parameters)
-        self.published = published
+        self.measured, self.published = measured, published
         self.parameters = parameters
 
     # ------------------------------------------------------------ what is computed once
 
     @cached_property
+    def found(self) -> MicroRosResults:
+        """What is looked at: the measured, else the published."""
+        if self.measured is not None:
+            return self.measured
+        return MicroRosResults(
+            memory=self.published.memory,
+            throughput=self.published.throughput,
+            latency=self.published.latency,
+        )
+
+    @cached_property
     def lines(self) -> dict[str, PhysicalLine]:
         """Physical lines by transport."""
-        return lines_of(self.published.lines, self.parameters.lines)
+        known = self.published.lines if self.measured is None else self.published.lines.clear()
+        lines = lines_of(known, self.parameters.lines)
+        for link in self.found.links.values():
+            if link.line_bit_per_s is not None and link.transport not in lines:
+                lines[link.transport] = PhysicalLine(link.line_bit_per_s, link.bits_per_byte)
+        return lines
 
     @cached_property
     def slopes(self) -> list[Slope]:
         """Memory per entity."""
-        return slopes_of(with_totals(self.published.memory), self.parameters.level)
+        return slopes_of(with_totals(self.found.memory), self.parameters.level)
+
+    @cached_property
+    def published_slopes(self) -> dict[Key, Slope]:
+        """Those of the published figures, to be shown beside measured ones."""
+        if self.measured is None:
+            return {}
+        slopes = slopes_of(with_totals(self.published.memory), self.parameters.level)
+        return {(s.entity, s.memory): s for s in slopes}
 
     @property
     def claims(self) -> dict[Key, float]:
-        """Bytes that the publication states in words."""
+        """Bytes that the publication states in words; only beside its own figures."""
+        if self.measured is not None:
+            return {}
         return {
             (row["entity"], row["memory"]): float(row["claimed_bytes"])
             for row in self.published.claims.iter_rows(named=True)
@@ -94,26 +137,72 @@ class MicroRosReport(Report):
     @cached_property
     def sums(self) -> list[PrintedSum]:
         """Printed exchanges."""
-        return printed_sums(self.published.latency)
+        return printed_sums(self.found.latency)
+
+    @cached_property
+    def transport_runs(self) -> list[TransportRun]:
+        """Each transport of each run, its clocks brought together."""
+        return transport_runs(self.found.exchanges, self.found.links)
+
+    @cached_property
+    def transport_estimates(self) -> list[Estimate]:
+        """Latency by direction, round trips, clocks."""
+        return transport_estimates(self.transport_runs, self.parameters.level)
+
+    @cached_property
+    def throughput_estimates(self) -> list[Estimate]:
+        """Throughput over runs; published ones have none."""
+        if self.measured is None:
+            return []
+        level = self.parameters.level
+        emulated = {link.transport: link for link in self.found.links.values() if link.emulated}
+        return [
+            *throughput_estimates(self.found.throughput, level),
+            *(refused_throughput(link, level) for link in emulated.values()),
+        ]
 
     @cached_property
     def all_checks(self) -> list[Check]:
         """Every verdict."""
         return [
+            *live_checks(self.found.live),
             *budget_checks(self.slopes, self.parameters.budgets),
-            *throughput_checks(self.published.throughput, self.lines),
+            *throughput_checks(self.found.throughput, self.lines),
+            *measured_sum_checks(self.transport_runs),
             *printed_sum_checks(self.sums),
         ]
 
     @property
     def estimates(self) -> list[Estimate]:
         """All of them."""
-        return [slope.estimate for slope in self.slopes]
+        return [
+            *(slope.estimate for slope in self.slopes),
+            *self.throughput_estimates,
+            *self.transport_estimates,
+        ]
 
     # ------------------------------------------------------------ sections
 
+    def source(self) -> Section:
+        """What is looked at, and what could not be used."""
+        if self.measured is None:
+            return Section(
+                Sentence("Published figures: one board, one build, digitised or printed; no runs.")
+            )
+        parts: list[Part] = []
+        if self.tables.runs:
+            parts += [*self.tracer_loss(), *self.runs_left_out()]
+        if self.found.findings.height:
+            parts.append(Sentence("Something could not be used and is left out.", loud=True))
+            parts.append(findings_table(self.found.findings))
+        if any(link.name == "loopback" or link.emulated for link in self.found.links.values()):
+            parts.append(Sentence(_MODEL))
+        return Section(*parts)
+
     def checks(self) -> Section:
         """Verdicts, first what is wrong."""
+        if not self.all_checks:
+            return Section(Sentence("There is nothing to check."))
         failed = [c for c in self.all_checks if c.failed]
         said = (
             Sentence(f"{len(failed)} of {len(self.all_checks)} checks failed.", loud=True)
@@ -124,24 +213,37 @@ class MicroRosReport(Report):
 
     def memory(self) -> Section:
         """Memory per entity."""
-        slopes = [s for s in self.slopes if s.entity != HISTORY]
+        slopes = [s for s in self.slopes if not is_history(s.entity)]
         if not slopes:
             return Section(Sentence("There is no memory of entities to look at."))
-        return Section(memory_plot(slopes), slopes_table(slopes, {}, self.claims))
+        parts: list[Part] = [
+            memory_plot(slopes),
+            slopes_table(slopes, self.published_slopes, self.claims),
+        ]
+        if self.found.static.height:
+            parts.append(static_table(self.found.static))
+        return Section(*parts)
 
     def history(self) -> Section:
         """Memory per slot of the RMW history."""
-        slopes = [s for s in self.slopes if s.entity == HISTORY]
-        if not slopes:
-            return Section(Sentence("There is no memory of the RMW history to look at."))
-        claim = self.claims.get((HISTORY, slopes[0].memory))
-        return Section(history_plot(slopes[0], claim), slopes_table(slopes, {}, self.claims))
+        slopes = [s for s in self.slopes if is_history(s.entity)]
+        static = {s.entity: s for s in slopes if s.memory == "static"}
+        if HISTORY not in static:
+            return Section(Sentence("There is no static memory of the RMW history to look at."))
+        expected = self.found.slot_bytes
+        claim = self.claims.get((HISTORY, "static"), expected.get(HISTORY))
+        parts: list[Part] = [history_plot(static[HISTORY], claim)]
+        rows = [(n, b, static[n]) for n, b in sorted(expected.items()) if n in static]
+        if rows:
+            parts.append(history_table(rows))
+        return Section(*parts, slopes_table(slopes, self.published_slopes, self.claims))
 
     def statements(self) -> Section:
         """What the publication says against what its figures say."""
         apart = differences_of_totals(self.published.memory)["difference_bytes"].to_list()
+        slopes = list(self.published_slopes.values()) or self.slopes
         return Section(
-            statements_table(memory_statements(self.published.claims, self.slopes)),
+            statements_table(memory_statements(self.published.claims, slopes)),
             Sentence(
                 "Static, stack and dynamic memory were read off another figure than the total; "
                 f"their sum and it differ by at most {max(map(abs, apart), default=0):,.0f} B."
@@ -154,12 +256,39 @@ class MicroRosReport(Report):
 
     def throughput(self) -> Section:
         """Throughput against payload."""
-        found = self.published.throughput
-        return Section(throughput_plot(found, self.lines), throughput_table(found, self.lines))
+        found = self.found.throughput
+        parts: list[Part] = []
+        if found.height:
+            parts.append(throughput_plot(found, self.lines))
+            parts.append(throughput_table(found, self.lines))
+        if self.throughput_estimates:
+            parts.append(estimates_table(self.throughput_estimates, "Throughput over runs"))
+        if self.found.captures.height:
+            parts.append(captures_table(self.found.captures))
+        return Section(*parts or [Sentence("No throughput was measured.")])
 
     def latency(self) -> Section:
         """Latency by direction."""
-        return Section(printed_latency_plot(self.sums), printed_latency_table(self.sums))
+        parts: list[Part] = []
+        if self.sums:
+            parts += [printed_latency_plot(self.sums), printed_latency_table(self.sums)]
+        if self.transport_runs:
+            if any(run.directions is not None for run in self.transport_runs):
+                parts.append(directions_plot(self.transport_runs))
+            shown = [e for e in self.transport_estimates if not e.metric.startswith("clock")]
+            parts += [
+                clocks_table(self.transport_runs),
+                estimates_table(shown, "Latency by direction and round trip"),
+                sums_table(self.transport_runs),
+            ]
+        return Section(*parts or [Sentence("No latency was measured.")])
+
+    def round_trips(self) -> Section:
+        """Distribution of the round trip."""
+        runs = [run for run in self.transport_runs if run.rtt_ns.size]
+        if not runs:
+            return Section(Sentence("There is no distribution: at most one exchange is known."))
+        return Section(round_trip_plot(runs))
 
     def write(self, files: Mapping[str, pl.DataFrame] | None = None) -> Section:
         """Write metrics.json, slopes.csv and checks.csv where the parameters say so."""
@@ -168,3 +297,10 @@ class MicroRosReport(Report):
             "checks.csv": checks_frame(self.all_checks),
         }
         return super().write({**own, **(files or {})})
+
+
+_MODEL = (
+    "Loopback and emulated lines: a transport and memory model on real toolchains. Times are of "
+    "this computer and its emulator, not of a board; sizes are what the compiler for the board "
+    "makes."
+)

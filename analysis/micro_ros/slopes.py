@@ -101,7 +101,7 @@ def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
                 group["source"].n_unique(),
                 intercept,
                 estimate_of(
-                    _METRICS[entity == HISTORY],
+                    _METRICS[is_history(str(entity))],
                     {"entity": str(entity), "memory": str(kind)},
                     interval,
                     level,
@@ -158,8 +158,13 @@ def _line(x: Floats, y: Floats, level: float) -> tuple[float | None, Interval]:
 _ENTITIES = ("publisher", "subscriber", "service", "client")
 
 
+def is_history(entity: str) -> bool:
+    """Whether the count of `entity` is slots of a history."""
+    return entity.startswith(HISTORY)
+
+
 def _order(entity: object, memory: object) -> tuple[int, str, int]:
     """Entities as the publication has them, others by name, the history last."""
     known = _ENTITIES.index(str(entity)) if entity in _ENTITIES else len(_ENTITIES)
     kind = KINDS.index(str(memory)) if memory in KINDS else len(KINDS)
-    return (known + (entity == HISTORY), str(entity), kind)
+    return (known + is_history(str(entity)), str(entity), kind)

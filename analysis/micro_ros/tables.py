@@ -9,7 +9,7 @@ import polars as pl
 from analysis.micro_ros.checks import Check
 from analysis.micro_ros.directions import PrintedSum
 from analysis.micro_ros.lines import PhysicalLine, judge_throughput
-from analysis.micro_ros.slopes import HISTORY, Slope
+from analysis.micro_ros.slopes import Slope, is_history
 from analysis.report_table import ReportTable
 
 Key = tuple[str, str]
@@ -22,6 +22,16 @@ _SCATTER = (
 _CUT_OFF = (
     "Cut off at most: the rate was cut to a whole number of Hz before it was multiplied by the "
     "size, so the true throughput lies up to one message per second higher."
+)
+_BOUNDS = (
+    "Bounds, not an interval: no message arrives before it was sent, and the truth lies within "
+    "whatever the delays are. They narrow with the shortest round trip and, for the drift, with "
+    "the length of the run."
+)
+_TESTED = (
+    "The round trip is read off a stopwatch of the client, apart from the clock whose stamps give "
+    "the directions. Allowed: how long reading took, the clocks' resolution, and their drift. An "
+    "error of the offset cancels out in any such sum; what is tested are stamps, units and drift."
 )
 _BY_CONSTRUCTION = (
     "Board to agent is a difference of two clocks: it is as wrong as they are apart, and the "
@@ -59,12 +69,12 @@ def slopes_table(
                 s.memory,
                 "-" if e.value is None else f"{e.value:,.1f}",
                 interval,
-                "B/slot" if s.entity == HISTORY else "B/entity",
+                "B/slot" if is_history(s.entity) else "B/entity",
                 "-" if s.intercept is None else f"{s.intercept:,.0f}",
                 str(e.samples),
                 "-" if residual is None else f"{residual:,.1f}",
                 *([_slope_text(beside)] if published else []),
-                "-" if claim is None else f"{claim:,.0f}",
+                *(["-" if claim is None else f"{claim:,.0f}"] if claims else []),
             ]
         )
     level = f"{100 * slopes[0].estimate.level:g} % interval" if slopes else "interval"
@@ -73,7 +83,7 @@ def slopes_table(
             *("entity", "memory", "slope", level, "unit", "at none [B]", "points"),
             "farthest point [B]",
             *(["published slope"] if published else []),
-            "published claim",
+            *(["published claim"] if claims else []),
         ],
         rows,
         "Memory per entity: least squares over the number of entities",

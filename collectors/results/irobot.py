@@ -66,6 +66,12 @@ def is_irobot(folder: Path) -> bool:
     )
 
 
+def find_irobot(run: Path) -> Path | None:
+    """The folder of such results in the folder of a run, or just below it."""
+    places = (run, *sorted(p for p in run.glob("*") if p.is_dir()), *sorted(run.glob("native/*")))
+    return next((place for place in places if is_irobot(place)), None)
+
+
 def read_irobot(folder: Path) -> ToolResult:
     """Read a result folder.
 

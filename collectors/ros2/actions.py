@@ -98,7 +98,10 @@ def _calls(objects: Objects, service_calls: pl.DataFrame) -> pl.DataFrame:
 
 def _part(calls: pl.DataFrame, part: str, which: int) -> pl.DataFrame:
     renamed = {name: names[which] for name, names in _TIMES.items()}
-    columns = [*_WAY, "proc", "client_node", "server_node", "sequence_number"]
+    columns = [
+        *_WAY, "proc", "client_node", "server_node", "sequence_number",
+        "client_callback_instance_id",
+    ]  # fmt: skip
     return calls.filter(part=part).select(*columns, *_TIMES).rename(renamed)
 
 

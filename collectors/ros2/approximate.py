@@ -86,7 +86,7 @@ def by_order(
         "callback_start_ns": I64,
         "callback_end_ns": I64,
     }
-    if events["rmw_take"].height or pairs.is_empty():
+    if events.happened("rmw_take") or pairs.is_empty():
         return pl.DataFrame(schema=schema)
     starts = (
         callbacks.instances.filter((pl.col("kind") == "subscription") & ~pl.col("intra"))

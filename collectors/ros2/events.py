@@ -126,6 +126,8 @@ INIT_EVENTS = tuple(
 )
 """Rare events that name objects; a snapshot session records them again and again."""
 
+_FEW = 100_000
+
 Raw: TypeAlias = Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
 """Event name (``ros2:rmw_take``) to frame: `RAW_EVENT_COLUMNS`, then the payload."""
 
@@ -147,10 +149,6 @@ class Events:
         What tells processes apart.
     processes
         Its frame.
-    repeated
-        Init events that were recorded more than once, now removed.
-    without_context
-        ros2 events without the context vpid or vtid.
     """
 
     def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
@@ -167,9 +165,19 @@ class Events:
             hosts[0] if len(hosts) == 1 else None,
         )
         self.processes = self.found.frame
-        self.repeated = 0
-        self.without_context = 0
+        self._repeated: dict[str, int] = {}
+        self._without_context: dict[str, int] = {}
         self._frames: dict[str, pl.DataFrame] = {}
+
+    @property
+    def repeated(self) -> int:
+        """Init events that were recorded more than once and left out, of those read so far."""
+        return sum(self._repeated.values())
+
+    @property
+    def without_context(self) -> int:
+        """ros2 events without the context vpid or vtid, of those read so far."""
+        return sum(self._without_context.values())
 
     def declared(self, name: str) -> bool:
         """Whether the event was enabled, as far as the trace says."""
@@ -181,9 +189,18 @@ class Events:
         Sorted by time where it is an init event. Absent events give an empty frame, absent
         fields nulls.
         """
-        if name not in self._frames:
-            self._frames[name] = self._load(name)
-        return self._frames[name]
+        if name in self._frames:
+            return self._frames[name]
+        frame = self._load(name)
+        # What happens all the time is read again rather than held.
+        if name in INIT_EVENTS or frame.height <= _FEW:
+            self._frames[name] = frame
+        return frame
+
+    def happened(self, name: str) -> bool:
+        """Whether the event was recorded at least once."""
+        frame = self._raw.get(name)
+        return frame is not None and frame.select(pl.len()).collect().item() > 0
 
     def has_column(self, name: str, column: str) -> bool:
         """Whether the frame of an event has this column, payload or context."""
@@ -192,10 +209,6 @@ class Events:
     def scan(self, name: str) -> pl.LazyFrame | None:
         """The events of one name as recorded; None where they were not."""
         return self._raw.get(name)
-
-    def load(self, name: str) -> pl.DataFrame:
-        """As ``events[name]``, not kept for the next who asks."""
-        return self._load(name)
 
     def _columns_of(self, name: str) -> set[str]:
         if name not in self._columns:
@@ -234,11 +247,11 @@ class Events:
             )
             .collect()
         )
-        self.without_context += int(frame["nowhere"].sum())
+        self._without_context[name] = int(frame["nowhere"].sum())
         frame = frame.drop("nowhere")
         if name in INIT_EVENTS:
             unique = frame.unique(maintain_order=True)
-            self.repeated += frame.height - unique.height
+            self._repeated[name] = frame.height - unique.height
             frame = unique.sort("time_ns", maintain_order=True)
         return frame
 
@@ -247,3 +260,9 @@ def vtid(thread: str = "thread") -> pl.Expr:
     """The thread id within the number that stands for (host, vpid, vtid)."""
     low = pl.col(thread) % 2**32
     return pl.when(low < 2**31).then(low).cast(I32)
+
+
+def proc(thread: str = "thread") -> pl.Expr:
+    """The process's number within the same."""
+    # A thread that is not known counts as -1.
+    return ((pl.col(thread) + 1) // 2**32).cast(I32)

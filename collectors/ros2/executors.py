@@ -11,7 +11,7 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import Events
+from collectors.ros2.events import Events, proc
 from collectors.ros2.joins import follows, timeline
 from collectors.ros2.types import I32, I64
 
@@ -23,9 +23,9 @@ def find_executor_intervals(events: Events, callbacks: Callbacks) -> pl.DataFram
     whole = callbacks.instances.filter(pl.col("end_ns").is_not_null())
     line = timeline(
         [
-            (events["rclcpp_executor_wait_for_work"], ["proc", "timeout"]),
-            (events["rclcpp_executor_get_next_ready"], ["proc"]),
-            (events["rclcpp_executor_execute"], ["proc"]),
+            (events["rclcpp_executor_wait_for_work"], ["timeout"]),
+            (events["rclcpp_executor_get_next_ready"], []),
+            (events["rclcpp_executor_execute"], []),
             (whole.select("thread", pl.col("start_ns").alias("time_ns")), []),
             (whole.select("thread", pl.col("end_ns").alias("time_ns")), []),
         ]
@@ -52,7 +52,7 @@ def find_executor_intervals(events: Events, callbacks: Callbacks) -> pl.DataFram
     more = follows(by=-1)
     end = pl.when(more).then(pl.col("time_ns").shift(-1))
     return line.select(
-        "proc",
+        proc().alias("proc"),
         "thread",
         pl.when(waits).then(pl.lit("wait")).otherwise(pl.lit("busy")).alias("state"),
         pl.col("time_ns").alias("begin_ns"),
@@ -67,10 +67,10 @@ def find_executor_intervals(events: Events, callbacks: Callbacks) -> pl.DataFram
     )  # fmt: skip
 
 
-def threads_without_events(events: Events, callbacks: Callbacks) -> int:
+def threads_without_events(events: Events, callbacks: Callbacks, intervals: pl.DataFrame) -> int:
     """Threads that ran callbacks and emitted no executor event, though these were recorded."""
     if not events.declared("rclcpp_executor_get_next_ready"):
         return 0
-    seen = events["rclcpp_executor_get_next_ready"].select("thread").unique()
+    seen = intervals.select("thread").unique()
     ran = callbacks.instances.select("thread").unique()
     return ran.join(seen, on="thread", how="anti").height

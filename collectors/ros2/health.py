@@ -39,6 +39,7 @@ class Model:
     messages: Messages
     losses: pl.DataFrame
     action_goals: pl.DataFrame
+    executor_intervals: pl.DataFrame
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
     message_links: pl.DataFrame
@@ -188,7 +189,7 @@ def _unmatched(model: Model) -> Iterator[Finding]:
             "had entered; begin and end between them are null",
             where="lifecycle_states",
         )
-    if count := threads_without_events(model.events, model.callbacks):
+    if count := threads_without_events(model.events, model.callbacks, model.executor_intervals):
         yield finding(
             "executor_without_events",
             "info",
@@ -253,7 +254,8 @@ def _unmatched_messages(model: Model) -> Iterator[Finding]:
             "info",
             alone.height,
             "messages taken whose publication was not recorded: published before the trace began, "
-            "by a process that is not traced, or dropped by the tracer; they have no row",
+            "by a process that is not traced, or dropped by the tracer; they are in the table "
+            "one_sided_messages, with a latency from their source timestamps",
             where=_some(alone["topic"], "messages"),
         )
     approximate = messages.rows.filter(pl.col("match") == "approximate").height

@@ -81,7 +81,7 @@ def _calls(events: Events) -> tuple[pl.DataFrame, int]:
 
     ``kind`` orders what one realloc does: 0 frees (realloc), 1 returns, 2 frees (free).
     """
-    loaded = {name.removeprefix(HEAP): events.load(name) for name in HEAP_FIELDS}
+    loaded = {name.removeprefix(HEAP): events[name] for name in HEAP_FIELDS}
     size, ptr = pl.col("size"), pl.col("ptr")
     loaded["calloc"] = loaded["calloc"].with_columns(size * pl.col("nmemb"))
     aligned = loaded["posix_memalign"].rename({"out_ptr": "ptr"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 
@@ -17,6 +18,7 @@ from collectors.ros2.links import find_message_links
 from collectors.ros2.messages import find_messages
 from collectors.ros2.middleware import loaded_middleware
 from collectors.ros2.objects import find_objects
+from collectors.ros2.one_sided import find_one_sided
 from collectors.ros2.publications import find_publications
 from collectors.ros2.ring_buffers import find_enqueues
 from collectors.ros2.scheduling import find_scheduling
@@ -34,6 +36,7 @@ def build_tables(
     *,
     hosts: Sequence[str] = (),
     rmw: str | None = None,
+    synchronisation: str | None = None,
 ) -> dict[str, pl.DataFrame]:
     """Make every model table.
 
@@ -51,6 +54,8 @@ def build_tables(
         Labels of all hosts, where they are known.
     rmw
         The middleware of all processes that do not tell their own, where it is known.
+    synchronisation
+        How the hosts' clocks were synchronised, where it is known.
 
     Returns
     -------
@@ -62,24 +67,32 @@ def build_tables(
     events = Events(raw, hosts)
     objects = find_objects(events)
     callbacks = find_callbacks(events, objects)
-    publications = find_publications(events, objects, callbacks)
-    takes = find_takes(events, objects, callbacks)
-    enqueues = find_enqueues(events, objects, publications, takes)
-    messages = find_messages(
-        events,
-        objects,
-        callbacks,
-        publications=publications,
-        takes=takes,
-        enqueues=enqueues,
-        losses=losses,
-    )
-    service_calls = find_service_calls(events, objects, callbacks)
-    goals = find_action_goals(objects, service_calls, publications)
-    links = find_message_links(events, objects)
-    states, lifecycle_gaps = find_lifecycle_states(events, objects)
-    scheduling = find_scheduling(events, callbacks)
-    heap = find_heap(events, callbacks)
+    # polars leaves much of one core idle: what does not need another's result goes beside it.
+    with ThreadPoolExecutor(2) as beside:
+        for_publications = beside.submit(find_publications, events, objects, callbacks)
+        for_takes = beside.submit(find_takes, events, objects, callbacks)
+        for_intervals = beside.submit(find_executor_intervals, events, callbacks)
+        for_calls = beside.submit(find_service_calls, events, objects, callbacks)
+        for_activations = beside.submit(find_timer_activations, objects, callbacks)
+        for_links = beside.submit(find_message_links, events, objects)
+        for_states = beside.submit(find_lifecycle_states, events, objects)
+        for_scheduling = beside.submit(find_scheduling, events, callbacks)
+        for_heap = beside.submit(find_heap, events, callbacks)
+        publications, takes = for_publications.result(), for_takes.result()
+        messages = find_messages(
+            events,
+            objects,
+            callbacks,
+            publications=publications,
+            takes=takes,
+            enqueues=find_enqueues(events, objects, publications, takes),
+            losses=losses,
+        )
+        service_calls = for_calls.result()
+        goals = find_action_goals(objects, service_calls, publications)
+        states, lifecycle_gaps = for_states.result()
+        scheduling, heap = for_scheduling.result(), for_heap.result()
+        intervals, links = for_intervals.result(), for_links.result()
     found = Model(
         events=events,
         objects=objects,
@@ -89,6 +102,7 @@ def build_tables(
         messages=messages,
         losses=losses,
         action_goals=goals,
+        executor_intervals=intervals,
         lifecycle_states=states,
         lifecycle_gaps=lifecycle_gaps,
         message_links=links,
@@ -110,10 +124,13 @@ def build_tables(
         ),
         "publications": publications,
         "takes": takes,
+        "one_sided_messages": find_one_sided(
+            messages.takes_alone, events, objects, publications, synchronisation
+        ),
         "service_calls": service_calls,
         "action_goals": goals,
-        "timer_activations": find_timer_activations(objects, callbacks),
-        "executor_intervals": find_executor_intervals(events, callbacks),
+        "timer_activations": for_activations.result(),
+        "executor_intervals": intervals,
         "lifecycle_states": states,
         "message_links": links,
         "callback_scheduling": scheduling.rows,

@@ -9,6 +9,7 @@ from collectors.ros2.objects import Objects
 from collectors.ros2.ring_buffers import CLEARED, OVERWRITTEN, PENDING
 
 _FOREVER = 2**63 - 1
+_ORDER = ("subscription_id", "message_id", "take_ns", "publish_ns")
 _USUAL_WAIT_NS = 10**9
 """How long a message may be on its way where no other of the subscription shows it."""
 
@@ -69,17 +70,23 @@ def settle(
         .then(pl.lit("unknown"))
         .otherwise(pl.lit("lost"))
     )
-    return rows.with_columns(
+    rows = rows.with_columns(
         outcome.alias("outcome"),
         (pl.col("callback_start_ns") - pl.col("publish_ns")).alias("latency_ns"),
-    ).sort("publish_ns", "take_ns", "message_id", "subscription_id", nulls_last=True)
+    )
+    # Nearly sorted: one after the other is faster than all at once.
+    alone = rows["publish_ns"].n_unique() == rows.height
+    order = ("publish_ns",) if alone else _ORDER
+    for name in order:
+        rows = rows.sort(name, nulls_last=True, maintain_order=True)
+    return rows
 
 
 def _undecided(events: Events) -> pl.Expr:
     edge = pl.col("next_ns").is_null() & (
         pl.col("publish_ns") + pl.col("longest_ns") > pl.col("receiver_end_ns")
     )
-    blind = not (events.declared("rmw_take") and events["rmw_take"].height)
+    blind = not events.happened("rmw_take")
     return (
         edge
         | pl.col("tracer_lost")

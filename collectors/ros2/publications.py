@@ -10,8 +10,8 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks, enclosing
-from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of, follows, timeline
+from collectors.ros2.events import Events, proc
+from collectors.ros2.joins import as_of, first_of_group, follows, pick, timeline
 from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
 from collectors.ros2.types import I64
 
@@ -21,6 +21,12 @@ _TIMES = {
     RCLCPP: "rclcpp_publish_ns",
     RCL: "rcl_publish_ns",
     RMW: "rmw_publish_ns",
+}
+_EVENTS = {
+    INTRA: "rclcpp_intra_publish",
+    RCLCPP: "rclcpp_publish",
+    RCL: "rcl_publish",
+    RMW: "rmw_publish",
 }
 INTERNAL = (ROSOUT, "/parameter_events", DISCOVERY)
 
@@ -35,16 +41,7 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
         four times, source_timestamp_ns, callback_instance_id, guessed (whether the publisher
         follows only from what else the process could publish).
     """
-    line = _group(events)
-    calls = line.group_by("call", maintain_order=True).agg(
-        pl.col("thread").first(),
-        pl.col("proc").first(),
-        pl.col("time_ns").first().alias("publish_ns"),
-        pl.col("publisher_handle").max(),
-        pl.col("rmw_publisher_handle").max(),
-        pl.col("timestamp").max().alias("source_timestamp_ns"),
-        *(pl.col(name).max() for name in _TIMES.values()),
-    )
+    calls = _group(events)
     calls = _with_publisher(calls, events, objects)
     calls = calls.sort("publish_ns", "thread", maintain_order=True).with_row_index("message_id")
     moments = calls.select("thread", pl.col("publish_ns").alias("time_ns"))
@@ -54,14 +51,13 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
 
 
 def _group(events: Events) -> pl.DataFrame:
-    """Publish events in order, with ``call``, the number of the publication they belong to."""
-    common = ["proc", "message"]
+    """Publish events put together: one row per publication, in order per thread."""
+    kinds = {kind: events[name].with_row_index("row") for kind, name in _EVENTS.items()}
+    columns = ["row", "message"]
     line = timeline(
         [
-            (events["rclcpp_intra_publish"], [*common, "publisher_handle"]),
-            (events["rclcpp_publish"], [*common, "publisher_handle"]),
-            (events["rcl_publish"], [*common, "publisher_handle"]),
-            (events["rmw_publish"], [*common, "rmw_publisher_handle", "timestamp"]),
+            (frame, columns if kind == RMW else [*columns, "publisher_handle"])
+            for kind, frame in kinds.items()
         ]
     )
     kind, message = pl.col("kind"), pl.col("message")
@@ -71,12 +67,6 @@ def _group(events: Events) -> pl.DataFrame:
     same_publisher = publisher == publisher.shift(1)
     # rclpy's rclcpp_publish holds the Python object's id, never the address that rcl sees.
     pair = follows(by=1) & (kind == RCL) & (previous == RCLCPP)
-    python = (
-        line.with_columns(pair.alias("pair"), (pair & same_message).alias("equal"))
-        .group_by("proc")
-        .agg((pl.col("pair").any() & ~pl.col("equal").any()).alias("python"))
-    )
-    line = line.join(python, on="proc", how="left", maintain_order="left")
     then_rcl = follows(by=-1) & (kind.shift(-1) == RCL)
     intra_then_rclcpp = (
         pl.when(then_rcl).then(publisher.shift(-1) == publisher.shift(1)).otherwise(same_message)
@@ -85,17 +75,41 @@ def _group(events: Events) -> pl.DataFrame:
         pl.when((kind == RCLCPP) & (previous == INTRA))
         .then(intra_then_rclcpp)
         .when((kind == RCL) & (previous == RCLCPP))
-        .then(same_message | pl.col("python"))
+        .then(same_message | _of_python(line, pair, same_message))
         .when((kind == RCL) & (previous == INTRA))
         .then(same_publisher)
         .when((kind == RMW) & (previous == RCL))
         .then(same_message)
         .otherwise(statement=False)
     ) & follows(by=1)
-    return line.with_columns(
-        (~joined.fill_null(value=False)).cum_sum().alias("call"),
-        *(pl.when(kind == k).then(pl.col("time_ns")).alias(name) for k, name in _TIMES.items()),
+    begins = (~joined.fill_null(value=False)).alias("begins")
+    line = line.with_columns(begins).with_columns(pl.col("begins").cum_sum().alias("call"))
+    heads = line.select(
+        "begins",
+        "thread",
+        pl.col("time_ns").alias("publish_ns"),
+        *(first_of_group(kind == k, "row", "call").alias(name) for k, name in _TIMES.items()),
+    ).filter("begins")
+    parts = {k: pick(kinds[k], heads[name], *kinds[k].columns) for k, name in _TIMES.items()}
+    handles = (parts[k]["publisher_handle"] for k in (RCL, INTRA, RCLCPP))
+    return heads.select(
+        "thread",
+        proc().alias("proc"),
+        "publish_ns",
+        pl.coalesce(*handles).alias("publisher_handle"),
+        parts[RMW]["rmw_publisher_handle"],
+        parts[RMW]["timestamp"].alias("source_timestamp_ns"),
+        *(parts[k]["time_ns"].alias(name) for k, name in _TIMES.items()),
     )
+
+
+def _of_python(line: pl.DataFrame, pair: pl.Expr, same_message: pl.Expr) -> pl.Expr:
+    """Whether an event is of a process in which rcl never sees the address that rclcpp tells."""
+    pairs = line.lazy().select("thread", pair.alias("pair"), same_message.alias("equal"))
+    pairs = pairs.filter("pair").select(proc().alias("proc"), "equal")
+    found = pairs.group_by("proc").agg(pl.col("equal").any()).collect()
+    python = found.filter(~pl.col("equal"))["proc"].to_list()
+    return proc().is_in(python) if python else pl.lit(value=False)
 
 
 def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:

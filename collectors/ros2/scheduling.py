@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import Events, vtid
+from collectors.ros2.events import Events, proc, vtid
 from collectors.ros2.types import I32, I64, TEXT
 
 RUNNING, PREEMPTED, BLOCKED, WOKEN = range(4)
@@ -193,14 +193,14 @@ def _with_sums(line: pl.DataFrame, events: Events, clocks: pl.DataFrame) -> pl.D
 
     ``cycles`` is kHz times ns of running, ``clocked`` the ns of it whose frequency is known.
     """
-    hosts = events.processes.select((pl.col("proc").cast(I64)).alias("number"), "host")
+    hosts = events.processes.select(pl.col("proc").alias("number"), "host")
     same = pl.col("thread") == pl.col("thread").shift(-1)
     until = pl.when(same).then(pl.col("time_ns").shift(-1))
     state = pl.col("state")
     running = state == RUNNING
     ran_on = pl.when(running).then("cpu_id").forward_fill().shift(1).over("thread")
     line = line.with_columns(
-        (pl.col("thread") // 2**32).alias("number"),
+        proc().alias("number"),
         (until - pl.col("time_ns")).fill_null(0).alias("lasted"),
         until.alias("until_ns"),
         (state == PREEMPTED).cast(I64).alias("preemptions"),

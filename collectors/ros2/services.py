@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.callbacks import Callbacks
+from collectors.ros2.callbacks import Callbacks, enclosing
 from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, timeline
 from collectors.ros2.objects import Objects
@@ -18,6 +18,7 @@ _KEY = ["gid_low", "gid_high", "sequence_number"]
 _EVENTS = ("rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response")
 _UNKNOWN = (
     "client_id",
+    "client_callback_instance_id",
     "sequence_number",
     "request_sent_ns",
     "request_taken_ns",
@@ -38,16 +39,22 @@ def find_service_calls(events: Events, objects: Objects, callbacks: Callbacks) -
     Before Kilted only the server's callbacks were recorded: then a row is one of those, with
     nothing known about the client.
     """
-    if not any(events[name].height for name in _EVENTS):
+    if not any(events.happened(name) for name in _EVENTS):
         return _callbacks_alone(callbacks)
-    requests = _client_side(events, objects, "rmw_send_request").select(
-        *_KEY, "client_id", pl.col("time_ns").alias("request_sent_ns")
+    requests = _client_side(events, objects, "rmw_send_request")
+    within = enclosing(callbacks.instances, requests.select("thread", "time_ns"))
+    requests = requests.select(
+        *_KEY,
+        "client_id",
+        pl.col("time_ns").alias("request_sent_ns"),
+        within.alias("client_callback_instance_id"),
     )
     taken = _with_callback(_server_side(events, objects, "rmw_take_request"), callbacks)
     taken = taken.select(
         *_KEY,
         "service_id",
         pl.col("time_ns").alias("request_taken_ns"),
+        "callback_instance_id",
         "callback_start_ns",
         "callback_end_ns",
     )
@@ -106,6 +113,7 @@ def _with_callback(taken: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:
     runs = callbacks.instances.select(
         "thread",
         pl.col("start_ns").alias("time_ns"),
+        "callback_instance_id",
         pl.col("start_ns").alias("callback_start_ns"),
         pl.col("end_ns").alias("callback_end_ns"),
         pl.col("kind").fill_null("service").alias("serves"),
@@ -124,7 +132,7 @@ def _with_callback(taken: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:
     )
     return taken.with_columns(
         pl.when(fits).then(pl.col(name)).alias(name)
-        for name in ("callback_start_ns", "callback_end_ns")
+        for name in ("callback_instance_id", "callback_start_ns", "callback_end_ns")
     )
 
 
@@ -179,6 +187,7 @@ def _callbacks_alone(callbacks: Callbacks) -> pl.DataFrame:
         pl.col("name").alias("service"),
         pl.col("node").alias("server_node"),
         pl.col("owner_id").alias("service_id"),
+        "callback_instance_id",
         pl.col("start_ns").alias("callback_start_ns"),
         pl.col("end_ns").alias("callback_end_ns"),
         pl.lit(None, dtype=TEXT).alias("client_node"),

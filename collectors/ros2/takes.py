@@ -11,7 +11,7 @@ import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of, timeline
+from collectors.ros2.joins import as_of, first_of_group, follows, pick, timeline
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.ring_buffers import buffer_owners
 from collectors.ros2.types import I64
@@ -43,75 +43,23 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
         [("proc", "proc"), ("buffer", "buffer")],
         ["subscription_id"],
     )
+    heads = _with_followers(takes, dequeues, events, callbacks)
     of_subscription = pl.col("kind").fill_null("subscription") == "subscription"
-    executions = callbacks.instances.select(
-        "thread",
-        pl.col("start_ns").alias("time_ns"),
-        "callback_instance_id",
+    linked = ("callback_instance_id", "callback_start_ns", "callback_end_ns")
+    runs = callbacks.instances.select(
+        pl.col("start_ns").alias("callback_start_ns"),
+        pl.col("end_ns").alias("callback_end_ns"),
+        of_subscription.alias("may"),
+        "owner_id",
+        "intra",
     )
-    mine = ["proc", "subscription_id"]
-    line = timeline(
-        [
-            (takes, [*mine, "message", "source_timestamp", "taken"]),
-            (dequeues, [*mine, "buffer", "index"]),
-            (events["rcl_take"], ["message"]),
-            (events["rclcpp_take"], ["message"]),
-            (executions, ["callback_instance_id"]),
-        ]
-    )
-    kind, message = pl.col("kind"), pl.col("message")
-    head = kind <= DEQUEUE
-    line = line.with_columns(
-        head.cum_sum().alias("group"),
-        pl.when(head).then("thread").forward_fill().alias("head_thread"),
-        pl.when(head).then(message.fill_null(0)).forward_fill().alias("head_message"),
-    )
-    same = message == pl.col("head_message")
-    groups = (
-        # Whatever precedes a thread's first take belongs to none.
-        line.filter(pl.col("thread") == pl.col("head_thread"))
-        .with_columns(
-            pl.when((kind == RCL) & same).then("time_ns").alias("rcl_take_ns"),
-            pl.when((kind == RCLCPP) & same).then("time_ns").alias("rclcpp_take_ns"),
-        )
-        .group_by("group", maintain_order=True)
-        .agg(
-            pl.col("thread").first(),
-            pl.col("proc").first(),
-            pl.col("subscription_id").first(),
-            pl.col("time_ns").first().alias("take_ns"),
-            kind.first(),
-            pl.col("taken").first(),
-            pl.col("source_timestamp").first().alias("source_timestamp_ns"),
-            pl.col("buffer").first(),
-            pl.col("index").first(),
-            pl.col("rcl_take_ns").min(),
-            pl.col("rclcpp_take_ns").min(),
-            # Executions are numbered in time: this is the first after the take.
-            pl.col("callback_instance_id").min(),
-        )
-    )
-    groups = groups.filter((pl.col("kind") == DEQUEUE) | (pl.col("taken") != 0))
-    groups = groups.join(
-        callbacks.instances.select(
-            "callback_instance_id",
-            pl.col("start_ns").alias("callback_start_ns"),
-            pl.col("end_ns").alias("callback_end_ns"),
-            of_subscription.alias("may"),
-            "owner_id",
-            "intra",
-        ),
-        on="callback_instance_id",
-        how="left",
-        maintain_order="left",
-    )
+    groups = heads.hstack(pick(runs, heads["callback_instance_id"], *runs.columns))
     intra = pl.col("kind") == DEQUEUE
     fits = (
         pl.col("may")
         & (pl.col("owner_id") == pl.col("subscription_id")).fill_null(value=True)
         & (pl.col("intra") == intra)
     ).fill_null(value=False)
-    linked = ("callback_instance_id", "callback_start_ns", "callback_end_ns")
     groups = groups.with_columns(
         intra.alias("intra_process"),
         *(pl.when(fits).then(pl.col(name)).alias(name) for name in linked),
@@ -136,5 +84,59 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
         .sort("take_ns", "thread", maintain_order=True)
         .with_row_index("take_id")
         .with_columns(pl.col("take_id").cast(I64))
-        .drop("group", "kind", "taken", "may", "owner_id", "intra")
+        .drop("kind", "may", "owner_id", "intra")
+    )
+
+
+def _with_followers(
+    takes: pl.DataFrame, dequeues: pl.DataFrame, events: Events, callbacks: Callbacks
+) -> pl.DataFrame:
+    """What was taken or dequeued, with the times of rcl and rclcpp and the execution after it."""
+    sources = pl.concat([takes, dequeues], how="diagonal").with_row_index("row")
+    key = pl.col("message").fill_null(0).alias("message")
+    line = timeline(
+        [
+            (sources.head(takes.height).with_columns(key), ["row", "message"]),
+            (sources.tail(dequeues.height).with_columns(key), ["row", "message"]),
+            (events["rcl_take"], ["message"]),
+            (events["rclcpp_take"], ["message"]),
+            (
+                callbacks.instances.select(
+                    "thread", pl.col("start_ns").alias("time_ns"), "callback_instance_id"
+                ),
+                ["callback_instance_id"],
+            ),
+        ]
+    )
+    kind, message = pl.col("kind"), pl.col("message")
+    head = kind <= DEQUEUE
+    line = line.with_columns(
+        # Whatever precedes a thread's first take belongs to none.
+        (head | ~follows(by=1)).cum_sum().alias("group"),
+        pl.when(head).then(message).forward_fill().alias("head_message"),
+    )
+    same = message == pl.col("head_message")
+    heads = line.select(
+        head.alias("head"),
+        kind,
+        "row",
+        "thread",
+        pl.col("time_ns").alias("take_ns"),
+        first_of_group((kind == RCL) & same, "time_ns", "group").alias("rcl_take_ns"),
+        first_of_group((kind == RCLCPP) & same, "time_ns", "group").alias("rclcpp_take_ns"),
+        # Executions are numbered in time: this is the first after the take.
+        first_of_group(kind == START, "callback_instance_id", "group").alias(
+            "callback_instance_id"
+        ),
+    ).filter("head")
+    known = pick(
+        sources.rename({"source_timestamp": "source_timestamp_ns"}),
+        heads["row"],
+        *("proc", "subscription_id", "taken", "source_timestamp_ns", "buffer", "index"),
+    )
+    return (
+        heads.drop("head", "row")
+        .hstack(known)
+        .filter((kind == DEQUEUE) | (pl.col("taken") != 0))
+        .drop("taken")
     )

@@ -340,6 +340,56 @@ MESSAGES = Table(
     needs=("ros2:rcl_publish", "ros2:rmw_publish", "ros2:rmw_take"),
 )
 
+ONE_SIDED_MESSAGES = Table(
+    "one_sided_messages",
+    "a message taken whose publication was not recorded: its sender is not traced, published "
+    "before the trace began, or the tracer dropped the event",
+    (
+        _id("take"),
+        _HOST,
+        _VPID,
+        Column("topic", "string", "topic name"),
+        _ref("subscription"),
+        Column("subscription_node", "string", "full name of the subscribing node"),
+        Column(
+            "publisher_recorded", "bool", "whether a publisher of this topic is in the recording"
+        ),
+        _time("source_timestamp_ns", "the sender's system clock when it published"),
+        Column("take_ns", "int64", "rmw_take", unit="ns", nullable=False),
+        _time("callback_start_ns", "start of its callback"),
+        _time("callback_end_ns", "end of its callback"),
+        _time(
+            "clock_offset_ns",
+            "system clock minus event clock on the receiving host, as the message stamped there "
+            "nearest in time shows (rmw_publish); null when it stamped none, and then taken as 0",
+        ),
+        _time(
+            "latency_ns",
+            "callback_start - (source_timestamp - clock_offset). Holds the difference of the two "
+            "hosts' clocks where the sender is on another one; null when replayed",
+        ),
+        Column(
+            "synchronisation",
+            "string",
+            "how the hosts' clocks were synchronised, as the manifest says; null: not known",
+        ),
+        Column(
+            "outcome",
+            "string",
+            "delivered: its callback ran; taken: no callback seen; replayed: published before the "
+            "subscription existed",
+            nullable=False,
+            values=("delivered", "taken", "replayed"),
+        ),
+        _ref("callback_instance"),
+    ),
+    needs=("ros2:rmw_take",),
+)
+
+_CLIENT_EXECUTION = Column(
+    "client_callback_instance_id", "int64", "execution in which the request was sent; null outside"
+)
+
 SERVICE_CALLS = Table(
     "service_calls",
     "one request of one client, for one server that took it (or none)",
@@ -357,6 +407,8 @@ SERVICE_CALLS = Table(
         _time("callback_end_ns", "end of the service's callback"),
         _time("response_sent_ns", "rmw_send_response"),
         _time("response_taken_ns", "rmw_take_response"),
+        Column("callback_instance_id", "int64", "execution of the service's callback"),
+        _CLIENT_EXECUTION,
     ),
     needs=(
         "ros2:rmw_send_request",
@@ -411,6 +463,7 @@ ACTION_GOALS = Table(
             "whether the server had no other goal meanwhile; if not, status, feedback and cancel "
             "cannot be told apart and are null",
         ),
+        _CLIENT_EXECUTION,
     ),
     needs=(
         "ros2:rmw_send_request",
@@ -676,6 +729,7 @@ TABLES = {
         PUBLICATIONS,
         TAKES,
         MESSAGES,
+        ONE_SIDED_MESSAGES,
         SERVICE_CALLS,
         ACTION_GOALS,
         TIMER_ACTIVATIONS,

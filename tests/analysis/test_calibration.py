@@ -99,7 +99,10 @@ def test_each_section_simulates(name: str) -> None:
     """So few that only a gross error can be seen: the bar, give or take two errors, of most."""
     section = SECTIONS[name](40)
     assert section.results
-    assert all(r.count == 40 and r.section == section.title for r in section.results)
+    assert all(
+        r.count in ((40,) if name != "one_run" else range(41)) and r.section == section.title
+        for r in section.results
+    )
     missed = sum(r.holds is False for r in section.results)
     assert missed <= 0.3 * len(section.results)
     assert section.markdown().startswith(f"## {section.title}")

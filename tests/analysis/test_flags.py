@@ -65,6 +65,9 @@ def test_one_statistic_per_run_by_hand() -> None:
     assert trimmed.high == pytest.approx(2 + 2.484138, abs=1e-6)
     assert "middle 80 %" in trimmed.method
     assert maximum_over_runs(metric, {}, runs).value == 1000
+    longer = maximum_over_runs(metric, {}, [*runs, [1.0] * 16])
+    assert (longer.value, longer.low) == (750.25, None)
+    assert "runs of 10 to 16 samples" in str(longer.refused)
     spread = deviation_over_runs(metric, {}, [[1.0, 3.0], [2.0, 4.0], [5.0, 7.0]])
     assert spread.value == pytest.approx(math.sqrt(2))
     lost = [[1.0] * 9 + [math.inf]] * 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ from tracing.recording import UsageError
 
 SECTIONS = (
     *("loss", "runs", "distributions", "statistics", "intervals", "further_topics", "worst"),
-    *("drift", "callbacks", "services", "resources", "definitions", "write"),
+    *("factors", "omission", "drift", "callbacks", "services", "resources", "definitions", "write"),
 )
 
 
@@ -73,6 +74,29 @@ def test_samples_are_what_was_written(tmp_path: Path) -> None:
     assert (samples.sent, samples.lost) == (4, 1)
     assert samples.outcomes == {"delivered": 3, "lost": 1}
     assert samples.seconds == pytest.approx(0.006)
+
+
+def test_effects_of_factors_are_shown(tmp_path: Path) -> None:
+    shown = texts(report_of(campaign(tmp_path)).factors())
+    assert "cell: b / a" in shown
+    assert "contrast within each block" in shown
+    # Both cells have the same latency: the ratio of their medians is 1, to a permille.
+    assert re.search(r"cell: b / a +(1\.000|1\.001|0\.999)", shown)
+    write_run(tmp_path / "one" / "r", latencies_ns=[5, 3, 4], factors={"a": 1})
+    assert "No factor has two levels" in texts(report_of(tmp_path / "one").factors())
+
+
+def test_omission_is_corrected_only_if_asked_for_and_both_are_shown(tmp_path: Path) -> None:
+    path = campaign(tmp_path)
+    without = report_of(path)
+    assert "correct_omission = False" in texts(without.omission())
+    assert not any(e.metric.startswith("latency_corrected") for e in without.estimates)
+    report = report_of(path, correct_omission=True)
+    shown = texts(report.omission())
+    # Published on schedule, every 2 ms: nothing is missing, corrected and measured agree.
+    assert "0 samples were added, by expected periods of 2 to 2 ms." in shown.replace("2.000", "2")
+    by_name = {(e.metric, e.cell["cell"]): e.value for e in report.estimates if "cell" in e.cell}
+    assert by_name["latency_corrected_p50", "a"] == pytest.approx(by_name["latency_p50", "a"])
 
 
 def test_warm_up_is_left_out_and_counted(tmp_path: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import shutil
 from pathlib import Path
 
 import polars as pl
 import pytest
 from command_line import Roslens
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
@@ -42,6 +45,23 @@ def test_every_format(roslens: Roslens, run: Path, tmp_path: Path) -> None:
             assert frame["gid"].to_list() == gids
         else:
             assert data.startswith({"dot": b"digraph {", "mermaid": b"flowchart LR"}[form])
+
+
+def test_latency_for_hdrhistogram(roslens: Roslens, run: Path, tmp_path: Path) -> None:
+    done = roslens("export", "--format", "hgrm", run, tmp_path / "out.hgrm")
+    assert (done.returncode, done.stderr) == (0, "")
+    messages = pl.read_parquet(run / "tables" / "messages.parquet")
+    topic = json.loads((run / "manifest.json").read_text())["work_topic"]
+    latency = messages.filter(pl.col("topic") == topic)["latency_ns"].drop_nulls()
+    lines = (tmp_path / "out.hgrm").read_text().splitlines()
+    *_, last = [x for x in lines if not x.startswith("#")]
+    value, fraction, count = last.split()
+    assert (float(fraction), int(count)) == (1, latency.len())
+    assert float(value) == pytest.approx(latency.max() / 1e6, abs=1e-3)
+    assert roslens("export", "--format", "hlog", run, tmp_path / "out.hlog").returncode == 0
+    reader = HistogramLogReader(str(tmp_path / "out.hlog"), HdrHistogram(1, 3_600_000_000_000, 3))
+    histogram = reader.get_next_interval_histogram()
+    assert histogram.get_total_count() == latency.len()
 
 
 @pytest.mark.parametrize(

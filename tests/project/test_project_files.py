@@ -155,3 +155,9 @@ def test_links_between_pages_lead_somewhere() -> None:
 def test_licence_is_apache() -> None:
     assert PYPROJECT["project"]["license"] == "Apache-2.0"
     assert "Apache License" in (ROOT / "LICENSE").read_text()
+
+
+def test_test_files_have_names_of_their_own() -> None:
+    # Two of one name cannot be collected together: the folders are no packages.
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

@@ -1,15 +1,25 @@
 """Suites and plans: the design is followed, and what is not valid is refused with the reason."""
 
 import collections
+import json
+from pathlib import Path
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracing.plan import Plan, plan_runs, read_plan, write_plan
+from tracing.plan import Plan, chosen_levels, plan_runs, read_plan, write_plan
 from tracing.recording import UsageError
-from tracing.suite import Suite, list_suites, load_suite, parse_suite, suite_command
+from tracing.suite import (
+    Suite,
+    list_suites,
+    load_suite,
+    parse_suite,
+    suite_command,
+    suite_schema,
+    suite_variables,
+)
 
 LEVELS = st.lists(
     st.integers(0, 9) | st.sampled_from("abc"), min_size=1, max_size=4, unique_by=repr
@@ -165,3 +175,105 @@ def test_a_file_that_is_no_suite(tmp_path, text, said):
 def test_a_suite_that_is_not_there():
     with pytest.raises(UsageError, match=r"no such suite; there is: .*demo"):
         load_suite("nosuch")
+
+
+SPECIAL = """
+name: s
+workload:
+  command: [x, "{size}", "{extra}"]
+  parameters: {extra: plain}
+  environment: {SIZE: "{size}", READY: "{ready}"}
+factors: {size: [1, 2], how: [none, all]}
+levels:
+  size:
+    2: {parameters: {extra: special}, environment: {SIZE: "two of {how}"}}
+  how:
+    none: {tracing: {events: ["no:*"], subbuf_size: 64k}}
+"""
+VALUES = {"native": "N", "ready": "R", "seconds": 1.0, "messages": 0, "repetition": 0, "order": 0}
+
+
+def test_levels_change_parameters_environment_and_tracing():
+    suite = parse_suite(SPECIAL, "s.yaml")
+    plain, special = {"size": 1, "how": "all"}, {"size": 2, "how": "none"}
+    assert suite_command(suite, plain, VALUES) == ["x", "1", "plain"]
+    assert suite_command(suite, special, VALUES) == ["x", "2", "special"]
+    assert suite_variables(suite, plain, VALUES) == {"SIZE": "1", "READY": "R"}
+    assert suite_variables(suite, special, VALUES) == {"SIZE": "two of none", "READY": "R"}
+    assert suite.tracing_of(plain) == suite.tracing
+    assert suite.tracing_of(special).events == ("no:*",)
+    assert suite.tracing_of(special).subbuf_size == 65536
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"levels": {"a": {3: {}}}}, "levels: a: 3 is not a level"),
+        ({"levels": {"a": {1: {"tracing": {"mode": "odd"}}}}}, "levels: tracing: mode"),
+        ({"levels": {"a": {1: {"tracing": {"nope": 1}}}}}, "levels: tracing: nope"),
+        ({"levels": {"a": {1: {"parameters": {"a": 1}}}}}, "a is a factor, no parameter"),
+        ({"workload": {"command": ["x"], "not_told": ["b"]}}, "not_told: 'b' is no factor"),
+        ({"workload": {"command": ["x"], "environment": {"X": "{b}"}}}, "{b} is no factor"),
+        ({"samplers": {"heap": 1}, "sampler_hz": 0}, "samplers.heap"),
+        ({"tracing": {"start": "ready"}}, "tracing.start: ready needs"),
+        ({"tracing": {"mode": "snapshot", "max_disk": "1G"}}, "max_disk is for traces"),
+        ({"host_limits": {"steal": 2}}, "host_limits.steal"),
+        ({"retries": -1}, "retries"),
+    ],
+)
+def test_what_is_wrong_with_the_rest_is_said(change, said):
+    text = yaml.safe_dump({**GOOD, "factors": {"a": [1, 2]}, **change})
+    with pytest.raises(UsageError) as error:
+        parse_suite(text, "s.yaml")
+    assert said in str(error.value)
+
+
+def test_only_some_levels():
+    suite = suite_of({"a": [1, 2, 3], "b": ["x", "y"]}, repetitions=2)
+    only = chosen_levels(suite, ["a=1", "a=3", "b=Y"])
+    assert only == {"a": (1, 3), "b": ("y",)}
+    runs = plan_runs(suite, 1, only)
+    assert len(runs) == 4
+    assert {(run.factors["a"], run.factors["b"]) for run in runs} == {(1, "y"), (3, "y")}
+    for wrong, said in (("a=9", "levels of a are"), ("c=1", "factors are: a, b"), ("a", "give")):
+        with pytest.raises(UsageError, match=said):
+            chosen_levels(suite, [wrong])
+
+
+def test_a_run_works_for_warm_up_duration_and_cool_down():
+    text = yaml.safe_dump({**GOOD, "warm_up": 2, "duration": 3, "cool_down": 1})
+    suite = parse_suite(text, "s.yaml")
+    assert suite.seconds == 6
+    assert suite.limit_seconds == 66
+
+
+def test_the_schema_describes_every_field():
+    schema = suite_schema()
+    json.dumps(schema)
+
+    def undescribed(node, where):
+        for name, field in node.get("properties", {}).items():
+            here = f"{where}.{name}"
+            if not ({"description", "$ref", "allOf"} & set(field)) and name not in SPEAKING:
+                yield here
+
+    missing = list(undescribed(schema, "suite"))
+    for name, part in schema["$defs"].items():
+        missing += undescribed(part, name)
+    assert missing == []
+    assert schema["properties"]["retries"]["maximum"] == 20
+
+
+SPEAKING = {
+    *("name", "description", "factors", "workload", "builtin", "command", "parameters"),
+    *("trace_rclpy", "kernel_events", "environment"),
+}
+"""What the name says, or the part's own description."""
+
+
+def test_the_suite_in_the_docs_is_valid():
+    text = (Path(__file__).parents[2] / "docs" / "suites.md").read_text()
+    block = text.split("```yaml\n")[1].split("```")[0]
+    suite = parse_suite(block, "suites.md")
+    assert sum(1 for _ in suite.combinations()) == 3
+    assert suite.retries == 1

@@ -104,6 +104,7 @@ class SessionDaemon:
 def session_daemon(
     *,
     kernel: Literal["auto", "off", "required"] = "auto",
+    machine: bool = False,
     progress: Progress | None = None,
     hold: Sequence[int] = (),
 ) -> Iterator[SessionDaemon]:
@@ -113,6 +114,8 @@ def session_daemon(
     ----------
     kernel
         Whether it is to trace the kernel.
+    machine
+        Take the machine's daemon, so that programs which run already are recorded.
     progress
         Called with one line when something takes long.
     hold
@@ -137,7 +140,15 @@ def session_daemon(
             with_kernel = False
     token = secrets.token_hex(6)
     with ExitStack() as stack:
-        daemon = _choose(stack, token, with_kernel, notes, progress or (lambda _: None), hold=hold)
+        daemon = _choose(
+            stack,
+            token,
+            with_kernel,
+            notes,
+            progress or (lambda _: None),
+            hold=hold,
+            machine=machine,
+        )
         yield daemon
 
 
@@ -149,8 +160,11 @@ def _choose(
     progress: Progress,
     *,
     hold: Sequence[int],
+    machine: bool = False,
 ) -> SessionDaemon:
     as_root = os.geteuid() == 0
+    if machine:
+        return stack.enter_context(_shared(token, kernel and as_root, notes, progress, hold))
     if kernel and not as_root:
         # Only root's daemon can trace the kernel; the group 'tracing' may use it.
         if _answers(GLOBAL_FOLDER / CLIENT_SOCKET):

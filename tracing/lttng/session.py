@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tracing.lttng.daemon import SessionDaemon
-from tracing.lttng.settings import TracingOptions
+from tracing.lttng.settings import INIT_EVENTS, TracingOptions
 from tracing.lttng.tool import LttngError, lttng_version
 from tracing.recording import RunFailedError
 from tracing.recording.manifest import Loss, TracingSettings
@@ -18,7 +19,13 @@ from tracing.recording.manifest import Loss, TracingSettings
 CHANNEL = "ros2"
 """The user-space channel; its stream files are ``ros2_<cpu>``."""
 
+INIT_CHANNEL = "ros2_init"
+"""The channel of `INIT_EVENTS` where they have one of their own."""
+
 KERNEL_CHANNEL = "kernel"
+_INIT_SUBBUF = 64 << 10
+_INIT_SHARE = 8
+"""What part (1/8) of a bounded disk is for init events."""
 _INDEX_MAGIC = 0xC1F1DCC1
 _INDEX_HEADER = struct.Struct(">IIII")
 _INDEX_ENTRY = struct.Struct(">QQQQQQQ")
@@ -49,6 +56,7 @@ class Session:
     loss: Loss = field(default_factory=Loss)
     troubles: list[str] = field(default_factory=list)
     kernel: bool = False
+    snapshots: int = 0
     _begun_at: int = 0
 
     @property
@@ -76,6 +84,9 @@ class Session:
             mode=options.mode,
             subbuf_size_bytes=options.subbuf_size,
             subbuf_count=options.subbuf_count,
+            max_disk_bytes=options.max_disk,
+            start=options.start,
+            snapshots=self.snapshots if options.mode == "snapshot" else None,
             notes=[*self.daemon.notes, *self.notes],
         )
 
@@ -92,21 +103,50 @@ class Session:
         call = self.daemon.tool.call
         # Absolute, for the daemon has another working directory.
         output = self.output.resolve()
-        call("create", self.name, f"--output={output}")
+        snapshot = ["--snapshot"] if self.options.mode == "snapshot" else []
+        call("create", self.name, *snapshot, f"--output={output}")
         self._channel("--userspace", CHANNEL)
-        call(
-            *("enable-event", "--userspace", "--session", self.name, "--channel", CHANNEL),
-            ",".join(self.options.events),
-        )
         self._contexts("--userspace", CHANNEL, self.options.all_contexts)
+        if self.options.split:
+            self._channel("--userspace", INIT_CHANNEL, _INIT_SUBBUF)
+            self._contexts("--userspace", INIT_CHANNEL, self.options.all_contexts)
+            call(*self._enable(INIT_CHANNEL), ",".join(INIT_EVENTS))
+        if self.options.start == "begin":
+            self.begin_events()
         if self.daemon.kernel:
             self._begin_kernel()
         call("start", self.name)
-        if not output.is_dir():
+        if not snapshot and not output.is_dir():
             raise RunFailedError(
                 f"{self.output}: the session daemon does not see this folder as roslens does "
                 "(mounted after it began?); record to another folder"
             )
+
+    def begin_events(self) -> None:
+        """Record the events of `CHANNEL` from now on.
+
+        Raises
+        ------
+        LttngError
+            The daemon refuses.
+        """
+        # Init events too, though they have their own channel: the session daemon of LTTng 2.13
+        # crashes when it lists events with exclusions. Readers leave copies out.
+        self.daemon.tool.call(*self._enable(CHANNEL), ",".join(self.options.events))
+
+    def snapshot(self) -> None:
+        """Write what the buffers hold now.
+
+        Raises
+        ------
+        LttngError
+            The daemon refuses.
+        """
+        self.daemon.tool.call("snapshot", "record", "--session", self.name)
+        self.snapshots += 1
+
+    def _enable(self, channel: str) -> tuple[str, ...]:
+        return ("enable-event", "--userspace", "--session", self.name, "--channel", channel)
 
     def _begin_kernel(self) -> None:
         try:
@@ -123,11 +163,12 @@ class Session:
         else:
             self.kernel = True
 
-    def _channel(self, domain: str, name: str) -> None:
+    def _channel(self, domain: str, name: str, subbuf_size: int | None = None) -> None:
         options = self.options
         mode = {
             "discard": ["--discard"],
             "overwrite": ["--overwrite"],
+            "snapshot": ["--overwrite"],
             "blocking": [
                 "--discard",
                 f"--blocking-timeout={options.blocking_timeout_us or 'inf'}",
@@ -135,11 +176,25 @@ class Session:
         }[options.mode]
         if domain == "--kernel" and options.mode == "blocking":
             mode = ["--discard"]
+        size = min(options.subbuf_size, subbuf_size or options.subbuf_size)
         self.daemon.tool.call(
             *("enable-channel", domain, "--session", self.name, *mode),
-            *("--subbuf-size", str(options.subbuf_size)),
+            *("--subbuf-size", str(size), *self._ring(name, size)),
             *("--num-subbuf", str(options.subbuf_count), name),
         )
+
+    def _ring(self, channel: str, subbuf_size: int) -> list[str]:
+        """The options of a channel whose files are overwritten when they would be too large."""
+        if self.options.max_disk is None:
+            return []
+        # An index entry of 56 B for a packet, and the metadata, take less than a 16th.
+        each = self.options.max_disk * 15 // 16 // (os.cpu_count() or 1)
+        init = each // _INIT_SHARE
+        shares = 1 + self.daemon.kernel
+        budget = init if channel == INIT_CHANNEL else (each - init) // shares
+        options = self.options.model_copy(update={"subbuf_size": subbuf_size})
+        size, count = options.ring_files(budget)
+        return ["--tracefile-size", str(size), "--tracefile-count", str(count)]
 
     def _contexts(self, domain: str, channel: str, names: tuple[str, ...]) -> None:
         types = [part for name in names for part in ("--type", name)]
@@ -194,13 +249,13 @@ def loss_of(answer: ET.Element) -> Loss:
     return Loss(discarded_events=total("discarded_events"), lost_packets=total("lost_packets"))
 
 
-def has_events(trace: Path) -> bool:
-    """Whether the user-space channel of a trace holds any event, or dropped one.
+def has_events(trace: Path, channel: str = CHANNEL) -> bool:
+    """Whether a user-space channel of a trace holds any event, or dropped one.
 
     Read from the packet index that LTTng writes beside the streams; packets without events are
     written too, so that files are not empty is not enough.
     """
-    for index in trace.rglob(f"index/{CHANNEL}_*.idx"):
+    for index in trace.rglob(f"index/{channel}_[0-9]*.idx"):
         data = index.read_bytes()
         if len(data) < _INDEX_HEADER.size:
             continue

@@ -23,6 +23,18 @@ NEEDED_CONTEXTS = ("vpid", "vtid", "procname")
 KERNEL_EVENTS = ("sched_switch", "sched_waking", "sched_wakeup", "sched_wakeup_new")
 """What a thread was doing when it did not run."""
 
+INIT_EVENTS = (
+    "ros2:*_init",
+    "ros2:*_added",
+    "ros2:rclcpp_callback_register",
+    "ros2:rclcpp_timer_link_node",
+    "ros2:rclcpp_construct_ring_buffer",
+    "ros2:rclcpp_buffer_to_ipb",
+    "ros2:rclcpp_ipb_to_subscription",
+    "ros2:message_link_*",
+)
+"""What gives names to nodes, topics and callbacks (tracetools' ``tp_call.h``); rare and early."""
+
 _SIZE = re.compile(r"\s*(\d+)\s*([kKmMgG]?)(?:i?[bB])?\s*")
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
@@ -61,10 +73,32 @@ class TracingOptions(BaseModel):
         default="auto", description="whether to record the kernel: auto means where it can be"
     )
     kernel_events: tuple[str, ...] = Field(default=KERNEL_EVENTS, min_length=1)
-    mode: Literal["discard", "overwrite", "blocking"] = Field(
+    mode: Literal["discard", "overwrite", "blocking", "snapshot"] = Field(
         default="discard",
         description="what happens when the buffers are full: new events are dropped, the oldest "
-        "ones are, or the program waits",
+        "ones are, or the program waits; snapshot: nothing is written until a trigger, then what "
+        "the buffers hold",
+    )
+    snapshot_at_end: Literal["always", "failure", "never"] = Field(
+        default="always",
+        description="whether the end of the workload triggers a snapshot; making the file that "
+        "$ROSLENS_SNAPSHOT_FILE names always does",
+    )
+    max_disk: Size | None = Field(
+        default=None,
+        gt=0,
+        description="bytes that the trace may take on the disk, such as 500M: the oldest part is "
+        "given up for the newest; what names nodes and topics is kept apart and longer",
+    )
+    start: Literal["begin", "ready"] = Field(
+        default="begin",
+        description="ready: before the workload says that it is ready only what names nodes, "
+        "topics and callbacks is recorded",
+    )
+    daemon: Literal["private", "machine"] = Field(
+        default="private",
+        description="machine: the session daemon of the machine records, so that programs which "
+        "run already are recorded too, and others of the same user as well",
     )
     blocking_timeout_us: int | None = Field(
         default=None,
@@ -102,7 +136,41 @@ class TracingOptions(BaseModel):
                 raise ValueError(f"{name} must be a power of two, {value} is not")
         if self.blocking_timeout_us is not None and self.mode != "blocking":
             raise ValueError("blocking_timeout_us is for mode: blocking")
+        if self.max_disk is not None and self.mode == "snapshot":
+            raise ValueError("max_disk is for traces that are written all the time")
         return self
+
+    @property
+    def split(self) -> bool:
+        """Whether init events have a channel of their own.
+
+        They are rare and early, and without them nothing has a name: where events are given up
+        for newer ones or the recording begins late, they must not share that fate.
+        """
+        return (
+            self.mode == "snapshot"
+            or self.max_disk is not None
+            or self.start == "ready"
+            or self.daemon == "machine"
+        )
+
+    def ring_files(self, budget: int) -> tuple[int, int]:
+        """Size and number of the files of one stream so that they stay within `budget` bytes.
+
+        Raises
+        ------
+        UsageError
+            There is no room for two sub-buffers.
+        """
+        # A file holds whole sub-buffers; four files, so that little is given up at a time.
+        per_file = budget // 4 // self.subbuf_size
+        count = 4 if per_file else budget // self.subbuf_size
+        if count < 2:
+            raise UsageError(
+                f"tracing.max_disk: {self.max_disk} B leave {budget} B for each stream, which "
+                f"holds no two sub-buffers of {self.subbuf_size} B; give more or smaller ones"
+            )
+        return max(1, per_file) * self.subbuf_size, count
 
     @property
     def all_contexts(self) -> tuple[str, ...]:

@@ -62,6 +62,16 @@ class Environment(_Part):
     python: str | None = None
     git_commit: str | None = None
     git_dirty: bool | None = None
+    system: str | None = Field(default=None, description="operating system and its version")
+    system_packages: dict[str, str] = Field(
+        default_factory=dict, description="versions of the distribution's packages that matter"
+    )
+    compiler: str | None = None
+    container: str | None = Field(default=None, description="its image, else its kind")
+    roslens: str | None = Field(default=None, description="version of the recorder")
+    configuration: list[str] = Field(
+        default_factory=list, description="copies of the RMW's configuration, in the run's folder"
+    )
 
 
 class Clock(_Part):
@@ -79,9 +89,14 @@ class TracingSettings(_Part):
     domains: list[str] = Field(default_factory=lambda: ["ust"])
     events: list[str] = Field(default_factory=list)
     contexts: list[str] = Field(default_factory=list)
-    mode: Literal["discard", "overwrite", "blocking"] = "discard"
+    mode: Literal["discard", "overwrite", "blocking", "snapshot"] = "discard"
     subbuf_size_bytes: int | None = None
     subbuf_count: int | None = None
+    max_disk_bytes: int | None = Field(
+        default=None, description="what the trace was allowed to take; the oldest part gave way"
+    )
+    start: Literal["begin", "ready"] = "begin"
+    snapshots: int | None = Field(default=None, description="how many were taken")
     notes: list[str] = Field(default_factory=list, description="e.g. why there is no kernel trace")
 
 

@@ -36,6 +36,7 @@ class Options(argparse.Namespace):
     executor: str
     rate: float
     seconds: float
+    messages: int
     output: Path
 
 
@@ -46,6 +47,7 @@ def parse(arguments: list[str]) -> Options:
     parser.add_argument("--executor", required=True)
     parser.add_argument("--rate", type=float, required=True)
     parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--messages", type=int, required=True, help="0: as many as fit")
     parser.add_argument("--output", type=Path, required=True)
     return parser.parse_args(arguments, namespace=Options())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import time
 from array import array
@@ -26,7 +27,7 @@ class Publisher:
 
     def __init__(self, base: process.Process) -> None:
         self.base, options = base, base.options
-        room = int(options.rate * options.seconds * 1.1) + 16
+        room = options.messages or int(options.rate * options.seconds * 1.1) + 16
         self.sent = array("q", bytes(8 * room))
         self.count = 0
         # sequence, request, callback, response; the callback's time is the response's text
@@ -56,7 +57,9 @@ class Publisher:
 
     def start(self, _: str) -> None:
         """Begin; all sides are known to each other."""
-        self.deadline = time.monotonic() + self.base.options.seconds
+        options = self.base.options
+        seconds = math.inf if options.messages else options.seconds
+        self.deadline = time.monotonic() + seconds
         for timer in self.timers:
             timer.reset()
 

@@ -61,7 +61,7 @@ class Nodes:
                     *(sys.executable, *wrapper, str(HERE), role),
                     *("--payload", str(options.payload), "--executor", options.executor),
                     *("--rate", str(options.rate), "--seconds", str(options.seconds)),
-                    *("--output", str(options.output)),
+                    *("--messages", str(options.messages), "--output", str(options.output)),
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -150,7 +150,8 @@ def run(nodes: Nodes, options: argparse.Namespace) -> None:
     if os.environ.get("ROSLENS_READY_FILE"):
         Path(os.environ["ROSLENS_READY_FILE"]).touch()
     nodes.tell("publisher", "start")
-    sent = nodes.expect("publisher", "sent", options.seconds + READY_SECONDS)
+    seconds = max(options.seconds, 2 * options.messages / options.rate)
+    sent = nodes.expect("publisher", "sent", seconds + READY_SECONDS)
     if sent is None:
         raise Failed("the publisher process did not end its work in time")
     # What has not arrived by then is lost, or was never answered.
@@ -224,6 +225,9 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=500.0, help="messages per second")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long is published")
     parser.add_argument(
+        "--messages", type=int, default=0, help="so many are published, however long it takes"
+    )
+    parser.add_argument(
         "--output",
         type=Path,
         default=os.environ.get("ROSLENS_NATIVE_DIR"),
@@ -234,6 +238,8 @@ def main() -> int:
         parser.error("--output or ROSLENS_NATIVE_DIR is needed")
     if options.payload < 16 or options.rate <= 0 or options.seconds <= 0:
         parser.error("--payload is at least 16, --rate and --seconds are above 0")
+    if options.messages < 0:
+        parser.error("--messages is at least 0")
     options.output = options.output.resolve()
     options.output.mkdir(parents=True, exist_ok=True)
     received: list[int] = []

@@ -20,7 +20,7 @@ class Subscriber:
 
     def __init__(self, base: process.Process) -> None:
         self.base, options = base, base.options
-        room = int(options.rate * options.seconds * 1.1) + 16
+        room = options.messages or int(options.rate * options.seconds * 1.1) + 16
         self.received = array("q", bytes(8 * room))
         self.count = 0
         self.expected = -1

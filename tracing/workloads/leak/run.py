@@ -19,11 +19,8 @@ publisher and subscription have found each other.
 from __future__ import annotations
 
 import argparse
-import csv
 import ctypes
 import json
-import os
-import signal
 import struct
 import sys
 import time
@@ -31,13 +28,12 @@ from array import array
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).resolve()
-RCLPY_TRACING = HERE.parents[2] / "rclpy_tracing"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import rclpy_side as side  # type: ignore[import-not-found]  # in the folder above
+
 TOPIC = "/data"
 HEADER = struct.Struct("<q")
-DISCOVERY_SECONDS = 15.0
 DRAIN_SECONDS = 1.0
-AGAIN = "ROSLENS_LEAK_TRACED"
 
 
 class Leaking:
@@ -106,73 +102,40 @@ class Leaking:
 
     def write(self, folder: Path) -> None:
         """Leave the logs."""
-        with (folder / "messages.csv").open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns"))
-            for number in range(self.count):
-                row = (TOPIC, number, self.sent[number], self.received[number] or "")
-                writer.writerow(row)
+        rows = ((TOPIC, n, self.sent[n], self.received[n]) for n in range(self.count))
+        side.write_csv(folder / "messages.csv", side.MESSAGES, rows)
         found = {"bytes": self.leak, "chunk_bytes": self.chunk(), "messages": self.arrived}
         (folder / "leak.json").write_text(json.dumps(found) + "\n", encoding="utf-8")
 
 
-def work(options: argparse.Namespace) -> int:
+def main() -> int:
     """Run the node; its exit status."""
+    parser = side.parser(__doc__.splitlines()[0], rate=500.0, seconds=60.0)
+    parser.add_argument("--leak", type=int, default=1024, help="bytes per message; 0: none")
+    parser.add_argument("--payload", type=int, default=100, help="bytes of a message (>= 8)")
+    options = side.parse(parser)
+    if options.leak < 0:
+        parser.error("--leak is at least 0")
+    side.trace_rclpy(__file__)
     import rclpy  # noqa: PLC0415 (only in ROS)
-    from rclpy.executors import SingleThreadedExecutor  # noqa: PLC0415
 
-    signals: list[int] = []
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _: signals.append(number))
-    rclpy.init(signal_handler_options=rclpy.signals.SignalHandlerOptions.NO)
+    stop = side.Stop()
+    side.start_rclpy()
     node = rclpy.create_node("leaking")
-    side = Leaking(options, node)
-    executor = SingleThreadedExecutor()
+    leaking = Leaking(options, node)
+    executor = side.make_executor("SingleThreaded")
     executor.add_node(node)
-    give_up = time.monotonic() + DISCOVERY_SECONDS
-    while not side.publisher.get_subscription_count() and not signals:
-        if time.monotonic() > give_up:
-            print("leak: publisher and subscription did not find each other", file=sys.stderr)
-            return 1
-        time.sleep(0.002)
-    if os.environ.get("ROSLENS_READY_FILE"):
-        Path(os.environ["ROSLENS_READY_FILE"]).touch()
-    side.start(options.seconds)
-    end = side.deadline + DRAIN_SECONDS
-    while not signals and not side.done and time.monotonic() < end:
-        executor.spin_once(timeout_sec=0.1)
-    side.write(options.output)
+    if side.wait_until(stop, lambda: leaking.publisher.get_subscription_count() > 0):
+        side.say_ready()
+        leaking.start(options.seconds)
+        end = leaking.deadline + DRAIN_SECONDS
+        while not stop.signal and not leaking.done and time.monotonic() < end:
+            executor.spin_once(timeout_sec=0.1)
+    leaking.write(options.output)
     executor.shutdown()
     node.destroy_node()
     rclpy.shutdown()
-    return 128 + signals[0] if signals else 0
-
-
-def main() -> int:
-    """Parse the options; begin again under the tracing of rclpy where it is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--leak", type=int, default=1024, help="bytes per message; 0: none")
-    parser.add_argument("--payload", type=int, default=100, help="bytes of a message (>= 8)")
-    parser.add_argument("--rate", type=float, default=500.0, help="messages per second")
-    parser.add_argument("--seconds", type=float, default=60.0, help="how long is published")
-    parser.add_argument(
-        "--output",
-        type=Path,
-        default=os.environ.get("ROSLENS_NATIVE_DIR"),
-        help="where the logs go (default: $ROSLENS_NATIVE_DIR)",
-    )
-    options = parser.parse_args()
-    if options.output is None:
-        parser.error("--output or ROSLENS_NATIVE_DIR is needed")
-    if options.leak < 0 or options.rate <= 0 or options.seconds <= 0:
-        parser.error("--leak is at least 0, --rate and --seconds are above 0")
-    options.output = options.output.resolve()
-    options.output.mkdir(parents=True, exist_ok=True)
-    traced = os.environ.get("ROSLENS_TRACE_RCLPY", "0") not in {"", "0"}
-    if traced and AGAIN not in os.environ:
-        command = [sys.executable, str(RCLPY_TRACING), str(HERE), *sys.argv[1:]]
-        os.execve(sys.executable, command, {**os.environ, AGAIN: "1"})  # noqa: S606
-    return work(options)
+    return int(stop.status)
 
 
 if __name__ == "__main__":

@@ -45,10 +45,17 @@ def main() -> int:
         _remove_left_over(place)
         with _scratch(place) as scratch:
             done = subprocess.run(
-                [program, *_arguments(options, scratch)], check=False, stdin=subprocess.DEVNULL
+                [program, *_arguments(options, scratch)],
+                check=False,
+                stdin=subprocess.DEVNULL,
+                # Beyond a limit on the size of files writing fails then, and says so.
+                restore_signals=False,
             )
+            if done.returncode < 0:
+                name = signal.Signals(-done.returncode).name
+                return _fail(f"the program was ended by {name}", 128 - done.returncode)
             if done.returncode != 0:
-                return done.returncode if done.returncode > 0 else 128 - done.returncode
+                return done.returncode
             return _verify(options, scratch)
     except OSError as error:
         return _fail(f"{error.filename or place}: {error.strerror}", 4)

@@ -1,0 +1,170 @@
+"""Service calls and action goals as messages, so that chains go through them.
+
+A call of ``/add`` is a message on ``/add.request`` from the client to the server, and one on
+``/add.response`` back; a goal of ``/move`` is one on ``/move.goal`` and one on ``/move.result``.
+What the client does with an answer is in no recording: its node receives it at the moment at which
+it took it. A server works on a goal from taking it to sending the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+REQUEST, RESPONSE, GOAL, RESULT = ".request", ".response", ".goal", ".result"
+_ACTION = "/_action/"
+_NUMBER = "callback_instance_id"
+
+
+def with_calls(
+    messages: pl.DataFrame,
+    publications: pl.DataFrame,
+    instances: pl.DataFrame,
+    calls: pl.DataFrame,
+    goals: pl.DataFrame,
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Messages, publications and executions, with those that calls and goals amount to.
+
+    Numbers of what is added are negative. Executions of services count as subscriptions' of
+    their requests.
+    """
+    keys = ["run"] if "run" in messages.columns else []
+    served = pl.col("kind") == "service"
+    instances = instances.with_columns(
+        pl.when(served).then(pl.col("name") + REQUEST).otherwise("name").alias("name"),
+        pl.when(served).then(pl.lit("subscription")).otherwise("kind").alias("kind"),
+    )
+    calls = calls.filter(
+        pl.col("request_sent_ns").is_not_null() & ~pl.col("service").str.contains(_ACTION)
+    )
+    goals = goals.filter(pl.col("goal_sent_ns").is_not_null())
+    parts = []
+    if calls.height:
+        parts += _of_calls(calls, keys)
+    if goals.height:
+        parts += _of_goals(goals, keys)
+    for part in parts:
+        sent = part.unique([*keys, "message_id"], keep="first", maintain_order=True).select(
+            *keys,
+            "message_id",
+            "topic",
+            pl.col("publisher_node").alias("node"),
+            "publish_ns",
+            pl.col("within").alias(_NUMBER),
+        )
+        made = part.filter(pl.col(_NUMBER) < 0).select(
+            *keys,
+            _NUMBER,
+            pl.lit("subscription").alias("kind"),
+            pl.col("topic").alias("name"),
+            pl.col("subscription_node").alias("node"),
+            pl.col("callback_start_ns").alias("start_ns"),
+            pl.col("callback_end_ns").alias("end_ns"),
+        )
+        messages = pl.concat([messages, part.drop("within")], how="diagonal")
+        publications = pl.concat([publications, sent], how="diagonal")
+        instances = pl.concat([instances, made], how="diagonal")
+    return messages, publications, instances
+
+
+def _of_calls(calls: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
+    """Requests, of which several servers may take one, and responses."""
+    calls = calls.with_columns(
+        pl.struct(*keys, "client_id", "sequence_number").rank("dense").cast(pl.Int64).alias("call"),
+        pl.int_range(1, pl.len() + 1).alias("row"),
+    )
+    request = _message(
+        calls,
+        keys,
+        {
+            "message_id": -4 * pl.col("call"),
+            "topic": pl.col("service") + REQUEST,
+            "publish_ns": pl.col("request_sent_ns"),
+            "take_ns": pl.col("request_taken_ns"),
+            "callback_start_ns": pl.col("callback_start_ns"),
+            "callback_end_ns": pl.col("callback_end_ns"),
+            _NUMBER: pl.col(_NUMBER),
+            "within": pl.col("client_callback_instance_id"),
+        },
+        ("client", "server"),
+    )
+    taken = pl.col("response_taken_ns")
+    response = _message(
+        calls.filter(pl.col("response_sent_ns").is_not_null()),
+        keys,
+        {
+            "message_id": -4 * pl.col("row") - 1,
+            "topic": pl.col("service") + RESPONSE,
+            "publish_ns": pl.col("response_sent_ns"),
+            "take_ns": taken,
+            "callback_start_ns": taken,
+            "callback_end_ns": taken,
+            _NUMBER: pl.when(taken.is_not_null()).then(-4 * pl.col("row") - 1),
+            "within": pl.col(_NUMBER),
+        },
+        ("server", "client"),
+    )
+    return [request, response]
+
+
+def _of_goals(goals: pl.DataFrame, keys: list[str]) -> list[pl.DataFrame]:
+    goals = goals.with_columns(pl.int_range(1, pl.len() + 1).alias("row"))
+    work = pl.when(pl.col("goal_taken_ns").is_not_null()).then(-4 * pl.col("row") - 2)
+    goal = _message(
+        goals,
+        keys,
+        {
+            "message_id": -4 * pl.col("row") - 2,
+            "topic": pl.col("action") + GOAL,
+            "publish_ns": pl.col("goal_sent_ns"),
+            "take_ns": pl.col("goal_taken_ns"),
+            "callback_start_ns": pl.col("goal_taken_ns"),
+            "callback_end_ns": pl.col("result_sent_ns"),
+            _NUMBER: work,
+            "within": pl.col("client_callback_instance_id"),
+        },
+        ("client", "server"),
+    )
+    taken = pl.col("result_taken_ns")
+    result = _message(
+        goals.filter(pl.col("result_sent_ns").is_not_null()),
+        keys,
+        {
+            "message_id": -4 * pl.col("row") - 3,
+            "topic": pl.col("action") + RESULT,
+            "publish_ns": pl.col("result_sent_ns"),
+            "take_ns": taken,
+            "callback_start_ns": taken,
+            "callback_end_ns": taken,
+            _NUMBER: pl.when(taken.is_not_null()).then(-4 * pl.col("row") - 3),
+            "within": work,
+        },
+        ("server", "client"),
+    )
+    return [goal, result]
+
+
+def _message(
+    frame: pl.DataFrame,
+    keys: list[str],
+    values: Mapping[str, pl.Expr],
+    way: tuple[str, str],
+) -> pl.DataFrame:
+    """Rows as in ``messages``, and ``within``, the execution that sent them."""
+    sender, receiver = way
+    started = pl.col("callback_start_ns").is_not_null()
+    return frame.select(
+        *keys,
+        *(value.alias(name) for name, value in values.items()),
+        pl.col(f"{sender}_node").alias("publisher_node"),
+        pl.col(f"{receiver}_node").alias("subscription_node"),
+        pl.lit(value=False).alias("intra_process"),
+    ).with_columns(
+        pl.when(started)
+        .then(pl.lit("delivered"))
+        .when(pl.col("take_ns").is_not_null())
+        .then(pl.lit("taken"))
+        .otherwise(pl.lit("unknown"))
+        .alias("outcome")
+    )

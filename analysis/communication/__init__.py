@@ -1,0 +1,1 @@
+"""What communication through rclcpp costs: periods, loss, backlog, hops and copies of messages."""

@@ -1,0 +1,199 @@
+"""Estimates of a communication study: one value per run, Student t over runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from analysis.communication.allocation import ALLOCATED, ALLOCATIONS, heap_per_publication
+from analysis.communication.backlog import QUEUE_DEPTH_SEEN, Backlog
+from analysis.communication.copies import COPY_HOP
+from analysis.communication.evidence import Evidence
+from analysis.communication.hops import HOPS
+from analysis.communication.periods import (
+    PUBLISHER_PERIOD,
+    SUBSCRIPTION_PERIOD,
+    publisher_periods,
+    subscription_periods,
+)
+from analysis.communication.traffic import Traffic
+from analysis.estimate import Estimate, Metric
+from analysis.over_runs import value_over_runs
+from analysis.resources import usage_per_run
+from analysis.runs import Run, cells_of
+
+CPU_PER_PUBLICATION = Metric(
+    "cpu_per_publication",
+    "CPU time of all recorded processes between their first and last sample / publications of the "
+    "run: allocating, publishing, receiving and freeing a message, and starting up",
+    "ns",
+)
+
+FULL, NOT_FULL = "queue_full", "queue_not_full"
+BACKLOG_NOTE = "; the queue was full: this measures its backlog, not the transport"
+
+
+def period_estimates(found: Traffic, runs: Sequence[Run], level: float) -> list[Estimate]:
+    """``publisher_period`` and ``subscription_period`` of each cell."""
+    estimates = []
+    for metric, periods, count in (
+        (PUBLISHER_PERIOD, publisher_periods(found.messages), "publications"),
+        (SUBSCRIPTION_PERIOD, subscription_periods(found.callbacks), "receptions"),
+    ):
+        of_run = periods.group_by("run").agg(pl.col("period_ns").mean(), pl.col(count).sum())
+        estimates += _per_cell(metric, of_run, ("period_ns", count), runs, level)
+    return estimates
+
+
+def depth_estimates(
+    found: Traffic, backlogs: Mapping[str, Backlog], runs: Sequence[Run], level: float
+) -> list[Estimate]:
+    """``queue_depth_seen`` of each cell; its verdict says whether the queue was full."""
+    counts = found.messages.group_by("run").agg(pl.col("behind").count())
+    of_run = counts.with_columns(
+        pl.col("run")
+        .replace_strict(
+            {name: backlog.depth_seen for name, backlog in backlogs.items()},
+            default=None,
+            return_dtype=pl.Float64,
+        )
+        .alias("seen")
+    )
+    estimates = _per_cell(QUEUE_DEPTH_SEEN, of_run, ("seen", "behind"), runs, level)
+    of_cell = {members[0].label: members for members in cells_of(runs).values()}
+    judged = []
+    for estimate in estimates:
+        label = next(k for k, v in of_cell.items() if dict(v[0].cell) == dict(estimate.cell))
+        full, known = full_runs(of_cell[label], backlogs)
+        verdict = None
+        if known:
+            verdict = FULL if full == known else NOT_FULL if not full else f"{FULL} in {full} runs"
+        judged.append(replace(estimate, verdict=verdict))
+    return judged
+
+
+def full_runs(runs: Sequence[Run], backlogs: Mapping[str, Backlog]) -> tuple[int, int]:
+    """How many of the runs had a full queue, and of how many that is known."""
+    of_runs = [backlogs[run.name] for run in runs if run.name in backlogs]
+    known = [b for b in of_runs if b.depth_seen is not None and b.queue_depth]
+    return sum(b.full for b in known), len(known)
+
+
+def hop_estimates(messages: pl.DataFrame, runs: Sequence[Run], level: float) -> list[Estimate]:
+    """Mean duration of each hop that messages of a cell have."""
+    delivered = messages.filter(pl.col("outcome") == "delivered")
+    estimates = []
+    for hop, definition in HOPS.items():
+        metric = Metric(f"hop_{hop}", definition + "; mean over delivered messages of a run", "ns")
+        column = pl.col(f"hop_{hop}_ns")
+        of_run = (
+            delivered.group_by("run")
+            .agg(column.mean().alias("mean"), column.count().alias("count"))
+            .drop_nulls("mean")
+        )
+        estimates += _per_cell(metric, of_run, ("mean", "count"), runs, level)
+    return estimates
+
+
+def copy_estimates(copied: pl.DataFrame, runs: Sequence[Run], level: float) -> list[Estimate]:
+    """``copy_after_callback_start`` of each cell in which a log shows it."""
+    of_run = (
+        copied.group_by("run")
+        .agg(pl.col("copy_ns").median(), pl.col("copy_ns").count().alias("count"))
+        .drop_nulls("copy_ns")
+    )
+    return _per_cell(COPY_HOP, of_run, ("copy_ns", "count"), runs, level)
+
+
+def cpu_estimates(
+    resources: pl.LazyFrame, found: Traffic, runs: Sequence[Run], level: float
+) -> list[Estimate]:
+    """``cpu_per_publication`` of each cell whose runs were sampled."""
+    span = resources.group_by("run").agg(
+        (pl.col("time_ns").max() - pl.col("time_ns").min()).alias("span_ns")
+    )
+    counts = found.messages.group_by("run").agg(pl.col("message_id").n_unique().alias("count"))
+    of_run = (
+        usage_per_run(resources)
+        .join(span.collect(), on="run")
+        .join(counts, on="run")
+        .filter(pl.col("count") > 0)
+        .with_columns((pl.col("cpu") * pl.col("span_ns") / pl.col("count")).alias("each"))
+        .drop_nulls("each")
+    )
+    return _per_cell(CPU_PER_PUBLICATION, of_run, ("each", "count"), runs, level)
+
+
+def heap_estimates(
+    heap: pl.LazyFrame, found: Traffic, runs: Sequence[Run], level: float
+) -> list[Estimate]:
+    """Allocated blocks and bytes per publication, of each cell whose heap was recorded."""
+    of_run = heap_per_publication(heap, found.messages)
+    return [
+        *_per_cell(ALLOCATED, of_run, ("allocated_bytes", "publications"), runs, level),
+        *_per_cell(ALLOCATIONS, of_run, ("allocations", "publications"), runs, level),
+    ]
+
+
+def labelled(
+    estimates: Sequence[Estimate],
+    runs: Sequence[Run],
+    backlogs: Mapping[str, Backlog],
+    evidence: Mapping[str, Evidence],
+) -> list[Estimate]:
+    """Say of each estimate what it rests on, and of latencies where they measure backlog."""
+    of_cell = list(cells_of(runs).values())
+    found: list[Estimate] = []
+    for estimate in estimates:
+        members = next((m for m in of_cell if dict(m[0].cell) == dict(estimate.cell)), [])
+        found.append(_labelled(estimate, members, backlogs, evidence))
+    return found
+
+
+def _labelled(
+    estimate: Estimate,
+    members: Sequence[Run],
+    backlogs: Mapping[str, Backlog],
+    evidence: Mapping[str, Evidence],
+) -> Estimate:
+    definition, method, refused = estimate.definition, estimate.method, estimate.refused
+    if estimate.metric.startswith("latency") or estimate.metric == "hop_queue_and_transport":
+        full, known = full_runs(members, backlogs)
+        definition += BACKLOG_NOTE if known and full == known else ""
+    inexact = [evidence[run.name] for run in members if run.name in evidence]
+    inexact = [e for e in inexact if e.kind != "exact"]
+    if inexact:
+        kind = "partial" if any(e.kind == "partial" for e in inexact) else "approximate"
+        method += f"; {kind} in {len(inexact)} of {len(members)} runs: {inexact[0].reasons[0]}"
+        if estimate.samples == 0:
+            refused = inexact[0].reasons[0]
+    return replace(estimate, definition=definition, method=method, refused=refused)
+
+
+def _per_cell(
+    metric: Metric,
+    of_run: pl.DataFrame,
+    columns: tuple[str, str],
+    runs: Sequence[Run],
+    level: float,
+) -> list[Estimate]:
+    """One estimate per cell of which any run has a row in `of_run`.
+
+    Parameters
+    ----------
+    columns
+        The value of each run (null for none), and of how many samples it was made.
+    """
+    known: dict[str, tuple[float | None, int]] = {
+        run: (x, n) for run, x, n in of_run.select("run", *columns).iter_rows()
+    }
+    estimates = []
+    for members in cells_of(runs).values():
+        there = [run for run in members if run.name in known]
+        values = [x for run in there if (x := known[run.name][0]) is not None]
+        if there:
+            samples = sum(known[run.name][1] for run in there)
+            estimates.append(value_over_runs(metric, members[0].cell, values, samples, level))
+    return estimates

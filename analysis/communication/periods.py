@@ -1,0 +1,85 @@
+"""Average periods of publishers, subscriptions and pairs, as the 2019 study of rclcpp took them."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from analysis.estimate import Metric
+from analysis.samples import ARRIVED, LOST
+
+PUBLISHER_PERIOD = Metric(
+    "publisher_period",
+    "(last publication - first) / (publications - 1) of each publisher, first publish event of "
+    "each; mean over the publishers of a run",
+    "ns",
+    None,
+)
+SUBSCRIPTION_PERIOD = Metric(
+    "subscription_period",
+    "(last callback_start - first) / (callbacks - 1) of each subscription; mean over the "
+    "subscriptions of a run",
+    "ns",
+    None,
+)
+
+
+def publisher_periods(messages: pl.DataFrame) -> pl.DataFrame:
+    """``run``, ``topic``, ``publisher_id``, ``publications``, ``period_ns`` (null for just one).
+
+    A row of the messages table is one publication for one subscription: each counts once.
+    """
+    return _periods(
+        messages.unique(["run", "message_id"]), ["run", "topic", "publisher_id"], "publish_ns",
+        "publications",
+    )  # fmt: skip
+
+
+def subscription_periods(callbacks: pl.DataFrame) -> pl.DataFrame:
+    """``run``, ``topic``, ``subscription_id``, ``receptions``, ``period_ns`` (null for just one).
+
+    Over all executions of the callback, also those of which the message is not known.
+    """
+    return _periods(callbacks, ["run", "topic", "subscription_id"], "start_ns", "receptions")
+
+
+def _periods(rows: pl.DataFrame, entity: list[str], time: str, count: str) -> pl.DataFrame:
+    known = pl.col(time).count()
+    span = (pl.col(time).max() - pl.col(time).min()).cast(pl.Float64)
+    return (
+        rows.group_by(entity)
+        .agg(
+            known.cast(pl.Int64).alias(count),
+            pl.when(known > 1).then(span / (known - 1)).alias("period_ns"),
+        )
+        .sort(entity, nulls_last=True)
+    )
+
+
+def pairs(messages: pl.DataFrame) -> pl.DataFrame:
+    """What each publisher's messages met at each subscription.
+
+    Returns
+    -------
+    ``run``, ``topic``, ``publisher_id``, ``subscription_id``, ``sent`` (known to have arrived or
+    to be lost), ``received`` (its callback ran), ``lost`` (lost or overwritten), ``loss`` (of
+    sent), ``unknown``, ``latency_ns`` (mean over received; null for none).
+    """
+    outcome = pl.col("outcome")
+    lost = outcome.is_in(LOST)
+    sent = lost | outcome.is_in(ARRIVED)
+    key = ["run", "topic", "publisher_id", "subscription_id"]
+    return (
+        messages.filter(outcome != "no_subscriber")
+        .group_by(key)
+        .agg(
+            sent.sum().cast(pl.Int64).alias("sent"),
+            (outcome == "delivered").sum().cast(pl.Int64).alias("received"),
+            lost.sum().cast(pl.Int64).alias("lost"),
+            (outcome == "unknown").sum().cast(pl.Int64).alias("unknown"),
+            pl.col("latency_ns").filter(outcome == "delivered").mean(),
+        )
+        .with_columns(
+            loss=pl.when(pl.col("sent") > 0).then(pl.col("lost") / pl.col("sent")),
+        )
+        .sort(key, nulls_last=True)
+    )

@@ -1,0 +1,345 @@
+"""What the communication notebook shows, section by section."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+from pydantic import Field
+
+from analysis.communication.backlog import Backlog, backlogs
+from analysis.communication.cells import cells
+from analysis.communication.copies import copy_hops
+from analysis.communication.estimates import (
+    copy_estimates,
+    cpu_estimates,
+    depth_estimates,
+    full_runs,
+    heap_estimates,
+    hop_estimates,
+    labelled,
+    period_estimates,
+)
+from analysis.communication.evidence import Evidence, evidence
+from analysis.communication.flows import median_flows
+from analysis.communication.hops import HOPS, merged_hops
+from analysis.communication.logged import compare_with_log, link_log
+from analysis.communication.periods import (
+    PUBLISHER_PERIOD,
+    SUBSCRIPTION_PERIOD,
+    pairs,
+    publisher_periods,
+    subscription_periods,
+)
+from analysis.communication.published import read_published
+from analysis.communication.study import study_table
+from analysis.communication.tables import (
+    backlog_table,
+    cells_table,
+    copies_table,
+    log_table,
+    pairs_table,
+    published_table,
+)
+from analysis.communication.traffic import TablesWithLog, Traffic, traffic
+from analysis.estimate import Estimate, cell_label
+from analysis.figures.communication import entity_plot, flow_plot
+from analysis.figures.distributions import distribution_plots
+from analysis.latency import latency_estimates, latency_metric
+from analysis.numbers import significant
+from analysis.parameters import OptionalText, ReportParameters, Texts
+from analysis.report_base import Part, Report, Section, count_of_runs
+from analysis.report_table import Sentence
+from analysis.runs import cells_of, constant_factors
+from analysis.samples import RunSamples, TopicGroup, run_samples
+from analysis.tables_for_report import estimates_table
+
+
+class CommunicationParameters(ReportParameters):
+    """Parameters of the communication notebook.
+
+    Attributes
+    ----------
+    topics
+        Topics to look at; none: the work topic of each run, else all of the application.
+    published
+        Folder with the published figures.
+    results
+        Folder with results of the study's own tool; none: only the printed table is shown.
+    """
+
+    topics: Texts = Field(default_factory=list)
+    published: str = "data/published/communication"
+    results: OptionalText = None
+
+
+class CommunicationReport(Report):
+    """The sections of a communication report; each is computed when it is asked for."""
+
+    def __init__(
+        self, tables: TablesWithLog, parameters: CommunicationParameters, published: Path
+    ) -> None:
+        super().__init__(tables, parameters)
+        self.parameters = parameters
+        self.logged = tables.logged_messages
+        self.published_folder = published
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def found(self) -> Traffic:
+        """Messages and receptions of the runs that count."""
+        return traffic(
+            self.tables, self.counting, self.parameters.topics, self.parameters.warm_up_s
+        )
+
+    @cached_property
+    def backlogs(self) -> dict[str, Backlog]:
+        """What the queues of each run held."""
+        return backlogs(self.found.messages, self.found.queues)
+
+    @cached_property
+    def evidence(self) -> dict[str, Evidence]:
+        """Whether the figures of each run are exact, approximate or partial."""
+        counting = {run.name for run in self.counting}
+        return evidence(self.found, [x for x in self.tables.tracer_loss if x.run.name in counting])
+
+    @cached_property
+    def copied(self) -> pl.DataFrame:
+        """The messages with their lines in the log and the copies that it shows."""
+        return copy_hops(link_log(self.found.messages, self.logged), self.found.signatures)
+
+    @cached_property
+    def cells(self) -> pl.DataFrame:
+        """cells.csv."""
+        return cells(self.counting, self.found, self.backlogs, self.evidence)
+
+    @cached_property
+    def group(self) -> TopicGroup:
+        """The topics looked at, as the latency estimates take them."""
+        of_run: dict[str, frozenset[str]] = {}
+        for run, topic in self.found.topics.iter_rows():
+            of_run[run] = of_run.get(run, frozenset()) | {topic}
+        topics = sorted({topic for own in of_run.values() for topic in own})
+        shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
+        return TopicGroup(None, f"topics {shown}" if len(topics) != 1 else f"topic {shown}", of_run)
+
+    @cached_property
+    def samples(self) -> list[RunSamples]:
+        """Latencies and outcomes of each run that counts."""
+        return run_samples(
+            self.tables.table("messages"), self.counting, self.group, self.parameters.warm_up_s
+        )
+
+    @cached_property
+    def _estimates(self) -> list[Estimate]:
+        runs, level = self.counting, self.parameters.level
+        return labelled(
+            [
+                *period_estimates(self.found, runs, level),
+                *latency_estimates(self.samples, self.group, level),
+                *depth_estimates(self.found, self.backlogs, runs, level),
+                *hop_estimates(self.found.messages, runs, level),
+                *copy_estimates(self.copied, runs, level),
+                *cpu_estimates(self.tables.resources, self.found, runs, level),
+                *heap_estimates(self.tables.table("heap"), self.found, runs, level),
+            ],
+            runs,
+            self.backlogs,
+            self.evidence,
+        )
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """All of them."""
+        return self._estimates
+
+    def _of(self, *metrics: str) -> list[Estimate]:
+        """Estimates of these metrics, cell by cell."""
+        wanted = [e for e in self.estimates if e.metric in metrics]
+        labels = list(cells_of(self.counting))
+        return sorted(wanted, key=lambda e: labels.index(cell_label(e.cell)))
+
+    # ------------------------------------------------------------ sections
+
+    def loss(self) -> Section:
+        """What the tracer lost, and what is approximate or partial for it."""
+        parts = self.tracer_loss() + self.runs_left_out()
+        labels: dict[str, list[str]] = {}
+        for name, rests_on in self.evidence.items():
+            if rests_on.kind != "exact":
+                labels.setdefault(rests_on.label, []).append(name)
+        for label, names in labels.items():
+            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+            text = f"The figures of {', '.join(names[:3])}{more} are {label}."
+            parts.append(Sentence(text, loud=True))
+        if not labels and self.counting:
+            parts.append(Sentence("Every message was followed by its identity: counts are exact."))
+        return Section(*parts, *self._backlog_warnings())
+
+    def overview(self) -> Section:
+        """cells.csv, to be read."""
+        return Section(cells_table(self.cells, self.counting))
+
+    def log(self) -> Section:
+        """The trace beside what the programs logged themselves."""
+        if not self.logged.height:
+            return Section(Sentence("The programs logged nothing of their messages themselves."))
+        compared = compare_with_log(self.copied, self.logged)
+        wrong = compared.filter(
+            pl.col("publications").ne_missing(pl.col("logged_publications"))
+            | pl.col("receptions").ne_missing(pl.col("logged_receptions"))
+        )
+        parts: list[Part] = []
+        if self.parameters.warm_up_s or self.parameters.topics:
+            parts.append(
+                Sentence("The log is of the whole run and all topics, the trace of a part.")
+            )
+        elif wrong.height:
+            text = f"In {count_of_runs(wrong.height)} counts differ from those of the log."
+            parts.append(Sentence(text, loud=True))
+        else:
+            text = f"Counts equal those of the log in all {count_of_runs(compared.height)}."
+            parts.append(Sentence(text))
+        return Section(*parts, log_table(compared, self.counting))
+
+    def periods(self) -> Section:
+        """Periods of publishers and subscriptions."""
+        published = publisher_periods(self.found.messages)
+        received = subscription_periods(self.found.callbacks)
+        if not self.counting or not (published.height or received.height):
+            return self._nothing()
+        to_ms = (pl.col("period_ns") / 1e6).alias("value_ms")
+        return Section(
+            entity_plot(
+                published.with_columns(to_ms), ("topic", "publisher_id"), self.counting,
+                self._of("publisher_period"), what="publisher period", of="publisher",
+                definition=PUBLISHER_PERIOD.definition,
+            ),
+            entity_plot(
+                received.with_columns(to_ms), ("topic", "subscription_id"), self.counting,
+                self._of("subscription_period"), what="subscription period", of="subscription",
+                definition=SUBSCRIPTION_PERIOD.definition,
+            ),
+            estimates_table(self._of("publisher_period", "subscription_period"), "Periods"),
+        )  # fmt: skip
+
+    def latency(self) -> Section:
+        """Latency per pair, its distribution, mean and percentiles."""
+        if not any(s.delivered_ns.size for s in self.samples):
+            return self._nothing()
+        of_pairs = pairs(self.found.messages).with_columns(
+            (pl.col("latency_ns") / 1e6).alias("value_ms")
+        )
+        definition = latency_metric("mean", self.group.scope).definition
+        latencies = [
+            e
+            for e in self.estimates
+            if e.metric.startswith("latency_") and not e.metric.startswith("latency_sent")
+        ]
+        return Section(
+            *self._backlog_warnings(),
+            entity_plot(
+                of_pairs, ("topic", "publisher_id", "subscription_id"), self.counting,
+                self._of("latency_mean"), what="mean latency", of="pair", definition=definition,
+            ),
+            *distribution_plots(self.samples, definition),
+            estimates_table(
+                latencies, f"Over delivered messages. {definition}", prefix="latency_"
+            ),
+        )  # fmt: skip
+
+    def pairs(self) -> Section:
+        """Loss per pair."""
+        return Section(
+            pairs_table(pairs(self.found.messages), self.counting),
+            estimates_table(self._of("loss"), "Loss per run"),
+        )
+
+    def backlog(self) -> Section:
+        """What the queues held, and what latency therefore measures."""
+        return Section(
+            *self._backlog_warnings(),
+            backlog_table(self.counting, self.backlogs, self.estimates),
+        )
+
+    def hops(self) -> Section:
+        """Where the latency goes, and that it adds up."""
+        messages = self.found.messages.filter(pl.col("latency_ns").is_not_null())
+        total = pl.sum_horizontal(*(f"hop_{hop}_ns" for hop in HOPS))
+        wrong = messages.filter(total != pl.col("latency_ns")).height
+        text = (
+            f"Publish call, queue and transport, take and dispatch add up to the latency of each "
+            f"of {messages.height:,} messages, to the nanosecond."
+            if not wrong
+            else f"The hops of {wrong:,} of {messages.height:,} messages do not add up."
+        )
+        parts: list[Part] = [Sentence(text, loud=wrong > 0)]
+        for hop, count in merged_hops(messages).items():
+            note = f"{hop.replace('_', ' ')}: its end was not recorded for {count:,} messages"
+            parts.append(Sentence(f"{note}; it is part of the hop after it.", loud=True))
+        means = self._of(*(f"hop_{hop}" for hop in HOPS), "copy_after_callback_start")
+        return Section(*parts, estimates_table(means, "Mean duration of each hop"))
+
+    def flow(self) -> Section:
+        """One publication of each cell, hop by hop."""
+        flows = median_flows(self.copied, self.counting)
+        if not flows:
+            return self._nothing()
+        return Section(flow_plot(flows, constant_factors(self.counting)))
+
+    def copies(self) -> Section:
+        """Copies per message, and what allocating them costs."""
+        table = copies_table(self.found, self.counting, self.estimates)
+        heap = self._of("allocated_per_publication", "allocations_per_publication")
+        means = self._of("hop_publish_call", "copy_after_callback_start", "cpu_per_publication")
+        told = (
+            "Blocks and bytes are those that the C library's allocator gave."
+            if heap
+            else "The allocator was not recorded (lttng_ust_libc:malloc and free): what allocating "
+            "costs is part of the CPU time per publication, and cannot be told from the rest."
+        )
+        return Section(
+            table,
+            estimates_table([*means, *heap], "What a message costs"),
+            Sentence(
+                f"{told} The end of publish() is no event: of it, the publish call is the part "
+                "before the middleware."
+            ),
+        )
+
+    def published(self) -> Section:
+        """The published figures beside ours."""
+        table = published_table(
+            read_published(self.published_folder), self.counting, self.estimates
+        )
+        if self.parameters.results is None:
+            return Section(table)
+        return Section(table, study_table(Path(self.parameters.results)))
+
+    def write_all(self) -> Section:
+        """Write metrics.json and cells.csv where the parameters say so."""
+        return self.write({"cells.csv": self.cells})
+
+    # ------------------------------------------------------------ small things
+
+    def _backlog_warnings(self) -> list[Sentence]:
+        found = []
+        for label, members in cells_of(self.counting).items():
+            full, known = full_runs(members, self.backlogs)
+            if not full:
+                continue
+            seen = [self.backlogs[run.name] for run in members if run.name in self.backlogs]
+            depths = ", ".join(sorted({significant(b.depth_seen, 3) for b in seen if b.full}))
+            queue = ", ".join(sorted({str(b.queue_depth) for b in seen if b.full}))
+            text = (
+                f"{label}: the queue was full in {full} of {count_of_runs(known)} (depth seen "
+                f"{depths} of {queue}). Its latency measures the backlog, about depth x publisher "
+                "period, and not the transport."
+            )
+            found.append(Sentence(text, loud=True))
+        return found
+
+    def _nothing(self) -> Section:
+        return Section(Sentence("No message with a publication and a callback.", loud=True))

@@ -1,0 +1,384 @@
+"""Tables of a communication report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from analysis.communication.backlog import Backlog
+from analysis.communication.cells import COLUMNS
+from analysis.communication.copies import copies_of, signature
+from analysis.communication.estimates import FULL, full_runs
+from analysis.communication.published import published_cell
+from analysis.communication.traffic import Traffic
+from analysis.estimate import Estimate
+from analysis.numbers import significant, value_and_interval
+from analysis.report_base import count_of_runs
+from analysis.report_table import ReportTable
+from analysis.runs import Run, cells_of
+
+_MOST_ROWS = 60
+
+
+def log_table(compared: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
+    """From `logged.compare_with_log`."""
+    label = {run.name: run.label for run in runs}
+    rows = [row for row in compared.iter_rows(named=True) if row["run"] in label]
+    differs = [
+        row["publications"] != row["logged_publications"]
+        or row["receptions"] != row["logged_receptions"]
+        for row in rows
+    ]
+    return ReportTable(
+        [
+            *("run", "cell", "publications", "logged", "receptions", "logged "),
+            *("P50 [ms]", "logged P50 [ms]", "longer, median [µs]", "longer, P99 [µs]"),
+        ],
+        [
+            [
+                row["run"],
+                label[row["run"]],
+                *(_count(row[c]) for c in _COUNTS),
+                significant(_ms(row["latency_p50_ns"])),
+                significant(_ms(row["logged_latency_p50_ns"])),
+                *(significant(_us(row[c]), 3) for c in ("longer_p50_ns", "longer_p99_ns")),
+            ]
+            for row in rows[: 2 * _MOST_ROWS]
+        ],
+        "The trace beside what the programs logged themselves",
+        notes=[
+            (
+                "Longer: logged latency (just before publish() -> first line of the callback) less "
+                "the trace's (first publish event -> callback_start), message by message. A copy "
+                "that a unique_ptr callback gets after callback_start is in the log's and not in "
+                "the trace's latency: see copies."
+            ),
+            *_hidden(len(rows), 2 * _MOST_ROWS),
+        ],
+        marked=frozenset(i for i, d in enumerate(differs[: 2 * _MOST_ROWS]) if d),
+        left=frozenset({"run", "cell"}),
+    )
+
+
+_COUNTS = ("publications", "logged_publications", "receptions", "logged_receptions")
+
+
+def cells_table(cells: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
+    """cells.csv to be read: a row per run."""
+    label = {run.name: run.label for run in runs}
+    rows = cells.iter_rows(named=True)
+    shown = [
+        [
+            label[row["run"]],
+            row["run"],
+            *(_count(row[c]) for c in ("publications", "receptions", "lost")),
+            *(
+                significant(row[c])
+                for c in ("publisher_period_ms", "subscription_period_ms", "latency_mean_ms")
+            ),
+            significant(row["queue_depth_seen"], 3)
+            + (f" of {row['queue_depth']}" if row["queue_depth"] is not None else ""),
+            "full" if row["queue_full"] else "",
+            row["evidence"],
+        ]
+        for row in rows
+    ]
+    return ReportTable(
+        [
+            *("cell", "run", "publications", "receptions", "lost", "publisher period [ms]"),
+            *("subscription period [ms]", "mean latency [ms]", "queue depth seen", "queue"),
+            "evidence",
+        ],
+        shown[: 2 * _MOST_ROWS],
+        "Cell by cell, a row per run (also in cells.csv)",
+        notes=[
+            *_hidden(len(shown), 2 * _MOST_ROWS),
+            *(
+                f"{name.removesuffix('_ms').replace('_', ' ').capitalize()}: {COLUMNS[name]}."
+                for name in ("receptions", "lost", "publisher_period_ms", "queue_depth_seen")
+            ),
+        ],
+        marked=frozenset(
+            i
+            for i, row in enumerate(shown)
+            if row[4] not in ("0", "-") or row[9] or row[10] != "exact"
+        ),
+        left=frozenset({"cell", "run", "queue", "evidence"}),
+    )
+
+
+def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
+    """Loss per pair of publisher and subscription: how many pairs lost, and the worst."""
+    rows = []
+    for label, members in cells_of(runs).items():
+        own = pairs.filter(pl.col("run").is_in([run.name for run in members]))
+        if not own.height:
+            continue
+        of_pair = (
+            own.group_by("topic", "publisher_id", "subscription_id")
+            .agg(pl.col("sent", "lost", "received", "unknown").sum())
+            .with_columns(loss=pl.col("lost") / pl.col("sent"))
+            .sort("loss", "topic", descending=[True, False], nulls_last=True)
+        )
+        worst = of_pair.row(0, named=True)
+        sent, lost = int(of_pair["sent"].sum()), int(of_pair["lost"].sum())
+        rows.append(
+            [
+                label,
+                f"{of_pair.height:,}",
+                f"{sent:,}",
+                f"{int(of_pair['received'].sum()):,}",
+                f"{lost:,}",
+                f"{significant(100 * lost / sent, 3)} %" if sent else "-",
+                f"{of_pair.filter(pl.col('lost') > 0).height:,}",
+                f"{worst['topic']}: {significant(100 * worst['loss'], 3)} %"
+                if worst["loss"]
+                else "none lost",
+                f"{int(of_pair['unknown'].sum()):,}",
+            ]
+        )
+    return ReportTable(
+        [
+            *("cell", "pairs", "sent", "received", "lost", "loss", "pairs that lost"),
+            *("worst pair", "unknown"),
+        ],
+        rows,
+        "Loss per pair of a publisher and a subscription, all runs of a cell together",
+        notes=["Sent: publications of which it is known whether the subscription got them."],
+        marked=frozenset(i for i, row in enumerate(rows) if row[4] != "0"),
+        left=frozenset({"cell", "worst pair"}),
+    )
+
+
+def backlog_table(
+    runs: Sequence[Run], backlogs: Mapping[str, Backlog], estimates: Sequence[Estimate]
+) -> ReportTable:
+    """What each cell's queues held, beside its latency in publisher periods."""
+    rows: list[list[str]] = []
+    marked: set[int] = set()
+    for label, members in cells_of(runs).items():
+        of = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
+        seen, period, latency = (
+            of.get(name) for name in ("queue_depth_seen", "publisher_period", "latency_mean")
+        )
+        full, known = full_runs(members, backlogs)
+        depths = {b.queue_depth for run in members if (b := backlogs.get(run.name)) is not None}
+        depth = next(iter(depths)) if len(depths) == 1 else None
+        product = ratio = None
+        if period is not None and period.value:
+            product = depth * period.value / 1e6 if depth else None
+            if latency is not None and latency.value is not None:
+                ratio = latency.value / period.value
+        if full:
+            marked.add(len(rows))
+        rows.append(
+            [
+                label,
+                _count(depth),
+                "-" if seen is None else " ".join(value_and_interval(seen)),
+                f"{full} of {known} runs" if known else "not known",
+                significant(
+                    None if latency is None or latency.value is None else latency.value / 1e6
+                ),
+                significant(ratio, 3),
+                significant(product),
+                "backlog"
+                if known and full == known
+                else "backlog in some runs"
+                if full
+                else "latency"
+                if known
+                else "not known",
+            ]
+        )
+    return ReportTable(
+        [
+            *("cell", "queue depth", "depth seen", "queue full", "mean latency [ms]"),
+            *("latency in periods", "depth x period [ms]", "latency measures"),
+        ],
+        rows,
+        "Backlog",
+        notes=[
+            (
+                "Depth seen: median over received messages of the publications by the same "
+                "publisher within (publish_ns, take_ns]. The queue is full where it reaches its "
+                "depth."
+            ),
+            (
+                "No event marks a sample's arrival: waiting in the queue and transport cannot be "
+                "separated. A full queue's latency is about depth x period, whatever the transport."
+            ),
+        ],
+        marked=frozenset(marked),
+        left=frozenset({"cell", "queue full", "latency measures"}),
+    )
+
+
+def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estimate]) -> ReportTable:
+    """Copies of a publication in each cell, by rclcpp's rules and as far as a log shows them."""
+    rows = []
+    for label, members in cells_of(runs).items():
+        first = members[0]
+        messages = found.messages.filter(pl.col("run") == first.name)
+        intra = messages["intra_process"].drop_nulls()
+        if not intra.len():
+            continue
+        own = found.signatures.filter(pl.col("run") == first.name)
+        topic = messages["topic"].mode().sort()[0]
+        taken = [
+            signature(symbol)
+            for symbol in own.filter(pl.col("topic") == topic)
+            .unique(["subscription_id"])["symbol"]
+            .to_list()
+        ]
+        subscriptions = max(
+            len(taken), messages.filter(pl.col("topic") == topic)["subscription_id"].n_unique()
+        )
+        owners = sum(name in ("unique_ptr", "shared_ptr") for name in taken)
+        sharers = taken.count("const")
+        within = bool(intra.all())
+        copies = copies_of(owners, sharers, subscriptions - owners - sharers, intra_process=within)
+        seen = next(
+            (
+                e
+                for e in estimates
+                if e.metric == "copy_after_callback_start" and dict(e.cell) == dict(first.cell)
+            ),
+            None,
+        )
+        rows.append(
+            [
+                label,
+                "on" if within else "off" if not intra.any() else "for some messages",
+                f"{subscriptions:,}",
+                ", ".join(sorted(set(taken) - {"unknown"})) or "not known",
+                _count(copies.by_rclcpp),
+                _count(copies.by_middleware),
+                "-" if seen is None else " ".join(value_and_interval(seen)),
+            ]
+        )
+    return ReportTable(
+        [
+            *("cell", "intra-process", "subscriptions", "callback takes", "copies by rclcpp"),
+            *("(de)serialised", "copy seen in the log [ms]"),
+        ],
+        rows,
+        "Copies of one publication",
+        notes=[
+            (
+                "No event marks a copy: the counts follow from the callbacks' signatures and the "
+                "rules of rclcpp (IntraProcessManager, AnySubscriptionCallback) for a message "
+                "published as unique_ptr; one published by reference within the process is copied "
+                "once more."
+            ),
+            (
+                "Copy seen: callback_start -> the callback's first line, median of a run; only "
+                "where a unique_ptr callback takes from the middleware and the program logged it."
+            ),
+        ],
+        left=frozenset({"cell", "intra-process", "callback takes"}),
+    )
+
+
+def published_table(
+    published: pl.DataFrame, runs: Sequence[Run], estimates: Sequence[Estimate]
+) -> ReportTable:
+    """The printed figures, what they imply, and ours of the same cell."""
+    ours: dict[tuple[str, bool], dict[str, Estimate]] = {}
+    for members in cells_of(runs).values():
+        cell = published_cell(members[0].cell)
+        if cell is not None:
+            ours[cell] = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
+    rows: list[list[str]] = []
+    marked: set[int] = set()
+    for row in published.iter_rows(named=True):
+        name = f"{row['pointer']}, intra-process {'on' if row['intra_process'] else 'off'}"
+        if row["full"]:
+            marked.add(len(rows))
+        rows.append(
+            [
+                name,
+                "published, 1 run",
+                *(
+                    f"{row[c]:g}"
+                    for c in ("publisher_period_ms", "subscription_period_ms", "latency_mean_ms")
+                ),
+                f"{100 * row['implied_loss']:.1f} % (implied)",
+                significant(row["periods"], 3),
+                "backlog of a full queue" if row["full"] else "latency",
+            ]
+        )
+        of = ours.get((row["pointer"], row["intra_process"]))
+        if of is None:
+            rows.append(["", "here: no such cell", *[""] * 6])
+            continue
+        depth = of.get("queue_depth_seen")
+        full = depth is not None and depth.verdict == FULL
+        period, latency = of.get("publisher_period"), of.get("latency_mean")
+        periods = None
+        if period is not None and latency is not None and period.value and latency.value:
+            periods = latency.value / period.value
+        if full:
+            marked.add(len(rows))
+        rows.append(
+            [
+                "",
+                f"here, {count_of_runs(latency.runs if latency is not None else 0)}",
+                *(
+                    _estimate(of.get(n))
+                    for n in ("publisher_period", "subscription_period", "latency_mean")
+                ),
+                f"{_estimate(of.get('loss'))} % (counted)",
+                significant(periods, 3),
+                "backlog of a full queue" if full else "latency",
+            ]
+        )
+    return ReportTable(
+        [
+            *("cell (1 x 10 MB)", "source", "publisher period [ms]", "subscription period [ms]"),
+            *("mean latency [ms]", "loss", "latency in periods", "what latency measures"),
+        ],
+        rows,
+        "As published (rclcpp, pull request 636, 2019), and here",
+        notes=[
+            (
+                "Implied loss: 1 - publisher period / subscription period. The study did not count "
+                "losses, and took latency over received messages only."
+            ),
+            (
+                "Its inter-process cells have a latency of more than 10 publisher periods, with "
+                "queues of depth 10: it is the age of a full queue, behind which the transport "
+                "cannot be seen."
+            ),
+            (
+                "Shared and unique is what the study published and, here, what the callback takes. "
+                "Other machine, middleware and distribution: compare shapes, not milliseconds."
+            ),
+        ],
+        marked=frozenset(marked),
+        left=frozenset({"cell (1 x 10 MB)", "source", "what latency measures"}),
+    )
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.value is None:
+        return "-"
+    value, interval = value_and_interval(estimate)
+    return value if estimate.refused else f"{value} {interval}"
+
+
+def _count(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def _ms(ns: float | None) -> float | None:
+    return None if ns is None else ns / 1e6
+
+
+def _us(ns: float | None) -> float | None:
+    return None if ns is None else ns / 1e3
+
+
+def _hidden(count: int, most: int) -> list[str]:
+    return [f"{count - most:,} more rows are not shown."] if count > most else []

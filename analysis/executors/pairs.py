@@ -1,0 +1,136 @@
+"""Executors (or the levels of any factor) compared two by two within the same conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Literal
+
+from analysis.comparison import verdict_of
+from analysis.estimate import Cell
+from analysis.factorial import Observation, effects
+from analysis.multiplicity import holm
+from analysis.over_runs import MINIMUM_RUNS
+from analysis.ratio import Effect
+from tracing.recording.manifest import Level
+
+PairVerdict = Literal["more", "less", "no_difference", "not_enough_evidence"]
+_VERDICTS: Mapping[str, PairVerdict] = {
+    "regression": "more",
+    "improvement": "less",
+    "no_difference": "no_difference",
+    "not_enough_evidence": "not_enough_evidence",
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two levels of a factor, all other factors alike.
+
+    Attributes
+    ----------
+    metric
+        What is compared.
+    conditions
+        The levels of the other factors.
+    level, reference
+        Of the factor.
+    ratio, low, high
+        level / reference with its interval; None where refused.
+    p_holm
+        Two-sided, of no difference; adjusted for all pairs of the metric.
+    by_itself
+        Verdict by the rule of comparisons (docs/comparing.md), with more and less for regression
+        and improvement.
+    verdict
+        The same after Holm's correction: a difference that does not survive it is
+        not_enough_evidence.
+    """
+
+    metric: str
+    conditions: Cell
+    level: Level
+    reference: Level
+    ratio: float | None
+    low: float | None
+    high: float | None
+    p_holm: float | None
+    by_itself: PairVerdict
+    verdict: PairVerdict
+    refused: str | None = None
+
+
+def pairs(
+    metric: str,
+    observations: Sequence[Observation],
+    factor: str,
+    *,
+    threshold: float = 0.05,
+    level: float = 0.95,
+) -> list[Pair]:
+    """Every pair of levels of `factor` in each combination of the other factors.
+
+    The ratio of geometric means, block by block where the runs have blocks
+    (`analysis.factorial`), Holm's correction over all pairs.
+
+    Parameters
+    ----------
+    observations
+        One value per run, cells with all factors that tell them apart.
+    threshold
+        Differences below this part are of no importance.
+    """
+    conditions: dict[tuple[tuple[str, Level], ...], list[Observation]] = {}
+    for o in observations:
+        rest = tuple((name, value) for name, value in o.cell.items() if name != factor)
+        if factor in o.cell:
+            conditions.setdefault(rest, []).append(o)
+    found: list[Pair] = []
+    p_values: list[float | None] = []
+    for rest, members in conditions.items():
+        levels = list(dict.fromkeys(o.cell[factor] for o in members))
+        for reference, other in combinations(levels, 2):
+            two = [
+                Observation({factor: o.cell[factor]}, o.value, o.block)
+                for o in members
+                if o.cell[factor] in (reference, other)
+            ]
+            (effect,) = effects(two, references={factor: reference}, level=level)
+            fewest = min(sum(o.cell[factor] == x for o in two) for x in (reference, other))
+            if fewest < MINIMUM_RUNS:
+                reason = f"{fewest} runs; at least {MINIMUM_RUNS} are needed"
+                effect = replace(effect, low=None, high=None, p=None, refused=reason)
+            verdict: PairVerdict = "not_enough_evidence"
+            if effect.value is not None and effect.low is not None and effect.high is not None:
+                ratio = Effect(effect.value, effect.low, effect.high, effect.p or 0.0)
+                verdict = _VERDICTS[verdict_of(ratio, threshold)]
+            found.append(
+                Pair(
+                    metric,
+                    dict(rest),
+                    other,
+                    reference,
+                    effect.value,
+                    effect.low,
+                    effect.high,
+                    None,
+                    verdict,
+                    verdict,
+                    effect.refused,
+                )
+            )
+            p_values.append(effect.p)
+    return _corrected(found, p_values, 1 - level)
+
+
+def _corrected(found: list[Pair], p_values: list[float | None], alpha: float) -> list[Pair]:
+    adjusted = iter(holm([p for p in p_values if p is not None]).tolist())
+    corrected = []
+    for pair, p in zip(found, p_values, strict=True):
+        p_holm = None if p is None else float(next(adjusted))
+        verdict = pair.verdict
+        if verdict in {"more", "less"} and (p_holm is None or p_holm > alpha):
+            verdict = "not_enough_evidence"
+        corrected.append(replace(pair, p_holm=p_holm, verdict=verdict))
+    return corrected

@@ -1,0 +1,393 @@
+"""What the executors notebook shows, section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Protocol
+
+import polars as pl
+
+from analysis.estimate import Cell, Estimate, telling_factors
+from analysis.executors.agreement import EXPLANATION, agreement
+from analysis.executors.busy import busy_estimates, busy_per_run
+from analysis.executors.entities import COUNT, ENTITY, entity_estimates
+from analysis.executors.pairs import Pair, pairs
+from analysis.executors.statements import cpu_statement, statements_table
+from analysis.executors.work import Work, work_estimates, work_of_runs
+from analysis.factorial import FactorEffect, Observation, effects
+from analysis.figures.executors import effects_plot, load_plot, pairs_plot
+from analysis.numbers import milliseconds, significant
+from analysis.parameters import ExecutorsParameters
+from analysis.quantiles import quantile
+from analysis.report_base import Part, Report, Section, Tables, count_of_runs
+from analysis.report_table import ReportTable, Sentence
+from analysis.resources import resource_estimates, usage_per_run
+from analysis.runs import Run, cells_of
+from analysis.tables_for_report import estimates_table
+from collectors.results.tool_result import ToolResult
+
+LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
+"""Factors that are a load, the first that varies is drawn along the axis."""
+
+_BYTES = "rss"
+
+
+class TablesAndResults(Tables, Protocol):
+    """Runs, their tables, and what benchmark tools wrote about them."""
+
+    @property
+    def tool_results(self) -> Mapping[str, ToolResult]: ...  # noqa: D102
+
+
+class ExecutorsReport(Report):
+    """The sections of a report on executors; each is computed when it is asked for."""
+
+    def __init__(self, tables: TablesAndResults, parameters: ExecutorsParameters) -> None:
+        super().__init__(tables, parameters)
+        self.parameters = parameters
+        self._results = tables.tool_results
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def work(self) -> list[Work]:
+        """What each run did, and how long each piece took."""
+        return work_of_runs(
+            self.tables.table("messages"),
+            self.tables.table("service_calls"),
+            self.tables.table("action_goals"),
+            self.counting,
+            self.parameters.warm_up_s,
+        )
+
+    @cached_property
+    def usage(self) -> pl.DataFrame:
+        """CPU and memory, one row per run."""
+        return usage_per_run(self.tables.resources, self.parameters.warm_up_s)
+
+    @cached_property
+    def work_estimates(self) -> list[Estimate]:
+        """How long the work took."""
+        return work_estimates(self.work, self.parameters.level)
+
+    @cached_property
+    def resource_estimates(self) -> list[Estimate]:
+        """CPU and memory."""
+        return resource_estimates(self.usage, self.counting, self.parameters.level)
+
+    @cached_property
+    def busy_estimates(self) -> list[Estimate]:
+        """Waiting, callbacks, and the executor's own work."""
+        busy = busy_per_run(self.tables.table("executor_intervals"))
+        return busy_estimates(busy, self.counting, self.parameters.level)
+
+    @cached_property
+    def entity_estimates(self) -> list[Estimate]:
+        """Memory per entity."""
+        memory = {
+            str(name): float(value)
+            for name, value in self.usage.select("run", _BYTES).drop_nulls().iter_rows()
+        }
+        return entity_estimates(memory, self.counting, _BYTES, self.parameters.level)
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """All of them."""
+        return [
+            *self.work_estimates,
+            *self.resource_estimates,
+            *self.busy_estimates,
+            *self.entity_estimates,
+        ]
+
+    @cached_property
+    def observations(self) -> dict[str, list[Observation]]:
+        """Per metric one value per run, with the factors that tell cells apart."""
+        found: dict[str, list[Observation]] = {}
+        work = {w.run.name: w for w in self.work}
+        cpu = dict(self.usage.select("run", "cpu").drop_nulls().iter_rows())
+        # By size of the levels, so that the least is what others are held against.
+        for run in (run for members in cells_of(self.counting).values() for run in members):
+            if run.name in work:
+                w = work[run.name]
+                for name, q in (("p50", 0.5), ("p99", 0.99)):
+                    observation = self._observation(run, quantile(w.values_ns, q))
+                    found.setdefault(f"{w.kind.prefix}_{name}", []).append(observation)
+            if run.name in cpu:
+                found.setdefault("cpu", []).append(self._observation(run, float(cpu[run.name])))
+        return found
+
+    @cached_property
+    def _telling(self) -> list[str]:
+        names = telling_factors([run.cell for run in self.counting])
+        factor = self.parameters.factor
+        known = any(factor in run.cell for run in self.counting)
+        return names if factor in names or not known else [factor, *names]
+
+    def _observation(self, run: Run, value: float) -> Observation:
+        cell = {name: run.cell[name] for name in self._telling if name in run.cell}
+        return Observation(cell, value, run.block)
+
+    @cached_property
+    def pairs(self) -> dict[str, list[Pair]]:
+        """All pairs of levels of the factor, by metric."""
+        return {
+            metric: found
+            for metric, members in self.observations.items()
+            if (
+                found := pairs(
+                    metric,
+                    members,
+                    self.parameters.factor,
+                    threshold=self.parameters.threshold,
+                    level=self.parameters.level,
+                )
+            )
+        }
+
+    @cached_property
+    def load(self) -> str:
+        """The factor along the axis; empty where none is a load."""
+        if self.parameters.load:
+            return self.parameters.load
+        cells = [run.cell for run in self.counting]
+        varying = [n for n in LOADS if len({c[n] for c in cells if n in c}) > 1]
+        return varying[0] if varying else ""
+
+    # ------------------------------------------------------------ sections
+
+    def loss(self) -> Section:
+        """What the tracer lost, and the runs that enter no estimate."""
+        return Section(*self.tracer_loss(), *self.runs_left_out(), *self._mixed())
+
+    def _mixed(self) -> list[Part]:
+        """Cells of several distributions cannot be taken together."""
+        distros = {run.ros_distro for run in self.counting if run.ros_distro}
+        if len(distros) < 2:
+            return []
+        text = (
+            f"The runs are of several ROS distributions ({', '.join(sorted(distros))}): a "
+            "difference between cells may be one between them."
+        )
+        return [Sentence(text, loud=True)]
+
+    def work_done(self) -> Section:
+        """How long messages, calls and goals took, against the load."""
+        if not self.work:
+            text = "No message, service call or goal with a beginning and an end was traced."
+            return Section(Sentence(text, loud=True))
+        parts: list[Part] = list(self._runs_without_work())
+        for prefix, noun in dict.fromkeys((w.kind.prefix, w.kind.noun) for w in self.work):
+            for statistic in ("p50", "p99"):
+                parts += self._against_load(f"{prefix}_{statistic}", f"{noun}, {statistic.upper()}")
+        parts.append(estimates_table(self.work_estimates, "How long the work took, per cell"))
+        return Section(*parts)
+
+    def _runs_without_work(self) -> list[Part]:
+        known = {w.run.name for w in self.work}
+        without = [run.name for run in self.counting if run.name not in known]
+        if not without:
+            return []
+        more = f" and {len(without) - 5} more" if len(without) > 5 else ""
+        text = (
+            f"In {count_of_runs(len(without))} no piece of work has both its ends in the trace: "
+            f"{', '.join(without[:5])}{more}. Before Kilted the trace of a service or an action "
+            "has no requests and responses; only its CPU and memory are given."
+        )
+        return [Sentence(text)]
+
+    def _against_load(self, metric: str, title: str) -> list[Part]:
+        shown = [e for e in self.estimates if e.metric == metric and e.value is not None]
+        if not shown:
+            return []
+        narrowed = [self._narrowed(e) for e in shown]
+        return [load_plot(narrowed, self.parameters.factor, self.load or "load", title)]
+
+    def _narrowed(self, estimate: Estimate) -> Estimate:
+        """The estimate with only the factors that tell cells apart."""
+        names = {*self._telling, self.load}
+        return replace(estimate, cell={k: v for k, v in estimate.cell.items() if k in names})
+
+    def cpu(self) -> Section:
+        """CPU and memory against the load."""
+        if not self.resource_estimates:
+            return Section(Sentence("CPU and memory were not recorded."))
+        return Section(
+            *self._against_load("cpu", "CPU"),
+            *self._against_load("rss", "RSS"),
+            estimates_table(self.resource_estimates, "CPU and memory per run"),
+        )
+
+    def busy(self) -> Section:
+        """Waiting and working."""
+        known = [e for e in self.busy_estimates if e.value is not None]
+        if not known:
+            text = (
+                "No executor events: the events executors emit none; for the others record ros2:*."
+            )
+            return Section(Sentence(text))
+        return Section(
+            *self._against_load("executor_overhead", "the executor's own work"),
+            estimates_table(self.busy_estimates, "Where the time of the executor's threads went"),
+        )
+
+    def compared(self) -> Section:
+        """Every pair of executors under the same conditions."""
+        found = [pair for members in self.pairs.values() for pair in members]
+        if not found:
+            text = f"There are no two levels of the factor {self.parameters.factor!r} to compare."
+            return Section(Sentence(text))
+        shown = [p for p in found if not p.metric.endswith("p99")][:120]
+        return Section(
+            Sentence(
+                f"A difference matters from {100 * self.parameters.threshold:g} % on. Ratios are "
+                "of geometric means, within blocks (repetitions) where there are at least three."
+            ),
+            pairs_plot(shown, self.parameters.factor),
+        )
+
+    def factor_effects(self) -> Section:
+        """Main effects and interactions, per kind of work."""
+        parts: list[Part] = []
+        for metric, members in self.observations.items():
+            if metric.endswith("p99"):
+                continue
+            for title, part in _whole_designs(members):
+                found = self._effects(part)
+                known = [e for e in found if e.value is not None and e.low is not None]
+                name = f"{metric} ({title})" if title else metric
+                if known:
+                    parts.append(effects_plot(found, name))
+                elif found and found[0].refused:
+                    parts.append(Sentence(f"{name}: no effects: {found[0].refused}."))
+        return Section(*parts) if parts else Section(Sentence("There is only one cell."))
+
+    def _effects(self, members: Sequence[Observation]) -> list[FactorEffect]:
+        names = telling_factors([o.cell for o in members])
+        narrow = [
+            Observation({k: o.cell[k] for k in names if k in o.cell}, o.value, o.block)
+            for o in members
+        ]
+        return effects(narrow, level=self.parameters.level)
+
+    def entities(self) -> Section:
+        """Memory against the number of entities."""
+        if not self.entity_estimates:
+            return Section(Sentence("No run has the factors entity and count."))
+        return Section(
+            load_plot(
+                [e for e in self.resource_estimates if {ENTITY, COUNT} <= e.cell.keys()
+                 and e.metric == _BYTES],
+                ENTITY,
+                COUNT,
+                "RSS",
+            ),
+            estimates_table(self.entity_estimates, "Memory per entity"),
+        )  # fmt: skip
+
+    def tools(self) -> Section:
+        """The benchmark's own figures beside those from the trace."""
+        parts: list[Part] = []
+        messages = self.tables.table("messages")
+        for run in self.counting:
+            result = self._results.get(run.name)
+            if result is None:
+                continue
+            rows = messages.filter(pl.col("run") == run.name).collect()
+            parts.append(_agreement_table(agreement(rows, result), run.name, result))
+        if not parts:
+            return Section(Sentence("No result files of a benchmark tool lie beside the traces."))
+        return Section(Sentence(EXPLANATION), *parts)
+
+    def statements(self) -> Section:
+        """What the published study said, and whether these recordings bear it out."""
+        cpu, factor = self.observations.get("cpu", []), self.parameters.factor
+        main = [
+            effect
+            for _, part in _whole_designs(cpu)
+            for effect in self._effects(part)
+            if effect.factors == (factor,)
+        ]
+        found = cpu_statement(self.pairs.get("cpu", []), main, self.parameters.threshold)
+        return Section(statements_table([found]))
+
+    def write_files(self) -> Section:
+        """metrics.json, and all pairs in ``pairs.csv``."""
+        return self.write({"pairs.csv": pairs_frame([p for x in self.pairs.values() for p in x])})
+
+
+def pairs_frame(found: Sequence[Pair]) -> pl.DataFrame:
+    """One row per pair: metric, conditions, levels, ratio with interval, p, verdict."""
+    names = list(dict.fromkeys(name for p in found for name in p.conditions))
+    return pl.DataFrame(
+        [
+            {
+                "metric": p.metric,
+                **{n: None if n not in p.conditions else str(p.conditions[n]) for n in names},
+                "level": str(p.level),
+                "reference": str(p.reference),
+                "ratio": p.ratio,
+                "low": p.low,
+                "high": p.high,
+                "p_holm": p.p_holm,
+                "verdict": p.verdict,
+                "refused": p.refused,
+            }
+            for p in found
+        ],
+        infer_schema_length=None,
+    )
+
+
+def _whole_designs(members: Sequence[Observation]) -> list[tuple[str, list[Observation]]]:
+    """Split where the first factor's levels have other factors (messages, calls, goals)."""
+    names = list(dict.fromkeys(name for o in members for name in o.cell))
+    cells = {tuple(str(o.cell.get(n)) for n in names) for o in members}
+    product = 1
+    for i in range(len(names)):
+        product *= len({cell[i] for cell in cells})
+    first = names[0] if names else ""
+    if product == len(cells) or len({o.cell.get(first) for o in members}) < 2:
+        return [("", list(members))]
+    parts: dict[str, list[Observation]] = {}
+    for o in members:
+        rest: Cell = {k: v for k, v in o.cell.items() if k != first}
+        label = f"{first}={o.cell.get(first)}"
+        parts.setdefault(label, []).append(Observation(rest, o.value, o.block))
+    return list(parts.items())
+
+
+def _agreement_table(found: pl.DataFrame, run: str, result: ToolResult) -> ReportTable:
+    statistics = [s for s in ("mean", "sd", "min", "max") if f"{s}_tool_ns" in found.columns]
+    rows, marked = [], set()
+    for index, r in enumerate(found.iter_rows(named=True)):
+        if r["received_tool"] != r["received_trace"]:
+            marked.add(index)
+        rows.append(
+            [
+                r["node"],
+                r["topic"],
+                f"{r['received_tool']:,}",
+                f"{r['received_trace']:,}",
+                *(milliseconds(r[f"{s}_{of}_ns"]) for s in statistics for of in ("tool", "trace")),
+            ]
+        )
+    headings = [f"{s}, {of} [ms]" for s in statistics for of in ("tool", "trace")]
+    both = found.drop_nulls(["mean_tool_ns", "mean_trace_ns"])
+    above = ((both["mean_tool_ns"] - both["mean_trace_ns"]) / 1e3).to_list()
+    told = (
+        f"The tool's mean is {significant(min(above), 3)} to {significant(max(above), 3)} us above "
+        "the trace's."
+        if above
+        else "No subscription is known to both."
+    )
+    return ReportTable(
+        ["node", "topic", "received, tool", "received, trace", *headings],
+        rows,
+        f"{run}: {result.tool} and the trace",
+        notes=[told, *result.notes],
+        marked=frozenset(marked),
+        left=frozenset({"node", "topic"}),
+    )

@@ -1,0 +1,207 @@
+"""Figures of executors: figures against the load, pairs as a grid, effects as a forest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+
+from analysis.estimate import Estimate, cell_label
+from analysis.executors.pairs import Pair
+from analysis.factorial import FactorEffect
+from analysis.figures.plot import Plot
+from analysis.figures.style import (
+    FAINT,
+    LOUD,
+    colour,
+    finish,
+    legend_above,
+    new_figure,
+    plain_numbers,
+    sentence,
+    styled,
+    wrapped,
+)
+from analysis.numbers import shown_unit
+
+_COLUMNS = 3
+_MOST_PANELS = 12
+PAIR_COLOURS: Mapping[str, str] = {
+    "more": LOUD,
+    "less": "#0072B2",
+    "no_difference": "#009E73",
+    "not_enough_evidence": FAINT,
+}
+
+
+@styled
+def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str) -> Plot:
+    """One metric against the load, one line per executor, one picture per other condition.
+
+    Parameters
+    ----------
+    estimates
+        Of one metric.
+    factor
+        That of the lines.
+    load
+        That of the axis; one point per line where no factor is a load.
+    """
+    levels = list(dict.fromkeys(str(e.cell[factor]) for e in estimates if factor in e.cell))
+    panels: dict[str, list[Estimate]] = {}
+    for e in estimates:
+        rest = {k: v for k, v in e.cell.items() if k not in {factor, load}}
+        panels.setdefault(cell_label(rest) if rest else "", []).append(e)
+    shown = list(panels.items())[:_MOST_PANELS]
+    columns = 2 if len(shown) == 4 else min(_COLUMNS, len(shown))
+    rows = math.ceil(len(shown) / columns)
+    lines = max(wrapped(label).count("\n") for label, _ in shown)
+    figure = new_figure((2.2 + 0.13 * lines) * rows + 0.5)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat[len(shown) :]:
+        axes.set_axis_off()
+    scale, unit = shown_unit(estimates[0].unit)
+    for axes, (label, members) in zip(grid.flat, shown, strict=False):
+        _lines(axes, members, levels, (factor, load), scale)
+        axes.set_ylim(bottom=0)
+        axes.set_title(wrapped(label), fontsize=7.5, fontweight="normal")
+        finish(axes)
+    for row in grid:
+        row[0].set_ylabel(f"{title} [{unit}]")
+    for axes in grid[-1]:
+        axes.set_xlabel(load)
+    legend_above(
+        figure,
+        [Line2D([], [], color=colour(i), marker="o", label=x) for i, x in enumerate(levels)],
+    )
+    hidden = len(panels) - len(shown)
+    runs = sum(e.runs for _, members in shown for e in members)
+    return Plot(
+        figure,
+        f"{title}: mean over runs with its {100 * estimates[0].level:g} % interval, {runs} runs; "
+        f"hollow: no interval, the table says why. {sentence(estimates[0].definition)}"
+        + (f" {hidden} more conditions are not drawn." if hidden else ""),
+    )
+
+
+def _lines(
+    axes: Axes,
+    members: Sequence[Estimate],
+    levels: Sequence[str],
+    names: tuple[str, str],
+    scale: float,
+) -> None:
+    factor, load = names
+    loads = sorted({float(e.cell[load]) for e in members if _is_number(e, load)})
+    wide = len(loads) > 1 and loads[0] > 0 and loads[-1] / loads[0] > 50
+    if wide:
+        axes.set_xscale("log")
+    for index, level in enumerate(levels):
+        points = sorted(
+            (
+                (float(e.cell[load]) if _is_number(e, load) else 0.0, e)
+                for e in members
+                if str(e.cell.get(factor)) == level and e.value is not None
+                and math.isfinite(e.value)
+            ),
+            key=lambda point: point[0],
+        )  # fmt: skip
+        # Beside each other, for intervals would hide each other.
+        aside = 1.06 ** (index - 1) if wide else 1.0
+        span = loads[-1] - loads[0] if loads else 0.0
+        nudge = 0.0 if wide else 0.02 * (index - 1) * (span or 1.0)
+        xs = [x * aside + nudge for x, _ in points]
+        ys = [(e.value or 0) * scale for _, e in points]
+        axes.plot(xs, ys, "-", lw=1, color=colour(index), alpha=0.7)
+        for x, y, (_, e) in zip(xs, ys, points, strict=True):
+            known = e.low is not None and e.high is not None
+            if e.low is not None and e.high is not None:
+                axes.plot([x, x], [e.low * scale, e.high * scale], "-", lw=1.6, color=colour(index))
+            face = colour(index) if known else "white"
+            axes.plot([x], [y], "o", ms=4, mfc=face, mec=colour(index))
+
+
+def _is_number(estimate: Estimate, name: str) -> bool:
+    value = estimate.cell.get(name)
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+@styled
+def pairs_plot(found: Sequence[Pair], factor: str) -> Plot:
+    """Verdicts of all pairs: one row per condition and metric, one column per pair."""
+    rows = list(dict.fromkeys((p.metric, cell_label(p.conditions)) for p in found))
+    columns = list(dict.fromkeys((str(p.level), str(p.reference)) for p in found))
+    lines = max(wrapped(label, 40).count("\n") for _, label in rows)
+    figure = new_figure((0.36 + 0.08 * lines) * len(rows) + 1.0)
+    axes = figure.subplots()
+    for p in found:
+        x = columns.index((str(p.level), str(p.reference)))
+        y = rows.index((p.metric, cell_label(p.conditions)))
+        shade = PAIR_COLOURS[p.by_itself]
+        sure = p.verdict == p.by_itself != "not_enough_evidence"
+        axes.add_patch(
+            Rectangle((x, y), 0.96, 0.9, color=shade, alpha=0.45 if sure else 0.15, lw=0)
+        )
+        if p.ratio is None or p.low is None or p.high is None:
+            text = "refused"
+        else:
+            text = f"{p.ratio:.2f}\n[{p.low:.2f}, {p.high:.2f}]"
+        axes.text(
+            x + 0.48, y + 0.45, text, ha="center", va="center", size=7, linespacing=1.1,
+            fontweight="bold" if sure else "normal",
+        )  # fmt: skip
+    axes.set_xlim(0, len(columns))
+    axes.set_ylim(len(rows), 0)
+    axes.set_xticks(
+        [i + 0.48 for i in range(len(columns))], [f"{a}\n/ {b}" for a, b in columns], size=8.5
+    )
+    names = [f"{metric}  {wrapped(label, 40)}" for metric, label in rows]
+    axes.set_yticks([i + 0.45 for i in range(len(rows))], names, size=7.5)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    handles = [
+        Line2D(
+            [], [], ls="", marker="s", ms=9, color=shade, alpha=0.4, label=name.replace("_", " ")
+        )
+        for name, shade in PAIR_COLOURS.items()
+    ]
+    legend_above(figure, handles)
+    return Plot(
+        figure,
+        f"Ratio of each pair of levels of {factor} within the same conditions, with its interval. "
+        "Pale: the verdict of the pair by itself; strong and bold: it stands after Holm's "
+        f"correction over all pairs of a metric ({len(found)} are shown).",
+    )
+
+
+@styled
+def effects_plot(found: Sequence[FactorEffect], metric: str) -> Plot:
+    """Main effects and interactions as ratios with intervals."""
+    known = [e for e in found if e.value is not None and e.low is not None and e.high is not None]
+    figure = new_figure(0.26 * len(known) + 0.9)
+    axes = figure.subplots()
+    for y, e in enumerate(known):
+        clear = e.p_holm is not None and e.p_holm <= 0.05
+        shade = LOUD if clear else colour(0)
+        axes.plot([e.low or 0, e.high or 0], [y, y], "-", lw=2, color=shade)
+        axes.plot([e.value or 0], [y], "o" if len(e.factors) == 1 else "D", ms=5, color=shade)
+    axes.axvline(1, color="black", lw=0.8)
+    axes.set_xscale("log")
+    plain_numbers(axes)
+    axes.set_yticks(range(len(known)), [e.label for e in known], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"ratio of {metric}")
+    axes.grid(visible=False, axis="y")
+    finish(axes)
+    blocks = max((e.replications for e in known), default=0)
+    return Plot(
+        figure,
+        f"Effects on {metric}: ratio with its interval over {blocks} blocks; dots: main effects, "
+        "over all levels of the other factors; diamonds: by how much the first factor's effect "
+        "differs at the second's level; orange: clear after Holm's correction.",
+    )

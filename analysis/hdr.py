@@ -1,0 +1,138 @@
+"""Distributions for HdrHistogram's tools: percentile tables (.hgrm) and V2 logs (.hlog)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tracing.recording.errors import UsageError
+
+if TYPE_CHECKING:
+    from hdrh.histogram import HdrHistogram
+
+Floats = NDArray[np.float64]
+
+DIGITS = 3
+"""Significant digits of the values in a log; a percentile table has them exactly."""
+
+LARGEST = 3_600_000_000_000
+"""Nanoseconds: an hour."""
+
+
+def percentile_table(samples: ArrayLike, unit: float = 1.0, ticks: int = 5) -> str:
+    """The text of a .hgrm file, which HdrHistogram's plotters read.
+
+    Every line holds a value, the fraction of samples at or below it that was asked for, how many
+    there are, and 1 / (1 - fraction); the fractions come `ticks` to each halving of the distance
+    to 1, as HdrHistogram's percentile iterator has them. Values are exact, not of buckets.
+
+    Parameters
+    ----------
+    samples
+        Lost ones (infinite) enter no line and are counted in a comment.
+    unit
+        Values are divided by it: 1e6 turns nanoseconds into milliseconds.
+
+    Raises
+    ------
+    ValueError
+        A nan, or no finite sample.
+    """
+    x, lost = _finite(samples)
+    ordered = x / unit
+    n = ordered.size
+    lines = [f"{'Value':>12} {'Percentile':>14} {'TotalCount':>10} {'1/(1-Percentile)':>14}", ""]
+    for fraction in _fractions(n, ticks):
+        rank = max(1, math.ceil(round(fraction * n, 9)))
+        value = ordered[rank - 1]
+        count = int(np.searchsorted(ordered, value, side="right"))
+        line = f"{value:12.3f} {fraction:2.12f} {count:10d}"
+        lines.append(line if fraction == 1 else f"{line} {1 / (1 - fraction):14.2f}")
+    lines.append(f"#[Mean    = {ordered.mean():12.3f}, StdDeviation   = {ordered.std():12.3f}]")
+    lines.append(f"#[Max     = {ordered[-1]:12.3f}, TotalCount     = {n:12d}]")
+    lines.append(f"#[Lost    = {lost:12d}, of            {n + lost:15d}]")
+    return "\n".join(lines) + "\n"
+
+
+def _fractions(n: int, ticks: int) -> Iterator[float]:
+    """0 up to the first at which only the largest sample is left, then 1."""
+    fraction = 0.0
+    while fraction < 1 - 1 / n:
+        yield fraction
+        halvings = math.floor(math.log2(1 / (1 - fraction))) + 1
+        fraction += 1 / (ticks * 2**halvings)
+    yield 1.0
+
+
+def encoded(samples: ArrayLike, digits: int = DIGITS) -> str:
+    """HdrHistogram's V2 compressed form of samples, base 64.
+
+    Parameters
+    ----------
+    samples
+        Nanoseconds, at least 0; rounded to whole ones, beyond an hour refused. Lost ones
+        (infinite) are left out.
+
+    Raises
+    ------
+    UsageError
+        The package hdrhistogram is not installed.
+    """
+    return str(_histogram(samples, digits).encode().decode("ascii"))
+
+
+def log(series: Mapping[str, ArrayLike], seconds: float = 0.0, digits: int = DIGITS) -> str:
+    """The text of a V2 histogram log (.hlog), one interval per series, its name as the tag.
+
+    Parameters
+    ----------
+    series
+        Samples in ns by name.
+    seconds
+        How long the recording is.
+    """
+    lines = [
+        "#[Histogram log format version 1.3]",
+        "#[StartTime: 0 (seconds since epoch)]",
+        '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"',
+    ]
+    for name, samples in series.items():
+        histogram = _histogram(samples, digits)
+        # A tag ends at a comma, and spaces separate nothing but are not allowed in it.
+        tag = name.replace(",", ";").replace(" ", "_")
+        largest = histogram.get_max_value() / 1e6
+        text = histogram.encode().decode("ascii")
+        lines.append(f"Tag={tag},0.000,{seconds:.3f},{largest:.3f},{text}")
+    return "\n".join(lines) + "\n"
+
+
+def _histogram(samples: ArrayLike, digits: int) -> HdrHistogram:
+    try:
+        from hdrh.histogram import HdrHistogram  # noqa: PLC0415  (an extra)
+    except ImportError as error:
+        raise UsageError(
+            "histogram logs need the package hdrhistogram: pip install 'roslens[hdr]'"
+        ) from error
+    x, _ = _finite(samples)
+    if x[0] < 0 or x[-1] > LARGEST:
+        raise ValueError("a histogram log holds times from 0 to an hour")
+    histogram = HdrHistogram(1, LARGEST, digits)
+    values, counts = np.unique(np.rint(x).astype(np.int64), return_counts=True)
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        histogram.record_value(value, count)
+    return histogram
+
+
+def _finite(samples: ArrayLike) -> tuple[Floats, int]:
+    """Sorted finite samples, and how many are infinite."""
+    x = np.asarray(samples, dtype=np.float64).ravel()
+    if np.isnan(x).any() or np.isneginf(x).any():
+        raise ValueError("there is what is not a number among the samples")
+    finite = np.sort(x[np.isfinite(x)])
+    if finite.size == 0:
+        raise ValueError("there is no finite sample")
+    return finite, x.size - finite.size

@@ -1,0 +1,227 @@
+"""How far two clocks are apart, bounded by exchanged messages.
+
+A message that is sent when the client's clock says c and received when the agent's says a tells
+that the client's clock, at a, says at least c: no message arrives before it was sent. The answer
+bounds it from the other side. With clocks that differ by an offset and a drift these bounds are
+half planes, and what remains is found by linear programming (Duda et al. 1987, ICDCS; Moon, Skelly
+and Towsley 1999, INFOCOM; Zhang, Liu and Xia 2002, INFOCOM). The truth lies within whatever the
+delays are, symmetric or not; nothing is assumed about their distribution.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize
+
+Floats = NDArray[np.float64]
+
+LEAST_EXCHANGES = 10
+_KNOTS = 17
+
+
+@dataclass(frozen=True)
+class ClockFit:
+    """The client's clock minus the agent's, over the agent's time.
+
+    Attributes
+    ----------
+    knots_ns
+        Times of the agent's clock, relative to `origin_ns`, shape (k,).
+    low_ns, high_ns
+        Bounds of the difference at those times beyond `difference_ns`; between them bounds are
+        straight lines, which is never too narrow (the upper bound is convex, the lower concave).
+    drift
+        Bounds of the drift in ns per ns.
+    refused
+        Why there is none.
+    """
+
+    origin_ns: int
+    difference_ns: int
+    knots_ns: Floats
+    low_ns: Floats
+    high_ns: Floats
+    drift: tuple[float, float]
+    exchanges: int
+    refused: str | None = None
+
+    @property
+    def middle(self) -> int:
+        """Index of the knot in the middle of the run."""
+        return int(self.knots_ns.size // 2)
+
+    @property
+    def offset_ns(self) -> tuple[float, float, float]:
+        """Difference in the middle of the run: estimate and bounds."""
+        low = float(self.low_ns[self.middle]) + self.difference_ns
+        high = float(self.high_ns[self.middle]) + self.difference_ns
+        return (low + high) / 2, low, high
+
+    @property
+    def middle_ns(self) -> float:
+        """The agent's time in the middle of the run."""
+        return self.origin_ns + float(self.knots_ns[self.middle])
+
+    def difference_at(self, agent_ns: Floats) -> tuple[Floats, Floats]:
+        """Difference beyond `difference_ns` and half the width of its bounds.
+
+        Parameters
+        ----------
+        agent_ns
+            Relative to `origin_ns`.
+        """
+        low = np.interp(agent_ns, self.knots_ns, self.low_ns)
+        high = np.interp(agent_ns, self.knots_ns, self.high_ns)
+        return (low + high) / 2, (high - low) / 2
+
+
+def fit_clocks(
+    client_sent_ns: ArrayLike,
+    agent_received_ns: ArrayLike,
+    agent_sent_ns: ArrayLike,
+    client_received_ns: ArrayLike,
+    resolution_ns: float = 1.0,
+) -> ClockFit:
+    """Bound offset and drift by the four stamps of each exchange.
+
+    Parameters
+    ----------
+    resolution_ns
+        Of both clocks together: how much later than its stamp a moment can have been.
+
+    Returns
+    -------
+    ClockFit
+        With `refused` set where there are too few exchanges, or no line lies between the bounds:
+        then a clock was set, its drift changed, or stamps are wrong.
+    """
+    t1, t2, t3, t4 = (
+        np.asarray(x, dtype=np.int64)
+        for x in (client_sent_ns, agent_received_ns, agent_sent_ns, client_received_ns)
+    )
+    count = t1.size
+    if count < LEAST_EXCHANGES:
+        return _refused(count, f"{count} exchanges; {LEAST_EXCHANGES} are needed")
+    # Differences first, as integers: times since the epoch leave no digits.
+    origin, difference = int(t2[0]), int(t1[0] - t2[0])
+    forward = (t2 - origin).astype(np.float64)
+    least = (t1 - t2 - difference).astype(np.float64) - resolution_ns
+    backward = (t3 - origin).astype(np.float64)
+    most = (t4 - t3 - difference).astype(np.float64) + resolution_ns
+    span = float(max(forward[-1], backward[-1]) - min(forward[0], backward[0]))
+    if span <= 0:
+        return _refused(count, "all exchanges are at the same time")
+    # Only corners of the hull can bound a line.
+    forward, least = _hull(forward, least)
+    backward, most = _hull(backward, -most)
+    most = -most
+    scale = max(1.0, float(np.abs(least).max()), float(np.abs(most).max()))
+    rows = np.concatenate(
+        [
+            np.stack([-np.ones_like(forward), -forward / span], axis=1),
+            np.stack([np.ones_like(backward), backward / span], axis=1),
+        ]
+    )
+    limits = np.concatenate([-least, most]) / scale
+
+    def bound(objective: Floats) -> float | None:
+        found = optimize.linprog(
+            objective, A_ub=rows, b_ub=limits, bounds=[(None, None)] * 2, method="highs"
+        )
+        return None if found.fun is None or found.status else float(found.fun)
+
+    knots = np.linspace(float(backward[0]), float(forward[-1]), _KNOTS)
+    low, high = np.empty(_KNOTS), np.empty(_KNOTS)
+    for i, knot in enumerate(knots):
+        at = np.array([1.0, knot / span])
+        smallest, largest = bound(at), bound(-at)
+        if smallest is None or largest is None:
+            return _refused(
+                count,
+                "no constant offset and drift fit all exchanges: a clock was set or its drift "
+                "changed during the run, or stamps are wrong",
+            )
+        low[i], high[i] = smallest * scale, -largest * scale
+    slowest, fastest = bound(np.array([0.0, 1.0])), bound(np.array([0.0, -1.0]))
+    assert slowest is not None
+    assert fastest is not None
+    drift = (slowest * scale / span, -fastest * scale / span)
+    return ClockFit(origin, difference, knots, low, high, drift, count)
+
+
+def _refused(count: int, why: str) -> ClockFit:
+    nothing = np.empty(0)
+    return ClockFit(0, 0, nothing, nothing, nothing, (np.nan, np.nan), count, why)
+
+
+def _hull(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """The upper hull of points by x (Andrew 1979)."""
+    order = np.lexsort((y, x))
+    corners: list[tuple[float, float]] = []
+    for point in zip(x[order].tolist(), y[order].tolist(), strict=True):
+        while len(corners) > 1:
+            (ax, ay), (bx, by) = corners[-2:]
+            if (bx - ax) * (point[1] - ay) < (by - ay) * (point[0] - ax):
+                break
+            corners.pop()
+        if corners and corners[-1][0] == point[0]:
+            corners.pop()
+        corners.append(point)
+    found = np.array(corners)
+    return found[:, 0], found[:, 1]
+
+
+@dataclass(frozen=True)
+class Directions:
+    """Latency of each exchange by direction.
+
+    Attributes
+    ----------
+    client_ns, agent_ns
+        Client to agent, agent to client, shape (n,).
+    uncertainty_ns
+        Of each direction, from the synchronisation of the clocks; what one gains the other loses.
+    turnaround_ns
+        Between receiving and answering, on the agent's clock.
+    """
+
+    client_ns: Floats
+    agent_ns: Floats
+    uncertainty_ns: Floats
+    turnaround_ns: Floats
+
+
+def directions(
+    fit: ClockFit,
+    client_sent_ns: ArrayLike,
+    agent_received_ns: ArrayLike,
+    agent_sent_ns: ArrayLike,
+    client_received_ns: ArrayLike,
+) -> Directions:
+    """Latency by direction, with the client's stamps brought to the agent's clock."""
+    t1, t2, t3, t4 = (
+        np.asarray(x, dtype=np.int64)
+        for x in (client_sent_ns, agent_received_ns, agent_sent_ns, client_received_ns)
+    )
+    sent, sent_width = _to_agent(fit, t1)
+    received, received_width = _to_agent(fit, t4)
+    return Directions(
+        (t2 - fit.origin_ns) - sent,
+        received - (t3 - fit.origin_ns),
+        np.maximum(sent_width, received_width),
+        (t3 - t2).astype(np.float64),
+    )
+
+
+def _to_agent(fit: ClockFit, client_ns: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """Times of the client's clock on the agent's, relative to its origin; and half widths."""
+    relative = (client_ns - (fit.origin_ns + fit.difference_ns)).astype(np.float64)
+    agent = relative
+    # The difference is asked for at the agent's time; drifts are small, so this settles at once.
+    for _ in range(3):
+        difference, width = fit.difference_at(agent)
+        agent = relative - difference
+    return agent, width

@@ -1,0 +1,175 @@
+"""Runs of the storage benchmark: what each measured, as one row, and estimates over runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from analysis.estimate import Cell, Estimate, Metric
+from analysis.over_runs import percentile_over_runs, value_over_runs
+from analysis.runs import Run, cells_of
+from analysis.storage.throughput import mean_of_ratios, overall
+from collectors.results.storage_runs import StorageRun
+from tracing.recording import Recording, UsageError
+
+FACTORS = ("message_size", "batch_size", "plugin_config")
+
+THROUGHPUT = Metric(
+    "storage_throughput",
+    "bytes of all messages over the time of all write calls and of the close",
+    "byte/s",
+    "higher",
+)
+AS_PUBLISHED = Metric(
+    "storage_throughput_mean_of_calls",
+    "mean over write calls of each call's bytes over its time, the close left out (as published; "
+    "calls that only fill a buffer look free)",
+    "byte/s",
+    "higher",
+)
+_WRITE_TIME = "time of a write call by the program's own monotonic clock"
+_PERCENTILES = {"storage_write_p50": 0.5, "storage_write_p99": 0.99}
+_PER_RUN = {
+    "close_ns": Metric("storage_close_time", "time of closing the file", "ns"),
+    "cpu_ns_per_byte": Metric(
+        "storage_cpu_per_byte",
+        "CPU time of all threads from the first write call to the close, per byte of messages",
+        "ns/byte",
+    ),
+    "memory_bytes": Metric(
+        "storage_memory",
+        "peak resident memory while writing beyond that just before opening the file",
+        "byte",
+    ),
+    "size_ratio": Metric(
+        "storage_size", "bytes of the files over bytes of the messages", "byte/byte"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """A run that counts, with what its benchmark left.
+
+    Attributes
+    ----------
+    machine
+        Model of the CPU; campaigns of one machine belong together.
+    """
+
+    run: Run
+    machine: str
+    storage: StorageRun
+
+
+def machine_of(recording: Recording) -> str:
+    """What to call a machine: the model of its CPU, never its name."""
+    manifest = recording.manifest
+    return (manifest.host.cpu_model if manifest else None) or "this machine"
+
+
+def digests_of(runs: Sequence[LiveRun], *, as_published: bool = False) -> pl.DataFrame:
+    """The runs in the columns of the published digests, `run` being the block.
+
+    Parameters
+    ----------
+    as_published
+        Whether `avg_byte_throughput` is the mean over calls of each call's ratio, as the study
+        had it; else bytes over time, close included, whatever the column's name says.
+
+    Raises
+    ------
+    UsageError
+        A run lacks one of the factors, or one cell has two runs of a block.
+    """
+    rows = []
+    # The same campaign twice has the same blocks; other campaigns have others.
+    blocks = list(dict.fromkeys(live.run.block for live in runs))
+    for live in runs:
+        cell = _study_cell(live)
+        value = mean_of_ratios if as_published else overall
+        rows.append(
+            (
+                live.machine,
+                blocks.index(live.run.block),
+                *cell,
+                value(live.storage.batches),
+                live.storage.batches.close_ns / 1e9,
+            )
+        )
+    schema = {
+        "machine": pl.String,
+        "run": pl.Int64,
+        "messages": pl.String,
+        "batch_size": pl.String,
+        "plugin_config": pl.String,
+        "avg_byte_throughput": pl.Float64,
+        "close_time": pl.Float64,
+    }
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    key = ["machine", "run", "messages", "batch_size", "plugin_config"]
+    twice = frame.filter(pl.struct(key).is_duplicated())
+    if not twice.is_empty():
+        raise UsageError(
+            f"{', '.join(map(str, twice.row(0)[1:5]))}: a block has this cell more than once; the "
+            "same recording was given twice"
+        )
+    return frame
+
+
+def _study_cell(live: LiveRun) -> tuple[str, str, str]:
+    missing = [name for name in FACTORS if name not in live.run.cell]
+    if missing:
+        raise UsageError(
+            f"{live.run.name}: no factor {', '.join(missing)}; this is no run of the suite storage"
+        )
+    size, batch, config = (str(live.run.cell[name]) for name in FACTORS)
+    return size, batch, config
+
+
+def estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
+    """Everything that is estimated, cell by cell."""
+    of_run = {live.run.name: live for live in runs}
+    found: list[Estimate] = []
+    for members in cells_of([live.run for live in runs]).values():
+        found += _of_cell([of_run[run.name] for run in members], members[0].cell, level)
+    return found
+
+
+def _of_cell(runs: Sequence[LiveRun], cell: Cell, level: float) -> list[Estimate]:
+    calls = sum(live.storage.facts.write_calls for live in runs)
+    found = [
+        value_over_runs(metric, cell, [of(live.storage.batches) for live in runs], calls, level)
+        for metric, of in ((THROUGHPUT, overall), (AS_PUBLISHED, mean_of_ratios))
+    ]
+    times = [write_times(live) for live in runs]
+    for name, q in _PERCENTILES.items():
+        metric = Metric(name, f"P{100 * q:g} of the {_WRITE_TIME}", "ns")
+        found.append(percentile_over_runs(metric, cell, times, q, level))
+    per_run = [_per_run(live) for live in runs]
+    for column, metric in _PER_RUN.items():
+        values = [row[column] for row in per_run]
+        known = [value for value in values if value is not None]
+        if known:
+            found.append(value_over_runs(metric, cell, known, len(known), level))
+    return found
+
+
+def write_times(live: LiveRun) -> NDArray[np.float64]:
+    """Time of each write call in ns, in their order."""
+    return live.storage.batches.calls["write_ns"].to_numpy().astype(np.float64)
+
+
+def _per_run(live: LiveRun) -> Mapping[str, float | None]:
+    facts = live.storage.facts
+    before, peak = facts.rss_before_bytes, facts.rss_peak_bytes
+    return {
+        "close_ns": float(facts.close_ns),
+        "cpu_ns_per_byte": facts.cpu_ns / facts.bytes,
+        "memory_bytes": None if before is None or peak is None else float(max(0, peak - before)),
+        "size_ratio": facts.bytes_on_disk / facts.bytes,
+    }

@@ -1,0 +1,286 @@
+"""What the storage notebook shows, section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import polars as pl
+
+from analysis.estimate import Estimate, Metric
+from analysis.figures.storage import bars_plot, effects_plot, write_times_plot
+from analysis.over_runs import value_over_runs
+from analysis.report_base import NoRecordings, Part, Report, Section, Tables
+from analysis.report_table import Sentence
+from analysis.storage.bound import REFUSED, throughput_bounds
+from analysis.storage.clocks import Agreement, agreement
+from analysis.storage.live import (
+    AS_PUBLISHED,
+    FACTORS,
+    LiveRun,
+    digests_of,
+    estimates,
+    machine_of,
+    write_times,
+)
+from analysis.storage.parameters import StorageParameters
+from analysis.storage.published import CELL, cells
+from analysis.storage.tables import (
+    agreement_table,
+    bounds_table,
+    compared_table,
+    takeaways_table,
+)
+from analysis.storage.takeaways import STATEMENTS, Takeaway, comparisons, takeaways
+from analysis.tables_for_report import estimates_table
+from collectors.results.storage_runs import is_storage_run, read_storage_run
+from tracing.recording import Recording, UsageError
+
+CSV_COLUMNS = [*CELL, "mean", "half_width_published", "half_width_t"]
+_PUBLISHED = Metric(
+    "storage_throughput_mean_of_calls",
+    AS_PUBLISHED.definition,
+    AS_PUBLISHED.unit,
+    AS_PUBLISHED.better,
+)
+_HEADLINES = ("storage_throughput", "storage_write_p99", "storage_close_time")
+
+
+class Opened(Tables):
+    """Recordings, as ``rl.open`` gives them."""
+
+    recordings: Sequence[Recording]
+
+
+class StorageReport(Report):
+    """The sections of a storage report; each is computed when it is asked for.
+
+    Parameters
+    ----------
+    opened
+        Recordings of the suite storage; None: `published` is looked at.
+    published
+        Digests of the study, as of `collectors.results.storage_study.read_digests`.
+    """
+
+    # No ROS 2 runs here.
+    expected_findings = frozenset({"no_ros_events", "missing_events"})
+
+    def __init__(
+        self, opened: Opened | None, published: pl.DataFrame, parameters: StorageParameters
+    ) -> None:
+        super().__init__(opened or NoRecordings(), parameters)
+        self.parameters = parameters
+        self._published = published
+        self._opened = opened
+        if opened is not None and not self.live:
+            raise UsageError(
+                "none of the recordings is a complete run of the storage benchmark; record some "
+                "with 'roslens record --suite storage'"
+            )
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def _recording_of(self) -> Mapping[str, Recording]:
+        if self._opened is None:
+            return {}
+        pairs = zip(self._opened.runs, self._opened.recordings, strict=True)
+        return {run.name: recording for run, recording in pairs}
+
+    @cached_property
+    def live(self) -> list[LiveRun]:
+        """The runs that count."""
+        found = []
+        for run in self.counting:
+            recording = self._recording_of[run.name]
+            native = recording.path / "native"
+            if is_storage_run(native):
+                found.append(LiveRun(run, machine_of(recording), read_storage_run(native)))
+        return found
+
+    @property
+    def compared_runs(self) -> list[LiveRun]:
+        """Those that have the factors of the study and nothing else."""
+        return [live for live in self.live if set(live.run.cell) <= {*FACTORS, "suite"}]
+
+    @cached_property
+    def digests(self) -> pl.DataFrame:
+        """Throughput of each run: by bytes over time where the calls are known."""
+        return self._published if self._opened is None else digests_of(self.compared_runs)
+
+    @cached_property
+    def cells(self) -> pl.DataFrame:
+        """Each cell with both intervals."""
+        return cells(self.digests, self.parameters.level)
+
+    @cached_property
+    def compared(self) -> pl.DataFrame:
+        """Every comparison of the takeaways."""
+        return comparisons(self.digests, self.parameters.threshold)
+
+    @cached_property
+    def takeaways(self) -> list[Takeaway]:
+        """The answers."""
+        return takeaways(self.digests, self.compared)
+
+    @cached_property
+    def agreements(self) -> list[Agreement]:
+        """Of every run with tracepoints."""
+        pairs = [(live, agreement(live, self._recording_of[live.run.name])) for live in self.live]
+        return [found for _, found in pairs if found is not None]
+
+    @cached_property
+    def estimates(self) -> list[Estimate]:
+        """All of them."""
+        if self._opened is not None:
+            return estimates(self.live, self.parameters.level)
+        found = []
+        for key, group in self.digests.group_by(CELL, maintain_order=True):
+            cell = {name: str(level) for name, level in zip(CELL, key, strict=True)}
+            values = group["avg_byte_throughput"].to_list()
+            found.append(
+                value_over_runs(_PUBLISHED, cell, values, len(values), self.parameters.level)
+            )
+        return found
+
+    # ------------------------------------------------------------ sections
+
+    def loss(self) -> Section:
+        """What ran, what the tracer lost, what is not whole."""
+        if self._opened is None:
+            return Section(
+                Sentence(
+                    f"{self.digests.height:,} published rows of rosbag2's own plugins (C++); the "
+                    "measurements are the study's, the intervals and answers are computed here."
+                )
+            )
+        parts: list[Part] = [self._what_ran(), *self.tracer_loss(), *self.runs_left_out()]
+        parts += self.design()
+        verified = [live for live in self.live if live.storage.verification]
+        readers = sorted({live.storage.verification.reader for live in verified})  # type: ignore[union-attr]
+        cells_read = len({live.run.label for live in verified})
+        total = len({live.run.label for live in self.live})
+        text = (
+            f"Read back with {' and '.join(readers)} in {len(verified)} runs of {cells_read} of "
+            f"{total} cells: number of messages, bytes and CRC-32 are those written."
+            if verified
+            else "Nothing was read back: verify is 'never'."
+        )
+        parts.append(Sentence(text, loud=not verified))
+        return Section(*parts)
+
+    def _what_ran(self) -> Sentence:
+        facts = [live.storage.facts for live in self.live]
+        sqlite = " and ".join(sorted({f.sqlite_version for f in facts}))
+        mcap = " and ".join(sorted({f.mcap_version for f in facts}))
+        places = " and ".join(sorted({f.file_system for f in facts}))
+        sizes = sorted({round(f.bytes / 2**20) for f in facts})
+        return Sentence(
+            f"{len(self.live)} runs of {' or '.join(map(str, sizes))} MiB each on {places}: the "
+            f"MCAP format as the Rust crate mcap {mcap} writes it, and SQLite {sqlite} with "
+            "rosbag2's schema, statement and pragmas. What checksums and chunks cost depends on "
+            "the implementation: rosbag2 writes MCAP with a C++ library."
+        )
+
+    def verdicts(self) -> Section:
+        """The study's three takeaways."""
+        if self.digests.is_empty():
+            return Section(Sentence("No run has the factors of the study."))
+        return Section(takeaways_table(self.takeaways))
+
+    def throughput(self) -> Section:
+        """Bar charts as published."""
+        definition = _PUBLISHED.definition if self._opened is None else _DEFINITION
+        machines = self.digests["machine"].unique(maintain_order=True)
+        return Section(*(bars_plot(self.cells, m, definition) for m in machines))
+
+    def as_it_should_be(self) -> Section:
+        """The metric as published against all bytes over all time."""
+        if self._opened is None:
+            return Section(
+                Sentence(f"All bytes over all time is refused: {REFUSED}."),
+                bounds_table(throughput_bounds(self.digests)),
+            )
+        biased = [e for e in self.estimates if e.metric == AS_PUBLISHED.name]
+        right = {str(e.cell): e for e in self.estimates if e.metric == "storage_throughput"}
+        factors = [
+            (e.value / r.value, e)
+            for e in biased
+            if (r := right.get(str(e.cell))) is not None and e.value and r.value
+        ]
+        if not factors:
+            return Section(Sentence("No throughput was estimated."))
+        most, worst = max(factors, key=lambda pair: pair[0])
+        return Section(
+            Sentence(
+                "The published metric, the mean of each call's own ratio without the close, says "
+                f"up to {most:.1f} times as much as bytes over time (in {dict(worst.cell)}): calls "
+                "that only fill a buffer look free."
+            )
+        )
+
+    def effects(self) -> Section:
+        """Comparisons between configurations."""
+        if self.compared.is_empty():
+            return Section(Sentence("There is nothing to compare."))
+        tables = [compared_table(self.compared, s) for s in STATEMENTS]
+        shown = effects_plot(self.compared, STATEMENTS, self.parameters.threshold)
+        return Section(shown, *(table for table in tables if table.rows))
+
+    def write_calls(self) -> Section:
+        """How long single write calls take."""
+        if self._opened is None:
+            return Section(Sentence("The published rows are digests: single calls are not known."))
+        samples: dict[tuple[str, str], dict[str, list[object]]] = {}
+        for live in self.compared_runs:
+            size, batch, config = (str(live.run.cell[name]) for name in FACTORS)
+            panel = samples.setdefault((size, batch), {})
+            panel.setdefault(config, []).append(write_times(live))
+        if not samples:
+            return Section(Sentence("No run has the factors of the study."))
+        ordered = {key: dict(sorted(samples[key].items())) for key in sorted(samples, key=_by_size)}
+        return Section(write_times_plot(ordered))  # type: ignore[arg-type]
+
+    def resources(self) -> Section:
+        """Everything estimated, with CPU, memory, size and close time."""
+        if self._opened is None:
+            return Section(Sentence("CPU, memory and size on disk were not published."))
+        first = [e for e in self.estimates if e.metric in _HEADLINES]
+        rest = [e for e in self.estimates if e.metric not in _HEADLINES]
+        return Section(
+            estimates_table(first, "Throughput, slow calls, close", prefix="storage_", most=300),
+            estimates_table(rest, "CPU, memory, size", prefix="storage_", most=300),
+        )
+
+    def clocks(self) -> Section:
+        """Tracepoints against the program's own clock."""
+        if self._opened is None:
+            return Section(Sentence("The published runs were not traced."))
+        if not self.agreements:
+            return Section(
+                Sentence("No run has tracepoints of write calls to compare with.", loud=True)
+            )
+        apart = [a for a in self.agreements if not a.agrees]
+        text = (
+            f"In {len(apart)} of {len(self.agreements)} runs tracepoints and own clock disagree."
+            if apart
+            else f"Tracepoints and own clock agree in all {len(self.agreements)} runs."
+        )
+        return Section(Sentence(text, loud=bool(apart)), agreement_table(self.agreements))
+
+    def write(self, files: Mapping[str, pl.DataFrame] | None = None) -> Section:
+        """Write metrics.json, cells.csv, statements.csv and bounds.csv."""
+        own = {"cells.csv": self.cells.select(CSV_COLUMNS), "statements.csv": self.compared}
+        if self._opened is None:
+            own["bounds.csv"] = throughput_bounds(self.digests)
+        return super().write({**own, **(files or {})})
+
+
+_DEFINITION = "bytes of all messages over the time of all write calls and of the close"
+_SIZES = {"1MiB": 0, "10KiB": 1, "100B": 2, "mixed": 3}
+
+
+def _by_size(panel: tuple[str, str]) -> tuple[int, int, str]:
+    suite, batch = panel
+    return _SIZES.get(suite, 9), len(batch), batch

@@ -1,0 +1,248 @@
+"""The files of micro_ros_renesas_testbench: ``benchmark_out.txt`` and ``profiling_out.txt``.
+
+Both are text to which every session appends: a heading per test, then its results on indented
+lines, or ``FAILED``. A file in which blocks are cut off, mixed up or repeated is refused, for
+nobody could tell which figure belongs to which test.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from tracing.recording import UsageError
+
+BENCHMARK_NAME = "benchmark_out.txt"
+PROFILING_NAME = "profiling_out.txt"
+
+THROUGHPUT = pl.Schema(
+    {
+        "board": pl.String,
+        "test": pl.String,
+        "number": pl.Int64,
+        "transport": pl.String,
+        "payload_bytes": pl.Int64,
+        "rate_hz": pl.Float64,
+        "bytes_per_s": pl.Float64,
+    }
+)
+LATENCY = pl.Schema(
+    {
+        "board": pl.String,
+        "test": pl.String,
+        "number": pl.Int64,
+        "transport": pl.String,
+        "client_ns": pl.Float64,
+        "agent_ns": pl.Float64,
+        "rtt_ns": pl.Float64,
+        "resolution_ns": pl.Float64,
+    }
+)
+PROFILING = pl.Schema(
+    {
+        "board": pl.String,
+        "test": pl.String,
+        "static_bytes": pl.Int64,
+        "text_bytes": pl.Int64,
+        "data_bytes": pl.Int64,
+        "bss_bytes": pl.Int64,
+        "stack_bytes": pl.Int64,
+        "requested_bytes": pl.Int64,
+        "live_bytes": pl.Int64,
+    }
+)
+FAILURES = pl.Schema({"board": pl.String, "test": pl.String, "line": pl.Int64})
+
+_HEADING = re.compile(r"(?P<board>\S+) (?P<test>\S+?)/(?P<number>\d+): (?P<transport>\S.*)")
+_PROFILED = re.compile(r"(?P<board>\S+) (?P<test>\S.*?):?")
+_VALUE = re.compile(r"\s+(?P<name>[^:]+): (?P<number>-?\d+(?:\.\d+)?) (?P<unit>\S+)")
+_RATE = {"Topic size": "B", "Rate": "Hz", "Throughput": "Bps"}
+_TIMES = {"Client publish time": "ms", "Agent publish time": "ms", "RTT": "ms"}
+_MEMORY = {
+    "used static": "static_bytes",
+    ".text": "text_bytes",
+    ".data": "data_bytes",
+    ".bss": "bss_bytes",
+    "max stack": "stack_bytes",
+    "absolute dyn": "requested_bytes",
+    "dyn": "live_bytes",
+}
+
+
+@dataclass(frozen=True)
+class BenchmarkResults:
+    """``benchmark_out.txt``: `throughput` and `latency` rows, and the tests that failed."""
+
+    throughput: pl.DataFrame
+    latency: pl.DataFrame
+    failures: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class ProfilingResults:
+    """``profiling_out.txt``: `memory` rows, and the tests that failed."""
+
+    memory: pl.DataFrame
+    failures: pl.DataFrame
+
+
+@dataclass
+class _Block:
+    """A heading, and what stands below it."""
+
+    heading: re.Match[str]
+    line: int
+    values: dict[str, tuple[str, str]] = field(default_factory=dict)
+    failed: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.heading.group(0).strip()
+
+
+def read_benchmark(path: Path) -> BenchmarkResults:
+    """Read ``benchmark_out.txt``.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, a block is cut off, mixed up or there twice, a figure is in another
+        unit, or a throughput is not its rate times its size.
+    """
+    throughput, latency, failures = [], [], []
+    for block in _unique(path, _blocks(path, _HEADING, {**_RATE, **_TIMES})):
+        key = (
+            block.heading["board"],
+            block.heading["test"],
+            int(block.heading["number"]),
+            block.heading["transport"].strip(),
+        )
+        if block.failed:
+            failures.append((block.heading["board"], block.name, block.line))
+        elif set(block.values) == set(_RATE):
+            size, rate, stated = (float(block.values[name][0]) for name in _RATE)
+            _check_product(path, block, size, rate, stated)
+            throughput.append((*key, int(size), rate, stated))
+        elif set(block.values) == set(_TIMES):
+            digits = max(len(x.partition(".")[2]) for x, _ in block.values.values())
+            times = (1e6 * float(block.values[name][0]) for name in _TIMES)
+            latency.append((*key, *times, 1e6 * 10.0**-digits))
+        else:
+            raise _incomplete(path, block, _TIMES if set(block.values) & set(_TIMES) else _RATE)
+    return BenchmarkResults(
+        pl.DataFrame(throughput, schema=THROUGHPUT, orient="row"),
+        pl.DataFrame(latency, schema=LATENCY, orient="row"),
+        pl.DataFrame(failures, schema=FAILURES, orient="row"),
+    )
+
+
+def read_profiling(path: Path) -> ProfilingResults:
+    """Read ``profiling_out.txt``.
+
+    Raises
+    ------
+    UsageError
+        As `read_benchmark`.
+    """
+    rows, failures = [], []
+    units = dict.fromkeys(_MEMORY, "B")
+    for block in _unique(path, _blocks(path, _PROFILED, units)):
+        if block.failed:
+            failures.append((block.heading["board"], block.name, block.line))
+            continue
+        if set(block.values) != set(_MEMORY):
+            raise _incomplete(path, block, _MEMORY)
+        numbers = [int(float(block.values[name][0])) for name in _MEMORY]
+        rows.append((block.heading["board"], block.heading["test"], *numbers))
+    return ProfilingResults(
+        pl.DataFrame(rows, schema=PROFILING, orient="row"),
+        pl.DataFrame(failures, schema=FAILURES, orient="row"),
+    )
+
+
+def _blocks(path: Path, heading: re.Pattern[str], units: Mapping[str, str]) -> Iterator[_Block]:
+    block: _Block | None = None
+    for number, line in _lines(path):
+        where = f"{path}, line {number}"
+        if not line[0].isspace():
+            if block is not None:
+                yield block
+            found = heading.fullmatch(line.rstrip())
+            if found is None:
+                raise UsageError(f"{where}: '{line.strip()[:60]}' is no heading of a test")
+            block = _Block(found, number)
+        elif block is None:
+            raise UsageError(f"{where}: results without the heading of a test; the file is cut off")
+        elif line.strip() == "FAILED":
+            block.failed = True
+        else:
+            _take(where, block, line.rstrip(), units)
+    if block is not None:
+        yield block
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Number and text of the lines that are not blank."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read as text: {error}") from error
+    if not text.strip():
+        raise UsageError(f"{path}: is empty")
+    return ((n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip())
+
+
+def _take(where: str, block: _Block, line: str, units: Mapping[str, str]) -> None:
+    """Take a line of results into its block."""
+    value = _VALUE.fullmatch(line)
+    if value is None or value["name"] not in units:
+        raise UsageError(
+            f"{where}: '{line.strip()[:60]}' is no result; the file is cut off, or lines of two "
+            "boards are mixed"
+        )
+    name, unit = value["name"], value["unit"]
+    if name in block.values:
+        raise UsageError(
+            f"{where}: '{name}' twice below '{block.name}' (line {block.line}): lines of two "
+            "boards are mixed"
+        )
+    if unit != units[name]:
+        bits = "; is it bits?" if unit.startswith(("b", "kb", "Kb", "Mb")) else ""
+        raise UsageError(f"{where}: {name} in {unit}, not in {units[name]}{bits}")
+    block.values[name] = (value["number"], unit)
+
+
+def _unique(path: Path, blocks: Iterator[_Block]) -> Iterator[_Block]:
+    seen: dict[str, int] = {}
+    for block in blocks:
+        if block.name in seen:
+            raise UsageError(
+                f"{path}: '{block.name}' twice (lines {seen[block.name]} and {block.line}): each "
+                "session appends to the file; keep one session per file"
+            )
+        seen[block.name] = block.line
+        yield block
+
+
+def _incomplete(path: Path, block: _Block, names: Mapping[str, object]) -> UsageError:
+    missing = [name for name in names if name not in block.values]
+    extra = [name for name in block.values if name not in names]
+    said = f"there is no {', '.join(missing)}" if missing else f"{', '.join(extra)} is too much"
+    return UsageError(
+        f"{path}, line {block.line}: '{block.name}': {said}; the file is cut off, or lines of two "
+        "boards are mixed"
+    )
+
+
+def _check_product(path: Path, block: _Block, size: float, rate: float, stated: float) -> None:
+    if stated == size * rate:
+        return
+    bits = " (it is 8 times as much: bits)" if stated == 8 * size * rate else ""
+    raise UsageError(
+        f"{path}, line {block.line}: '{block.name}': {stated:g} Bps is not {rate:g} Hz x "
+        f"{size:g} B{bits}; lines of two tests are mixed, or another unit"
+    )

@@ -1,0 +1,169 @@
+"""Static memory of a firmware: its ELF file by section, object and symbol, less a baseline's.
+
+Definition of the published study: static = ``.data`` + ``.bss``, less those of the same program
+without the application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+
+from tracing.recording import UsageError
+
+SECTIONS = pl.Schema({"section": pl.String, "bytes": pl.Int64, "writable": pl.Boolean})
+SYMBOLS = pl.Schema(
+    {"section": pl.String, "object": pl.String, "symbol": pl.String, "bytes": pl.Int64}
+)
+
+_GLOBAL = "(global symbols)"
+
+
+@dataclass(frozen=True)
+class ElfMemory:
+    """What a firmware takes of a device's memory.
+
+    Attributes
+    ----------
+    machine
+        Such as ``EM_ARM, 32 bit, little-endian``.
+    sections
+        Sections that are in memory: ``section``, ``bytes``, ``writable``.
+    symbols
+        Objects and functions that have a size: ``section``, ``object`` (source file, for local
+        ones), ``symbol``, ``bytes``.
+    """
+
+    path: Path
+    machine: str
+    sections: pl.DataFrame
+    symbols: pl.DataFrame
+
+    @property
+    def static_bytes(self) -> int:
+        """``.data`` + ``.bss``, and their parts where the linker kept them apart."""
+        own = pl.col("section").str.contains(r"^\.(data|bss)(\.|$)")
+        return int(self.sections.filter(own)["bytes"].sum())
+
+
+def read_elf(path: Path) -> ElfMemory:
+    """Read an ELF file.
+
+    Raises
+    ------
+    UsageError
+        It is none, or cut off.
+    """
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as stream:
+            return _read(path, ELFFile(stream), size)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    # What the library meets in a damaged file ends in any of these.
+    except (ELFError, ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path}: no readable ELF file ({type(error).__name__}: {error}); is it cut off?"
+        ) from error
+
+
+def static_difference(firmware: ElfMemory, baseline: ElfMemory | None) -> int:
+    """Static bytes of the firmware less those of its baseline.
+
+    Raises
+    ------
+    UsageError
+        There is no baseline, or it is for another machine.
+    """
+    _check_baseline(firmware, baseline)
+    assert baseline is not None
+    return firmware.static_bytes - baseline.static_bytes
+
+
+def differences(firmware: ElfMemory, baseline: ElfMemory, by: str) -> pl.DataFrame:
+    """Bytes of the firmware less those of its baseline, by ``section``, ``object`` or ``symbol``.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns down to `by`, ``bytes``, ``baseline_bytes``, ``difference_bytes``; the largest
+        difference first, without those that do not differ.
+    """
+    _check_baseline(firmware, baseline)
+    keys = {
+        "section": ["section"],
+        "object": ["section", "object"],
+        "symbol": ["section", "object", "symbol"],
+    }[by]
+    source: Callable[[ElfMemory], pl.DataFrame] = (
+        (lambda elf: elf.sections) if by == "section" else (lambda elf: elf.symbols)
+    )
+    sums = [source(elf).group_by(keys).agg(pl.col("bytes").sum()) for elf in (firmware, baseline)]
+    joined = sums[0].join(
+        sums[1].rename({"bytes": "baseline_bytes"}), on=keys, how="full", coalesce=True
+    )
+    return (
+        joined.with_columns(pl.col("bytes", "baseline_bytes").fill_null(0))
+        .with_columns((pl.col("bytes") - pl.col("baseline_bytes")).alias("difference_bytes"))
+        .filter(pl.col("difference_bytes") != 0)
+        .sort(pl.col("difference_bytes").abs(), *keys, descending=[True, *(False for _ in keys)])
+    )
+
+
+def _check_baseline(firmware: ElfMemory, baseline: ElfMemory | None) -> None:
+    if baseline is None:
+        raise UsageError(
+            f"{firmware.path}: no baseline ELF: static memory is the difference to the same "
+            "program without the application; build it and put it beside as baseline.elf"
+        )
+    if baseline.machine != firmware.machine:
+        raise UsageError(
+            f"{baseline.path}: {baseline.machine} is no baseline for {firmware.path.name}: "
+            f"{firmware.machine}"
+        )
+
+
+def _read(path: Path, elf: Any, size: int) -> ElfMemory:
+    sections, names = [], {}
+    for index, section in enumerate(elf.iter_sections()):
+        names[index] = section.name
+        flags, kind = section["sh_flags"], section["sh_type"]
+        if kind != "SHT_NOBITS" and section["sh_offset"] + section["sh_size"] > size:
+            raise UsageError(f"{path}: section {section.name} reaches beyond the end; cut off?")
+        if flags & SH_FLAGS.SHF_ALLOC:
+            writable = bool(flags & SH_FLAGS.SHF_WRITE)
+            sections.append((section.name, section["sh_size"], writable))
+    if not sections:
+        raise UsageError(f"{path}: has no section in memory; give the linked firmware")
+    order = "little-endian" if elf.little_endian else "big-endian"
+    return ElfMemory(
+        path,
+        f"{elf['e_machine']}, {elf.elfclass} bit, {order}",
+        pl.DataFrame(sections, schema=SECTIONS, orient="row"),
+        pl.DataFrame(_symbols(elf, names), schema=SYMBOLS, orient="row"),
+    )
+
+
+def _symbols(elf: Any, names: dict[int, str]) -> list[tuple[str, str, str, int]]:
+    table = elf.get_section_by_name(".symtab")
+    if table is None:
+        return []
+    found, source = [], ""
+    for symbol in table.iter_symbols():
+        kind, bind = symbol["st_info"]["type"], symbol["st_info"]["bind"]
+        if kind == "STT_FILE":
+            source = symbol.name
+        if kind not in ("STT_OBJECT", "STT_FUNC") or not symbol["st_size"]:
+            continue
+        section = names.get(symbol["st_shndx"], str(symbol["st_shndx"]))
+        # Local symbols follow the name of their source file, global ones come after all files.
+        of = source if bind == "STB_LOCAL" else _GLOBAL
+        found.append((section, of, symbol.name, symbol["st_size"]))
+    return found

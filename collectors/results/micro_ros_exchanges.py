@@ -1,0 +1,99 @@
+"""Stamped exchanges and counted messages of a transport: ``exchanges.csv``, ``throughput.csv``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from tracing.recording import UsageError
+
+EXCHANGES = pl.Schema(
+    dict.fromkeys(
+        (
+            "sequence",
+            "client_sent_ns",  # of the client's clock
+            "agent_received_ns",  # of the agent's clock
+            "agent_sent_ns",
+            "client_received_ns",
+            "rtt_ns",  # on a stopwatch of the client, apart from its clock
+            "rtt_uncertainty_ns",
+        ),
+        pl.Int64,
+    )
+)
+COUNTED = pl.Schema(
+    dict.fromkeys(
+        ("payload_bytes", "sent", "received", "received_bytes", "first_ns", "last_ns"), pl.Int64
+    )
+)
+
+
+def read_exchanges(path: Path) -> pl.DataFrame:
+    """Read ``exchanges.csv``, in the order in which the pings were sent.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read or is cut off, a sequence number is there twice, or a clock of one side
+        ran backwards within an exchange.
+    """
+    frame = _read(path, EXCHANGES)
+    twice = frame.filter(pl.col("sequence").is_duplicated())
+    if twice.height:
+        raise UsageError(
+            f"{path}: exchange {twice['sequence'][0]} is there twice: two runs in one file?"
+        )
+    frame = frame.sort("sequence")
+    for first, second in (
+        ("client_sent_ns", "client_received_ns"),
+        ("agent_received_ns", "agent_sent_ns"),
+    ):
+        wrong = frame.filter(pl.col(first) > pl.col(second))
+        if wrong.height:
+            raise UsageError(
+                f"{path}: exchange {wrong['sequence'][0]}: {second} lies before {first}: columns "
+                "of two clocks exchanged, or lines mixed"
+            )
+    return frame
+
+
+def read_counted(path: Path) -> pl.DataFrame:
+    """Read ``throughput.csv``: messages counted per payload size.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read or is cut off, a size is there twice, or bytes are not messages x size.
+    """
+    frame = _read(path, COUNTED, optional=("sent",))
+    twice = frame.filter(pl.col("payload_bytes").is_duplicated())
+    if twice.height:
+        raise UsageError(f"{path}: payload {twice['payload_bytes'][0]} B is there twice")
+    wrong = frame.filter(
+        (pl.col("received_bytes") != pl.col("received") * pl.col("payload_bytes"))
+        | (pl.col("last_ns") < pl.col("first_ns"))
+        | (pl.col("received") > pl.col("sent"))
+    )
+    if wrong.height:
+        row = wrong.row(0, named=True)
+        raise UsageError(
+            f"{path}: payload {row['payload_bytes']} B: {row['received']} messages, "
+            f"{row['received_bytes']} bytes, {row['sent']} sent: these do not belong together"
+        )
+    return frame
+
+
+def _read(path: Path, schema: pl.Schema, optional: tuple[str, ...] = ()) -> pl.DataFrame:
+    try:
+        text = path.read_text(encoding="utf-8")
+        frame = pl.read_csv(path, schema=schema)
+    except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
+        reason = " ".join(str(error).split())[:160]
+        raise UsageError(f"{path}: cannot be read: {reason}; is it cut off?") from error
+    if text.partition("\n")[0].split(",") != list(schema):
+        raise UsageError(f"{path}: the columns are not {', '.join(schema)}")
+    missing = pl.any_horizontal(pl.col(n).is_null() for n in schema if n not in optional)
+    if frame.filter(missing).height or not text.endswith("\n"):
+        raise UsageError(f"{path}: a row is not whole: it is cut off")
+    return frame

@@ -1,0 +1,154 @@
+"""results.csv of rosbag2_performance_benchmarking: messages that rosbag2 recorded of those sent.
+
+The columns are separated by ONE space and may be empty (two spaces in a row), so that splitting
+at white space would shift them. A run is as many consecutive rows as there are publisher groups;
+how many that are stands in ``producers.yaml`` beside it.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+
+from collectors.results.tool_result import number, read_text
+from tracing.recording.errors import UsageError
+
+TEXTS = ("storage_id", "storage_config", "compression")
+COUNTS = (
+    "instances",
+    "frequency",
+    "message_size",
+    "total_messages_sent",
+    "cache_size",
+    "max_bagfile_size",
+    "compression_queue",
+    "compression_threads",
+    "total_produced",
+    "total_recorded_count",
+)
+NEEDED = ("storage_id", "total_produced", "total_recorded_count")
+_PERCENT = ("producer_cpu_usage", "recorder_cpu_usage")
+
+
+def read_rosbag2_benchmark(path: Path, *, groups: int | None = None) -> pl.DataFrame:
+    """Read one results.csv.
+
+    Parameters
+    ----------
+    path
+        The file, or its folder.
+    groups
+        Publisher groups, which is rows per run; None: as ``producers.yaml`` beside it says, else 1.
+
+    Returns
+    -------
+    One row per publisher group: `run` and `group` (from 0), the file's columns under their own
+    names (counts and bytes int64, texts null where empty, CPU use in percent), `cpu_cores` (sum
+    of all ``core_<n>`` columns, percent; null without them), and `recorded` = total_recorded_count
+    / total_produced.
+
+    Raises
+    ------
+    UsageError
+        It is no such file, is cut off, or a run lacks rows.
+    """
+    path = path / "results.csv" if path.is_dir() else path
+    text = read_text(path)
+    if not text.strip():
+        raise UsageError(f"{path}: empty; did the benchmark run?")
+    if not text.endswith("\n"):
+        raise UsageError(f"{path}: cut off: its last line has no end")
+    header, *rows = csv.reader(text.splitlines(), delimiter=" ")
+    header = [name for name in header if name]
+    missing = [name for name in NEEDED if name not in header]
+    if missing:
+        raise UsageError(
+            f"{path}: no column {', '.join(missing)}; not a results.csv of "
+            "rosbag2_performance_benchmarking (separated by one space)"
+        )
+    groups = groups if groups is not None else _groups(path.with_name("producers.yaml"))
+    found = [_row(path, line, header, row) for line, row in enumerate(rows, 2)]
+    if not found:
+        raise UsageError(f"{path}: no row below its header")
+    if groups < 1 or len(found) % groups:
+        raise UsageError(
+            f"{path}: {len(found)} rows are no whole number of runs of {groups} publisher groups: "
+            "a run is missing rows, or the file is cut off"
+        )
+    for index, row in enumerate(found):
+        row["run"], row["group"] = divmod(index, groups)
+    return _typed(pl.DataFrame(found, infer_schema_length=None))
+
+
+def _row(path: Path, line: int, header: list[str], row: list[str]) -> dict[str, Any]:
+    # The tool ends some lines with a space.
+    cells = row[:-1] if len(row) == len(header) + 1 and not row[-1] else row
+    if len(cells) != len(header):
+        raise UsageError(
+            f"{path}:{line}: {len(cells)} cells under {len(header)} columns; is the file cut off, "
+            "or were its single spaces changed?"
+        )
+    found: dict[str, Any] = {}
+    for name, cell in zip(header, cells, strict=True):
+        where = f"{path}:{line} {name}"
+        if name in TEXTS:
+            found[name] = cell or None
+        elif name in COUNTS:
+            found[name] = _count(cell, where) if cell else None
+        else:
+            found[name] = number(cell, where) if cell else None
+    for name in NEEDED:
+        if found[name] is None:
+            raise UsageError(f"{path}:{line}: {name} is empty; is the file cut off?")
+    if found["total_recorded_count"] > found["total_produced"]:
+        raise UsageError(
+            f"{path}:{line}: {found['total_recorded_count']} recorded of "
+            f"{found['total_produced']} produced; the columns are shifted"
+        )
+    return found
+
+
+def _count(cell: str, where: str) -> int:
+    value = number(cell, where)
+    if value < 0 or value != int(value):
+        raise UsageError(f"{where}: {cell!r} is no count")
+    return int(value)
+
+
+def _typed(frame: pl.DataFrame) -> pl.DataFrame:
+    cores = [name for name in frame.columns if name.startswith("core_")]
+    whole = [pl.col(n).cast(pl.Int64) for n in ("run", "group", *COUNTS) if n in frame.columns]
+    texts = [pl.col(n).cast(pl.String) for n in TEXTS if n in frame.columns]
+    percent = [pl.col(n).cast(pl.Float64) for n in (*_PERCENT, *cores) if n in frame.columns]
+    total = pl.sum_horizontal(cores) if cores else pl.lit(None, dtype=pl.Float64)
+    produced = pl.col("total_produced")
+    recorded = pl.when(produced > 0).then(pl.col("total_recorded_count") / produced)
+    return frame.with_columns(*whole, *texts, *percent).with_columns(
+        cpu_cores=total, recorded=recorded
+    )
+
+
+def _groups(path: Path) -> int:
+    """Publisher groups in a producers.yaml; 1 where there is no such file."""
+    if not path.is_file():
+        return 1
+    try:
+        found = next(_values(yaml.safe_load(read_text(path)), "publisher_groups"), None)
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(found, list) or not found:
+        raise UsageError(f"{path}: no list publisher_groups, which says how many rows a run has")
+    return len(found)
+
+
+def _values(data: Any, key: str) -> Iterator[Any]:
+    if isinstance(data, dict):
+        for name, value in data.items():
+            if name == key:
+                yield value
+            yield from _values(value, key)

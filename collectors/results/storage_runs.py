@@ -1,0 +1,161 @@
+"""What a run of the storage benchmark (``tracing/workloads/storage``) left in ``native/``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from collectors.results.storage_study import Batches, read_batches
+from tracing.recording.errors import UsageError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+FACTS_NAME, WRITES_NAME, VERIFICATION_NAME = "run.json", "writes.csv", "verification.json"
+
+
+class Facts(BaseModel):
+    """``run.json``: what was written, how, and what it took.
+
+    Times in ns, sizes in bytes; `cpu_ns` is CPU time of all threads from before the first write
+    call until after the close. The fields from `rate_bytes_per_s` on are there where messages
+    came at a rate.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    schema_version: Literal[1]
+    plugin_config: str
+    messages: str
+    batch_bytes: int
+    bytes: int
+    message_count: int
+    write_calls: int
+    open_ns: int
+    close_ns: int
+    cpu_ns: int
+    rss_before_bytes: int | None
+    rss_peak_bytes: int | None
+    bytes_on_disk: int
+    crc32: int
+    content_bytes: int
+    seed: int
+    file_system: str
+    tracepoints: bool
+    sqlite_version: str
+    mcap_version: str
+    rate_bytes_per_s: int | None = None
+    queue_bytes: int | None = None
+    produced: int | None = None
+    produced_bytes: int | None = None
+    dropped: int | None = None
+    dropped_bytes: int | None = None
+    longest_queue_bytes: int | None = None
+    producing_ns: int | None = None
+    producer_late_ns: int | None = None
+
+
+class Verification(BaseModel):
+    """``verification.json``: what an independent reader found, equal to what was written."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    reader: str
+    messages: int
+    bytes: int
+    crc32: int
+
+
+@dataclass(frozen=True)
+class StorageRun:
+    """One run of the storage benchmark.
+
+    Attributes
+    ----------
+    facts
+        What was written.
+    batches
+        Each write call, and the close.
+    verification
+        What was read back; None where the run was not asked to.
+    """
+
+    facts: Facts
+    batches: Batches
+    verification: Verification | None = None
+
+
+def is_storage_run(folder: Path) -> bool:
+    """Whether a recording's ``native/`` is of the storage benchmark."""
+    return (folder / FACTS_NAME).is_file() and (folder / WRITES_NAME).is_file()
+
+
+def read_storage_run(folder: Path) -> StorageRun:
+    """Read one run.
+
+    Parameters
+    ----------
+    folder
+        The recording's ``native/``.
+
+    Raises
+    ------
+    UsageError
+        A file is missing or not as expected, or the two contradict each other.
+    """
+    facts = _read(folder / FACTS_NAME, Facts)
+    batches = read_batches(folder / WRITES_NAME)
+    calls = batches.calls
+    written = (calls.height, int(calls["num_bytes"].sum()), int(calls["num_msgs"].sum()))
+    told = (facts.write_calls, facts.bytes, facts.message_count)
+    if written != told or batches.close_ns != facts.close_ns:
+        raise UsageError(
+            f"{folder}: {WRITES_NAME} and {FACTS_NAME} contradict each other (calls, bytes, "
+            f"messages: {written} and {told}); record the run again"
+        )
+    found = folder / VERIFICATION_NAME
+    verification = _read(found, Verification) if found.is_file() else None
+    return StorageRun(facts, batches, verification)
+
+
+def write_calls(events: Path) -> pl.DataFrame | None:
+    """Write calls as the tracepoints saw them; None where there are none.
+
+    Parameters
+    ----------
+    events
+        The recording's folder of raw events.
+
+    Returns
+    -------
+    `call` (number), `begin_ns`, `end_ns`: one row per call with both ends, in order.
+    """
+    begin, end = (events / "roslens_storage" / f"write_{x}.parquet" for x in ("begin", "end"))
+    if not begin.is_file() or not end.is_file():
+        return None
+    frames = [
+        pl.read_parquet(path, columns=["call", "time_ns"]).with_columns(
+            pl.col("call").cast(pl.Int64)
+        )
+        for path in (begin, end)
+    ]
+    return (
+        frames[0]
+        .rename({"time_ns": "begin_ns"})
+        .join(frames[1].rename({"time_ns": "end_ns"}), on="call")
+        .sort("call")
+    )
+
+
+def _read(path: Path, model: type[Model]) -> Model:
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "it"
+        raise UsageError(f"{path}: {where}: {first['msg']}") from error

@@ -1,0 +1,77 @@
+"""Messages of which only the receiving side was recorded, by their source timestamp.
+
+A source timestamp is of the sender's system clock, event times are the system clock as it was when
+the trace began. What lies between the two on the receiving host shows in what that host published
+itself. Between two hosts there is, beside, how well their clocks are synchronised, which no event
+tells.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from collectors.ros2.events import Events
+from collectors.ros2.objects import Objects
+
+
+def find_one_sided(
+    takes: pl.DataFrame,
+    events: Events,
+    objects: Objects,
+    publications: pl.DataFrame,
+    synchronisation: str | None,
+) -> pl.DataFrame:
+    """One row per take without publication; columns of the table, and proc.
+
+    Parameters
+    ----------
+    takes
+        Those that no publication was found for, as of `find_takes`.
+    events, objects, publications
+        Of the same recording.
+    synchronisation
+        How the clocks of the hosts were synchronised, as the recording says.
+    """
+    hosts = events.processes.select("proc", "host")
+    stamped = (
+        publications.select("proc", "rmw_publish_ns", "source_timestamp_ns")
+        .drop_nulls()
+        .join(hosts, on="proc")
+        .select(
+            "host",
+            pl.col("rmw_publish_ns").alias("near_ns"),
+            (pl.col("source_timestamp_ns") - pl.col("rmw_publish_ns")).alias("clock_offset_ns"),
+        )
+        .sort("near_ns")
+    )
+    subscriptions = objects.subscriptions.select("subscription_id", "created_ns")
+    there = objects.publishers["topic"].drop_nulls().unique().to_list()
+    found = (
+        takes.filter(~pl.col("intra_process"))
+        .join(hosts, on="proc", how="left")
+        .sort("take_ns", "take_id")
+        .join_asof(
+            stamped,
+            left_on="take_ns",
+            right_on="near_ns",
+            by="host",
+            strategy="nearest",
+            check_sortedness=False,
+        )
+        .join(subscriptions, on="subscription_id", how="left", maintain_order="left")
+    )
+    sent = pl.col("source_timestamp_ns") - pl.col("clock_offset_ns").fill_null(0)
+    replayed = (sent < pl.col("created_ns")).fill_null(value=False)
+    started = pl.col("callback_start_ns").is_not_null()
+    return found.drop("host").with_columns(
+        pl.col("node").alias("subscription_node"),
+        pl.col("topic").is_in(there).alias("publisher_recorded"),
+        pl.when(~replayed).then(pl.col("callback_start_ns") - sent).alias("latency_ns"),
+        pl.lit(synchronisation, dtype=pl.String).alias("synchronisation"),
+        pl.when(replayed)
+        .then(pl.lit("replayed"))
+        .when(started)
+        .then(pl.lit("delivered"))
+        .otherwise(pl.lit("taken"))
+        .alias("outcome"),
+    )

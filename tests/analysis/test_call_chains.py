@@ -1,0 +1,138 @@
+"""Chains through services and actions; expected parts by hand, in microseconds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import polars as pl
+
+from analysis.chain import Chain
+from analysis.chains import chain_instances
+from analysis.flow_graph import find_chains
+from analysis.links import Link
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
+
+from ros2_trace import Trace, at, rows
+from test_actions import action, call, tell
+from test_chains import Model
+
+GID = [5, 6, *range(14)]
+CLIENT, SERVICE, SERVE, PUB_C, SUB_C = 0x400, 0x500, 0x510, 0x600, 0x700
+
+
+def through_a_service() -> Trace:
+    """/client (process 1) takes /in, calls /add in its callback, /server (2) publishes /out in
+    the service's callback, /sink (3) receives it. Twice; the second response never comes.
+    """
+    trace = Trace()
+    trace.node(1, 0x100, "source", pid=4)
+    trace.publisher(3, 0x200, "/in", node=0x100, pid=4)
+    trace.node(1, 0x100, "client")
+    trace.subscription(10, 0x300, "/in", node=0x100, callback=0x390)
+    trace.emit(15, "rmw_client_init", rmw_client_handle=CLIENT + 1, gid=GID)
+    trace.emit(
+        16, "rcl_client_init", client_handle=CLIENT, node_handle=0x100,
+        rmw_client_handle=CLIENT + 1, service_name="/add",
+    )  # fmt: skip
+    trace.publisher(18, 0x220, "/done", node=0x100)
+    trace.node(1, 0x100, "server", pid=2)
+    trace.emit(
+        20, "rcl_service_init", service_handle=SERVICE, node_handle=0x100,
+        rmw_service_handle=SERVICE + 1, service_name="/add", pid=2,
+    )  # fmt: skip
+    trace.emit(21, "rclcpp_service_callback_added", service_handle=SERVICE, callback=SERVE, pid=2)
+    trace.publisher(23, PUB_C, "/out", node=0x100, pid=2)
+    trace.node(1, 0x100, "sink", pid=3)
+    trace.subscription(10, SUB_C, "/out", node=0x100, callback=0x790, pid=3)
+    trace.subscription(30, 0x720, "/done", node=0x100, callback=0x7A0, pid=3)
+    for k in range(2):
+        us = 1000 + 1000 * k
+        trace.publish(us, 0x200, pid=4)
+        trace.take(us + 10, 0x300, stamp=at(us + 2))
+        trace.run(us + 13, 0x390, lasts=20)
+        key = {"request": 1, "sequence_number": k}
+        trace.emit(us + 20, "rmw_send_request", rmw_client_handle=CLIENT + 1, **key)
+        trace.emit(
+            us + 50, "rmw_take_request", rmw_service_handle=SERVICE + 1, client_gid=GID, taken=1,
+            pid=2, **key,
+        )  # fmt: skip
+        trace.run(us + 55, SERVE, lasts=40, pid=2)
+        trace.publish(us + 70, PUB_C, pid=2)
+        trace.emit(
+            us + 90, "rmw_send_response", rmw_service_handle=SERVICE + 1, response=1,
+            client_gid=GID, sequence_number=k, timestamp=at(us + 90), pid=2,
+        )  # fmt: skip
+        trace.receive(us + 100, SUB_C, 0x790, stamp=at(us + 72), pid=3)
+    trace.emit(
+        1120, "rmw_take_response", rmw_client_handle=CLIENT + 1, response=1, sequence_number=0,
+        source_timestamp=at(1090), taken=1,
+    )  # fmt: skip
+    trace.publish(1130, 0x220)
+    trace.receive(1150, 0x720, 0x7A0, stamp=at(1132), pid=3)
+    return trace
+
+
+def test_through_the_request() -> None:
+    model = Model(through_a_service())
+    chain = Chain.of("/source -> /in -> /client -> /add.request -> /server -> /out -> /sink")
+    found = chain_instances(model, chain)
+    assert rows(found.instances, "begin_ns", "end_ns", "latency_ns", "outcome") == [
+        (1000, 1108, 108_000, "complete"),
+        (2000, 2108, 108_000, "complete"),
+    ]
+    first = found.hops.filter(instance=0)
+    assert rows(first, "topic", "node", "part", "begin_ns", "end_ns") == [
+        ("/in", "/client", "publish_call", 1000, 1002),
+        ("/in", "/client", "transport", 1002, 1010),
+        ("/in", "/client", "take", 1010, 1012),
+        ("/in", "/client", "dispatch", 1012, 1013),
+        ("/in", "/client", "callback", 1013, 1020),
+        ("/add.request", "/server", "publish_call+transport", 1020, 1050),
+        ("/add.request", "/server", "take+dispatch", 1050, 1055),
+        ("/add.request", "/server", "callback", 1055, 1070),
+        ("/out", "/sink", "publish_call", 1070, 1072),
+        ("/out", "/sink", "transport", 1072, 1100),
+        ("/out", "/sink", "take", 1100, 1102),
+        ("/out", "/sink", "dispatch", 1102, 1103),
+        ("/out", "/sink", "callback", 1103, 1108),
+    ]
+    assert first["duration_ns"].sum() == 108_000
+    assert chain in find_chains(model)
+
+
+def test_through_the_response_and_on_by_a_declared_link() -> None:
+    """What follows an answer is in no callback: it is declared. The second answer never came."""
+    model = Model(through_a_service())
+    chain = Chain.of(
+        "/source -> /in -> /client -> /add.request -> /server -> /add.response -> /client"
+        " -> /done -> /sink"
+    )
+    link = Link("partial_sync", "/client", "/add.response", "/done")
+    found = chain_instances(model, chain, [link])
+    assert rows(found.instances, "begin_ns", "latency_ns", "outcome", "stopped_at") == [
+        (1000, 158_000, "complete", None),
+        (2000, None, "unknown", "/add.response"),
+    ]
+    sums = found.hops.group_by("instance").agg(pl.col("duration_ns").sum())
+    assert sums.rows() == [(0, 158_000)]
+
+
+def test_through_an_action() -> None:
+    """Goal sent at 100, taken at 110, result sent at 165, taken at 175."""
+    trace = action()
+    call(trace, "send_goal", 1, 100, 110, 120, 130)
+    tell(trace, 0x500, 122, 160)
+    call(trace, "get_result", 1, 135, 138, 165, 175)
+    chain = Chain.of("/client1 -> /move.goal -> /server -> /move.result -> /client1")
+    found = chain_instances(Model(trace), chain)
+    assert rows(found.hops, "topic", "node", "part", "begin_ns", "end_ns") == [
+        ("/move.goal", "/server", "publish_call+transport", 100, 110),
+        ("/move.goal", "/server", "take+dispatch", 110, 110),
+        ("/move.goal", "/server", "callback", 110, 165),
+        ("/move.result", "/client1", "publish_call+transport", 165, 175),
+        ("/move.result", "/client1", "take+dispatch", 175, 175),
+        ("/move.result", "/client1", "callback", 175, 175),
+    ]
+    assert found.instances["latency_ns"].to_list() == [75_000]

@@ -1,0 +1,333 @@
+"""The study of executors over runs made up here; expected values by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import roslens as rl
+from analysis.executors.agreement import agreement
+from analysis.executors.busy import busy_estimates, busy_per_run
+from analysis.executors.entities import entity_estimates
+from analysis.executors.pairs import pairs
+from analysis.executors.report import ExecutorsReport
+from analysis.executors.statements import cpu_statement, leak_statements
+from analysis.executors.work import CALL, GOAL, work_estimates, work_of_runs
+from analysis.factorial import Observation
+from analysis.leaks import Series, leak
+from analysis.metrics import read_metrics
+from analysis.parameters import ExecutorsParameters
+from analysis.runs import Run
+from collectors.results.tool_result import ToolResult, summary_frame
+from collectors.schema import TABLES
+from tests.analysis.synthetic import write_run
+from tracing.recording import UsageError
+
+
+def table(name: str, rows: list[dict[str, object]]) -> pl.LazyFrame:
+    """Rows of a table of the schema, with the column ``run``."""
+    frame = TABLES[name].empty().with_columns(run=pl.lit("", pl.String))
+    return pl.DataFrame(rows, schema={n: frame.schema[n] for n in frame.columns}).lazy()
+
+
+# ---------------------------------------------------------------- work
+
+
+def test_goals_come_before_calls_before_messages() -> None:
+    runs = [Run("goals"), Run("calls"), Run("nothing")]
+    calls = table(
+        "service_calls",
+        [
+            {"run": "calls", "service": "/ask", "request_sent_ns": 0, "response_taken_ns": 70},
+            {"run": "calls", "service": "/ask", "request_sent_ns": 10, "response_taken_ns": 100},
+            {"run": "calls", "service": "/ask", "request_sent_ns": 20, "response_taken_ns": None},
+            # Of every node, and of an action: no work of their own.
+            {"run": "calls", "service": "/n/get_parameters", "request_sent_ns": 0,
+             "response_taken_ns": 1},
+            {"run": "goals", "service": "/work/_action/send_goal", "request_sent_ns": 0,
+             "response_taken_ns": 1},
+        ],
+    )  # fmt: skip
+    goals = table(
+        "action_goals",
+        [{"run": "goals", "action": "/work", "goal_sent_ns": 5, "result_taken_ns": 25}],
+    )
+    found = work_of_runs(table("messages", []), calls, goals, runs)
+    assert [(w.run.name, w.kind, w.values_ns.tolist()) for w in found] == [
+        ("goals", GOAL, [20]),
+        ("calls", CALL, [70, 90]),
+    ]
+    assert {e.metric for e in work_estimates(found)} == {
+        *(f"goal_time_{s}" for s in ("mean", "p50", "p99", "max")),
+        *(f"response_time_{s}" for s in ("mean", "p50", "p99", "max")),
+    }
+
+
+def test_warm_up_is_left_out_of_calls() -> None:
+    rows = [
+        {"run": "r", "service": "/ask", "request_sent_ns": t * 10**9,
+         "response_taken_ns": t * 10**9 + t}
+        for t in range(1, 5)
+    ]  # fmt: skip
+    empty = table("messages", []), table("service_calls", rows), table("action_goals", [])
+    (found,) = work_of_runs(*empty, [Run("r")], warm_up_s=1.5)
+    assert found.values_ns.tolist() == [3, 4]
+
+
+# ---------------------------------------------------------------- busy
+
+
+def test_where_the_time_of_two_threads_went() -> None:
+    # Thread 1: 60 of 100 waiting, 30 in callbacks; thread 2: 200 of 400 and 0.
+    rows: list[dict[str, object]] = [
+        {"run": "r", "host": "h0", "vpid": 1, "vtid": 1, "state": "wait", "begin_ns": 0,
+         "duration_ns": 60, "executed": 0, "callback_ns": 0},
+        {"run": "r", "host": "h0", "vpid": 1, "vtid": 1, "state": "busy", "begin_ns": 60,
+         "duration_ns": 40, "executed": 1, "callback_ns": 30},
+        {"run": "r", "host": "h0", "vpid": 1, "vtid": 2, "state": "wait", "begin_ns": 0,
+         "duration_ns": 200, "executed": 0, "callback_ns": 0},
+        {"run": "r", "host": "h0", "vpid": 1, "vtid": 2, "state": "busy", "begin_ns": 200,
+         "duration_ns": 200, "executed": 0, "callback_ns": 0},
+        {"run": "r", "host": "h0", "vpid": 1, "vtid": 2, "state": "busy", "begin_ns": 400,
+         "duration_ns": None, "executed": 0, "callback_ns": 9},
+    ]  # fmt: skip
+    found = busy_per_run(table("executor_intervals", rows))
+    assert found.select("threads", "wait").rows() == [(2, pytest.approx(0.55))]
+    # The callback of the stretch without an end is not counted either.
+    assert found["callbacks"].to_list() == [pytest.approx(0.15)]
+    assert found["overhead"].to_list() == [pytest.approx(0.30)]
+
+
+def test_an_executor_without_events_is_refused_by_itself() -> None:
+    runs = [Run("a", {"executor": "single"}), Run("b", {"executor": "events"})]
+    rows = pl.DataFrame({"run": ["a"], "threads": [1], "wait": [0.5], "callbacks": [0.3],
+                         "overhead": [0.2]})  # fmt: skip
+    found = {(e.metric, e.cell["executor"]): e for e in busy_estimates(rows, runs)}
+    assert found["executor_wait", "single"].value == 0.5
+    refused = found["executor_wait", "events"].refused
+    assert refused is not None
+    assert "no rclcpp_executor_* event" in refused
+
+
+# ---------------------------------------------------------------- pairs
+
+
+def observations(factors: dict[str, float], blocks: int = 5) -> list[Observation]:
+    """Each level's value, times what differs between blocks and hardly between levels."""
+    rng = np.random.default_rng(3)
+    return [
+        Observation(
+            {"executor": level, "payload": 1}, value * (1 + 0.1 * block) * noise, str(block)
+        )
+        for block in range(blocks)
+        for level, value in factors.items()
+        for noise in [1 + 0.004 * rng.standard_normal()]
+    ]
+
+
+def test_pairs_within_blocks() -> None:
+    found = pairs("cpu", observations({"single": 1.0, "multi": 1.3, "events": 1.0}), "executor")
+    verdicts = {(p.level, p.reference): p.verdict for p in found}
+    assert verdicts == {
+        ("multi", "single"): "more",
+        ("events", "single"): "no_difference",
+        ("events", "multi"): "less",
+    }
+    more = found[0]
+    # Blocks differ by half, the ratio within them by under 1 %.
+    assert more.ratio == pytest.approx(1.3, rel=0.01)
+    assert more.low is not None
+    assert more.low > 1.27
+    assert dict(more.conditions) == {"payload": 1}
+
+
+def test_two_repetitions_give_no_pair_and_say_why() -> None:
+    (found,) = pairs("cpu", observations({"a": 1.0, "b": 2.0}, blocks=2), "executor")
+    assert found.verdict == "not_enough_evidence"
+    assert found.ratio is None or found.low is None
+    assert found.refused
+
+
+def test_many_pairs_are_corrected() -> None:
+    rng = np.random.default_rng(5)
+    noise = [
+        Observation({"executor": f"e{level}"}, math.exp(0.05 * rng.standard_normal()), str(block))
+        for block in range(3)
+        for level in range(8)
+    ]
+    found = pairs("cpu", noise, "executor")
+    assert len(found) == 28
+    # The levels are alike: by themselves some pairs look different, none does after correction.
+    assert all(p.verdict in {"no_difference", "not_enough_evidence"} for p in found)
+
+
+# ---------------------------------------------------------------- entities
+
+
+def test_memory_per_entity_is_the_slope_of_each_block() -> None:
+    runs = [
+        Run(f"{block}_{count}", {"entity": "node", "count": count}, block=str(block))
+        for block in range(3)
+        for count in (1, 10, 20)
+    ]
+    # 100, 101, 102 bytes per node; blocks begin at other levels.
+    memory = {
+        run.name: 1e6 * (1 + int(run.block or 0)) + (100 + int(run.block or 0)) * run.cell["count"]
+        for run in runs
+        if isinstance(run.cell["count"], int)
+    }
+    (found,) = entity_estimates(memory, runs, "rss")
+    assert found.value == pytest.approx(101)
+    assert found.high == pytest.approx(101 + 2.484138)  # t(2, .975) / sqrt 3
+    assert dict(found.cell) == {"entity": "node"}
+
+
+# ---------------------------------------------------------------- agreement
+
+
+def test_the_tool_s_figures_beside_the_trace_s() -> None:
+    base = {"entity": "subscription", "node": "lyon", "name": "amazon", "samples": 2}
+    result = ToolResult(
+        "tool",
+        summary=summary_frame(
+            [
+                {**base, "metric": "received", "value": 2.0},
+                {**base, "metric": "latency_mean", "value": 52_000.0},
+                {**base, "metric": "latency_max", "value": 60_000.0},
+                {**base, "node": "rome", "metric": "received", "value": 1.0},
+            ]
+        ),
+    )
+    messages = pl.DataFrame(
+        {
+            "topic": ["/amazon", "/amazon", "/amazon"],
+            "subscription_node": ["/lyon", "/lyon", "/lyon"],
+            "latency_ns": [40_000, 60_000, None],
+        }
+    )
+    found = agreement(messages, result)
+    lyon = found.row(0, named=True)
+    assert (lyon["received_tool"], lyon["received_trace"]) == (2, 2)
+    assert lyon["mean_tool_ns"] - lyon["mean_trace_ns"] == 2_000
+    assert lyon["max_trace_ns"] == 60_000
+    # Heard by the tool alone.
+    assert found.row(1, named=True)["received_trace"] == 0
+
+
+# ---------------------------------------------------------------- statements
+
+
+def leak_of(workload: str, executor: str, slope: float, bend: float | None = None) -> object:
+    t = np.arange(0, 600.0)
+    shape = slope * t if bend is None else slope * np.minimum(t, bend)
+    cell = {"workload": workload, "executor": executor}
+    return leak("rss", cell, [Series(t, 5e7 + shape + i * 1e5) for i in range(3)])
+
+
+def test_statements_about_memory_are_confirmed_and_refuted() -> None:
+    leaking = [leak_of("action", "events", 3e4), leak_of("action", "single", 0.0)]
+    quiet = [leak_of("action", "EventsExecutor", 0.0), leak_of("service", "single", 5e3, 300)]
+    first = leak_statements(leaking, [])  # type: ignore[arg-type]
+    assert [s.verdict for s in first] == [
+        "confirmed",
+        "not_in_these_recordings",
+        "not_in_these_recordings",
+        "not_in_these_recordings",
+    ]
+    second = leak_statements(quiet, [])  # type: ignore[arg-type]
+    assert second[0].verdict == "refuted"
+    assert second[2].verdict == "confirmed"
+
+
+def test_the_statement_about_cpu() -> None:
+    same = pairs("cpu", observations({"a": 1.0, "b": 1.0}), "executor")
+    differ = pairs("cpu", observations({"a": 1.0, "b": 2.0}), "executor")
+    assert cpu_statement(same).verdict == "confirmed"
+    assert cpu_statement(differ).verdict == "refuted"
+    assert cpu_statement([]).verdict == "not_in_these_recordings"
+
+
+# ---------------------------------------------------------------- the report
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two executors x two sizes x 4 repetitions; the slow executor takes twice as long."""
+    folder = tmp_path_factory.mktemp("executors")
+    rng = np.random.default_rng(1)
+    order = 0
+    for repetition in range(4):
+        for executor, factor in (("fast", 1), ("slow", 2)):
+            for size in (10, 1000):
+                base = factor * (100_000 + 50 * size)
+                latencies = (base * (1 + 0.05 * rng.random(400))).astype(int).tolist()
+                write_run(
+                    folder / f"r{repetition}_{executor}_{size}",
+                    latencies_ns=latencies,
+                    factors={"executor": executor, "message_bytes": size, "threads": factor},
+                    repetition=repetition,
+                    order=order,
+                )
+                order += 1
+    write_run(
+        folder / "r4_broken",
+        latencies_ns=[],
+        factors={"executor": "broken", "message_bytes": 10, "threads": 9},
+        repetition=4,
+        status="failed",
+    )
+    return folder
+
+
+def report(path: Path, **parameters: object) -> ExecutorsReport:
+    checked = ExecutorsParameters.checked({"recordings": str(path), **parameters})
+    return ExecutorsReport(rl.open(path, collect=False), checked)
+
+
+def test_the_slower_executor_is_found(campaign: Path, tmp_path: Path) -> None:
+    found = report(campaign, output_dir=str(tmp_path))
+    assert found.load == "message_bytes"
+    latency = found.pairs["response_time_p50"] if "latency_p50" not in found.pairs else (
+        found.pairs["latency_p50"]
+    )  # fmt: skip
+    assert {p.verdict for p in latency} <= {"more", "no_difference"}
+    found.write_files()
+    written = pl.read_csv(tmp_path / "pairs.csv")
+    assert set(written["level"]) == {"slow"}
+    assert {"message_bytes"} <= set(written.columns)
+    assert "threads" not in written.columns  # says nothing that the executor does not
+    metrics = read_metrics(tmp_path)
+    assert {"cpu", "rss", "executor_wait"} <= {e.metric for e in metrics.estimates}
+
+
+def test_all_sections_can_be_shown(campaign: Path) -> None:
+    found = report(campaign)
+    assert "r4_broken" in repr(found.loss())
+    for section in (
+        found.work_done(),
+        found.cpu(),
+        found.busy(),
+        found.compared(),
+        found.factor_effects(),
+        found.entities(),
+        found.tools(),
+        found.statements(),
+        found.definitions(),
+    ):
+        assert section._repr_html_()
+    assert "No executor events" in repr(found.busy())
+    assert "No run has the factors entity and count" in repr(found.entities())
+
+
+def test_a_factor_that_is_not_there_is_said(campaign: Path) -> None:
+    found = report(campaign, factor="colour")
+    assert "no two levels of the factor 'colour'" in repr(found.compared())
+
+
+def test_wrong_parameters_are_named() -> None:
+    with pytest.raises(UsageError, match="parameter threshold"):
+        ExecutorsParameters.checked({"recordings": "x", "threshold": 2})

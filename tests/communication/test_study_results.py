@@ -1,0 +1,132 @@
+"""Results of the original tool, written here from the description of its format.
+
+Expected: by construction of the files, and the published table's own arithmetic.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from analysis.communication.published import published_cell, read_published
+from analysis.communication.study import study_messages, study_table
+from collectors.results.rclcpp_communication import read_study
+from tracing.recording import UsageError
+
+ROOT = Path(__file__).parents[2]
+NAME = "test_{}_10ms_n1_s1_m{}_l10000000"
+START_US = 1_550_000_000_000_000
+
+
+def write(
+    folder: Path, kind: str, *, messages: int, period_us: int, latency_us: int, every: int = 1
+) -> Path:
+    """A run of one publisher, of whose messages the subscription gets one in `every`."""
+    run = folder / NAME.format(kind, messages)
+    run.mkdir(parents=True)
+    times = [START_US + i * period_us for i in range(messages)]
+    (run / "publisher_0").write_text("".join(f"{i}, {t}\n" for i, t in enumerate(times)))
+    got = [(i, t + latency_us) for i, t in enumerate(times) if i % every == 0]
+    (run / "subscription_0").write_text("".join(f"0, {i}, {t}\n" for i, t in got))
+    return run
+
+
+def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write(tmp_path, "inter_shared", messages=100, period_us=16_800, latency_us=178_000, every=2)
+    write(tmp_path, "intra_unique", messages=10, period_us=11_400, latency_us=510)
+    (tmp_path / "plots").mkdir()
+    inter, intra = read_study(tmp_path)
+    assert inter.factors == {
+        "communication": "inter",
+        "pointer": "shared",
+        "period_ms": 10,
+        "publishers": 1,
+        "subscriptions": 1,
+        "messages": 100,
+        "message_bytes": 10_000_000,
+    }
+    assert inter.published.height == 100
+    assert inter.received.height == 50
+    assert inter.received.row(1) == (0, 0, 2, START_US + 2 * 16_800 + 178_000)
+    assert read_study(tmp_path / intra.name)[0].factors["pointer"] == "unique"
+
+
+def test_losses_that_the_tool_did_not_count_and_the_age_of_its_queue(tmp_path: Path) -> None:
+    write(tmp_path, "inter_shared", messages=100, period_us=16_800, latency_us=178_000, every=2)
+    messages = study_messages(read_study(tmp_path)[0])
+    assert dict(messages["outcome"].value_counts().iter_rows()) == {"delivered": 50, "lost": 50}
+    table = study_table(tmp_path)
+    (row,) = table.rows
+    # Sent at 16.8 ms, every other one received: 33.6 ms; 178 / 16.8 = 10.6 publications behind.
+    assert list(row[1:]) == ["16.80", "33.60", "178.0", "100", "50", "50.0", "10.0", "backlog"]
+
+
+def test_within_a_process_nothing_waits(tmp_path: Path) -> None:
+    write(tmp_path, "intra_unique", messages=10, period_us=11_400, latency_us=510)
+    (row,) = study_table(tmp_path).rows
+    assert list(row[1:]) == ["11.40", "11.40", "0.5100", "10", "0", "0", "0", "latency"]
+
+
+def test_one_publisher_for_many(tmp_path: Path) -> None:
+    run = write(tmp_path, "intra_shared", messages=4, period_us=100, latency_us=10)
+    (run / "subscription_1").write_text("".join(f"0,{i},{START_US + 200 + i}\n" for i in (0, 3)))
+    (run / "subscription_2").write_text("")
+    (run / "publisher_1").write_text(f"0,{START_US}\n")
+    messages = study_messages(read_study(run)[0])
+    outcomes = messages.group_by("publisher_id", "subscription_id", "outcome").len()
+    assert set(outcomes.iter_rows()) == {
+        (0, 0, "delivered", 4),
+        (0, 1, "delivered", 2),
+        (0, 1, "lost", 2),
+        # Of a pair in which nothing arrived the files tell nothing.
+        (1, None, "unknown", 1),
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("subscription_0", "0,7,1\n", "received message 7 of publisher 0, which did not publish"),
+        ("subscription_0", "0,1\n", "2 columns; expected publisher_id, message_id, callback_us"),
+        ("subscription_0", "0,1,2\n0,2,x\n", "line 2: expected publisher_id"),
+        ("publisher_0", "0,1\n1,\n", "line 2: expected message_id, publish_us"),
+        ("publisher_0", "0,1\n0,2\n", "a message is named twice"),
+    ],
+)
+def test_broken_files_are_named(tmp_path: Path, file: str, text: str, message: str) -> None:
+    run = write(tmp_path, "inter_unique", messages=3, period_us=10, latency_us=1)
+    (run / file).write_text(text)
+    with pytest.raises(UsageError, match=message):
+        read_study(tmp_path)
+
+
+def test_no_results(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no folder named test_"):
+        read_study(tmp_path)
+    with pytest.raises(UsageError, match="not a folder"):
+        read_study(tmp_path / "nothing")
+    (tmp_path / NAME.format("intra_unique", 1)).mkdir()
+    with pytest.raises(UsageError, match="no file publisher_"):
+        read_study(tmp_path)
+
+
+def test_what_the_printed_table_implies() -> None:
+    table = read_published(ROOT / "data" / "published" / "communication")
+    implied = (100 * pl.col("implied_loss")).round(1)
+    assert table.select("pointer", "intra_process", implied, "full").rows() == [
+        ("shared", False, 58.5, True),
+        ("shared", True, 0.0, False),
+        ("unique", False, 56.0, True),
+        ("unique", True, 0.0, False),
+    ]
+    assert table["periods"].round(1).to_list() == [10.6, 0.2, 10.4, 0.0]
+
+
+def test_which_published_cell_is_ours() -> None:
+    whole = {"callback": "unique_ptr", "intra_process": False}
+    assert published_cell(whole) == ("unique", False)
+    assert published_cell({**whole, "publishers": 1, "message_bytes": 10_000_000}) is not None
+    assert published_cell({**whole, "publishers": 100}) is None
+    assert published_cell({"intra_process": False}) is None

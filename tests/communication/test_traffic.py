@@ -1,0 +1,269 @@
+"""Periods, backlog, hops, copies and the log's comparison. Expected: worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.communication.allocation import heap_per_publication
+from analysis.communication.backlog import Backlog, backlogs, with_publications_behind
+from analysis.communication.cells import COLUMNS
+from analysis.communication.copies import Copies, copies_of, signature
+from analysis.communication.hops import HOPS, merged_hops, with_hops
+from analysis.communication.logged import compare_with_log, link_log
+from analysis.communication.periods import pairs, publisher_periods, subscription_periods
+
+TIMES = ("publish_ns", "rmw_publish_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns")
+
+
+def rows(*given_rows: dict[str, object]) -> pl.DataFrame:
+    """Message rows with defaults for what does not matter."""
+    whole = [
+        {
+            "run": "r",
+            "topic": "/t",
+            "message_id": number,
+            "publisher_id": 0,
+            "subscription_id": 0,
+            "intra_process": False,
+            "outcome": "delivered",
+            **dict.fromkeys(TIMES),
+            **row,
+        }
+        for number, row in enumerate(given_rows)
+    ]
+    integer = [*TIMES, "message_id", "publisher_id", "subscription_id"]
+    frame = pl.DataFrame(whole, schema_overrides=dict.fromkeys(integer, pl.Int64))
+    if "latency_ns" not in frame.columns:
+        latency = pl.col("callback_start_ns") - pl.col("publish_ns")
+        frame = frame.with_columns(latency.alias("latency_ns"))
+    return frame
+
+
+def test_periods_count_each_publication_once_and_every_callback() -> None:
+    # Two subscriptions of one topic: 3 publications at 0, 10, 30 -> period 15.
+    messages = rows(
+        *(
+            {"message_id": i, "publish_ns": t, "subscription_id": s}
+            for i, t in enumerate((0, 10, 30))
+            for s in (0, 1)
+        ),
+        {"message_id": 9, "publish_ns": 5, "publisher_id": 1},
+    )
+    assert publisher_periods(messages).rows() == [("r", "/t", 0, 3, 15.0), ("r", "/t", 1, 1, None)]
+    callbacks = pl.DataFrame(
+        {"run": "r", "topic": "/t", "subscription_id": [0, 0, 1], "start_ns": [2, 10, 7]}
+    )
+    assert subscription_periods(callbacks).rows() == [
+        ("r", "/t", 0, 2, 8.0),
+        ("r", "/t", 1, 1, None),
+    ]
+
+
+def test_pairs_count_what_is_known() -> None:
+    messages = rows(
+        {"publish_ns": 0, "callback_start_ns": 4},
+        {"publish_ns": 1, "callback_start_ns": 3},
+        {"outcome": "lost"},
+        {"outcome": "overwritten"},
+        {"outcome": "taken"},
+        {"outcome": "unknown"},
+        {"outcome": "no_subscriber"},
+    )
+    (row,) = pairs(messages).iter_rows(named=True)
+    assert (row["sent"], row["received"], row["lost"], row["unknown"]) == (5, 2, 2, 1)
+    assert row["loss"] == 0.4
+    assert row["latency_ns"] == 3.0
+
+
+def test_the_interval_is_open_at_the_publication_and_closed_at_the_take() -> None:
+    messages = rows(
+        {"publish_ns": 0, "take_ns": 20},
+        {"publish_ns": 10, "take_ns": 19},
+        {"publish_ns": 20, "take_ns": None, "outcome": "lost"},
+        {"publish_ns": 15, "take_ns": 40, "publisher_id": 1},
+    )
+    assert with_publications_behind(messages, messages)["behind"].to_list() == [2, 0, None, 0]
+
+
+def test_a_publication_for_many_subscriptions_is_one() -> None:
+    messages = rows(
+        {"message_id": 0, "publish_ns": 0, "take_ns": 25},
+        *({"message_id": 1, "publish_ns": 10, "subscription_id": s} for s in range(3)),
+        *({"message_id": 2, "publish_ns": 20, "subscription_id": s} for s in range(3)),
+    )
+    assert with_publications_behind(messages, messages)["behind"][0] == 2
+
+
+@given(
+    st.lists(st.integers(0, 200), min_size=1, max_size=30, unique=True),
+    st.lists(st.integers(0, 80), min_size=30, max_size=30),
+)
+def test_depth_is_what_counting_gives(published: list[int], waits: list[int]) -> None:
+    frame = rows(
+        *({"publish_ns": t, "take_ns": t + w} for t, w in zip(published, waits, strict=False))
+    )
+    expected = [
+        sum(t < other <= t + w for other in published)
+        for t, w in zip(published, waits, strict=False)
+    ]
+    assert with_publications_behind(frame, frame)["behind"].to_list() == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "depth", "full"),
+    [(10.0, 10, True), (9.5, 10, False), (11.0, 10, True), (0.0, 0, False), (5.0, None, False)],
+)
+def test_full_is_reaching_the_depth(seen: float, depth: int | None, full: bool) -> None:
+    assert Backlog(seen, depth).full is full
+
+
+def test_the_backlog_of_a_run_is_the_median_and_the_smallest_queue() -> None:
+    messages = pl.DataFrame({"run": "r", "behind": [1, 5, 9, None]})
+    queues = pl.DataFrame({"run": "r", "subscription_id": [0, 1], "queue_depth": [10, 5]})
+    assert backlogs(messages, queues) == {"r": Backlog(5.0, 5)}
+
+
+moments = st.one_of(st.none(), st.integers(0, 10**12))
+
+
+instant = st.integers(0, 10**12)
+times_of = st.tuples(instant, moments, moments, moments, instant)
+
+
+@given(st.lists(times_of, min_size=1))
+def test_hops_add_up_whatever_was_recorded(times: list[tuple[int | None, ...]]) -> None:
+    frame = rows(*(dict(zip(TIMES, row, strict=True)) for row in times))
+    total = pl.sum_horizontal(*(f"hop_{hop}_ns" for hop in HOPS))
+    found = with_hops(frame).select(total.alias("sum"), "latency_ns")
+    assert found["sum"].to_list() == found["latency_ns"].to_list()
+
+
+def test_hops_of_both_ways() -> None:
+    found = with_hops(
+        rows(
+            dict(zip(TIMES, (0, 5, 100, 103, 110), strict=True)),
+            {"publish_ns": 0, "take_ns": 40, "callback_start_ns": 45, "intra_process": True},
+            dict(zip(TIMES, (0, None, 100, None, 110), strict=True)),
+        )
+    )
+    assert found.select(f"hop_{hop}_ns" for hop in HOPS).rows() == [
+        (5, 95, 3, 7),
+        (None, 40, None, 5),
+        (None, 100, None, 10),
+    ]
+    assert merged_hops(found) == {"publish_call": 1, "take": 1}
+
+
+STRING = "std_msgs::msg::String_<std::allocator<void> >"
+
+
+@pytest.mark.parametrize(
+    ("symbol", "expected"),
+    [
+        (f"main::{{lambda(std::unique_ptr<{STRING} >)#2}}", "unique_ptr"),
+        (f"main::{{lambda(std::shared_ptr<{STRING} const>)#1}}", "const"),
+        (f"N::N(Options const&)::{{lambda({STRING} const&)#1}}", "const"),
+        (f"N::N(Options const&)::{{lambda(std::shared_ptr<{STRING} >)#1}}", "shared_ptr"),
+        ("on_message", "unknown"),
+        (None, "unknown"),
+    ],
+)
+def test_how_a_callback_takes_its_message(symbol: str | None, expected: str) -> None:
+    assert signature(symbol) == expected
+
+
+@pytest.mark.parametrize(
+    ("owners", "sharers", "intra", "expected"),
+    [
+        # IntraProcessManager::do_intra_process_publish, case by case.
+        (0, 50, True, Copies(0, 0)),
+        (1, 0, True, Copies(0, 0)),
+        (3, 0, True, Copies(2, 0)),
+        (1, 1, True, Copies(1, 0)),
+        (2, 3, True, Copies(2, 0)),
+        # Serialised once, deserialised for each; an owner gets a copy of what was taken.
+        (0, 1, False, Copies(0, 2)),
+        (1, 0, False, Copies(1, 2)),
+        (0, 50, False, Copies(0, 51)),
+    ],
+)
+def test_copies_by_the_rules(
+    owners: int, sharers: int, intra: bool, expected: Copies
+) -> None:  # fmt: skip
+    assert copies_of(owners, sharers, 0, intra_process=intra) == expected
+
+
+def test_copies_are_not_guessed() -> None:
+    assert copies_of(0, 0, 1, intra_process=True).by_rclcpp is None
+
+
+def test_the_log_is_linked_message_by_message() -> None:
+    messages = rows(
+        {"publish_ns": 105, "callback_start_ns": 120},
+        {"publish_ns": 205, "outcome": "lost"},
+        {"publish_ns": 305, "callback_start_ns": 320},
+        {"message_id": 2, "publish_ns": 305, "callback_start_ns": 330, "subscription_id": 1},
+    )
+    logged = pl.DataFrame(
+        {
+            "run": "r",
+            "topic": "/t",
+            "sequence": [0, 1, 2, 2],
+            "publish_realtime_ns": [100, 200, 300, 300],
+            "callback_realtime_ns": [127, None, 341, 326],
+        }
+    )
+    linked = link_log(messages, logged)
+    assert linked["logged_publish_ns"].to_list() == [100, 200, 300, 300]
+    assert linked["logged_callback_ns"].to_list() == [127, None, 326, 341]
+    (row,) = compare_with_log(linked, logged).iter_rows(named=True)
+    assert (row["publications"], row["logged_publications"]) == (3, 3)
+    assert (row["receptions"], row["logged_receptions"]) == (3, 3)
+    # Logged latencies 27, 26, 41 against 15, 15, 25.
+    assert row["longer_p50_ns"] == 12.0
+    assert row["logged_latency_p50_ns"] == 27.0
+
+
+def test_a_log_of_another_length_is_not_linked() -> None:
+    messages = rows({"publish_ns": 105, "callback_start_ns": 120})
+    logged = pl.DataFrame(
+        {
+            "run": "r",
+            "topic": "/t",
+            "sequence": [0, 1],
+            "publish_realtime_ns": [100, 200],
+            "callback_realtime_ns": [127, 220],
+        }
+    )
+    assert link_log(messages, logged)["logged_callback_ns"].to_list() == [None]
+    (row,) = compare_with_log(link_log(messages, logged), logged).iter_rows(named=True)
+    assert (row["publications"], row["logged_publications"]) == (1, 2)
+
+
+def test_heap_per_publication_is_counted_from_the_first_one_on() -> None:
+    # Two processes: one allocated 1,000 bytes before, both do something after publication at 50.
+    heap = pl.LazyFrame(
+        {
+            "run": "r",
+            "host": "h0",
+            "vpid": [1, 1, 1, 2],
+            "time_ns": [10, 60, 90, 70],
+            "allocated_bytes": [1000, 1400, 1800, 200],
+            "allocations": [10, 12, 14, 2],
+        }
+    )
+    messages = rows({"publish_ns": 50}, {"publish_ns": 80}, {"message_id": 1, "publish_ns": 80})
+    found = heap_per_publication(heap, messages)
+    assert found.select("allocated_bytes", "allocations", "publications").rows() == [(500, 3, 2)]
+    assert heap_per_publication(heap.clear(), messages).is_empty()
+
+
+def test_the_columns_of_cells_csv_are_described_once() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "communication.md").read_text()
+    table = [line.replace("`", "") for line in page.splitlines() if line.startswith("| `")]
+    assert table == [f"| {name} | {meaning} |" for name, meaning in COLUMNS.items()]

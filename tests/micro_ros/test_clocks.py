@@ -1,0 +1,119 @@
+"""Offset and drift bounded by exchanges; ground truth is what the test itself injects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from analysis.micro_ros.clocks import directions, fit_clocks
+
+Ints = NDArray[np.int64]
+EPOCH = 1_790_000_000_000_000_000
+
+
+@dataclass(frozen=True)
+class Truth:
+    """Exchanges with all that is normally not known."""
+
+    stamps: tuple[Ints, Ints, Ints, Ints]
+    client_ns: NDArray[np.float64]
+    agent_ns: NDArray[np.float64]
+    offset_ns: int
+    drift: float
+
+    def difference_at(self, agent_ns: float) -> float:
+        return self.offset_ns + (agent_ns - EPOCH) * self.drift
+
+
+def exchanges(
+    seed: int,
+    count: int,
+    offset_ns: int,
+    drift_ppb: int,
+    *,
+    asymmetry: float,
+    resolution: int = 1,
+) -> Truth:
+    """One exchange a millisecond; delays exponential above a floor, longer one way."""
+    random = np.random.default_rng(seed)
+    sent = EPOCH + np.arange(count, dtype=np.int64) * 1_000_000
+    there = (20_000 * asymmetry + random.exponential(30_000, count)).astype(np.int64)
+    back = (20_000 + random.exponential(30_000, count)).astype(np.int64)
+    received = sent + there
+    answered = received + 5_000
+    arrived = answered + back
+
+    def client(true: Ints) -> Ints:
+        said = true + offset_ns + (true - EPOCH) * drift_ppb // 1_000_000_000
+        return (said // resolution) * resolution
+
+    return Truth(
+        (client(sent), received, answered, client(arrived)),
+        there.astype(np.float64),
+        back.astype(np.float64),
+        offset_ns,
+        drift_ppb / 1e9,
+    )
+
+
+@settings(max_examples=40)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(10, 400),
+    offset_ns=st.integers(-(10**18), 10**18),
+    drift_ppb=st.integers(-500_000, 500_000),
+    asymmetry=st.floats(0, 20),
+    resolution=st.sampled_from([1, 40, 1000]),
+)
+def test_the_truth_lies_within_the_bounds(
+    *, seed: int, count: int, offset_ns: int, drift_ppb: int, asymmetry: float, resolution: int
+) -> None:
+    truth = exchanges(seed, count, offset_ns, drift_ppb, asymmetry=asymmetry, resolution=resolution)
+    fit = fit_clocks(*truth.stamps, resolution_ns=1 + resolution)
+    assert fit.refused is None
+    _, low, high = fit.offset_ns
+    # Double precision of a number near 1e18 is 128.
+    slack = 1 + 256 * (abs(offset_ns) > 2**52)
+    assert low - slack <= truth.difference_at(fit.middle_ns) <= high + slack
+    assert fit.drift[0] - 1e-12 <= truth.drift <= fit.drift[1] + 1e-12
+    found = directions(fit, *truth.stamps)
+    assert (np.abs(found.client_ns - truth.client_ns) <= found.uncertainty_ns + 2).all()
+    assert (np.abs(found.agent_ns - truth.agent_ns) <= found.uncertainty_ns + resolution + 2).all()
+
+
+def test_bounds_are_as_narrow_as_the_shortest_way() -> None:
+    truth = exchanges(1, 2000, 250_000_000, 200_000, asymmetry=1)
+    fit = fit_clocks(*truth.stamps)
+    _, low, high = fit.offset_ns
+    # Floors of 20 us either way: no bound can be narrower than 40 us, and these come near it.
+    assert 40_000 <= high - low <= 42_000
+    assert fit.drift[1] - fit.drift[0] < 60e-6
+
+
+def test_a_clock_that_is_set_is_refused() -> None:
+    truth = exchanges(2, 300, 0, 0, asymmetry=1)
+    t1, t2, t3, t4 = (s.copy() for s in truth.stamps)
+    t1[150:] += 5_000_000
+    t4[150:] += 5_000_000
+    fit = fit_clocks(t1, t2, t3, t4)
+    assert fit.refused is not None
+    assert fit.refused.startswith("no constant offset and drift fit all exchanges")
+
+
+def test_few_exchanges_are_refused() -> None:
+    truth = exchanges(3, 9, 0, 0, asymmetry=1)
+    assert fit_clocks(*truth.stamps).refused == "9 exchanges; 10 are needed"
+
+
+def test_an_asymmetric_way_is_not_mistaken_for_an_offset() -> None:
+    """Half the round trip, the usual guess, is wrong here by 190 us; the bounds say so."""
+    truth = exchanges(4, 1000, 1_000_000, 0, asymmetry=20)
+    fit = fit_clocks(*truth.stamps)
+    value, low, high = fit.offset_ns
+    assert low <= 1_000_000 <= high
+    assert abs(value - 1_000_000) == pytest.approx(190_000, rel=0.05)

@@ -1,0 +1,166 @@
+"""Packing and unpacking: what went in comes out, without names; what is hostile is refused."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from collectors.reader import open_trace
+from tracing.archive import HEAD, SUMS, pack, unpack
+from tracing.recording import UsageError, find_recordings
+
+pytestmark = pytest.mark.recording
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+
+
+@pytest.fixture
+def campaign(tmp_path) -> Path:
+    """A real run, as if made on a host ``workhorse`` by somebody at home."""
+    run = tmp_path / "rec" / "demo" / "first" / "000_r0"
+    source = min((SAMPLES / "demo").glob("*/manifest.json")).parent
+    shutil.copytree(source, run, ignore=shutil.ignore_patterns("events", "tables"))
+    for metadata in run.rglob("metadata"):
+        # In place, so that packets keep their sizes.
+        text = metadata.read_bytes()
+        start = text.index(b'hostname = "') + 12
+        end = text.index(b'"', start)
+        name = (b"workhorse" * 20)[: end - start]
+        metadata.write_bytes(text[:start] + name + text[end:])
+    (run / "native").mkdir(exist_ok=True)
+    (run / "native" / "stderr.log").write_text(
+        f"/home/somebody/ws/install failed on {os.uname().nodename} in {run}/native\n"
+    )
+    (run.parent / "plan.json").write_text("{}")
+    return run.parent
+
+
+def test_what_is_packed_comes_out_again(campaign, tmp_path):
+    packed = pack([campaign], tmp_path / "c.tar.zst")
+    (made,) = unpack(tmp_path / "c.tar.zst", tmp_path / "out")
+    assert made == tmp_path / "out" / "demo"
+    (recording,) = find_recordings(made)
+    source = campaign / "000_r0"
+    names = {str(x.relative_to(campaign.parent.parent)) for x in campaign.rglob("*") if x.is_file()}
+    assert names == {str(x.relative_to(made.parent)) for x in made.rglob("*") if x.is_file()}
+    assert packed.files == len(names)
+    assert open_trace(recording.path).info().events == open_trace(source).info().events
+    assert recording.manifest.suite == "demo"
+    # Streams are as they were, to the byte.
+    for stream in source.rglob("ros2_0"):
+        copy = recording.path / stream.relative_to(source)
+        assert copy.read_bytes() == stream.read_bytes()
+    # Also by the common tools.
+    if shutil.which("zstd"):
+        test = subprocess.run(["zstd", "-tq", str(tmp_path / "c.tar.zst")], check=False)
+        assert test.returncode == 0
+    with pytest.raises(UsageError, match="is there already"):
+        unpack(tmp_path / "c.tar.zst", tmp_path / "out")
+    with pytest.raises(UsageError, match="is there already"):
+        pack([campaign], tmp_path / "c.tar.zst")
+    assert not [x for x in (tmp_path / "out").iterdir() if x.name.startswith(".")]
+
+
+def test_no_name_remains(campaign, tmp_path):
+    pack([campaign], tmp_path / "c.tar.zst")
+    unpack(tmp_path / "c.tar.zst", tmp_path / "out")
+    everything = b"".join(x.read_bytes() for x in (tmp_path / "out").rglob("*") if x.is_file())
+    host = os.uname().nodename.encode()
+    secrets = [b"somebody", str(tmp_path).encode(), b"workh"]
+    secrets += [host] if len(host) > 3 else []
+    for secret in secrets:
+        assert secret not in everything
+    log = next((tmp_path / "out").rglob("stderr.log")).read_text()
+    assert log.endswith("in native\n")
+    # Owners and times are not in the archive either.
+    with pa.CompressedInputStream(str(tmp_path / "c.tar.zst"), "zstd") as stream:
+        content = io.BytesIO(stream.read())
+    with tarfile.open(fileobj=content) as tar:
+        entries = tar.getmembers()
+    assert {(x.uid, x.gid, x.uname, x.gname, x.mtime) for x in entries} == {(0, 0, "", "", 0)}
+    pack([campaign], tmp_path / "names.tar.zst", keep_names=True)
+    unpack(tmp_path / "names.tar.zst", tmp_path / "with")
+    assert "somebody" in next((tmp_path / "with").rglob("stderr.log")).read_text()
+
+
+def test_links_are_not_followed(campaign, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    (campaign / "000_r0" / "native" / "link").symlink_to(tmp_path / "secret")
+    packed = pack([campaign], tmp_path / "c.tar.zst")
+    assert packed.left_out == ["demo/first/000_r0/native/link"]
+
+
+def archive_of(path: Path, *entries: tuple[tarfile.TarInfo, bytes], head: bool = True) -> Path:
+    with (
+        pa.CompressedOutputStream(str(path), "zstd") as stream,
+        tarfile.open(fileobj=stream, mode="w|") as tar,
+    ):
+        first = [entry(HEAD, json.dumps({"format": 1}).encode())] if head else []
+        for info, content in [*first, *entries]:
+            tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def entry(name: str, content: bytes = b"x", **fields) -> tuple[tarfile.TarInfo, bytes]:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    for key, value in fields.items():
+        setattr(info, key, value)
+    return info, content
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        ([entry("../evil")], "outside of the folder"),
+        ([entry("a/../../evil")], "outside of the folder"),
+        ([entry("/evil")], "outside of the folder"),
+        ([entry("a//b")], "outside of the folder"),
+        ([entry("a\\..\\b")], "outside of the folder"),
+        ([entry("a", b"", type=tarfile.SYMTYPE, linkname="/etc")], "no regular file"),
+        ([entry("a", b"", type=tarfile.LNKTYPE, linkname="b")], "no regular file"),
+        ([entry("a", b"", type=tarfile.FIFOTYPE)], "no regular file"),
+        ([entry("a", b"", type=tarfile.CHRTYPE)], "no regular file"),
+        ([entry("a"), entry("a")], "is in it twice"),
+        ([entry("a")], "wrong checksum"),
+        ([entry("a"), entry(SUMS, b"0  a\n")], "wrong checksum"),
+        ([entry(SUMS, b"0  a\n")], "wrong checksum"),
+        ([entry(SUMS, b"nonsense")], "not a list of checksums"),
+        ([entry("a", b"0" * (300 << 20))], "unpacks to more than"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_hostile_archives_are_refused_and_leave_nothing(tmp_path, entries, said):
+    archive = archive_of(tmp_path / "bad.tar.zst", *entries)
+    with pytest.raises(UsageError, match=said):
+        unpack(archive, tmp_path / "in" / "out")
+    assert list((tmp_path / "in" / "out").iterdir()) == []
+    assert not (tmp_path / "evil").exists()
+    assert not (tmp_path / "in" / "evil").exists()
+
+
+def test_what_is_damaged_or_something_else_is_refused(campaign, tmp_path):
+    pack([campaign], tmp_path / "c.tar.zst")
+    whole = (tmp_path / "c.tar.zst").read_bytes()
+    for name, content in (
+        ("cut", whole[: len(whole) // 2]),
+        ("flipped", whole[:2000] + bytes([whole[2000] ^ 255]) + whole[2001:]),
+        ("text", b"hello"),
+        ("empty", b""),
+    ):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UsageError, match=name):
+            unpack(tmp_path / name, tmp_path / "out")
+        assert list((tmp_path / "out").iterdir()) == []
+    other = archive_of(tmp_path / "other.tar.zst", entry("a"), head=False)
+    with pytest.raises(UsageError, match="not packed by"):
+        unpack(other, tmp_path / "out")
+    with pytest.raises(UsageError, match="no such file"):
+        unpack(tmp_path / "nothing", tmp_path / "out")
+    with pytest.raises(UsageError, match="unpacks to more than 1,000 B"):
+        unpack(tmp_path / "c.tar.zst", tmp_path / "out", max_bytes=1000)

@@ -1,0 +1,207 @@
+"""Recording modes: bounded disks, snapshots, a late start, programs that ran before, containers.
+
+What is in a trace is read by babeltrace2, the independent reader.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from conftest import compiled
+from live_recorder import events_of
+
+from collectors.reader import open_trace
+from tracing.command import record_command
+from tracing.interruption import Interruption
+from tracing.lttng import TracingOptions, session_daemon
+from tracing.recording import UsageError
+from tracing.recording.manifest import Timing
+from tracing.run import RunSpec, record_run
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture(scope="module")
+def rings(tmp_path_factory) -> str:
+    """A program that emits ``ros2:ring_init`` once and ``ros2:ring``: COUNT PAUSE_US BYTES."""
+    return str(compiled(tmp_path_factory.mktemp("rings"), "rings", "-llttng-ust", "-ldl"))
+
+
+def numbers(lines: list[str], event: str = "ros2:ring:") -> list[int]:
+    found = [x for x in lines if f" {event} " in x]
+    return [int(re.search(r"number = (\d+)", x).group(1)) for x in found]
+
+
+def size_of(folder: Path) -> int:
+    """What the files below a folder take on the disk."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_blocks * 512 if path.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def test_a_bounded_trace_never_takes_more_than_it_may(rings, tmp_path):
+    # 6,000 events of 4 kB are 24 MB, 8 times more than may be kept.
+    allowed = 3 << 20
+    options = TracingOptions(max_disk=allowed, subbuf_size=65536, subbuf_count=4)
+    largest, done = [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.005):
+            largest[0] = max(largest[0], size_of(tmp_path / "run" / "trace"))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        folder, manifest = record_command(
+            [rings, "6000", "250", "4000"], tmp_path / "run", options=options, ros="none"
+        )
+    finally:
+        done.set()
+        watcher.join()
+    assert manifest.status == "complete", manifest.failure
+    assert manifest.tracing.max_disk_bytes == allowed
+    assert allowed / 8 < max(largest[0], size_of(folder / "trace")) <= allowed
+    lines = events_of(folder / "trace")
+    kept = numbers(lines)
+    # The newest are there without a gap, the oldest gave way, the init event did not.
+    assert kept == sorted(kept)
+    assert kept[-1] == 5999
+    assert 0 < len(kept) < 5000
+    assert numbers(lines, "ros2:ring_init:") == [6000]
+    assert manifest.warnings == []
+    # Our reader sees the ring of files as babeltrace2 does.
+    assert open_trace(folder).info().events == len(lines)
+
+
+def test_a_disk_too_small_for_the_buffers_is_refused():
+    options = TracingOptions(max_disk="1M")
+    with pytest.raises(UsageError, match="holds no two sub-buffers"):
+        options.ring_files(1 << 20)
+    assert options.ring_files(4 << 20) == (1 << 20, 4)
+    assert options.ring_files(3 << 20) == (1 << 20, 3)
+    assert options.ring_files(17 << 20) == (4 << 20, 4)
+
+
+def test_a_snapshot_holds_what_the_buffers_held_at_the_end(rings, tmp_path):
+    options = TracingOptions(mode="snapshot", subbuf_size=65536, subbuf_count=4)
+    folder, manifest = record_command(
+        [rings, "3000", "50", "1000"], tmp_path / "run", options=options, ros="none"
+    )
+    assert manifest.status == "complete", manifest.failure
+    assert manifest.tracing.snapshots == 1
+    lines = events_of(folder / "trace")
+    kept = numbers(lines)
+    assert kept[-1] == 2999
+    # At most what four sub-buffers of each CPU hold of events of 1 kB.
+    assert 50 < len(kept) <= 256 * os.cpu_count()
+    assert numbers(lines, "ros2:ring_init:") == [3000]
+    assert open_trace(folder).info().events == len(lines)
+
+
+def test_a_trigger_takes_a_snapshot_and_success_none(rings, tmp_path):
+    options = TracingOptions(mode="snapshot", snapshot_at_end="failure", subbuf_size=65536)
+    quiet, manifest = record_command(
+        [rings, "10", "0", "10"], tmp_path / "quiet", options=options, ros="none"
+    )
+    assert manifest.status == "complete"
+    assert manifest.tracing.snapshots == 0
+    assert "no snapshot was taken" in " ".join(manifest.warnings)
+    assert not list(quiet.rglob("metadata"))
+    script = f'{rings} 10 0 10; : > "$ROSLENS_SNAPSHOT_FILE"; '
+    script += 'while test -e "$ROSLENS_SNAPSHOT_FILE"; do sleep 0.05; done; exit 5'
+    folder, manifest = record_command(
+        ["sh", "-c", script], tmp_path / "run", options=options, ros="none"
+    )
+    assert manifest.status == "failed"
+    # One that was asked for, one for the failure.
+    assert manifest.tracing.snapshots == 2
+    assert len([x for x in (folder / "trace").iterdir() if x.is_dir()]) == 2
+
+
+def test_a_late_start_keeps_the_names(rings, tmp_path):
+    spec = RunSpec(
+        folder=tmp_path / "run",
+        suite="s",
+        campaign="c",
+        command=[rings, "200", "0", "10", "100"],
+        options=TracingOptions(start="ready"),
+        timing=Timing(duration_s=1.0),
+        says_ready=True,
+        expect_events="no",
+    )
+    with Interruption() as interruption, session_daemon(kernel="off") as daemon:
+        manifest = record_run(spec, daemon, interruption)
+    assert manifest.status == "complete", manifest.failure
+    assert manifest.start_ns < manifest.timing.ready_ns < manifest.end_ns
+    lines = events_of(tmp_path / "run" / "trace")
+    assert numbers(lines) == list(range(100, 200))
+    assert numbers(lines, "ros2:ring_init:") == [200]
+
+
+def test_programs_that_ran_before_are_recorded_and_their_names_missed(rings, tmp_path):
+    # A session daemon of the machine, here in a home and a mount namespace of the test's own.
+    home = tmp_path / "h"
+    (home / ".lttng").mkdir(parents=True)
+    script = (
+        f"export HOME={home} LTTNG_HOME={home}; lttng-sessiond --no-kernel & daemon=$!; "
+        f"sleep 1; {rings} 4000 2000 10 & sleep 1; "
+        f"{sys.executable} {Path(__file__).parent}/recorder.py {tmp_path}/run "
+        """'{"options": {"daemon": "machine"}, "ros": "none"}' sleep 1; status=$?; """
+        "kill %2 $daemon; wait; exit $status"
+    )
+    command = ["bash", "-c", script]
+    if os.geteuid() == 0:
+        mount = f"mkdir -p /var/run/lttng && mount --bind {home}/.lttng /var/run/lttng && "
+        command = ["unshare", "--mount", "sh", "-c", mount + 'exec "$@"', "sh", *command]
+        if subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
+            pytest.skip("no right to make a mount namespace")
+    root = Path(__file__).resolve().parents[2]
+    env = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(tmp_path)}
+    run = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    assert run.returncode == 0, run.stderr
+    kept = numbers(events_of(tmp_path / "run" / "trace"))
+    assert len(kept) > 20
+    assert kept[0] > 0
+    written = (tmp_path / "run" / "manifest.json").read_text()
+    assert "no init event was recorded" in written
+
+
+def test_containers_are_told_apart_by_their_namespace(pings, tmp_path):
+    inside = ["unshare", "--pid", "--fork", "--kill-child", pings, "5"]
+    if os.geteuid() != 0:
+        inside[1:1] = ["--user", "--map-root-user"]
+    if subprocess.run([*inside[:-2], "true"], capture_output=True, check=False).returncode:
+        pytest.skip("no right to make a PID namespace")
+    one = " ".join(inside)
+    folder, manifest = record_command(
+        ["sh", "-c", f"{one} & {one} & wait"],
+        tmp_path / "run",
+        options=TracingOptions(contexts=("pid_ns",)),
+        ros="none",
+    )
+    assert manifest.status == "complete", manifest.failure
+    assert "pid_ns" in manifest.tracing.contexts
+    lines = [x for x in events_of(folder / "trace") if "ros2:ping:" in x]
+    assert len(lines) == 10
+    spaces = [re.search(r"pid_ns = (\d+)", x).group(1) for x in lines]
+    # Both are process 1 of their own namespace.
+    assert {re.search(r"vpid = (\d+)", x).group(1) for x in lines} == {"1"}
+    assert sorted(spaces.count(x) for x in set(spaces)) == [5, 5]
+    assert str(Path("/proc/self/ns/pid").stat().st_ino) not in spaces
+
+
+def test_several_processes_go_into_one_trace(pings, tmp_path):
+    folder, manifest = record_command(
+        ["sh", "-c", f"{pings} 5 & {pings} 7 & {pings} 9 & wait"], tmp_path / "run", ros="none"
+    )
+    assert manifest.status == "complete"
+    pids = [re.search(r"vpid = (\d+)", x).group(1) for x in events_of(folder / "trace")]
+    assert sorted(pids.count(x) for x in set(pids)) == [5, 7, 9]

@@ -1,0 +1,59 @@
+"""What software a run was made with is in its manifest, and the RMW's configuration beside it."""
+
+import subprocess
+
+import pytest
+
+from tracing.command import record_command
+from tracing.lttng.tool import lttng_version
+from tracing.provenance import copy_configuration, system_packages
+
+pytestmark = pytest.mark.live
+
+
+def test_configuration_is_copied_as_the_middlewares_name_it(tmp_path):
+    one, two = tmp_path / "one.xml", tmp_path / "a folder" / "two.xml"
+    two.parent.mkdir()
+    one.write_text("<one/>")
+    two.write_text("<two/>")
+    (tmp_path / "run").mkdir()
+    copied, complaints = copy_configuration(
+        {
+            # Cyclone DDS: a list of URIs and paths; also the text itself.
+            "CYCLONEDDS_URI": f"file://{one},file://{str(two).replace(' ', '%20')}",
+            "FASTDDS_DEFAULT_PROFILES_FILE": str(tmp_path / "missing.xml"),
+            "FASTRTPS_DEFAULT_PROFILES_FILE": str(one),
+            "RMW_CONNEXT_CYCLONE_URI": "<CycloneDDS/>",
+            "ZENOH_SESSION_CONFIG_URI": "",
+            "UNRELATED": str(one),
+        },
+        tmp_path / "run",
+    )
+    texts = {name: (tmp_path / "run" / name).read_text() for name in copied}
+    assert texts == {
+        "provenance/CYCLONEDDS_URI-one.xml": "<one/>",
+        "provenance/CYCLONEDDS_URI-two.xml": "<two/>",
+        "provenance/FASTRTPS_DEFAULT_PROFILES_FILE-one.xml": "<one/>",
+        "provenance/RMW_CONNEXT_CYCLONE_URI.xml": "<CycloneDDS/>",
+    }
+    (complaint,) = complaints
+    assert complaint == (
+        "FASTDDS_DEFAULT_PROFILES_FILE: missing.xml could not be copied: no such file or directory"
+    )
+
+
+def test_the_manifest_names_the_software(tmp_path, monkeypatch):
+    profile = tmp_path / "profile.xml"
+    profile.write_text("<dds/>")
+    monkeypatch.setenv("FASTDDS_DEFAULT_PROFILES_FILE", str(profile))
+    folder, manifest = record_command(["true"], tmp_path / "run", ros="none")
+    found = manifest.environment
+    assert found.configuration == ["provenance/FASTDDS_DEFAULT_PROFILES_FILE-profile.xml"]
+    assert (folder / found.configuration[0]).read_text() == "<dds/>"
+    assert str(tmp_path) not in (folder / "manifest.json").read_text()
+    # The package manager's word against the program's own.
+    if system_packages():
+        assert found.system_packages["lttng-tools"].startswith(lttng_version())
+    first = subprocess.run(["cc", "--version"], text=True, capture_output=True, check=True)
+    assert found.compiler == first.stdout.splitlines()[0].strip()
+    assert found.system

@@ -1,0 +1,82 @@
+"""results.csv of rosbag2_performance_benchmarking, as its format says; expected values by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collectors.results.rosbag2_benchmark import read_rosbag2_benchmark
+from tracing.recording.errors import UsageError
+
+HEADER = (
+    "storage_id instances frequency message_size total_messages_sent cache_size max_bagfile_size "
+    "storage_config compression compression_queue compression_threads total_produced "
+    "total_recorded_count producer_cpu_usage recorder_cpu_usage core_0 core_1"
+)
+ROW = "mcap 500 200 100 2000 100000000 0   1 0 1000000 999871 41.10 88.02 12.00 30.50"
+PLAIN = "sqlite3 1 100 1000 500 0 0 cfg.yaml zstd 1 4 500 250 10 20 5 6"
+PRODUCERS = """
+rosbag2_performance_benchmarking_node:
+  ros__parameters:
+    publishers:
+      publisher_groups: ["many_small", "few_large"]
+"""
+
+
+def results(folder: Path, *rows: str, header: str = HEADER, end: str = "\n") -> Path:
+    path = folder / "results.csv"
+    path.write_text("\n".join((header, *rows)) + end)
+    return path
+
+
+def test_empty_columns_do_not_shift_the_others(tmp_path: Path) -> None:
+    first, second = read_rosbag2_benchmark(results(tmp_path, ROW, PLAIN)).iter_rows(named=True)
+    assert first["storage_config"] is None
+    assert first["compression"] is None
+    assert (first["compression_queue"], first["compression_threads"]) == (1, 0)
+    assert (first["total_produced"], first["total_recorded_count"]) == (1_000_000, 999_871)
+    assert first["recorded"] == pytest.approx(0.999871, abs=1e-12)
+    assert first["recorder_cpu_usage"] == 88.02
+    assert first["cpu_cores"] == pytest.approx(42.5)
+    assert (second["storage_config"], second["compression"]) == ("cfg.yaml", "zstd")
+    assert second["recorded"] == 0.5
+    assert [first["run"], second["run"]] == [0, 1]
+
+
+def test_rows_of_a_run_are_its_publisher_groups(tmp_path: Path) -> None:
+    path = results(tmp_path, ROW, PLAIN, ROW, PLAIN)
+    (tmp_path / "producers.yaml").write_text(PRODUCERS)
+    found = read_rosbag2_benchmark(tmp_path)
+    assert found["run"].to_list() == [0, 0, 1, 1]
+    assert found["group"].to_list() == [0, 1, 0, 1]
+    assert read_rosbag2_benchmark(path, groups=4)["run"].to_list() == [0, 0, 0, 0]
+
+
+def test_older_files_lack_the_cpu_columns(tmp_path: Path) -> None:
+    header = HEADER.partition(" producer_cpu_usage")[0]
+    path = results(tmp_path, ROW.partition(" 41.10")[0], header=header)
+    found = read_rosbag2_benchmark(path)
+    assert found["cpu_cores"].to_list() == [None]
+    assert found["recorded"][0] == pytest.approx(0.999871)
+
+
+def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:
+    for rows, words in (
+        ((ROW.replace("   ", " "),), "cells under 17 columns"),
+        ((ROW, ROW[:40]), "results.csv:3"),
+        ((ROW.replace("999871", "x"),), "no number"),
+        ((ROW.replace("1000000 999871", "10 999871"),), "shifted"),
+        ((), "no row"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            read_rosbag2_benchmark(results(tmp_path, *rows))
+    with pytest.raises(UsageError, match="cut off"):
+        read_rosbag2_benchmark(results(tmp_path, ROW, end=""))
+    with pytest.raises(UsageError, match="no column storage_id"):
+        read_rosbag2_benchmark(results(tmp_path, "1,2", header="a,b"))
+    with pytest.raises(UsageError, match="missing rows"):
+        read_rosbag2_benchmark(results(tmp_path, ROW, PLAIN, ROW), groups=2)
+    (tmp_path / "producers.yaml").write_text("a: 1\n")
+    with pytest.raises(UsageError, match="publisher_groups"):
+        read_rosbag2_benchmark(results(tmp_path, ROW))

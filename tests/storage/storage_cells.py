@@ -1,0 +1,28 @@
+"""What tests of the storage benchmark share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RUN = ROOT / "tracing" / "workloads" / "storage" / "run.py"
+SHM = Path("/dev/shm")
+
+
+@dataclass
+class Done:
+    """What a run of ``run.py`` gave."""
+
+    status: int
+    said: str
+    folder: Path
+
+    @property
+    def facts(self) -> dict:
+        return json.loads((self.folder / "run.json").read_text())
+
+
+Cell = Callable[..., Done]

@@ -1,0 +1,203 @@
+"""The benchmark writes what it says: read back here with Python's sqlite3 and mcap libraries."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sqlite3
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+from mcap.reader import make_reader
+from storage_cells import SHM, Cell, Done
+
+from collectors.results.storage_runs import read_storage_run
+from collectors.results.storage_study import read_batches
+
+pytestmark = pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm")
+
+STUDY = (
+    "sqlite_default",
+    "sqlite_resilient",
+    "mcap_default",
+    "mcap_nochunking",
+    "mcap_uncompressed_crc",
+    "mcap_compressed_nocrc",
+)
+FURTHER = ("mcap_lz4", "mcap_zstd_1", "mcap_in_memory", "mcap_chunk_64k", "sqlite_page_16k")
+
+
+def left_over() -> list[Path]:
+    return list(SHM.glob("roslens-storage-*"))
+
+
+@pytest.mark.parametrize("config", [*STUDY, *FURTHER, "mcap_default+fsync", "sqlite_default+fsync"])
+def test_every_configuration_writes_all_messages_and_leaves_nothing(
+    config: str, cell: Cell
+) -> None:
+    before = set(left_over())
+    done = cell(plugin_config=config, message_size="mixed")
+    assert done.status == 0, done.said
+    # 70, 20 and 10 % of 2 MiB in messages of 1,000,000, 10,000 and 100 bytes.
+    messages, size = 1 + 41 + 2097, 1_000_000 + 41 * 10_000 + 2097 * 100
+    assert done.facts["message_count"] == messages
+    assert done.facts["bytes"] == size
+    read = json.loads((done.folder / "verification.json").read_text())
+    assert (read["messages"], read["bytes"]) == (messages, size)
+    assert read["crc32"] == done.facts["crc32"]
+    assert set(left_over()) <= before
+
+
+def test_rows_are_those_of_the_published_tool(cell: Cell) -> None:
+    done = cell(message_size="100B", bytes="1MiB")
+    run = read_storage_run(done.folder)
+    # 1 MiB in messages of 100 B, in calls of 11, which is what fills 1 KiB.
+    assert run.batches.calls["num_msgs"].to_list() == [11] * 953 + [2]
+    assert int(run.batches.calls["num_bytes"].sum()) == 10_485 * 100
+    with (done.folder / "writes.csv").open() as stream:
+        *_, last = csv.reader(stream)
+    assert last[:4] == ["", "", "", ""]
+    assert int(last[4]) == run.facts.close_ns == read_batches(done.folder / "writes.csv").close_ns
+
+
+def written(program: Path, folder: Path, config: str) -> tuple[Done, Path]:
+    """What the program itself writes, kept."""
+    place, results = folder / "place", folder / "results"
+    place.mkdir()
+    results.mkdir()
+    content = folder / "content"
+    content.write_bytes(bytes(range(1, 252)) * 9000)
+    done = subprocess.run(
+        [
+            *(str(program), "--configuration", config, "--messages", "10KiB", "--batch", "100KiB"),
+            *("--bytes", "1MiB", "--content", str(content), "--place", str(place), "--any-disk"),
+            *("--results", str(results)),
+        ],
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return Done(0, "", results), place / "recording"
+
+
+def slices() -> list[bytes]:
+    """Consecutive slices of the content, beginning anew where one does not fit any more."""
+    content, position, found = bytes(range(1, 252)) * 9000, 0, []
+    for _ in range((1 << 20) // 10_240):
+        if position + 10_240 > len(content):
+            position = 0
+        found.append(content[position : position + 10_240])
+        position += 10_240
+    return found
+
+
+@pytest.mark.parametrize("config", ["sqlite_default", "sqlite_resilient"])
+def test_sqlite_has_the_schema_of_rosbag2_and_the_content(
+    config: str, program: Path, tmp_path: Path
+) -> None:
+    done, path = written(program, tmp_path, config)
+    connection = sqlite3.connect(path)
+    (version,) = connection.execute("SELECT schema_version FROM schema").fetchone()
+    assert version == 4
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    assert {"topics", "messages", "metadata", "message_definitions", "timestamp_idx"} <= tables
+    rows = connection.execute("SELECT data FROM messages ORDER BY id").fetchall()
+    assert [data for (data,) in rows] == slices()
+    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+    # MEMORY is a setting of the connection; only WAL stays with the file.
+    assert mode == ("wal" if config == "sqlite_resilient" else "delete")
+    assert zlib.crc32(b"".join(slices())) == done.facts["crc32"]
+
+
+def test_mcap_has_the_chunks_and_the_content(program: Path, tmp_path: Path) -> None:
+    _, path = written(program, tmp_path, "mcap_default")
+    with path.open("rb") as stream:
+        reader = make_reader(stream, validate_crcs=True)
+        summary = reader.get_summary()
+        assert [m.data for _, _, m in reader.iter_messages()] == slices()
+    assert summary is not None
+    # A chunk ends with the first message beyond 768 KiB.
+    first = summary.chunk_indexes[0]
+    assert 768 << 10 < first.uncompressed_size < (768 << 10) + 2 * 10_300
+    assert first.compression == ""
+    assert len(summary.chunk_indexes) == 2
+
+
+def test_mcap_without_chunks_has_no_index(program: Path, tmp_path: Path) -> None:
+    _, path = written(program, tmp_path, "mcap_nochunking")
+    with path.open("rb") as stream:
+        summary = make_reader(stream).get_summary()
+    assert summary is not None
+    assert not summary.chunk_indexes
+    assert summary.statistics is not None
+    assert summary.statistics.message_count == (1 << 20) // 10_240
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "words"),
+    [
+        ({"plugin_config": "mcap_fast"}, 2, "unknown configuration"),
+        ({"message_size": "1GiB"}, 2, "there are 1MiB, 10KiB, 100B, mixed"),
+        ({"batch_size": "1kB"}, 2, "is not a size"),
+        ({"place": "/no/such/folder"}, 2, "no such folder"),
+        ({"bytes": "100000GiB"}, 4, "make room or write less"),
+        ({"bytes": "5KiB"}, 2, "too few"),
+        ({"content": str(Path(__file__)), "message_size": "1MiB"}, 2, "give a larger file"),
+        ({"content": "/no/such/file"}, 2, "/no/such/file"),
+    ],
+)
+def test_wrong_use_is_one_line_that_says_what_to_do(
+    options: dict[str, str], status: int, words: str, cell: Cell
+) -> None:
+    done = cell(**options)
+    assert done.status == status, done.said
+    assert words in done.said
+    assert len(done.said.strip().splitlines()) == 1
+    assert not (done.folder / "run.json").exists()
+
+
+def test_a_disk_is_no_ram_disk_unless_accepted(cell: Cell, tmp_path: Path) -> None:
+    kind = subprocess.run(
+        ["stat", "-f", "-c", "%T", str(tmp_path)], text=True, capture_output=True, check=True
+    )
+    if kind.stdout.strip() in {"tmpfs", "ramfs"}:
+        pytest.skip("temporary files lie on a RAM disk here")
+    done = cell(place=tmp_path)
+    assert done.status == 2
+    assert "no RAM disk" in done.said
+    assert cell(place=tmp_path, any_disk="True").status == 0
+
+
+@pytest.mark.parametrize("config", ["mcap_default", "sqlite_default"])
+def test_what_cannot_be_written_is_said_and_nothing_stays(config: str, cell: Cell) -> None:
+    """A limit on the size of files stands in for a full disk: it is hit in mid-write."""
+    limited = ("sh", "-c", 'ulimit -f 2048; exec "$@"', "sh")
+    before = set(left_over())
+    done = cell(prefix=limited, plugin_config=config, bytes="8MiB")
+    assert done.status == 4, done.said
+    assert len(done.said.strip().splitlines()) == 1
+    assert not (done.folder / "run.json").exists()
+    assert set(left_over()) <= before
+
+
+def test_messages_that_come_too_fast_are_dropped_and_counted(cell: Cell) -> None:
+    """A queue of 64 KiB cannot take 1,000,000,000 bytes per second."""
+    done = cell(message_size="10KiB", bytes="16MiB", rate="1000000000", queue="64KiB")
+    assert done.status == 0, done.said
+    facts = done.facts
+    assert facts["produced"] == (16 << 20) // 10_240
+    assert facts["dropped"] > 0
+    assert facts["message_count"] + facts["dropped"] == facts["produced"]
+    assert facts["bytes"] + facts["dropped_bytes"] == facts["produced_bytes"]
+    assert facts["longest_queue_bytes"] <= 64 << 10
+
+
+def test_messages_that_come_slowly_all_arrive(cell: Cell) -> None:
+    done = cell(message_size="10KiB", bytes="1MiB", rate="20000000", queue="64MiB")
+    assert done.status == 0, done.said
+    assert done.facts["dropped"] == 0
+    # 1 MiB at 20 MB/s: the last of 102 messages is due after 51.7 ms.
+    assert done.facts["producing_ns"] >= 51_000_000

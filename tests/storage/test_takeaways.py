@@ -1,0 +1,122 @@
+"""The published rows: the study's three takeaways, and the bound of throughput."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+from storage_cells import ROOT
+
+from analysis.storage.bound import throughput_bounds
+from analysis.storage.takeaways import comparisons, takeaways
+from collectors.results.storage_study import read_digests
+from tracing.recording import UsageError
+
+PUBLISHED = ROOT / "data" / "published" / "storage"
+
+
+@pytest.fixture(scope="module")
+def digests() -> pl.DataFrame:
+    return read_digests(PUBLISHED)
+
+
+def test_the_answers_on_both_machines(digests: pl.DataFrame) -> None:
+    """Reference: figures of the 480 rows as they were worked out independently."""
+    compared = comparisons(digests, 0.05)
+    answers = {(t.machine, t.statement): t.answer for t in takeaways(digests, compared)}
+    assert answers == {
+        ("m1", "on_par"): "holds",
+        ("m1", "unchunked"): "holds",
+        ("m1", "crc"): "holds",
+        ("nuc", "on_par"): "false",
+        ("nuc", "unchunked"): "holds",
+        ("nuc", "crc"): "holds",
+    }
+    rows = compared.filter(machine="nuc", statement="on_par", batch_size="10MiB")
+    (small,) = rows.filter(messages="100B").iter_rows(named=True)
+    assert small["answer"] == "false"
+    assert round(small["mean_new"] / 1e6, 1) == 39.3
+    assert round(small["mean_base"] / 1e6, 1) == 44.1
+    (mixed,) = rows.filter(messages="mixed").iter_rows(named=True)
+    assert mixed["answer"] == "holds"
+    assert mixed["disagree"]
+    assert round(mixed["p_welch"], 2) == 0.11
+    assert round(mixed["p_paired"], 3) == 0.047
+    (crc,) = compared.filter(
+        machine="m1", statement="crc", messages="1MiB", batch_size="1KiB"
+    ).iter_rows(named=True)
+    assert (round(crc["mean_new"] / 1e6), round(crc["mean_base"] / 1e6)) == (289, 5497)
+    (plain,) = compared.filter(
+        machine="m1", statement="unchunked", batch_size="1KiB", base="mcap_default"
+    ).iter_rows(named=True)
+    assert round(plain["mean_new"] / 1e6) == 462
+    assert round(plain["mean_base"] / 1e6, 1) == 90.8
+
+
+def test_the_bound_by_hand(digests: pl.DataFrame) -> None:
+    """From the text of the file, for one cell: 1 / (1 / avg + close / 250 MiB), mean of 5 runs."""
+    values = []
+    with (PUBLISHED / "storage_plugins_m1.csv").open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            key = (row["messages"], row["batch_size"], row["plugin_config"])
+            if key == ("10KiB", "1KiB", "mcap_compressed_nocrc"):
+                average, close = float(row["avg_byte_throughput"]), float(row["close_time"])
+                values.append(1 / (1 / average + close / 262_144_000))
+    bounds = throughput_bounds(digests)
+    cell = bounds.filter(
+        machine="m1", messages="10KiB", batch_size="1KiB", plugin_config="mcap_compressed_nocrc"
+    )
+    assert cell["at_most"].item() == pytest.approx(sum(values) / 5, rel=1e-12)
+    assert round(cell["mean"].item() / 1e9, 2) == 6.73
+    assert bounds.filter(messages="mixed")["is_bound"].any() is False
+    assert bounds.height == 96
+
+
+def test_the_report_writes_all_96_cells(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "roslens", "report", "storage", "-p", "source=published"),
+            *("-o", str(tmp_path / "report")),
+        ],
+        cwd=tmp_path,
+        text=True,
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "report" / "cells.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == [
+        *("machine", "messages", "batch_size", "plugin_config"),
+        *("mean", "half_width_published", "half_width_t"),
+    ]
+    assert len({tuple(r.values())[:4] for r in rows}) == 96
+    for row in rows:
+        # 3.92 sd against t(.975, 4) sd / sqrt(5): 3.157 times.
+        ratio = float(row["half_width_published"]) / float(row["half_width_t"])
+        assert ratio == pytest.approx(3.92 * math.sqrt(5) / 2.776445105198, rel=1e-9)
+    assert (tmp_path / "report" / "metrics.json").is_file()
+    assert (tmp_path / "report" / "storage.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lines: lines[:100], "lacks run"),
+        (lambda lines: [*lines[:-1], lines[-1][:30]], "truncated"),
+        (lambda lines: lines[:50] + lines[51:], "lacks run"),
+    ],
+)
+def test_digests_that_are_not_whole_end_with_one_line(change, words: str, tmp_path: Path) -> None:
+    lines = (PUBLISHED / "storage_plugins_m1.csv").read_text().splitlines(keepends=True)
+    path = tmp_path / "mine.csv"
+    path.write_text("".join(change(lines)))
+    with pytest.raises(UsageError, match=words):
+        read_digests(path)

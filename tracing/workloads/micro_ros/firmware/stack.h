@@ -1,0 +1,19 @@
+/* A task's stack: painted before, read back after, as FreeRTOS does. */
+#ifndef STACK_H
+#define STACK_H
+
+#include <stdint.h>
+
+/* The stack grows from `words[count]` down to `words[0]`. */
+struct stack {
+  uint32_t *words;
+  uint32_t count;
+};
+
+/* Run `task` on a painted stack; returns how many words were never touched. */
+uint32_t stack_run(const struct stack *stack, void (*task)(void));
+
+/* Touch every word of the stack that one runs on, from here down to `lowest`. */
+void stack_touch_down_to(uint32_t *lowest);
+
+#endif

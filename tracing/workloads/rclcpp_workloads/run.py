@@ -1,0 +1,135 @@
+"""Runs one of the rclcpp workloads: the built-in ``rclcpp_workloads`` of suites.
+
+``python3 run.py --workload messages --executor Events --payload 100 --seconds 5 --output FOLDER``
+
+``--workload`` is one of messages, services, actions, timers, chain, lifecycle; the other options
+are the program's own (README.md). ``--processes 2`` (messages only) runs publishers and
+subscriptions in processes of their own and makes one ``messages.csv`` of what both logged.
+
+The programs are looked for in ``$RCLCPP_WORKLOADS`` (a folder), then where colcon installed the
+package (``AMENT_PREFIX_PATH``). Exit status: 0 done; 1 a program failed; 2 wrong use or not built.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAMS = ("messages", "services", "actions", "timers", "chain", "lifecycle")
+PACKAGE = "rclcpp_workloads"
+HEADER = (
+    *("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns"),
+    *("publisher", "subscription"),
+)
+
+
+def find_program(name: str) -> Path | None:
+    """The path of a workload's program; None if it is not built."""
+    own = os.environ.get("RCLCPP_WORKLOADS")
+    prefixes = filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep))
+    folders = [Path(own)] if own else []
+    folders += [Path(prefix) / "lib" / PACKAGE for prefix in prefixes]
+    return next((x / name for x in folders if os.access(x / name, os.X_OK)), None)
+
+
+def merge(folder: Path) -> None:
+    """Make ``messages.csv`` of what the two sides logged."""
+    sent: dict[tuple[str, str, str], str] = {}
+    with (folder / "messages_publisher.csv").open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            sent[row["topic"], row["publisher"], row["sequence"]] = row["publish_realtime_ns"]
+    seen = set()
+    with (folder / "messages.csv").open("w", newline="") as output:
+        writer = csv.DictWriter(output, HEADER, lineterminator="\n")
+        writer.writeheader()
+        with (folder / "messages_subscriber.csv").open(newline="") as stream:
+            for row in csv.DictReader(stream):
+                key = row["topic"], row["publisher"], row["sequence"]
+                seen.add(key)
+                writer.writerow({**row, "publish_realtime_ns": sent.get(key, "")})
+        # What no subscription received.
+        for key, time in sent.items():
+            if key not in seen:
+                topic, publisher, sequence = key
+                values = (topic, sequence, time, "", publisher, "")
+                writer.writerow(dict(zip(HEADER, values, strict=True)))
+
+
+def split(arguments: list[str]) -> dict[str, str]:
+    """Options by name.
+
+    Raises
+    ------
+    ValueError
+        They are not pairs of ``--name value``.
+    """
+    if len(arguments) % 2 or not all(x.startswith("--") for x in arguments[::2]):
+        raise ValueError("options are pairs of --name value")
+    return {x[2:]: value for x, value in zip(arguments[::2], arguments[1::2], strict=True)}
+
+
+def main() -> int:
+    """Run it; the exit status."""
+    try:
+        options = split(sys.argv[1:])
+    except ValueError as error:
+        return _fail(str(error))
+    workload = options.pop("workload", "messages")
+    processes = options.pop("processes", "1")
+    if workload not in PROGRAMS:
+        return _fail(f"--workload {workload}: there is {', '.join(PROGRAMS)}")
+    if processes not in {"1", "2"} or (processes == "2" and workload != "messages"):
+        return _fail("--processes is 1, or 2 for messages")
+    program = find_program(workload)
+    if program is None:
+        return _fail(
+            f"{workload} is not built: 'colcon build --packages-select {PACKAGE}' with ROS 2 "
+            "sourced, then source install/setup.sh"
+        )
+    output = Path(options.setdefault("output", os.environ.get("ROSLENS_NATIVE_DIR", "."))).resolve()
+    output.mkdir(parents=True, exist_ok=True)
+    roles = ["both"] if processes == "1" else ["subscriber", "publisher"]
+    status = _run(
+        program, {**options, "output": str(output)}, roles if workload == "messages" else []
+    )
+    if status == 0 and processes == "2":
+        merge(output)
+    return status
+
+
+def _run(program: Path, options: dict[str, str], roles: list[str]) -> int:
+    given = [text for name, value in options.items() for text in (f"--{name}", value)]
+    commands = [[str(program), *given, "--role", role] for role in roles] or [
+        [str(program), *given]
+    ]
+    running = [subprocess.Popen(command) for command in commands]
+
+    def pass_on(number: int, _frame: object) -> None:
+        for process in running:
+            process.send_signal(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, pass_on)
+    statuses = []
+    # The publisher ends first; the subscriber when it has gone.
+    for process in reversed(running):
+        statuses.append(process.wait())
+        if statuses[-1]:
+            for other in running:
+                if other.poll() is None:
+                    other.terminate()
+    worst = next((x for x in statuses if x), 0)
+    return 128 - worst if worst < 0 else worst
+
+
+def _fail(text: str) -> int:
+    print(f"{PACKAGE}: {text}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,278 @@
+// What all workloads share: options, clock, logs, readiness, executors.
+#ifndef RCLCPP_WORKLOADS__WORKLOAD_HPP_
+#define RCLCPP_WORKLOADS__WORKLOAD_HPP_
+
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "rclcpp/rclcpp.hpp"
+
+#if __has_include("rclcpp/executors/static_single_threaded_executor.hpp")
+#include "rclcpp/executors/static_single_threaded_executor.hpp"
+#define WORKLOADS_STATIC 1
+#endif
+#if __has_include("rclcpp/experimental/executors/events_executor/events_executor.hpp")
+#include "rclcpp/experimental/executors/events_executor/events_executor.hpp"
+#define WORKLOADS_EVENTS 1
+#endif
+#if __has_include("rclcpp/executors/events_cbg_executor/events_cbg_executor.hpp")
+#include "rclcpp/executors/events_cbg_executor/events_cbg_executor.hpp"
+#define WORKLOADS_EVENTS_CBG 1
+#elif __has_include("cm_executors/events_cbg_executor.hpp")
+#include "cm_executors/events_cbg_executor.hpp"
+#define WORKLOADS_EVENTS_CBG 1
+#endif
+
+namespace workloads
+{
+
+// Times in all logs: ns since the epoch.
+inline std::int64_t now_ns()
+{
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+    std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Uses the CPU for a while, as work does.
+inline void busy(std::chrono::nanoseconds duration)
+{
+  const auto end = std::chrono::steady_clock::now() + duration;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+// Options as "--name value"; what is not given has its default.
+class Options
+{
+public:
+  Options(int count, char ** values, std::map<std::string, std::string> defaults)
+  : values_(std::move(defaults))
+  {
+    const auto arguments = rclcpp::remove_ros_arguments(count, values);
+    for (std::size_t i = 1; i < arguments.size(); i += 2) {
+      const auto name = arguments[i].substr(0, 2) == "--" ? arguments[i].substr(2) : "";
+      const auto known = values_.find(name);
+      if (known == values_.end() || i + 1 == arguments.size()) {
+        throw std::invalid_argument("unknown option or no value: " + arguments[i]);
+      }
+      known->second = arguments[i + 1];
+    }
+  }
+
+  std::string text(const std::string & name) const {return values_.at(name);}
+
+  bool is(const std::string & name, const std::string & value) const
+  {
+    return text(name) == value;
+  }
+
+  // One of several words.
+  std::string word(const std::string & name, const std::vector<std::string> & allowed) const
+  {
+    for (const auto & one : allowed) {
+      if (is(name, one)) {
+        return one;
+      }
+    }
+    throw std::invalid_argument("--" + name + ": not " + text(name));
+  }
+
+  double number(const std::string & name, double least = 0.0) const
+  {
+    std::size_t used = 0;
+    double value = 0;
+    try {
+      value = std::stod(text(name), &used);
+    } catch (const std::exception &) {
+    }
+    if (used == 0 || used != text(name).size() || value < least) {
+      throw std::invalid_argument("--" + name + ": no number of at least " +
+              std::to_string(least) + ": " + text(name));
+    }
+    return value;
+  }
+
+  std::size_t count(const std::string & name, std::size_t least = 0) const
+  {
+    return static_cast<std::size_t>(number(name, static_cast<double>(least)));
+  }
+
+private:
+  std::map<std::string, std::string> values_;
+};
+
+// The options that every workload has.
+inline std::map<std::string, std::string> with_common(std::map<std::string, std::string> own)
+{
+  const char * folder = std::getenv("ROSLENS_NATIVE_DIR");
+  own.insert({
+    {"executor", "SingleThreaded"}, {"threads", "2"}, {"seconds", "5"},
+    {"output", folder ? folder : "."}, {"discovery", "15"}});
+  return own;
+}
+
+// A log of rows of text; an empty field did not happen.
+class Log
+{
+public:
+  Log(const Options & options, const std::string & name, const std::string & header)
+  : stream_(options.text("output") + "/" + name)
+  {
+    if (!stream_) {
+      throw std::runtime_error(options.text("output") + "/" + name + ": cannot be written");
+    }
+    stream_ << header << "\n";
+  }
+
+  template<typename First, typename ... Rest>
+  void row(const First & first, const Rest & ... rest)
+  {
+    field(first);
+    ((stream_ << ",", field(rest)), ...);
+    stream_ << "\n";
+  }
+
+private:
+  // 0 is a time that was never set.
+  void field(std::int64_t value) {if (value != 0) {stream_ << value;}}
+  void field(const std::string & value) {stream_ << value;}
+  void field(std::size_t value) {stream_ << value;}
+
+  std::ofstream stream_;
+};
+
+// Tells the recorder that all sides have found each other.
+inline void say_ready()
+{
+  if (const char * path = std::getenv("ROSLENS_READY_FILE")) {
+    std::ofstream(path).put('\n');
+  }
+}
+
+// Waits until `found` holds; false when it took longer than --discovery seconds.
+template<typename Found>
+bool wait_for(const Options & options, Found found)
+{
+  const auto end = std::chrono::steady_clock::now() +
+    std::chrono::duration<double>(options.number("discovery"));
+  while (rclcpp::ok() && !found()) {
+    if (std::chrono::steady_clock::now() > end) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return rclcpp::ok();
+}
+
+// Sleeps, but ends when the context does.
+inline void sleep_for(double seconds)
+{
+  rclcpp::sleep_for(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
+}
+
+// The executor of a name; what this rclcpp does not have is refused by name.
+inline std::shared_ptr<rclcpp::Executor> make_executor(const Options & options)
+{
+  const auto name = options.text("executor");
+  const auto threads = options.count("threads", 1);
+  if (name == "SingleThreaded") {
+    return std::make_shared<rclcpp::executors::SingleThreadedExecutor>();
+  }
+  if (name == "MultiThreaded") {
+    return std::make_shared<rclcpp::executors::MultiThreadedExecutor>(
+      rclcpp::ExecutorOptions(), threads);
+  }
+#ifdef WORKLOADS_STATIC
+  if (name == "StaticSingleThreaded") {
+    // Deprecated where it does what SingleThreaded does by now.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    return std::make_shared<rclcpp::executors::StaticSingleThreadedExecutor>();
+#pragma GCC diagnostic pop
+  }
+#endif
+#ifdef WORKLOADS_EVENTS
+  if (name == "Events") {
+    return std::make_shared<rclcpp::experimental::executors::EventsExecutor>();
+  }
+#endif
+#ifdef WORKLOADS_EVENTS_CBG
+  if (name == "EventsCBG") {
+    return std::make_shared<rclcpp::executors::EventsCBGExecutor>(
+      rclcpp::ExecutorOptions(), threads);
+  }
+#endif
+  throw std::invalid_argument("--executor: this rclcpp has none of the name " + name);
+}
+
+// Spins nodes in a thread of its own for as long as it lives.
+class Spinning
+{
+public:
+  Spinning(
+    const Options & options,
+    const std::vector<rclcpp::node_interfaces::NodeBaseInterface::SharedPtr> & nodes)
+  : executor_(make_executor(options)), nodes_(nodes)
+  {
+    for (const auto & node : nodes_) {
+      executor_->add_node(node);
+    }
+    thread_ = std::thread([this] {executor_->spin();});
+  }
+
+  ~Spinning()
+  {
+    // A cancel before spin() has begun would be lost.
+    while (rclcpp::ok() && !executor_->is_spinning()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    executor_->cancel();
+    thread_.join();
+    for (const auto & node : nodes_) {
+      executor_->remove_node(node);
+    }
+  }
+
+  Spinning(const Spinning &) = delete;
+  Spinning & operator=(const Spinning &) = delete;
+
+private:
+  std::shared_ptr<rclcpp::Executor> executor_;
+  std::vector<rclcpp::node_interfaces::NodeBaseInterface::SharedPtr> nodes_;
+  std::thread thread_;
+};
+
+// Exit status: 0 done, 1 failed, 2 wrong options, 128 + 2 interrupted.
+template<typename Work>
+int run(
+  int count, char ** values, std::map<std::string, std::string> defaults, Work work)
+{
+  try {
+    rclcpp::init(count, values);
+    const Options options(count, values, with_common(std::move(defaults)));
+    const int status = work(options);
+    const bool interrupted = !rclcpp::ok();
+    rclcpp::shutdown();
+    return interrupted ? 130 : status;
+  } catch (const std::invalid_argument & error) {
+    std::cerr << values[0] << ": " << error.what() << std::endl;
+    return 2;
+  } catch (const std::exception & error) {
+    std::cerr << values[0] << ": " << error.what() << std::endl;
+    return 1;
+  }
+}
+
+}  // namespace workloads
+
+#endif  // RCLCPP_WORKLOADS__WORKLOAD_HPP_

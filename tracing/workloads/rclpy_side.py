@@ -1,0 +1,151 @@
+"""What the workloads of one rclpy process have in common; runs in the interpreter of ROS.
+
+Only the standard library and rclpy: a workload may run under any ROS 2 that is sourced.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+RCLPY_TRACING = Path(__file__).resolve().parents[1] / "rclpy_tracing"
+EXECUTORS = ("SingleThreaded", "MultiThreaded", "Events")
+DISCOVERY_SECONDS = 15.0
+AGAIN = "ROSLENS_WORKLOAD_TRACED"
+_FOREVER_SECONDS = 1e6
+
+
+def parser(description: str, *, rate: float, seconds: float) -> argparse.ArgumentParser:
+    """A parser with the options that every workload has."""
+    found = argparse.ArgumentParser(description=description)
+    found.add_argument("--rate", type=float, default=rate, help="per second")
+    found.add_argument("--seconds", type=float, default=seconds, help="how long is worked")
+    found.add_argument(
+        "--output",
+        type=Path,
+        default=os.environ.get("ROSLENS_NATIVE_DIR"),
+        help="where the logs go (default: $ROSLENS_NATIVE_DIR)",
+    )
+    return found
+
+
+def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options; the output folder is made."""
+    options = found.parse_args()
+    if options.output is None:
+        found.error("--output or ROSLENS_NATIVE_DIR is needed")
+    if options.rate <= 0 or options.seconds <= 0:
+        found.error("--rate and --seconds are above 0")
+    options.output = options.output.resolve()
+    options.output.mkdir(parents=True, exist_ok=True)
+    return options
+
+
+def trace_rclpy(script: str) -> None:
+    """Begin `script` again with rclpy traced, where ``ROSLENS_TRACE_RCLPY`` asks for it."""
+    asked = os.environ.get("ROSLENS_TRACE_RCLPY", "0") not in {"", "0"}
+    if asked and AGAIN not in os.environ:
+        command = [sys.executable, str(RCLPY_TRACING), script, *sys.argv[1:]]
+        os.execve(sys.executable, command, {**os.environ, AGAIN: "1"})  # noqa: S606
+
+
+class Stop:
+    """Notes the signal that asks to end, so that logs can still be written."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: object) -> None:
+        self.signal = number
+
+    @property
+    def status(self) -> int:
+        """The exit status: 0, or 128 and the signal."""
+        return 128 + self.signal if self.signal else 0
+
+
+def start_rclpy() -> None:
+    """Begin ROS without handlers of its own for signals."""
+    import rclpy  # noqa: PLC0415 (only in ROS)
+
+    rclpy.init(signal_handler_options=rclpy.signals.SignalHandlerOptions.NO)
+
+
+def make_executor(name: str) -> Any:
+    """One of `EXECUTORS`; ends the process with a message where this rclpy has it not."""
+    from rclpy import executors  # noqa: PLC0415
+
+    if name == "Events":
+        try:
+            from rclpy.experimental import EventsExecutor  # noqa: PLC0415 (from Kilted on)
+        except ImportError:
+            sys.exit("the rclpy of this ROS has no EventsExecutor (Kilted is the first)")
+        return EventsExecutor()
+    if name == "MultiThreaded":
+        return executors.MultiThreadedExecutor(num_threads=2)
+    return executors.SingleThreadedExecutor()
+
+
+def spin(executor: Any, kind: str, until: Any) -> None:
+    """Execute callbacks until the future is done.
+
+    Where ROS is built for old C libraries (the wheels are), the events executor's wait without an
+    end overflows and never returns; with an end that never comes it does.
+    """
+    limit = {"timeout_sec": _FOREVER_SECONDS} if kind == "Events" else {}
+    executor.spin_until_future_complete(until, **limit)
+
+
+def wait_until(stop: Stop, *conditions: Callable[[], bool]) -> bool:
+    """Wait until all conditions hold (discovery); False where a signal came first.
+
+    Raises
+    ------
+    TimeoutError
+        They do not within `DISCOVERY_SECONDS`.
+    """
+    give_up = time.monotonic() + DISCOVERY_SECONDS
+    while not all(condition() for condition in conditions):
+        if stop.signal:
+            return False
+        if time.monotonic() > give_up:
+            raise TimeoutError("the nodes did not find each other")
+        time.sleep(0.002)
+    return True
+
+
+def say_ready() -> None:
+    """Make the file by which it is known that the nodes have found each other."""
+    if os.environ.get("ROSLENS_READY_FILE"):
+        Path(os.environ["ROSLENS_READY_FILE"]).touch()
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """A log; a time (``..._ns``) that is 0 never was, and is left empty."""
+    times = [name.endswith("_ns") for name in header]
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(header)
+        for row in rows:
+            cells = zip(row, times)  # noqa: B905 (Python 3.10 as well)
+            writer.writerow(["" if time and not value else value for value, time in cells])
+
+
+MESSAGES = ("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns")
+CALLS = (
+    *("service", "sequence", "request_realtime_ns", "callback_realtime_ns"),
+    "response_realtime_ns",
+)
+GOALS = (
+    *("action", "goal_id", "sequence", "send_realtime_ns", "accepted_realtime_ns"),
+    *("execute_realtime_ns", "result_realtime_ns"),
+)
