@@ -20,9 +20,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from make_trace import write_trace
 
@@ -39,6 +39,7 @@ print(time.perf_counter() - wall, time.process_time() - cpu, count)
 """
 STREAM = "count = sum(b.num_rows for _, b in trace.stream(threads={threads}))"
 READ = "count = sum(f.height for f in trace.read(threads=1).values())"
+WRITE = "count = trace.write_events(Path({out!r}), threads={threads}).events"
 WINDOW = """
 info = trace._reader.summary(1)
 begin, end = info["begin_ns"], info["end_ns"]
@@ -125,8 +126,10 @@ def instructions(trace: Path, events: int) -> float | None:
             f"trace = type('', (), dict(_reader=_native.Reader([(sys.argv[2], '.')]))); {work}"
         )
         done = subprocess.run(
-            ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable]
-            + ["-c", script, str(ROOT), str(trace)],
+            [
+                *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
+                *(sys.executable, "-c", script, str(ROOT), str(trace)),
+            ],
             capture_output=True,
             text=True,
             check=True,
@@ -137,6 +140,59 @@ def instructions(trace: Path, events: int) -> float | None:
         assert found is not None, done.stderr
         counts.append(int(found.group(1).replace(",", "")))
     return (counts[1] - counts[0]) / events
+
+
+Bar: TypeAlias = tuple[str, float, str, float]
+"""What is held to a bar, its figure, the sense, the bar."""
+
+
+def rounds(options: argparse.Namespace, n: Path, out: Path) -> dict[str, float]:
+    """The least seconds of each thing over all rounds."""
+    best: dict[str, float] = {}
+
+    def note(name: str, value: float) -> None:
+        best[name] = min(value, best.get(name, float("inf")))
+
+    babeltrace = shutil.which("babeltrace2")
+    for round_ in range(options.rounds):
+        print(f"round {round_ + 1} of {options.rounds}", flush=True)
+        if babeltrace:
+            note("dummy", cpu_of(lambda: run(babeltrace, "-o", "dummy", n)))
+        wall, cpu, count = ours(n, STREAM.format(threads=1))
+        assert count == options.events // 16 * 16, count
+        note("stream", cpu)
+        note("stream wall 1", wall)
+        note("stream wall 2", ours(n, STREAM.format(threads=2))[0])
+        note("read", ours(n, READ)[1])
+        for threads in (1, 2):
+            wall, cpu, _ = ours(n, WRITE.format(threads=threads, out=str(out)))
+            note(f"write {threads}", cpu)
+            note(f"write wall {threads}", wall)
+        note("collect", cpu_of(lambda: collect(n, out)))
+        note("window", ours(n, READ_WINDOW, WINDOW)[1])
+    return best
+
+
+def against_babeltrace(options: argparse.Namespace, n: Path, best: dict[str, float]) -> list[Bar]:
+    """Ratios to the peers that are installed."""
+    bars: list[Bar] = []
+    if "dummy" in best:
+        dummy = best["dummy"]
+        bars = [
+            ("into Arrow / babeltrace2 -o dummy", dummy / best["stream"], ">=", 10),
+            ("into frames kept in memory / the same", dummy / best["read"], ">=", 10),
+            ("to Parquet / the same", dummy / best["write 1"], ">=", 3),
+            ("collect --events-only, process / the same", dummy / best["collect"], ">=", 3),
+        ]
+    try:
+        said = run("/usr/bin/python3", "-c", BT2, n, options.bt2_events).split()
+    except (OSError, subprocess.CalledProcessError):
+        print("python3-bt2 is not installed")
+    else:
+        slow = float(said[0]) / int(said[1])
+        fast = best["stream"] / options.events
+        bars.append(("into Arrow / python bt2 -> dict", slow / fast, ">=", 500))
+    return bars
 
 
 def main() -> None:
@@ -151,59 +207,18 @@ def main() -> None:
     for name, factor in (("n", 1), ("10n", 10), ("n_10", 0.1)):
         traces[name] = options.folder / name
         if not (traces[name] / "metadata").is_file():
-            print(f"making {traces[name]}")
+            print(f"making {traces[name]}", flush=True)
             write_trace(traces[name], int(options.events * factor), 2, 262_144)
     n = traces["n"]
-    bars: list[tuple[str, float, str, float]] = []
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:
         out = Path(scratch) / "collected"
-        best: dict[str, float] = {}
-
-        def note(name: str, value: float) -> None:
-            best[name] = min(value, best.get(name, float("inf")))
-
-        babeltrace = shutil.which("babeltrace2")
-        for round_ in range(options.rounds):
-            print(f"round {round_ + 1} of {options.rounds}")
-            if babeltrace:
-                note("dummy", cpu_of(lambda: run(babeltrace, "-o", "dummy", n)))
-            wall, cpu, count = ours(n, STREAM.format(threads=1))
-            assert count == options.events // 16 * 16, count
-            note("stream", cpu)
-            note("wall 1", wall)
-            note("wall 2", ours(n, STREAM.format(threads=2))[0])
-            note("read", ours(n, READ)[1])
-            note("collect", cpu_of(lambda: collect(n, out)))
-            started = time.perf_counter()
-            collect(n, out, 1)
-            note("collect wall 1", time.perf_counter() - started)
-            started = time.perf_counter()
-            collect(n, out, 2)
-            note("collect wall 2", time.perf_counter() - started)
-            note("window", ours(n, READ_WINDOW, WINDOW)[1])
-        per_event = best["stream"] / options.events
-        if babeltrace:
-            dummy = best["dummy"]
-            bars.append(("into Arrow / babeltrace2 -o dummy", dummy / best["stream"], ">=", 10))
-            bars.append(("into frames kept in memory / the same", dummy / best["read"], ">=", 10))
-            bars.append(("collect --events-only / the same", dummy / best["collect"], ">=", 3))
-        try:
-            said = run("/usr/bin/python3", "-c", BT2, n, options.bt2_events).split()
-        except (OSError, subprocess.CalledProcessError):
-            print("python3-bt2 is not installed")
-        else:
-            bars.append(
-                ("into Arrow / python bt2 -> dict", float(said[0]) / int(said[1]) / per_event)
-                + (">=", 500)
-            )
-        bars.append(("two threads / one, Arrow", best["wall 1"] / best["wall 2"], ">=", 1.7))
-        bars.append(
-            ("two threads / one, collect", best["collect wall 1"] / best["collect wall 2"])
-            + (">=", 1.7)
-        )
+        best = rounds(options, n, out)
+        bars = against_babeltrace(options, n, best)
+        for what in ("stream", "write"):
+            ratio = best[f"{what} wall 1"] / best[f"{what} wall 2"]
+            bars.append((f"two threads / one, {what}", ratio, ">=", 1.7))
         bars.append(("1 % of the time / all of it", best["window"] / best["read"], "<=", 0.05))
-        count = options.events // 10
-        per = instructions(traces["n_10"], count)
+        per = instructions(traces["n_10"], options.events // 10)
         if per is not None:
             bars.append(("instructions per event", per, "<=", 500))
         small, large = peak_mib(n, out), peak_mib(traces["10n"], out)

@@ -216,9 +216,7 @@ def slots(
         events[name]["callback"] = 0x5610_0040_1000 + subscriber * 0x100
     other = glued(events)
 
-    rows = np.where(
-        publish_first[:, None], np.hstack([one, other]), np.hstack([other, one])
-    )
+    rows = np.where(publish_first[:, None], np.hstack([one, other]), np.hstack([other, one]))
     both = np.hstack([published, taken])
     return rows, both.min(axis=1), both.max(axis=1)
 
@@ -253,8 +251,10 @@ def write_trace(folder: Path, events: int, cpus: int, packet_size: int) -> int:
                 head["sequence"] = sequence
                 head["cpu"] = cpu
                 entries.append(
-                    (stream.tell(), packet_size * 8, content * 8, begin[0], end[-1])
-                    + (0, 0, cpu, sequence)
+                    (
+                        *(stream.tell(), packet_size * 8, content * 8, begin[0], end[-1]),
+                        *(0, 0, cpu, sequence),
+                    )
                 )
                 stream.write(head.tobytes())
                 stream.write(rows.tobytes())

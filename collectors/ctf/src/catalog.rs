@@ -256,10 +256,20 @@ fn table(
             sources,
         });
     }
+    // What every class has is never null: half of the work of writing it.
+    let always = |column: usize| {
+        layouts.iter().filter(|l| l.table == number).all(|layout| {
+            let kinds = scopes((layout.member, layout.stream, layout.event));
+            layout.targets.iter().zip(kinds).any(|(targets, fields)| {
+                let at = targets.iter().position(|t| *t == Some(column));
+                at.is_some_and(|at| !matches!(fields[at].kind, Type::Optional(_)))
+            })
+        })
+    };
     let given = [
         ArrowField::new("time_ns", DataType::Int64, false),
         ArrowField::new("host", DataType::Utf8View, false),
-        ArrowField::new("trace", DataType::Utf8View, true),
+        ArrowField::new("trace", DataType::Utf8View, false),
         ArrowField::new("cpu_id", DataType::Int32, true),
     ];
     let schema = Schema::new(
@@ -268,7 +278,8 @@ fn table(
             .chain(
                 columns
                     .iter()
-                    .map(|(name, kind)| ArrowField::new(name, kind.arrow(), true)),
+                    .enumerate()
+                    .map(|(at, (name, kind))| ArrowField::new(name, kind.arrow(), !always(at))),
             )
             .collect::<Vec<_>>(),
     );

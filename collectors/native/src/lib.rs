@@ -90,6 +90,16 @@ impl Reader {
         hosts
     }
 
+    /// First and last time that the heads of packets state.
+    #[getter]
+    fn span(&self) -> (Option<i64>, Option<i64>) {
+        let packets = &self.index.packets;
+        (
+            packets.iter().filter_map(|p| p.begin_ns).min(),
+            packets.iter().filter_map(|p| p.end_ns).max(),
+        )
+    }
+
     /// Decode into memory: event name to table, for every declared name that is wanted.
     #[pyo3(signature = (names, begin_ns, end_ns, threads, fields=None))]
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
@@ -158,9 +168,9 @@ impl Reader {
         &self,
         begin_ns: Option<i64>,
         end_ns: Option<i64>,
-        bytes: u64,
+        size: u64,
     ) -> Vec<(Option<i64>, Option<i64>)> {
-        run::windows(&self.index, begin_ns, end_ns, bytes)
+        run::windows(&self.index, begin_ns, end_ns, size)
     }
 
     /// Decode only as much as counts, times and processes need.
