@@ -38,6 +38,8 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
     | {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
     "byte/s": {"B/s": 1, "byte/s": 1, "kB/s": 1e3, "MB/s": 1e6},
     "byte/message": {"B/message": 1, "byte/message": 1, "kB/message": 1e3},
+    "byte/entity": {"B/entity": 1, "byte/entity": 1, "B": 1, "byte": 1},
+    "byte/slot": {"B/slot": 1, "byte/slot": 1, "B": 1, "byte": 1},
 }
 """Names of units by the unit of a metric, and how many of it each is."""
 

@@ -85,10 +85,22 @@ report.effects()
 report.write_calls()
 
 # %% [markdown]
+# ## Messages that come at a rate
+
+# %%
+report.sustained()
+
+# %% [markdown]
 # ## Estimates, with CPU, memory and size
 
 # %%
 report.resources()
+
+# %% [markdown]
+# ## After a crash or a power loss
+
+# %%
+report.recovered()
 
 # %% [markdown]
 # ## Two clocks

@@ -28,7 +28,7 @@ from tracing.recording import (
     RunFailedError,
     UsageError,
 )
-from tracing.recording.manifest import Loss
+from tracing.recording.manifest import Loss, Manifest, Sampler
 from tracing.state import (
     CampaignState,
     campaign_state,
@@ -115,6 +115,9 @@ def record_one(
     for warning in manifest.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
     console.print(_loss(manifest.loss), soft_wrap=True, highlight=False)
+    for line in (_sampling([manifest]), _disturbed([manifest])):
+        if line:
+            console.print(line, highlight=False, soft_wrap=True)
     print(folder)
     code = exit_code(manifest)
     if code == EXIT_INTERRUPTED:
@@ -153,6 +156,10 @@ def _end(result: CampaignResult, console: Console) -> None:
         highlight=False,
         soft_wrap=True,
     )
+    runs = [*result.complete, *result.failed]
+    for line in (_sampling(runs), _disturbed(runs)):
+        if line:
+            console.print(line, highlight=False, soft_wrap=True)
     print(result.folder)
     if result.exit_code == EXIT_INTERRUPTED:
         raise InterruptedRunError(
@@ -231,6 +238,33 @@ def show_plan(
     console.print(table)
     seconds = duration(planned_seconds(suite, len(runs)))
     console.print(f"{len(runs)} runs, about {seconds}; seed {seed}")
+
+
+def _sampling(runs: Sequence[Manifest]) -> str:
+    """What the samplers themselves cost, on average over runs."""
+    kinds: dict[str, list[Sampler]] = {}
+    for run in runs:
+        own = {"processes": run.sampler} if run.sampler else {}
+        for name, facts in {**own, **run.samplers}.items():
+            kinds.setdefault(name, []).append(facts)
+    parts = []
+    for name, found in kinds.items():
+        cost = sum(x.cpu_fraction for x in found) / len(found)
+        late = sum(x.overruns for x in found)
+        missed = f", {late} rounds left out" if late else ""
+        parts.append(f"{name} at {found[0].hz:g} Hz {cost:.2%} of a CPU{missed}")
+    return f"sampling itself took: {'; '.join(parts)}" if parts else ""
+
+
+def _disturbed(runs: Sequence[Manifest]) -> str:
+    """How many runs were disturbed by their host, and how the first one was."""
+    found = [run for run in runs if run.disturbances]
+    if not found:
+        return ""
+    return (
+        f"[yellow]the host was disturbed in {len(found)} of {len(runs)} runs[/] (such as "
+        f"{found[0].run}: {escape('; '.join(found[0].disturbances))})"
+    )
 
 
 def _loss(loss: Loss) -> str:

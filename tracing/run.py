@@ -24,7 +24,8 @@ from tracing.host import HostLimits, HostWatch
 from tracing.interruption import Interruption
 from tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
 from tracing.lttng.daemon import MARKER
-from tracing.lttng.session import INIT_CHANNEL, has_events
+from tracing.lttng.session import INIT_CHANNEL, check_disk, has_events
+from tracing.lttng.tool import LttngError
 from tracing.processes import marked
 from tracing.recording import Manifest, RunFailedError, write_manifest
 from tracing.recording.manifest import (
@@ -42,6 +43,7 @@ from tracing.recording.manifest import (
 )
 from tracing.ros import RosEnvironment, diagnose_no_events
 from tracing.sampling import HeapProbe, Sampler, SystemSampler, ThreadSampler, cpu_time_ns
+from tracing.sampling.heap import build_probe
 from tracing.sampling.periodic import Periodic
 from tracing.sampling.rates import SamplerRates
 from tracing.scrub import shared_command, shared_text, shared_variables
@@ -176,6 +178,9 @@ def record_run(spec: RunSpec, daemon: SessionDaemon, interruption: Interruption)
     # Before anything is made: a wrong command leaves no folder behind.
     environment = _environment(spec, daemon)
     command = resolve_command(spec.command, environment.get("PATH"))
+    check_disk(spec.options, kernel=daemon.kernel)
+    if spec.samplers.heap > 0:
+        build_probe()
     with _clear_disk_errors(spec.folder):
         spec.folder.mkdir(parents=True, exist_ok=True)
         spec.native.mkdir(exist_ok=True)
@@ -236,6 +241,8 @@ class _Run:
             self.failures.append(str(error))
         finally:
             self.reserve.unlink(missing_ok=True)
+            if self.heap is not None:
+                self.heap.close()
         self._judge()
         manifest = self._last_manifest(manifest)
         self._write(manifest)
@@ -271,7 +278,8 @@ class _Run:
 
     def _preload_heap_probe(self) -> None:
         if self.spec.samplers.heap > 0 and self.spec.sampler_hz > 0:
-            self.heap = HeapProbe(self.spec.samplers.heap)
+            # In the daemon's home, which is cleared away although we are killed.
+            self.heap = HeapProbe(self.spec.samplers.heap, self.daemon.home)
             self.environment.update(self.heap.variables(self.environment))
 
     def _sampler_facts(self) -> dict[str, SamplerFacts]:
@@ -282,10 +290,6 @@ class _Run:
                 update={"hz": self.heap.hz, "cpu_fraction": round(cost, 5)}
             )
         return found
-
-    def _end_heap_probe(self, heap: HeapProbe) -> None:
-        self.heap_cpu_ns = heap.own_cpu_ns()
-        heap.close()
 
     def _troubles(self, session: Session) -> list[str]:
         if session.is_out_of_space():
@@ -325,7 +329,7 @@ class _Run:
                 for sampler in filter(None, (self.sampler, *self.samplers.values())):
                     sampler.stop()
                 if self.heap is not None:
-                    self._end_heap_probe(self.heap)
+                    self.heap_cpu_ns = self.heap.own_cpu_ns()
             self.exit_status = workload.exit_status
             if left and self.ended == "ended":
                 self.warnings.append(
@@ -348,7 +352,11 @@ class _Run:
             return
         failed = self.ended != "ended" or workload.exit_status != self.spec.expect_status
         if (options.snapshot_at_end == "always" or failed) and self.daemon.is_alive():
-            session.snapshot()
+            try:
+                session.snapshot()
+            except LttngError as error:
+                # The workload still has to be ended.
+                self.failures.append(str(error))
 
     def _missing_init_events(self) -> None:
         """Say so where nothing names what was recorded."""

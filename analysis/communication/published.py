@@ -21,7 +21,14 @@ _SCHEMA = pl.Schema(
         "latency_mean_ms": pl.Float64,
     }
 )
-_SIZE = {"publishers": 1, "message_bytes": 10_000_000}
+_SIZE = {
+    "publishers": 1,
+    "subscriptions": 1,
+    "processes": 1,
+    "message_bytes": 10_000_000,
+    "payload": 10_000_000,
+}
+_SWITCH = {True: True, False: False, "on": True, "off": False}
 
 
 def read_published(folder: Path) -> pl.DataFrame:
@@ -55,12 +62,13 @@ def read_published(folder: Path) -> pl.DataFrame:
 def published_cell(cell: Cell) -> tuple[str, bool] | None:
     """Which of the published cells (pointer, intra-process) a cell of ours resembles.
 
-    Ours are told apart by what the callback takes (factor ``callback``), the study's by what is
-    published. None for none of them.
+    Ours are told apart by what is published (factor ``pointer``), as the study's, or by what the
+    callback takes (``callback``). None for none of them.
     """
     if any(name in cell and cell[name] != level for name, level in _SIZE.items()):
         return None
-    callback, intra = cell.get("callback"), cell.get("intra_process")
-    if isinstance(callback, str) and isinstance(intra, bool):
-        return callback.removesuffix("_ptr"), intra
+    pointer = cell.get("pointer", cell.get("callback"))
+    intra = _SWITCH.get(cell.get("intra_process", ""))
+    if isinstance(pointer, str) and intra is not None:
+        return pointer.removesuffix("_ptr"), intra
     return None

@@ -352,7 +352,8 @@ def published_table(
                 "cannot be seen."
             ),
             (
-                "Shared and unique is what the study published and, here, what the callback takes. "
+                "Shared and unique is what the study published; here, where the factor is called "
+                "callback, what the callback takes. "
                 "Other machine, middleware and distribution: compare shapes, not milliseconds."
             ),
         ],

@@ -27,8 +27,8 @@ from analysis.figures.style import (
 from analysis.runs import Run, cells_of, constant_factors
 from tracing.recording.manifest import Level
 
-_SIZES = ("publishers", "subscriptions", "message_bytes", "payload")
-"""Factors that make groups of cells: as many dots each, and as large messages."""
+_SIZES = ("publishers", "subscriptions", "message_bytes", "payload", "processes")
+"""Factors that make groups of cells: as many dots each, as large messages, laid out alike."""
 
 _MOST_PANELS = 12
 

@@ -114,6 +114,10 @@ def fit_clocks(
     span = float(max(forward[-1], backward[-1]) - min(forward[0], backward[0]))
     if span <= 0:
         return _refused(count, "all exchanges are at the same time")
+    # What is left beside a rough drift is small, whatever the length of the run.
+    rough = (least[-1] - least[0]) / span
+    least -= rough * forward
+    most -= rough * backward
     # Only corners of the hull can bound a line.
     forward, least = _hull(forward, least)
     backward, most = _hull(backward, -most)
@@ -144,11 +148,11 @@ def fit_clocks(
                 "no constant offset and drift fit all exchanges: a clock was set or its drift "
                 "changed during the run, or stamps are wrong",
             )
-        low[i], high[i] = smallest * scale, -largest * scale
+        low[i], high[i] = smallest * scale + rough * knot, -largest * scale + rough * knot
     slowest, fastest = bound(np.array([0.0, 1.0])), bound(np.array([0.0, -1.0]))
     assert slowest is not None
     assert fastest is not None
-    drift = (slowest * scale / span, -fastest * scale / span)
+    drift = (rough + slowest * scale / span, rough - fastest * scale / span)
     return ClockFit(origin, difference, knots, low, high, drift, count)
 
 

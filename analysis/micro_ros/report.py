@@ -181,6 +181,10 @@ class MicroRosReport(Report):
             *self.transport_estimates,
         ]
 
+    @property
+    def _from_the_bench(self) -> tuple[pl.DataFrame, ...]:
+        return self.found.throughput, self.found.latency, self.found.captures
+
     # ------------------------------------------------------------ sections
 
     def source(self) -> Section:
@@ -190,12 +194,23 @@ class MicroRosReport(Report):
                 Sentence("Published figures: one board, one build, digitised or printed; no runs.")
             )
         parts: list[Part] = []
+        if not any(
+            frame.height
+            for frame in (self.found.memory, self.found.exchanges, *self._from_the_bench)
+        ):
+            parts.append(
+                Sentence(
+                    "None of this has results of the suite micro-ros or of a device's test bench; "
+                    "docs/micro_ros.md says which files are looked for.",
+                    loud=True,
+                )
+            )
         if self.tables.runs:
             parts += [*self.tracer_loss(), *self.runs_left_out()]
         if self.found.findings.height:
             parts.append(Sentence("Something could not be used and is left out.", loud=True))
             parts.append(findings_table(self.found.findings))
-        if any(link.name == "loopback" or link.emulated for link in self.found.links.values()):
+        if self.found.is_model:
             parts.append(Sentence(_MODEL))
         return Section(*parts)
 
@@ -232,7 +247,8 @@ class MicroRosReport(Report):
             return Section(Sentence("There is no static memory of the RMW history to look at."))
         expected = self.found.slot_bytes
         claim = self.claims.get((HISTORY, "static"), expected.get(HISTORY))
-        parts: list[Part] = [history_plot(static[HISTORY], claim)]
+        name = "MTU x depth" if HISTORY in expected else "claimed"
+        parts: list[Part] = [history_plot(static[HISTORY], claim, name)]
         rows = [(n, b, static[n]) for n, b in sorted(expected.items()) if n in static]
         if rows:
             parts.append(history_table(rows))
@@ -300,7 +316,7 @@ class MicroRosReport(Report):
 
 
 _MODEL = (
-    "Loopback and emulated lines: a transport and memory model on real toolchains. Times are of "
+    "This is a transport and memory model on real toolchains. Times are of "
     "this computer and its emulator, not of a board; sizes are what the compiler for the board "
     "makes."
 )

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.estimate import Cell, Estimate, Metric
-from analysis.over_runs import percentile_over_runs, value_over_runs
+from analysis.over_runs import fraction_over_runs, percentile_over_runs, value_over_runs
 from analysis.runs import Run, cells_of
 from analysis.storage.throughput import mean_of_ratios, overall
 from collectors.results.storage_runs import StorageRun
@@ -30,6 +30,11 @@ AS_PUBLISHED = Metric(
     "calls that only fill a buffer look free)",
     "byte/s",
     "higher",
+)
+DROPPED = Metric(
+    "storage_dropped",
+    "messages that found the queue before the writer full, of those that came",
+    "1",
 )
 _WRITE_TIME = "time of a write call by the program's own monotonic clock"
 _PERCENTILES = {"storage_write_p50": 0.5, "storage_write_p99": 0.99}
@@ -146,6 +151,12 @@ def _of_cell(runs: Sequence[LiveRun], cell: Cell, level: float) -> list[Estimate
         value_over_runs(metric, cell, [of(live.storage.batches) for live in runs], calls, level)
         for metric, of in ((THROUGHPUT, overall), (AS_PUBLISHED, mean_of_ratios))
     ]
+    facts = [live.storage.facts for live in runs]
+    if all(f.produced is not None for f in facts):
+        dropped = [f.dropped or 0 for f in facts]
+        found.append(
+            fraction_over_runs(DROPPED, cell, dropped, [f.produced or 0 for f in facts], level)
+        )
     times = [write_times(live) for live in runs]
     for name, q in _PERCENTILES.items():
         metric = Metric(name, f"P{100 * q:g} of the {_WRITE_TIME}", "ns")

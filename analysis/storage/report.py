@@ -7,7 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
-from analysis.estimate import Estimate, Metric
+from analysis.estimate import Cell, Estimate, Metric
 from analysis.figures.storage import bars_plot, effects_plot, write_times_plot
 from analysis.over_runs import value_over_runs
 from analysis.report_base import NoRecordings, Part, Report, Section, Tables
@@ -16,6 +16,7 @@ from analysis.storage.bound import REFUSED, throughput_bounds
 from analysis.storage.clocks import Agreement, agreement
 from analysis.storage.live import (
     AS_PUBLISHED,
+    DROPPED,
     FACTORS,
     LiveRun,
     digests_of,
@@ -25,6 +26,7 @@ from analysis.storage.live import (
 )
 from analysis.storage.parameters import StorageParameters
 from analysis.storage.published import CELL, cells
+from analysis.storage.recovery import RecoveryRun, recovery_estimates, recovery_table
 from analysis.storage.tables import (
     agreement_table,
     bounds_table,
@@ -33,6 +35,7 @@ from analysis.storage.tables import (
 )
 from analysis.storage.takeaways import STATEMENTS, Takeaway, comparisons, takeaways
 from analysis.tables_for_report import estimates_table
+from collectors.results.storage_recovery import RECOVERY_NAME, read_recovery
 from collectors.results.storage_runs import is_storage_run, read_storage_run
 from tracing.recording import Recording, UsageError
 
@@ -73,7 +76,7 @@ class StorageReport(Report):
         self.parameters = parameters
         self._published = published
         self._opened = opened
-        if opened is not None and not self.live:
+        if opened is not None and not self.live and not self.recovery:
             raise UsageError(
                 "none of the recordings is a complete run of the storage benchmark; record some "
                 "with 'roslens record --suite storage'"
@@ -97,6 +100,17 @@ class StorageReport(Report):
             native = recording.path / "native"
             if is_storage_run(native):
                 found.append(LiveRun(run, machine_of(recording), read_storage_run(native)))
+        # As the study lists them; blocks in their order within a cell.
+        return sorted(found, key=lambda live: _in_order(live.run.cell))
+
+    @cached_property
+    def recovery(self) -> list[RecoveryRun]:
+        """The runs of the suite storage-resilience that count."""
+        found = []
+        for run in self.counting:
+            path = self._recording_of[run.name].path / "native" / RECOVERY_NAME
+            if path.is_file():
+                found.append(RecoveryRun(run, read_recovery(path)))
         return found
 
     @property
@@ -134,7 +148,8 @@ class StorageReport(Report):
     def estimates(self) -> list[Estimate]:
         """All of them."""
         if self._opened is not None:
-            return estimates(self.live, self.parameters.level)
+            level = self.parameters.level
+            return [*estimates(self.live, level), *recovery_estimates(self.recovery, level)]
         found = []
         for key, group in self.digests.group_by(CELL, maintain_order=True):
             cell = {name: str(level) for name, level in zip(CELL, key, strict=True)}
@@ -155,15 +170,18 @@ class StorageReport(Report):
                     "measurements are the study's, the intervals and answers are computed here."
                 )
             )
-        parts: list[Part] = [self._what_ran(), *self.tracer_loss(), *self.runs_left_out()]
+        parts: list[Part] = [self._what_ran()] if self.live else []
+        parts += [*self.tracer_loss(), *self.runs_left_out()]
         parts += self.design()
+        if not self.live:
+            return Section(*parts)
         verified = [live for live in self.live if live.storage.verification]
         readers = sorted({live.storage.verification.reader for live in verified})  # type: ignore[union-attr]
         cells_read = len({live.run.label for live in verified})
         total = len({live.run.label for live in self.live})
         text = (
-            f"Read back with {' and '.join(readers)} in {len(verified)} runs of {cells_read} of "
-            f"{total} cells: number of messages, bytes and CRC-32 are those written."
+            f"Read back with {' and '.join(readers)} in {len(verified)} runs ({cells_read} of "
+            f"{total} cells): number of messages, bytes and CRC-32 are those written."
             if verified
             else "Nothing was read back: verify is 'never'."
         )
@@ -239,7 +257,7 @@ class StorageReport(Report):
             panel.setdefault(config, []).append(write_times(live))
         if not samples:
             return Section(Sentence("No run has the factors of the study."))
-        ordered = {key: dict(sorted(samples[key].items())) for key in sorted(samples, key=_by_size)}
+        ordered = {key: dict(sorted(panel.items())) for key, panel in samples.items()}
         return Section(write_times_plot(ordered))  # type: ignore[arg-type]
 
     def resources(self) -> Section:
@@ -252,6 +270,33 @@ class StorageReport(Report):
             estimates_table(first, "Throughput, slow calls, close", prefix="storage_", most=300),
             estimates_table(rest, "CPU, memory, size", prefix="storage_", most=300),
         )
+
+    def sustained(self) -> Section:
+        """How many messages were dropped when they came at a rate."""
+        found = [e for e in self.estimates if e.metric == DROPPED.name]
+        if not found:
+            return Section(
+                Sentence("Not measured here: 'roslens record --suite storage-sustained' does.")
+            )
+        late = max(live.storage.facts.producer_late_ns or 0 for live in self.live) / 1e6
+        return Section(
+            Sentence(
+                f"The source itself was late by at most {late:,.1f} ms; what it could not send in "
+                "time it sent as a burst.",
+            ),
+            estimates_table(found, DROPPED.definition, prefix="storage_", most=300),
+        )
+
+    def recovered(self) -> Section:
+        """What a crash or a power loss leaves."""
+        if not self.recovery:
+            return Section(
+                Sentence(
+                    "Not measured here (the study claimed it and did not measure it either): "
+                    "'roslens record --suite storage-resilience' does."
+                )
+            )
+        return Section(recovery_table(self.recovery))
 
     def clocks(self) -> Section:
         """Tracepoints against the program's own clock."""
@@ -281,6 +326,7 @@ _DEFINITION = "bytes of all messages over the time of all write calls and of the
 _SIZES = {"1MiB": 0, "10KiB": 1, "100B": 2, "mixed": 3}
 
 
-def _by_size(panel: tuple[str, str]) -> tuple[int, int, str]:
-    suite, batch = panel
-    return _SIZES.get(suite, 9), len(batch), batch
+def _in_order(cell: Cell) -> tuple[int, int, list[tuple[str, str]]]:
+    batch = str(cell.get("batch_size", ""))
+    rest = [(name, str(level)) for name, level in cell.items() if name != "message_size"]
+    return _SIZES.get(str(cell.get("message_size")), 9), len(batch), rest

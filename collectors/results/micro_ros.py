@@ -126,6 +126,8 @@ class MicroRosResults:
     links: dict[tuple[str, str], Link] = field(default_factory=dict)
     slot_bytes: dict[str, int] = field(default_factory=dict)
     """MTU x depth by the name of the history."""
+    is_model: bool = False
+    """Whether something ran on an emulated board or over an emulated or looped line."""
 
     def add(self, other: MicroRosResults) -> None:
         """Take in what another source has."""
@@ -136,6 +138,7 @@ class MicroRosResults:
             setattr(self, name, pl.concat([getattr(self, name), getattr(other, name)]))
         self.links |= other.links
         self.slot_bytes |= other.slot_bytes
+        self.is_model |= other.is_model
 
 
 def read_all(folders: Iterable[tuple[str, Path]]) -> MicroRosResults:
@@ -196,6 +199,7 @@ class _Reader:
     def _entity(self, folder: Path) -> None:
         about = self._about(folder)
         entity = folder.name
+        self.results.is_model |= about.get("board") == "qemu"
         if "mtu" in about and entity.startswith("history"):
             self.results.slot_bytes[entity] = int(about["mtu"]) * int(about["depth"])
         baseline: ElfMemory | None = None
@@ -265,6 +269,7 @@ class _Reader:
             dict(about.get("injected", {})),
         )
         self.results.links[self.source, transport] = link
+        self.results.is_model |= link.emulated or link.name == "loopback"
         self._try(lambda: self._exchanges(folder / "exchanges.csv", transport))
         if (folder / "throughput.csv").is_file():
             self._try(lambda: self._counted(folder / "throughput.csv", link))

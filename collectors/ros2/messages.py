@@ -15,6 +15,7 @@ import polars as pl
 from collectors.ros2.approximate import by_order, estimate_timestamps
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
+from collectors.ros2.joins import pick
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.outcomes import settle
 from collectors.ros2.ring_buffers import PENDING
@@ -187,10 +188,9 @@ def _shared(key: list[str]) -> pl.Expr:
 
 def _intra(enqueues: pl.DataFrame, takes: pl.DataFrame) -> pl.DataFrame:
     """Messages that went through a ring buffer: message_id, subscription_id, fate, times."""
-    times = takes.select("take_id", "callback_instance_id", *_LINKS)
-    return enqueues.join(times, on="take_id", how="left", maintain_order="left").select(
-        "message_id", "subscription_id", "proc", "time_ns", "fate", "callback_instance_id", *_LINKS
-    )
+    # Takes are numbered in their order.
+    times = pick(takes, enqueues["take_id"], "callback_instance_id", *_LINKS)
+    return enqueues.select("message_id", "subscription_id", "proc", "time_ns", "fate").hstack(times)
 
 
 def _pairs(
@@ -295,7 +295,9 @@ def _rows(
         "source_timestamp_ns",
         "guessed",
     )
-    rows = rows.join(sent, on="message_id", how="left")
+    place = sent["message_id"].search_sorted(rows["message_id"].fill_null(-1))
+    place = pl.select(pl.when(rows["message_id"].is_not_null()).then(place)).to_series()
+    rows = rows.hstack(pick(sent, place, *sent.columns[1:]))
     inter_row = pl.col("subscription_id").is_not_null() | pl.col("take_ns").is_not_null()
     return rows.with_columns(
         pl.when(inter_row)

@@ -8,6 +8,8 @@ from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, nearest, timeline
 from collectors.ros2.objects import Objects
 
+_MOST_PROCESSES = 2**16
+
 PENDING, DEQUEUED, OVERWRITTEN, CLEARED = "pending", "dequeued", "overwritten", "cleared"
 
 
@@ -48,8 +50,21 @@ def find_enqueues(
         [("proc", "proc"), ("buffer", "buffer")],
         ["subscription_id", "buffer_created_ns"],
     )
-    enqueues = _with_publication(enqueues, publications)
-    return _with_fate(enqueues, events, takes)
+    dequeues = takes.filter(pl.col("intra_process")).select(
+        "proc", "buffer", "index", pl.col("take_ns").alias("time_ns"), "take_id"
+    )
+    slot = _slot(enqueues, dequeues)
+    enqueues = _with_publication(enqueues.with_columns(slot), publications)
+    return _with_fate(enqueues, dequeues.with_columns(slot), events)
+
+
+def _slot(enqueues: pl.DataFrame, dequeues: pl.DataFrame) -> pl.Expr:
+    """One number for process and buffer."""
+    buffers = pl.concat([enqueues["buffer"], dequeues["buffer"]]).unique().drop_nulls()
+    code = pl.col("buffer").replace_strict(
+        buffers, pl.int_range(buffers.len(), eager=True), default=None, return_dtype=pl.Int64
+    )
+    return (code * _MOST_PROCESSES + pl.col("proc")).alias("slot")
 
 
 def _with_publication(enqueues: pl.DataFrame, publications: pl.DataFrame) -> pl.DataFrame:
@@ -84,44 +99,47 @@ def _with_publication(enqueues: pl.DataFrame, publications: pl.DataFrame) -> pl.
             (other, ["publication"]),
         ]
     )
+    call = pl.when(pl.col("kind") != 1)
+    of_thread = call.then("thread").forward_fill() == pl.col("thread")
+    publication = call.then("publication").forward_fill()
     found = (
         line.with_columns(
-            pl.col("publication").forward_fill().over("thread"),
-            pl.col("published_ns").forward_fill().over("thread"),
+            pl.when(of_thread & (publication >= 0)).then(publication).alias("message_id"),
+            pl.when(of_thread).then(call.then("published_ns").forward_fill()).alias("published_ns"),
         )
         .filter(pl.col("kind") == 1)
-        .select(
-            "enqueue_id",
-            pl.when(pl.col("publication") >= 0).then("publication").alias("message_id"),
-            "published_ns",
-        )
+        .sort("enqueue_id")
     )
-    enqueues = enqueues.join(found, on="enqueue_id", how="left", maintain_order="left")
+    enqueues = enqueues.hstack(found.select("message_id", "published_ns"))
     # A buffer made after the publication, or one that has it already, is a late joiner's.
     late = pl.col("buffer_created_ns") > pl.col("published_ns")
-    again = pl.col("enqueue_id") != pl.col("enqueue_id").min().over("message_id", "proc", "buffer")
+    again = ~(pl.col("message_id") * 2**32 + pl.col("slot")).is_first_distinct()
     return enqueues.with_columns(
         pl.when(~(late | again).fill_null(value=False)).then("message_id").alias("message_id")
     ).drop("published_ns", "buffer_created_ns")
 
 
-def _with_fate(enqueues: pl.DataFrame, events: Events, takes: pl.DataFrame) -> pl.DataFrame:
+def _with_fate(enqueues: pl.DataFrame, dequeues: pl.DataFrame, events: Events) -> pl.DataFrame:
     """Add fate and take_id: what came next at the same place of the same buffer."""
-    place = ["proc", "buffer", "index"]
-    dequeues = takes.filter(pl.col("intra_process")).select(
-        *place, pl.col("take_ns").alias("time_ns"), "take_id"
+    place = (pl.col("slot") * 2**24 + pl.col("index").cast(pl.Int64) % 2**24).alias("place")
+    line = (
+        # An enqueue comes before a dequeue of the same time.
+        pl.concat(
+            [
+                enqueues.select(place, "time_ns", "enqueue_id"),
+                dequeues.select(place, "time_ns", "take_id"),
+            ],
+            how="diagonal",
+        )
+        .sort("time_ns", maintain_order=True)
+        .sort("place", maintain_order=True)
     )
-    line = pl.concat(
-        [enqueues.select(*place, "time_ns", "enqueue_id"), dequeues], how="diagonal"
-    ).sort(*place, "time_ns", "take_id", nulls_last=False, maintain_order=True)
-    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(-1) for name in place)
+    same = pl.col("place") == pl.col("place").shift(-1)
     line = line.with_columns(
         pl.when(same).then(pl.col("time_ns").shift(-1)).alias("next_ns"),
         pl.when(same).then(pl.col("take_id").shift(-1)).alias("take_id"),
     ).filter(pl.col("enqueue_id").is_not_null())
-    enqueues = enqueues.join(
-        line.select("enqueue_id", "next_ns", "take_id"), on="enqueue_id", how="left"
-    )
+    enqueues = enqueues.hstack(line.sort("enqueue_id").select("next_ns", "take_id"))
     clears = events["rclcpp_ring_buffer_clear"].select(
         "proc", "buffer", pl.col("time_ns").alias("clear_ns")
     )

@@ -8,30 +8,30 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 import yaml
 
 import roslens as rl
+from analysis.communication.published import published_cell
 from analysis.communication.report import CommunicationParameters, CommunicationReport
-from tracing.suite import SHIPPED
+from tracing.suite import SHIPPED, load_suite
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.live
 
-LAYOUTS: dict[str, dict[str, Any]] = {
-    "fan-out": {"publishers": 2, "subscriptions": 3, "payload": 1000},
-    "two processes": {"publishers": 1, "payload": 100_000, "processes": 2},
+FACTORS: dict[str, list[Any]] = {
+    "publishers": [2],
+    "payload": [1000],
+    "subscriptions": [1, 3],
+    "processes": [1, 2],
 }
+EXCLUDED = [{"subscriptions": 1, "processes": 1}, {"subscriptions": 3, "processes": 2}]
 
 
+@pytest.mark.live
 def test_counts_are_those_that_the_workload_logged(tmp_path: Path) -> None:
     suite = yaml.safe_load((SHIPPED / "communication.yaml").read_text())
-    changes = {
-        "factors": {"layout": list(LAYOUTS)},
-        "levels": {"layout": {name: {"parameters": value} for name, value in LAYOUTS.items()}},
-        "duration": 1,
-        "repetitions": 1,
-    }
+    changes = {"factors": FACTORS, "exclude": EXCLUDED, "duration": 1, "repetitions": 1}
     file = tmp_path / "suite.yaml"
     file.write_text(yaml.safe_dump(suite | changes))
     command = [sys.executable, "-m", "roslens", "record", "--suite", str(file)]
@@ -46,23 +46,35 @@ def test_counts_are_those_that_the_workload_logged(tmp_path: Path) -> None:
     opened = rl.open(tmp_path / "recordings")
     parameters = CommunicationParameters.checked({"recordings": str(tmp_path)})
     report = CommunicationReport(opened, parameters, ROOT / "data" / "published" / "communication")
-    of_layout = {row["layout"]: row for row in report.cells.iter_rows(named=True)}
+    rows = {row["run"]: row for row in report.cells.iter_rows(named=True)}
+    assert len(opened.runs) == len(rows) == 2
     for recording, run in zip(opened.recordings, opened.runs, strict=True):
         with (recording.native / "messages.csv").open(newline="") as stream:
             logged = list(csv.DictReader(stream))
-        row = of_layout[str(run.cell["layout"])]
-        layout = LAYOUTS[str(run.cell["layout"])]
+        row = rows[run.name]
         sent = {(line["topic"], line["sequence"]) for line in logged}
-        assert len(logged) == len(sent) * layout.get("subscriptions", 1)
-        assert len({topic for topic, _ in sent}) == layout["publishers"]
+        assert {topic for topic, _ in sent} == {"/topic_0", "/topic_1"}
+        assert len(logged) == len(sent) * int(run.cell["subscriptions"])
         assert row["publications"] == len(sent) > 10
         assert row["receptions"] == sum(bool(line["callback_realtime_ns"]) for line in logged)
         assert row["evidence"] == "exact" or row["unknown"]
-    both = {(m["publisher_vpid"] == m["subscription_vpid"]) for m in of_two(report)}
-    assert both == {False}
+        messages = report.found.messages.filter(pl.col("run") == run.name)
+        together = messages["publisher_vpid"] == messages["subscription_vpid"]
+        assert together.unique().to_list() == [run.cell["processes"] == 1]
 
 
-def of_two(report: CommunicationReport) -> list[dict[str, Any]]:
-    """Messages of the run with two processes."""
-    name = next(run.name for run in report.counting if run.cell["layout"] == "two processes")
-    return [row for row in report.found.messages.iter_rows(named=True) if row["run"] == name]
+@pytest.mark.parametrize(("name", "count"), [("communication", 5), ("communication-rclcpp", 18)])
+def test_the_suites_have_the_cells_of_the_study_and_two_layouts_more(name: str, count: int) -> None:
+    suite, _ = load_suite(name)
+    cells = list(suite.combinations())
+    assert len(cells) == count
+    layouts = {(c["publishers"], c["payload"], c["subscriptions"], c["processes"]) for c in cells}
+    assert layouts == {
+        (100, 100_000, 1, 1),
+        (10, 1_000_000, 1, 1),
+        (1, 10_000_000, 1, 1),
+        (1, 100_000, 50, 1),
+        (1, 100_000, 1, 2),
+    }
+    published = {published_cell(cell) for cell in cells} - {None}
+    assert len(published) == (4 if name == "communication-rclcpp" else 0)

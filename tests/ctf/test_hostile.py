@@ -209,7 +209,7 @@ BOMBS = {
         for i in range(12)
     ),
     "nesting": "struct s { " * 5_000,
-    "dimensions": "typealias integer { size = 8; } := b; struct s { b x" + "[2]" * 500 + "; };",
+    "dimensions": "typealias integer { size = 8; } := b; struct s { b x" + "[2]" * 1000 + "; };",
     "array": "struct s { integer { size = 8; } x[18446744073709551615]; };",
 }
 

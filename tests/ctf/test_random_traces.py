@@ -19,6 +19,7 @@ from polars.testing import assert_frame_equal
 
 from collectors import babeltrace
 from collectors.reader import open_trace
+from tracing.recording import UsageError
 
 # babeltrace2 2.0.4 aborts on lengths and tags in an event's own context, and converts clocks of
 # other frequencies than 1 GHz with doubles; where it is the oracle, these are left out.
@@ -271,13 +272,17 @@ def test_babeltrace_reads_the_same(case: Case) -> None:
 @pytest.mark.parametrize("order", ["little", "big"])
 def test_metadata_in_packets_of_either_byte_order(tmp_path, order):
     event = w.Event("p:e", 0, w.Struct((("x", w.Int(8)),)))
-    trace = w.TraceWriter([event])
+    trace = w.TraceWriter([event], order={"little": "le", "big": "be"}[order])
     stream = w.Stream(trace)
     stream.event(event, 5, {"x": 7}, {})
     stream.packet()
     trace.save(tmp_path, s=stream)
     (tmp_path / "metadata").write_bytes(w.packetized(trace.metadata(), order))
     assert open_trace(tmp_path).read()["p:e"]["x"].to_list() == [7]
+    other = {"little": "big", "big": "little"}[order]
+    (tmp_path / "metadata").write_bytes(w.packetized(trace.metadata(), other))
+    with pytest.raises(UsageError, match="not of the byte order"):
+        open_trace(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def exchanges(
     )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(10, 400),
@@ -117,3 +117,18 @@ def test_an_asymmetric_way_is_not_mistaken_for_an_offset() -> None:
     value, low, high = fit.offset_ns
     assert low <= 1_000_000 <= high
     assert abs(value - 1_000_000) == pytest.approx(190_000, rel=0.05)
+
+
+def test_a_run_of_hours_is_bounded_as_narrowly() -> None:
+    truth = exchanges(5, 400, 250_000_000, 100_000, asymmetry=1)
+    # The same delays, a minute apart instead of a millisecond.
+    later = np.arange(400, dtype=np.int64) * 60_000_000_000
+    t1, t2, t3, t4 = truth.stamps
+    gained = later // 10_000
+    fit = fit_clocks(t1 + later + gained, t2 + later, t3 + later, t4 + later + gained)
+    assert fit.refused is None
+    _, low, high = fit.offset_ns
+    assert low - 1 <= truth.difference_at(fit.middle_ns) <= high + 1
+    assert high - low < 60_000
+    assert fit.drift[0] <= 1e-4 <= fit.drift[1]
+    assert fit.drift[1] - fit.drift[0] < 1e-8

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from board_tools import on_board
+from rich.console import Console
 
 from analysis.micro_ros.checks import live_checks, measured_sum_checks
 from analysis.micro_ros.slopes import slopes_of, with_totals
@@ -20,16 +21,10 @@ from analysis.micro_ros.transports import transport_runs
 from collectors.reader import open_trace
 from collectors.results.micro_ros import MicroRosResults, read_all
 from collectors.results.micro_ros_elf import differences, read_elf
+from roslens.report import run_report
 from tracing.workloads.micro_ros import toolchain
 
 RUN = Path(toolchain.__file__).parent / "run.py"
-MISSING = [tool for tool in (toolchain.COMPILER, toolchain.EMULATOR) if shutil.which(tool) is None]
-
-on_board = pytest.mark.skipif(
-    bool(MISSING),
-    reason=f"{', '.join(MISSING)} not installed: nothing is compiled for or run on a board",
-)
-
 # What entities.h asserts with _Static_assert, and asks of the allocator.
 STRUCTURE = {"publisher": 132, "subscriber": 152, "service": 184, "client": 160}
 REQUESTS = {"publisher": 112, "subscriber": 240, "service": 320, "client": 304}
@@ -70,6 +65,25 @@ def test_regression_recovers_structures_and_requests_to_the_byte(
         assert slopes[entity, "total"] == pytest.approx(size + REQUESTS[entity] + 16, abs=1e-6)
     assert slopes["history", "static"] == pytest.approx(SLOT, abs=1e-6)
     assert slopes["history_512x1", "static"] == pytest.approx(512 + 32, abs=1e-6)
+
+
+@pytest.mark.live
+@on_board
+def test_the_report_of_what_was_measured(
+    memory: tuple[Path, MicroRosResults], tmp_path: Path
+) -> None:
+    results = [str(memory[0] / part / "native") for part in ("publisher", "history")]
+    parameters = {"results": results, "budgets": {"publisher": 259, "history": 2080.5}}
+    result = run_report("micro_ros", [], tmp_path / "out", parameters, Console(quiet=True))
+    slopes = pl.read_csv(result.folder / "slopes.csv")
+    (row,) = slopes.filter(entity="publisher", memory="static").rows(named=True)
+    assert row["slope"] == pytest.approx(132, abs=1e-6)
+    checks = pl.read_csv(result.folder / "checks.csv")
+    verdicts = dict(checks.select("subject", "verdict").iter_rows())
+    # 132 + 112 + 16 = 260 bytes; a slot takes 2,080 of static memory and 16 of stack.
+    assert verdicts["publisher, total"] == "broken"
+    assert verdicts["history, total"] == "broken"
+    assert "a transport and memory model on real toolchains" in result.html.read_text()
 
 
 @pytest.mark.live

@@ -139,7 +139,7 @@ def test_run_all_with_defaults_from_the_notebooks_folder(tmp_path: Path) -> None
             {"levle": 0.9},
             "no parameter 'levle'; it has: recordings, factors",
         ),
-        ("nonsense", {}, "no notebook 'nonsense'; there are: latency"),
+        ("nonsense", {}, "no notebook 'nonsense'; there are: "),
         ("latency", {"recordings": "nowhere"}, "nowhere: no such file or directory"),
     ],
 )

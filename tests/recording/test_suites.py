@@ -135,7 +135,10 @@ GOOD = {"name": "s", "workload": {"command": ["true"]}}
         ({"name": "a/b"}, "name: "),
         ({"surprise": 1}, "surprise: "),
         ({"workload": {}}, "workload: give either 'builtin' or 'command'"),
-        ({"workload": {"builtin": "nosuch"}}, "no built-in workload 'nosuch'; there is: demo"),
+        (
+            {"workload": {"builtin": "nosuch"}},
+            "no built-in workload 'nosuch'; there is: communication",
+        ),
         ({"workload": {"command": []}}, "'command' is empty"),
         ({"workload": {"command": ["x", "{nope}"]}}, "{nope} is no factor"),
         ({"factors": {"a": []}}, "a has no levels"),

@@ -31,6 +31,7 @@ SWITCH = {
 }
 WAKING = {"comm": "text", "tid": "i32", "prio": "i32", "target_cpu": "i32"}
 FREQUENCY = {"state": "u32", "cpu_id": "u32"}
+PID_NS = {"tid": "i32", "vtid": "i32", "vpid": "i32", "ns_level": "i32", "ns_inum": "u32"}
 CONTEXT = {"vpid": "i32", "vtid": "i32", "procname": "text"}
 RUNNABLE, ASLEEP, OLD_PREEMPT = 0, 1, 0x400
 OTHER = 99
@@ -68,10 +69,11 @@ def frequency(us: float, cpu: int, khz: int) -> Row:
 
 
 def write(folder: Path, domain: str, rows: list[Row], **events: dict[str, str]) -> None:
+    with_context = domain == "ust" or any(row[3] for row in rows)
     order = {
         "output": str(folder),
         "environment": {"hostname": "machine", "domain": domain, "tracer_name": "writer"},
-        "context": CONTEXT if domain == "ust" else {},
+        "context": CONTEXT if with_context else {},
         "events": {name.replace("ros2_", "ros2:"): fields for name, fields in events.items()},
         "rows": [(at(us), *rest) for us, *rest in sorted(rows, key=lambda row: row[0])],
     }
@@ -85,7 +87,12 @@ def collected(tmp_path: Path, ros: list[Row], kernel: list[Row]) -> dict[str, pl
     trace = tmp_path / "trace"
     start, end = {"callback": "u64", "is_intra_process": "i32"}, {"callback": "u64"}
     write(trace / "ust", "ust", ros, ros2_callback_start=start, ros2_callback_end=end)
-    kinds = {"sched_switch": SWITCH, "sched_waking": WAKING, "power_cpu_frequency": FREQUENCY}
+    kinds = {
+        "sched_switch": SWITCH,
+        "sched_waking": WAKING,
+        "power_cpu_frequency": FREQUENCY,
+        "lttng_statedump_process_pid_ns": PID_NS,
+    }
     there = {row[2] for row in kernel}
     write(trace / "kernel", "kernel", kernel, **{k: v for k, v in kinds.items() if k in there})
     recording = Recording.at(tmp_path)
@@ -195,3 +202,54 @@ def test_what_the_kernel_trace_does_not_cover(tmp_path: Path) -> None:
     health = dict(found["health"].select("kind", "count").iter_rows())
     assert health["threads_not_in_kernel_trace"] == 1
     assert health["outside_kernel_trace"] == 2
+
+
+def in_a_container(tmp_path: Path, kernel: list[Row]) -> dict[str, pl.DataFrame]:
+    """Thread 70 of the container is 5070 to the kernel; preempted from 110 to 130."""
+    ros = [program(70, 100, "callback_start"), program(70, 150, "callback_end")]
+    return collected(tmp_path, ros, kernel)
+
+
+def test_threads_of_a_container_by_the_contexts_of_the_switches(tmp_path: Path) -> None:
+    """As roslens records: sched_switch has the vpid and vtid of the thread that leaves."""
+    mine = {"vpid": 7, "vtid": 70, "procname": "node"}
+    other = {"vpid": 1, "vtid": 1, "procname": "x"}
+    switches = [
+        (switch(20, 0, OTHER, 5070), other),
+        (switch(110, 0, 5070, 70), mine),  # to the kernel, 70 is quite another thread
+        (switch(130, 0, 70, 5070), other),
+        (switch(200, 0, 5070, OTHER, ASLEEP), mine),
+    ]
+    kernel = [(*row[:3], context, row[4]) for row, context in switches]
+    found = in_a_container(tmp_path, kernel)
+    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
+    assert found["health"].filter(pl.col("kind") == "thread_ids_assumed").is_empty()
+
+
+def test_threads_of_a_container_by_the_statedump(tmp_path: Path) -> None:
+    state = {"tid": 5070, "vtid": 70, "vpid": 7, "ns_level": 1, "ns_inum": 4026532201}
+    root = state | {"vtid": 5070, "vpid": 5007, "ns_level": 0}
+    kernel = [
+        (10, 0, "lttng_statedump_process_pid_ns", {}, root),
+        (11, 0, "lttng_statedump_process_pid_ns", {}, state),
+        switch(20, 0, OTHER, 5070),
+        switch(110, 0, 5070, 70),
+        switch(130, 0, 70, 5070),
+        switch(200, 0, 5070, OTHER, ASLEEP),
+    ]
+    found = in_a_container(tmp_path, kernel)
+    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
+
+
+def test_threads_whose_numbers_nothing_tells(tmp_path: Path) -> None:
+    """Then they are taken to be equal, and health says so."""
+    kernel = [
+        switch(20, 0, OTHER, 70),
+        switch(110, 0, 70, OTHER),
+        switch(130, 0, OTHER, 70),
+        switch(200, 0, 70, OTHER, ASLEEP),
+    ]
+    found = in_a_container(tmp_path, kernel)
+    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
+    health = dict(found["health"].select("kind", "count").iter_rows())
+    assert health["thread_ids_assumed"] == 1

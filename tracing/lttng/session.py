@@ -187,11 +187,7 @@ class Session:
         """The options of a channel whose files are overwritten when they would be too large."""
         if self.options.max_disk is None:
             return []
-        # An index entry of 56 B for a packet, and the metadata, take less than a 16th.
-        each = self.options.max_disk * 15 // 16 // (os.cpu_count() or 1)
-        init = each // _INIT_SHARE
-        shares = 1 + self.daemon.kernel
-        budget = init if channel == INIT_CHANNEL else (each - init) // shares
+        budget = _budget(self.options.max_disk, channel, kernel=self.daemon.kernel)
         options = self.options.model_copy(update={"subbuf_size": subbuf_size})
         size, count = options.ring_files(budget)
         return ["--tracefile-size", str(size), "--tracefile-count", str(count)]
@@ -238,6 +234,29 @@ def recording_session(
         yield session
     finally:
         session._end()
+
+
+def _budget(max_disk: int, channel: str, *, kernel: bool) -> int:
+    """What the files of one stream of a channel may take, so that all stay within `max_disk`."""
+    # An index entry of 56 B for a packet, and the metadata, take less than a 16th.
+    each = max_disk * 15 // 16 // (os.cpu_count() or 1)
+    init = each // _INIT_SHARE
+    return init if channel == INIT_CHANNEL else (each - init) // (1 + kernel)
+
+
+def check_disk(options: TracingOptions, *, kernel: bool) -> None:
+    """Find out whether a bounded disk holds the buffers of this machine.
+
+    Raises
+    ------
+    UsageError
+        It does not.
+    """
+    if options.max_disk is None:
+        return
+    options.ring_files(_budget(options.max_disk, CHANNEL, kernel=kernel))
+    init = options.model_copy(update={"subbuf_size": min(_INIT_SUBBUF, options.subbuf_size)})
+    init.ring_files(_budget(options.max_disk, INIT_CHANNEL, kernel=kernel))
 
 
 def loss_of(answer: ET.Element) -> Loss:

@@ -31,6 +31,8 @@ class HeapProbe:
     ----------
     hz
         How often each process looks at its heap.
+    parent
+        Where its folder goes; default: the folder of temporary files.
 
     Raises
     ------
@@ -38,10 +40,10 @@ class HeapProbe:
         The library cannot be compiled.
     """
 
-    def __init__(self, hz: float) -> None:
+    def __init__(self, hz: float, parent: Path | None = None) -> None:
         self.library = build_probe()
         self.hz = hz
-        self.folder = Path(tempfile.mkdtemp(prefix="roslens-heap-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="roslens-heap-", dir=parent))
         # Programs of other users write here too.
         self.folder.chmod(0o1777)
 

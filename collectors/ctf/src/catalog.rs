@@ -1,6 +1,6 @@
 //! The tables of a recording: one per event name, with the columns of all its classes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field as ArrowField, Schema, SchemaRef};
@@ -102,11 +102,18 @@ pub struct Catalog {
 
 const DENSE: u64 = 1 << 16;
 
+/// Columns in order, found by name.
+#[derive(Default)]
+struct Columns {
+    list: Vec<(String, Kind)>,
+    by_name: HashMap<String, usize>,
+}
+
 /// Columns of one table while its classes are put together.
 #[derive(Default)]
 struct Draft {
-    contexts: Vec<(String, Kind)>,
-    payload: Vec<(String, Kind)>,
+    contexts: Columns,
+    payload: Columns,
 }
 
 impl Catalog {
@@ -201,7 +208,7 @@ fn table(
     let mut names: Vec<[Vec<Option<String>>; 3]> = Vec::new();
     for class in classes {
         let [common, own, _] = scopes(*class);
-        let mut taken = Vec::new();
+        let mut taken = HashSet::new();
         let common = draft.add_contexts(common, &mut taken);
         let own = draft.add_contexts(own, &mut taken);
         names.push([common, own, Vec::new()]);
@@ -216,9 +223,13 @@ fn table(
     ]
     .map(|(name, kind)| (name.to_owned(), kind))
     .into_iter()
-    .chain(draft.contexts)
-    .chain(draft.payload)
+    .chain(draft.contexts.list)
+    .chain(draft.payload.list)
     .collect();
+    let places = columns.iter().enumerate();
+    let places: HashMap<&str, usize> = places.map(|(i, (n, _))| (n.as_str(), i)).collect();
+    // In how many classes each column always has a value.
+    let mut certain = vec![0_usize; columns.len()];
     for (class, names) in classes.iter().zip(names) {
         let (m, s, e) = *class;
         let stream = &members[m].trace.streams[s];
@@ -229,10 +240,7 @@ fn table(
         let targets = names.map(|scope| {
             scope
                 .into_iter()
-                .map(|name| {
-                    let name = name?;
-                    columns.iter().position(|(n, _)| *n == name)
-                })
+                .map(|name| places.get(name?.as_str()).copied())
                 .collect::<Vec<_>>()
         });
         let mut sources = vec![None; columns.len()];
@@ -242,6 +250,15 @@ fn table(
                     if let Some(target) = target {
                         sources[*target] = Some(source.clone());
                     }
+                }
+            }
+        }
+        for (targets, fields) in targets.iter().zip(scopes(*class)) {
+            for (target, field) in targets.iter().zip(fields) {
+                if let Some(target) = target
+                    && !matches!(field.kind, Type::Optional(_))
+                {
+                    certain[*target] += 1;
                 }
             }
         }
@@ -257,15 +274,7 @@ fn table(
         });
     }
     // What every class has is never null: half of the work of writing it.
-    let always = |column: usize| {
-        layouts.iter().filter(|l| l.table == number).all(|layout| {
-            let kinds = scopes((layout.member, layout.stream, layout.event));
-            layout.targets.iter().zip(kinds).any(|(targets, fields)| {
-                let at = targets.iter().position(|t| *t == Some(column));
-                at.is_some_and(|at| !matches!(fields[at].kind, Type::Optional(_)))
-            })
-        })
-    };
+    let null = |column: usize| certain[column] < classes.len();
     let given = [
         ArrowField::new("time_ns", DataType::Int64, false),
         ArrowField::new("host", DataType::Utf8View, false),
@@ -279,7 +288,7 @@ fn table(
                 columns
                     .iter()
                     .enumerate()
-                    .map(|(at, (name, kind))| ArrowField::new(name, kind.arrow(), !always(at))),
+                    .map(|(at, (name, kind))| ArrowField::new(name, kind.arrow(), null(at))),
             )
             .collect::<Vec<_>>(),
     );
@@ -292,7 +301,11 @@ fn table(
 
 impl Draft {
     /// Columns of context fields; `taken` are those this class has used.
-    fn add_contexts(&mut self, fields: &[Field], taken: &mut Vec<String>) -> Vec<Option<String>> {
+    fn add_contexts(
+        &mut self,
+        fields: &[Field],
+        taken: &mut HashSet<String>,
+    ) -> Vec<Option<String>> {
         let mut columns = Vec::with_capacity(fields.len());
         for (name, kind) in members(fields) {
             if kind.is_nothing() {
@@ -307,16 +320,16 @@ impl Draft {
             let column = if fits && !taken.contains(&name) {
                 name
             } else {
-                merge(&mut self.contexts, &format!("ctx_{name}"), &kind, taken)
+                self.contexts.merge(&format!("ctx_{name}"), &kind, taken)
             };
-            taken.push(column.clone());
+            taken.insert(column.clone());
             columns.push(Some(column));
         }
         columns
     }
 
     fn add_payload(&mut self, fields: &[Field]) -> Vec<Option<String>> {
-        let mut taken: Vec<String> = Vec::new();
+        let mut taken = HashSet::new();
         let mut columns = Vec::with_capacity(fields.len());
         for (name, kind) in members(fields) {
             if kind.is_nothing() {
@@ -325,13 +338,13 @@ impl Draft {
             }
             let mut free = name;
             while COMMON.contains(&free.as_str())
-                || self.contexts.iter().any(|(n, _)| *n == free)
+                || self.contexts.by_name.contains_key(&free)
                 || taken.contains(&free)
             {
                 free = format!("field_{free}");
             }
-            let column = merge(&mut self.payload, &free, &kind, &taken);
-            taken.push(column.clone());
+            let column = self.payload.merge(&free, &kind, &taken);
+            taken.insert(column.clone());
             columns.push(Some(column));
         }
         columns
@@ -349,25 +362,26 @@ fn members(fields: &[Field]) -> Vec<(String, Kind)> {
     }
 }
 
-fn merge(columns: &mut Vec<(String, Kind)>, name: &str, kind: &Kind, taken: &[String]) -> String {
-    let mut attempt = name.to_owned();
-    let mut number = 1;
-    loop {
-        if !taken.contains(&attempt) {
-            match columns.iter_mut().find(|(n, _)| *n == attempt) {
-                None => {
-                    columns.push((attempt.clone(), kind.clone()));
+impl Columns {
+    /// The column for fields of this name and kind, wider than before or new where need be.
+    fn merge(&mut self, name: &str, kind: &Kind, taken: &HashSet<String>) -> String {
+        let mut attempt = name.to_owned();
+        let mut number = 1;
+        loop {
+            if !taken.contains(&attempt) {
+                let Some(at) = self.by_name.get(&attempt) else {
+                    self.by_name.insert(attempt.clone(), self.list.len());
+                    self.list.push((attempt.clone(), kind.clone()));
+                    return attempt;
+                };
+                let known = &mut self.list[*at].1;
+                if let Some(both) = known.unify(kind) {
+                    *known = both;
                     return attempt;
                 }
-                Some((_, known)) => {
-                    if let Some(both) = known.unify(kind) {
-                        *known = both;
-                        return attempt;
-                    }
-                }
             }
+            number += 1;
+            attempt = format!("{name}_{number}");
         }
-        number += 1;
-        attempt = format!("{name}_{number}");
     }
 }

@@ -1,12 +1,13 @@
-//! CTF 1.8 traces, as `LTTng` writes them, to Arrow columns.
+//! CTF 1.8 and CTF 2 traces to Arrow columns.
 //!
 //! The crate does no input or output: it is given bytes and gives back Arrow arrays.
 //!
 //! # How it works
 //!
 //! 1. [`metadata`]: the bytes of a `metadata` file (plain text, or cut into packets) to text.
-//! 2. [`tsdl`]: text to the class [`model`]. Lengths of sequences and tags of variants are
-//!    resolved to *slots*, in which the decoder keeps the values they refer to.
+//! 2. [`tsdl`] (CTF 1.8) or [`ctf2`] (JSON): text to the one class [`model`]. Lengths, tags and
+//!    selectors are resolved to *slots*, in which the decoder keeps the values they refer to; what
+//!    a field tells the decoder itself (packet sizes, times, event numbers) are its *roles*.
 //! 3. [`catalog`]: the event classes of all traces become *tables*, one per event name, whose
 //!    columns are the union of their fields. [`plan`] compiles each class once: a *flat plan* is a
 //!    list of *segments*, runs of bytes in which every field lies at a fixed distance from the
@@ -21,8 +22,12 @@
 //!
 //! # Limits
 //!
-//! * CTF 1.8 only; integers of at most 64 bits; floating point numbers of 32 or 64 bits; packets
-//!   of at most 512 MiB.
+//! * Integers, bit maps and booleans of at most 64 bits; floating point numbers of 16 (CTF 2), 32
+//!   or 64 bits; packets of at most 512 MiB; types nested in at most 512 levels.
+//! * A TSDL type that is named inside a structure takes the lengths and tags it refers to from
+//!   where it is used, not from where it is named.
+//! * CTF 2: extensions are refused; attributes, namespaces and clock identities are not kept, so
+//!   event classes of two namespaces with one name share a table; BLOBs are lists of bytes.
 //! * Fields of the packet context other than the tracer's own (times, sizes, counts, CPU) are not
 //!   made into columns.
 //! * A label that several ranges of an enumeration share is found by the first range that holds.

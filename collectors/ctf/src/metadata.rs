@@ -4,7 +4,7 @@
 //! producers write plain text.
 
 use crate::error::{Error, Result};
-use crate::model::Trace;
+use crate::model::{ByteOrder, Trace};
 use crate::{ctf2, tsdl};
 
 const MAGIC: u32 = 0x75D1_1D57;
@@ -20,7 +20,19 @@ pub fn parse(bytes: &[u8]) -> Result<Trace> {
     if text.trim_start().starts_with(ctf2::SEPARATOR) {
         ctf2::parse(&text)
     } else {
-        tsdl::parse(&text)
+        let trace = tsdl::parse(&text)?;
+        // The packets of metadata have the trace's byte order (CTF 1.8, 7.1).
+        let magic = match trace.order {
+            Some(ByteOrder::Big) => MAGIC.to_le_bytes(),
+            _ => MAGIC.to_be_bytes(),
+        };
+        if bytes.starts_with(&magic) {
+            return Err(Error::at_byte(
+                0,
+                "the metadata packets are not of the byte order that they declare",
+            ));
+        }
+        Ok(trace)
     }
 }
 

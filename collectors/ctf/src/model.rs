@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::Place;
 
 /// Deepest nesting of types.
-pub(crate) const MAX_DEPTH: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 512;
 /// Most type nodes that named types may expand to: beyond any real trace, short of a bomb.
 pub(crate) const MAX_NODES: usize = 4_000_000;
 
@@ -532,6 +532,8 @@ pub fn types_of(trace: &mut Trace) -> impl Iterator<Item = &mut Type> {
 pub struct Trace {
     /// What begins each packet.
     pub packet_header: Option<Type>,
+    /// Byte order of numbers that have none of their own (CTF 1.8).
+    pub order: Option<ByteOrder>,
     /// Identity, compared with that in the packets.
     pub uuid: Option<[u8; 16]>,
     /// Clocks.

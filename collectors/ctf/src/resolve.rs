@@ -4,6 +4,8 @@
 //! those share a slot. Options clear the slots of all others, so a slot holds a value only if the
 //! field that the reference means was decoded.
 
+use std::collections::HashMap;
+
 use crate::error::{Error, Result};
 use crate::model::{
     Enum, Field, Length, Path, Reference, Struct, Trace, Type, Unresolved, Variant, WideText,
@@ -422,13 +424,13 @@ fn check(
             let Some(Type::Enum(tag)) = kinds.first() else {
                 return fail(format!("the tag '{name}' of a variant must be an enum"));
             };
+            let options = variant.options.iter().enumerate();
+            let options: HashMap<&str, usize> =
+                options.map(|(i, o)| (o.name.as_str(), i)).collect();
             let choices: Vec<_> = tag
                 .mappings
                 .iter()
-                .filter_map(|m| {
-                    let option = option_of(variant, &m.label)?;
-                    Some((m.low, m.high, option))
-                })
+                .filter_map(|m| Some((m.low, m.high, *options.get(m.label.as_str())?)))
                 .collect();
             if choices.is_empty() {
                 return fail(format!("no label of '{name}' is an option of the variant"));
@@ -469,10 +471,6 @@ impl Selector {
         };
         Some(if signed { Self::Signed } else { Self::Unsigned })
     }
-}
-
-fn option_of(variant: &Variant, label: &str) -> Option<usize> {
-    variant.options.iter().position(|o| o.name == label)
 }
 
 /// The slot that all targets share.

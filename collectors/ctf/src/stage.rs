@@ -371,7 +371,7 @@ impl<'a> Stage<'a> {
     #[must_use]
     #[inline]
     pub fn is_full(&self) -> bool {
-        self.times.len() + STAGED > BATCH || self.weight > BATCH_HEAP
+        self.times.len() + self.staged >= BATCH || self.weight > BATCH_HEAP
     }
 
     #[cold]

@@ -131,6 +131,15 @@ impl<'a> Cursor<'a> {
         self.at = align_up(self.at, align);
     }
 
+    /// Align what may be of no size, within the content.
+    fn align_within(&mut self, align: u64) -> Result<(), Stop> {
+        self.align(align);
+        if self.at > self.end {
+            return Err(Stop::End);
+        }
+        Ok(())
+    }
+
     /// `length` whole bytes.
     fn take(&mut self, length: u64) -> Result<&'a [u8], Stop> {
         self.align(8);
@@ -389,7 +398,7 @@ pub fn walk(
         }
         Type::Array(array) => self::array(cursor, array, state, out)?,
         Type::Struct(s) => {
-            cursor.align(kind.align());
+            cursor.align_within(kind.align())?;
             for (i, field) in s.fields.iter().enumerate() {
                 let member = out.as_deref_mut().and_then(|out| out.member(i));
                 self::field(cursor, field, state, member)?;
@@ -558,7 +567,7 @@ fn array(
     mut out: Option<&mut Column>,
 ) -> Result<(), Stop> {
     let length = number_of(&array.length, state)?;
-    cursor.align(array.element.align().max(array.min_align));
+    cursor.align_within(array.element.align().max(array.min_align))?;
     if array.uuid {
         state.told.uuid_at = Some(cursor.at);
     }

@@ -276,7 +276,6 @@ def main() -> int:
     parser.add_argument("--payload", type=int, default=100000, help="bytes of a message (>= 8)")
     parser.add_argument("--processes", type=int, choices=(1, 2), default=1)
     parser.add_argument("--role", choices=("all", "publishers"), default="all")
-    parser.add_argument("--layout", default="", help="name of the cell; says nothing to this")
     options = side.parse(parser)
     if min(options.publishers, options.subscriptions) < 1:
         parser.error("--publishers and --subscriptions are at least 1")

@@ -5,7 +5,7 @@
 mod fields;
 mod node;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -76,7 +76,8 @@ struct Reader<'a> {
     fields: Fields<'a>,
     started: bool,
     saw_trace: bool,
-    clocks: Vec<String>,
+    clocks: HashMap<String, usize>,
+    streams: HashMap<u64, usize>,
     events: HashSet<(u64, u64)>,
 }
 
@@ -166,7 +167,7 @@ impl<'a> Reader<'a> {
     fn clock(&mut self, node: &Node<'a>) -> Result<()> {
         let id = node.need("id")?;
         let text = id.text()?.to_owned();
-        if self.clocks.contains(&text) {
+        if self.clocks.contains_key(&text) {
             return Err(id.error(format!("a second clock class '{text}'")));
         }
         let frequency = node.need("frequency")?;
@@ -200,7 +201,7 @@ impl<'a> Reader<'a> {
                 origin.need(name)?.text()?;
             }
         }
-        self.clocks.push(text);
+        self.clocks.insert(text, self.trace.clocks.len());
         self.trace.clocks.push(clock);
         Ok(())
     }
@@ -208,14 +209,14 @@ impl<'a> Reader<'a> {
     /// 5.8
     fn stream(&mut self, node: &Node<'a>) -> Result<()> {
         let id = number(node, "id")?;
-        if self.trace.streams.iter().any(|s| s.id == id) {
+        if self.streams.insert(id, self.trace.streams.len()).is_some() {
             return Err(node.error(format!("a second data stream class {id}")));
         }
         let clock = match node.get("default-clock-class-id") {
             None => None,
             Some(name) => {
                 let text = name.text()?;
-                let found = self.clocks.iter().position(|c| c == text);
+                let found = self.clocks.get(text).copied();
                 Some(found.ok_or_else(|| name.error(format!("no clock class has id '{text}'")))?)
             }
         };
@@ -237,7 +238,7 @@ impl<'a> Reader<'a> {
     fn event(&mut self, node: &Node<'a>) -> Result<()> {
         let id = number(node, "id")?;
         let parent = number(node, "data-stream-class-id")?;
-        let Some(stream) = self.trace.streams.iter_mut().find(|s| s.id == parent) else {
+        let Some(stream) = self.streams.get(&parent) else {
             return Err(node.error(format!("no data stream class has id {parent}")));
         };
         if !self.events.insert((parent, id)) {
@@ -254,7 +255,7 @@ impl<'a> Reader<'a> {
             _ => name,
         };
         let mut root = |name: &str| self.fields.root(node, name, Use::USER);
-        stream.events.push(EventClass {
+        self.trace.streams[*stream].events.push(EventClass {
             id,
             name: if name.is_empty() {
                 format!("unnamed_{parent}_{id}")

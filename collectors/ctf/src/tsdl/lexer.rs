@@ -98,7 +98,7 @@ impl<'a> Lexer<'a> {
         };
         if first.is_ascii_alphabetic() || first == '_' {
             let word = self.word();
-            if word == "L" && self.rest().starts_with('"') {
+            if word == "L" && self.rest().starts_with(['"', '\'']) {
                 return self.quoted();
             }
             return Ok(Token::Word(word.to_owned()));
@@ -106,7 +106,7 @@ impl<'a> Lexer<'a> {
         if first.is_ascii_digit() {
             return self.number();
         }
-        if first == '"' {
+        if first == '"' || first == '\'' {
             return self.quoted();
         }
         for punct in PUNCTUATION {
@@ -155,12 +155,12 @@ impl<'a> Lexer<'a> {
 
     fn quoted(&mut self) -> Result<Token> {
         let place = self.place;
-        let body = &self.rest()[1..];
+        let (quote, body) = self.rest().split_at(1);
         let mut value = String::new();
         let mut chars = body.char_indices();
         while let Some((at, c)) = chars.next() {
             match c {
-                '"' => {
+                c if quote.starts_with(c) => {
                     self.skip(at + 2);
                     return Ok(Token::Quoted(value));
                 }

@@ -1,6 +1,6 @@
 //! Recursive descent over the tokens; types are built as they are read, as in C.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::lexer::{At, Token, tokens};
 use crate::error::{Error, Place, Result};
@@ -8,6 +8,25 @@ use crate::model::{
     Array, ByteOrder, Clock, Enum, EventClass, Field, Float, Int, Length, MAX_DEPTH, MAX_NODES,
     Mapping, Path, Reference, StreamClass, Struct, Trace, Type, Unresolved, Variant, types_of,
 };
+
+/// Words of the language; those of C's own types are names of types, too.
+const KEYWORDS: [&str; 15] = [
+    "align",
+    "callsite",
+    "clock",
+    "enum",
+    "env",
+    "event",
+    "floating_point",
+    "integer",
+    "stream",
+    "string",
+    "struct",
+    "trace",
+    "typealias",
+    "typedef",
+    "variant",
+];
 
 #[derive(Default)]
 struct Scope {
@@ -23,24 +42,28 @@ pub(super) struct Parser {
     scopes: Vec<Scope>,
     native: ByteOrder,
     clock_names: Vec<(String, At)>,
+    /// Number of each of them.
+    clock_numbers: HashMap<String, usize>,
+    stream_ids: HashSet<u64>,
     nodes: usize,
     depth: usize,
     saw_trace: bool,
     trace: Trace,
-    events: Vec<(u64, EventClass, At)>,
+    events: Vec<(Option<u64>, EventClass, At)>,
 }
 
 /// The value of an attribute.
 enum Value {
     Number(i128),
     Text(String),
+    Quoted(String),
 }
 
 impl Value {
     fn number(&self, at: At, name: &str) -> Result<i128> {
         match self {
             Self::Number(n) => Ok(*n),
-            Self::Text(t) => Err(Error::at(
+            Self::Text(t) | Self::Quoted(t) => Err(Error::at(
                 at,
                 format!("{name}: expected a number, found '{t}'"),
             )),
@@ -59,7 +82,18 @@ impl Value {
     fn text(&self) -> String {
         match self {
             Self::Number(n) => n.to_string(),
-            Self::Text(t) => t.clone(),
+            Self::Text(t) | Self::Quoted(t) => t.clone(),
+        }
+    }
+
+    /// A word that is not in quotes.
+    fn bare(&self, at: At, name: &str) -> Result<String> {
+        match self {
+            Self::Quoted(t) => Err(Error::at(
+                at,
+                format!("{name}: expected a word without quotes, found \"{t}\""),
+            )),
+            _ => Ok(self.text()),
         }
     }
 }
@@ -74,6 +108,8 @@ impl Parser {
             scopes: vec![Scope::default()],
             native,
             clock_names: Vec::new(),
+            clock_numbers: HashMap::new(),
+            stream_ids: HashSet::new(),
             nodes: 0,
             depth: 0,
             saw_trace: false,
@@ -153,6 +189,14 @@ impl Parser {
             Token::Word(word) => Ok(word),
             _ => self.unexpected(what),
         }
+    }
+
+    /// A word that may name something.
+    fn name(&mut self, what: &str) -> Result<String> {
+        if matches!(self.peek(), Token::Word(w) if KEYWORDS.contains(&w.as_str())) {
+            return self.unexpected(&format!("{what}, which a keyword cannot be"));
+        }
+        self.word(what)
     }
 
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
@@ -238,6 +282,19 @@ impl Parser {
         Ok(path)
     }
 
+    /// A path to a field: a scope or a name first.
+    fn reference_path(&mut self) -> Result<String> {
+        let place = self.place();
+        let path = self.path()?;
+        if KEYWORDS.contains(&path.as_str()) {
+            return Err(Error::at(
+                place,
+                format!("expected the path of a field, found the keyword '{path}'"),
+            ));
+        }
+        Ok(path)
+    }
+
     fn value(&mut self) -> Result<Value> {
         match self.peek() {
             Token::Number(_) | Token::Punct("-" | "+") => {
@@ -259,7 +316,7 @@ impl Parser {
                     text += more;
                     self.next();
                 }
-                Ok(Value::Text(text))
+                Ok(Value::Quoted(text))
             }
             Token::Word(_) => Ok(Value::Text(self.path()?)),
             _ => self.unexpected("a value"),
@@ -304,10 +361,10 @@ impl Parser {
                 Ok(())
             },
             |_, (name, at), kind| {
-                if name != "packet.header" {
-                    return Err(Error::at(at, format!("trace has no '{name}'")));
+                // What is not known is passed over, as unknown attributes are.
+                if name == "packet.header" {
+                    header = Some(expect_struct(kind, at, name)?);
                 }
-                header = Some(expect_struct(kind, at, name)?);
                 Ok(())
             },
         )?;
@@ -318,6 +375,7 @@ impl Parser {
                 format!("expected CTF 1.8, found {major}.{minor}"),
             ));
         }
+        self.trace.order = Some(self.native);
         self.trace.uuid = uuid;
         self.trace.packet_header = header;
         Ok(())
@@ -391,7 +449,7 @@ impl Parser {
                     "packet.context" => &mut packet,
                     "event.header" => &mut header,
                     "event.context" => &mut context,
-                    _ => return Err(Error::at(at, format!("stream has no '{name}'"))),
+                    _ => return Ok(()),
                 };
                 *slot = Some(expect_struct(kind, at, name)?);
                 Ok(())
@@ -400,7 +458,7 @@ impl Parser {
         stream.packet_context = packet;
         stream.event_header = header;
         stream.event_context = context;
-        if self.trace.streams.iter().any(|s| s.id == stream.id) {
+        if !self.stream_ids.insert(stream.id) {
             return Err(Error::at(place, format!("a second stream {}", stream.id)));
         }
         self.trace.streams.push(stream);
@@ -415,7 +473,7 @@ impl Parser {
             context: None,
             payload: None,
         };
-        let mut stream = 0;
+        let mut stream = None;
         let mut context = None;
         let mut payload = None;
         self.block(
@@ -423,7 +481,7 @@ impl Parser {
                 match name {
                     "name" => event.name = value.text(),
                     "id" => event.id = value.unsigned(at, name)?,
-                    "stream_id" => stream = value.unsigned(at, name)?,
+                    "stream_id" => stream = Some(value.unsigned(at, name)?),
                     _ => {}
                 }
                 Ok(())
@@ -432,7 +490,7 @@ impl Parser {
                 let slot = match name {
                     "context" => &mut context,
                     "fields" => &mut payload,
-                    _ => return Err(Error::at(at, format!("event has no '{name}'"))),
+                    _ => return Ok(()),
                 };
                 *slot = Some(expect_struct(kind, at, name)?);
                 Ok(())
@@ -449,34 +507,39 @@ impl Parser {
 
     fn finish(mut self) -> Result<Trace> {
         // Clocks may be declared after the types that name them.
-        for (name, at) in &self.clock_names {
-            if !self.trace.clocks.iter().any(|c| c.name == *name) {
-                return Err(Error::at(*at, format!("no clock is named '{name}'")));
-            }
-        }
-        let order: Vec<usize> = self
+        let clocks = self.trace.clocks.iter().enumerate();
+        let clocks: HashMap<&str, usize> = clocks.map(|(i, c)| (c.name.as_str(), i)).collect();
+        let order = self
             .clock_names
             .iter()
-            .map(|(name, _)| {
-                self.trace
-                    .clocks
-                    .iter()
-                    .position(|c| c.name == *name)
-                    .unwrap_or(0)
+            .map(|(name, at)| {
+                let found = clocks.get(name.as_str()).copied();
+                found.ok_or_else(|| Error::at(*at, format!("no clock is named '{name}'")))
             })
-            .collect();
+            .collect::<Result<Vec<usize>>>()?;
         if self.trace.streams.is_empty() && !self.events.is_empty() {
             self.trace.streams.push(StreamClass::default());
         }
         self.trace.streams.sort_by_key(|s| s.id);
+        let streams = self.trace.streams.iter().enumerate();
+        let streams: HashMap<u64, usize> = streams.map(|(i, s)| (s.id, i)).collect();
+        let several = self.trace.streams.len() > 1;
         for (stream, event, at) in std::mem::take(&mut self.events) {
-            let Some(class) = self.trace.streams.iter_mut().find(|s| s.id == stream) else {
+            if stream.is_none() && several {
+                let name = &event.name;
+                return Err(Error::at(
+                    at,
+                    format!("event '{name}': expected a stream_id, as there are several streams"),
+                ));
+            }
+            let stream = stream.unwrap_or_else(|| self.trace.streams[0].id);
+            let Some(class) = streams.get(&stream) else {
                 return Err(Error::at(
                     at,
                     format!("event '{}': no stream has id {stream}", event.name),
                 ));
             };
-            class.events.push(event);
+            self.trace.streams[*class].events.push(event);
         }
         for stream in &mut self.trace.streams {
             stream.events.sort_by_key(|e| e.id);
@@ -522,15 +585,28 @@ impl Parser {
                 loop {
                     let (found, kind) = self.array_suffix(name, base.clone())?;
                     self.charge(&kind)?;
+                    if let Type::Array(array) = &kind
+                        && matches!(array.length, Length::Field(_))
+                        && self.scopes.len() == 1
+                    {
+                        return Err(Error::at(
+                            place,
+                            "expected a number as length, as no structure is around this type",
+                        ));
+                    }
                     declare(&mut self.scope().aliases, "type", found, &kind, place)?;
                     if !self.take(",") {
                         break;
                     }
-                    name = self.word("the name of a type")?;
+                    name = self.name("the name of a type")?;
                 }
             }
             "struct" | "variant" | "enum" => {
                 self.type_spec()?;
+                // Some producers leave out the semicolon here.
+                if matches!(self.peek(), Token::Word(_)) {
+                    return Ok(true);
+                }
             }
             _ => return Ok(false),
         }
@@ -547,6 +623,7 @@ impl Parser {
     }
 
     fn alias_name(&mut self) -> Result<String> {
+        let place = self.place();
         let mut words = Vec::new();
         loop {
             match self.peek() {
@@ -558,6 +635,14 @@ impl Parser {
         }
         if words.is_empty() {
             return self.unexpected("the name of a type");
+        }
+        if let [word] = words.as_slice()
+            && KEYWORDS.contains(&word.as_str())
+        {
+            return Err(Error::at(
+                place,
+                format!("expected the name of a type, found the keyword '{word}'"),
+            ));
         }
         Ok(words.join(" "))
     }
@@ -626,7 +711,7 @@ impl Parser {
     /// A type and the name that follows it.
     fn type_and_name(&mut self) -> Result<(Type, String)> {
         if let Some(kind) = self.keyword_type()? {
-            let name = self.word("the name of a field")?;
+            let name = self.name("the name of a field")?;
             return Ok((kind, name));
         }
         let at = self.place();
@@ -640,6 +725,10 @@ impl Parser {
             self.next();
         }
         match words.pop() {
+            Some(name) if KEYWORDS.contains(&name.as_str()) => Err(Error::at(
+                at,
+                format!("expected a name, found the keyword '{name}'"),
+            )),
             Some(name) if !words.is_empty() && name != "*" => {
                 let kind = self.named(&words.join(" "), at)?;
                 Ok((kind, name))
@@ -675,7 +764,7 @@ impl Parser {
     fn structure(&mut self) -> Result<Type> {
         let at = self.place();
         let name = match self.peek() {
-            Token::Word(word) if word != "align" => Some(self.word("a name")?),
+            Token::Word(word) if word != "align" => Some(self.name("a name")?),
             _ => None,
         };
         if !self.is("{") {
@@ -708,6 +797,7 @@ impl Parser {
         self.expect("{")?;
         self.scopes.push(Scope::default());
         let mut fields: Vec<Field> = Vec::new();
+        let mut names = HashSet::new();
         while !self.take("}") {
             if (self.is_word("typealias") || self.is_word("typedef")) && self.declaration()? {
                 continue;
@@ -716,13 +806,13 @@ impl Parser {
             // A named type may be declared among the fields: `struct name { ... };`
             let (base, mut name) = match self.keyword_type()? {
                 Some(_) if self.take(";") => continue,
-                Some(kind) => (kind, self.word("the name of a field")?),
+                Some(kind) => (kind, self.name("the name of a field")?),
                 None => self.type_and_name()?,
             };
             loop {
                 let (name_found, kind) = self.array_suffix(name, base.clone())?;
                 self.charge(&kind)?;
-                if fields.iter().any(|f| f.name == name_found) {
+                if !names.insert(name_found.clone()) {
                     return Err(Error::at(at, format!("a second field '{name_found}'")));
                 }
                 fields.push(Field {
@@ -733,7 +823,7 @@ impl Parser {
                 if !self.take(",") {
                     break;
                 }
-                name = self.word("the name of a field")?;
+                name = self.name("the name of a field")?;
             }
             self.expect(";")?;
         }
@@ -757,7 +847,7 @@ impl Parser {
                         .map_err(|_| Error::at(at, "an array of negative length"))?,
                 )
             } else {
-                let path = self.path()?;
+                let path = self.reference_path()?;
                 Length::Field(reference(&path, at))
             };
             self.expect("]")?;
@@ -779,13 +869,13 @@ impl Parser {
     fn variant(&mut self) -> Result<Type> {
         let at = self.place();
         let name = match self.peek() {
-            Token::Word(_) => Some(self.word("a name")?),
+            Token::Word(_) => Some(self.name("a name")?),
             _ => None,
         };
         let mut tag = None;
         if self.take("<") {
             let place = self.place();
-            let path = self.path()?;
+            let path = self.reference_path()?;
             tag = Some(reference(&path, place));
             self.expect(">")?;
         }
@@ -818,7 +908,7 @@ impl Parser {
     fn enumeration(&mut self) -> Result<Type> {
         let at = self.place();
         let name = match self.peek() {
-            Token::Word(_) => Some(self.word("a name")?),
+            Token::Word(_) => Some(self.name("a name")?),
             _ => None,
         };
         let int = if self.take(":") {
@@ -843,7 +933,25 @@ impl Parser {
             };
             return self.lookup("enum", &name, at, |scope| &scope.enums);
         };
+        let place = self.place();
         let mappings = self.mappings()?;
+        if mappings.is_empty() {
+            return Err(Error::at(place, "an enum without labels"));
+        }
+        let (low, high) = if int.signed {
+            (-(1_i128 << (int.bits - 1)), (1_i128 << (int.bits - 1)) - 1)
+        } else {
+            (0, (1_i128 << int.bits) - 1)
+        };
+        if let Some(m) = mappings.iter().find(|m| m.low < low || high < m.high) {
+            return Err(Error::at(
+                place,
+                format!(
+                    "label '{}': expected values from {low} to {high}, which the integer holds",
+                    m.label
+                ),
+            ));
+        }
         let kind = Type::Enum(Enum { int, mappings });
         if let Some(name) = name {
             declare(&mut self.scope().enums, "enum", name, &kind, at)?;
@@ -919,9 +1027,10 @@ impl Parser {
                     }
                 }
                 "align" => align = Some(check_align(value.number(at, name)?, at)?),
-                "signed" => int.signed = boolean(&value, at)?,
+                "signed" => int.signed = boolean(&value.bare(at, name)?, at)?,
                 "byte_order" => int.order = this.byte_order(&value, at)?,
-                "encoding" => int.text = encoding(&value, at)?,
+                "encoding" => int.text = encoding(&value.bare(at, name)?, at)?,
+                "base" => check_base(&value.bare(at, name)?, at)?,
                 "map" => int.clock = Some(this.clock_reference(&value.text(), at)?),
                 _ => {}
             }
@@ -946,11 +1055,12 @@ impl Parser {
                 format!("map: expected clock.<name>.value, found '{path}'"),
             ));
         };
-        if let Some(known) = self.clock_names.iter().position(|(n, _)| n == name) {
-            return Ok(known);
+        let next = self.clock_names.len();
+        let number = *self.clock_numbers.entry(name.to_owned()).or_insert(next);
+        if number == next {
+            self.clock_names.push((name.to_owned(), at));
         }
-        self.clock_names.push((name.to_owned(), at));
-        Ok(self.clock_names.len() - 1)
+        Ok(number)
     }
 
     fn byte_order(&self, value: &Value, at: At) -> Result<ByteOrder> {
@@ -1001,7 +1111,7 @@ impl Parser {
         if self.is("{") {
             self.attributes(|_, (name, at), value| {
                 if name == "encoding" {
-                    encoding(&value, at)?;
+                    encoding(&value.bare(at, name)?, at)?;
                 }
                 Ok(())
             })?;
@@ -1062,8 +1172,8 @@ fn named_byte_order(text: &str, at: At) -> Result<ByteOrder> {
     }
 }
 
-fn boolean(value: &Value, at: At) -> Result<bool> {
-    match value.text().as_str() {
+fn boolean(value: &str, at: At) -> Result<bool> {
+    match value {
         "true" | "TRUE" | "1" => Ok(true),
         "false" | "FALSE" | "0" => Ok(false),
         other => Err(Error::at(
@@ -1073,8 +1183,20 @@ fn boolean(value: &Value, at: At) -> Result<bool> {
     }
 }
 
-fn encoding(value: &Value, at: At) -> Result<bool> {
-    match value.text().as_str() {
+/// The base in which to show a number: of no use here, but it must be one (CTF 1.8, 4.1.5).
+fn check_base(value: &str, at: At) -> Result<()> {
+    match value {
+        "decimal" | "dec" | "d" | "i" | "u" | "10" | "hexadecimal" | "hex" | "x" | "X" | "p"
+        | "16" | "octal" | "oct" | "o" | "8" | "binary" | "bin" | "b" | "2" => Ok(()),
+        other => Err(Error::at(
+            at,
+            format!("base: expected decimal, hexadecimal, octal or binary, found '{other}'"),
+        )),
+    }
+}
+
+fn encoding(value: &str, at: At) -> Result<bool> {
+    match value {
         "UTF8" | "utf8" | "UTF-8" | "utf-8" | "ASCII" | "ascii" => Ok(true),
         "none" | "NONE" => Ok(false),
         other => Err(Error::at(

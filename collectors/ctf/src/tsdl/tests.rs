@@ -234,3 +234,49 @@ fn no_cut_or_change_of_the_text_panics() {
         }
     }
 }
+
+#[test]
+fn what_the_language_does_not_allow_is_refused() {
+    const U8: &str = "integer { size = 8; }";
+    for (more, what) in [
+        (
+            "struct s { integer { size = 8; } stream; };".into(),
+            "which a keyword cannot be, found 'stream'",
+        ),
+        (
+            format!("typealias {U8} := event;"),
+            "expected the name of a type, found the keyword 'event'",
+        ),
+        (format!("enum e : {U8} {{ }};"), "an enum without labels"),
+        (
+            format!("enum e : {U8} {{ a = 256 }};"),
+            "label 'a': expected values from 0 to 255",
+        ),
+        (
+            "typealias integer { size = 8; base = seven; } := x;".into(),
+            "base: expected decimal",
+        ),
+        (
+            "typealias integer { size = 8; signed = \"true\"; } := x;".into(),
+            "signed: expected a word without quotes",
+        ),
+        (format!("typedef {U8} x[n];"), "expected a number as length"),
+        (
+            "stream { id = 1; }; stream { id = 2; }; event { name = a; };".into(),
+            "event 'a': expected a stream_id",
+        ),
+    ] {
+        let error = parse(&format!("{TRACE} {more}")).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+#[test]
+fn what_is_not_known_is_passed_over() {
+    let text = format!(
+        "{TRACE} env {{ a = 'x'; }}; struct point {{ integer {{ size = 8; }} x; }}
+         stream {{ odd := struct point; other = 1; }};
+         event {{ name = a; loglevel = 3; model.emf.uri = \"here\"; odd := struct point; }};"
+    );
+    assert_eq!(parse(&text).unwrap().env("a"), Some("x"));
+}

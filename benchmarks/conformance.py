@@ -1,0 +1,254 @@
+"""Every case of public CTF test suites through our reader and babeltrace2; writes a page.
+
+Usage: ``python benchmarks/conformance.py DIR [-o docs/conformance.md]``
+
+DIR holds checkouts (or links to them), for example the folder ``tests/1.8`` of ctf-testsuite
+(whose stress traces its own ``test.py -s SIZE prepare`` writes) and ``tests/data/ctf-traces`` of
+babeltrace. A case is a folder with a file named ``metadata``. Its path says what a reader must do:
+below ``fail`` refuse it, else read it. Where that is in doubt, `conformance_verdicts.csv` beside
+this file judges by the specification.
+
+A reader *refuses* a trace when it reports an error, or what it had to leave out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import select
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+VERDICTS = Path(__file__).with_name("conformance_verdicts.csv")
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "conformance.md"
+TIMEOUT_S = 60
+_OURS = """
+import json, sys
+from pathlib import Path
+from collectors.reader import open_trace
+from tracing.recording import RoslensError
+for line in sys.stdin:
+    try:
+        trace = open_trace(Path(line.rstrip("\\n")))
+        info = trace.info(threads=1)
+        if info.events < 200_000:
+            trace.read(threads=1)
+        lost = [w for w in info.warnings if "begins with packet number" not in w]
+        found = {"events": info.events, "said": lost[0] if lost else None}
+    except RoslensError as error:
+        found = {"events": None, "said": str(error)}
+    print(json.dumps(found), flush=True)
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a reader did: ``reads``, ``refuses``, ``crashes`` or ``hangs``."""
+
+    what: str
+    events: int | None = None
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is right by the specification, and why."""
+
+    expected: str
+    clause: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One trace, what both readers did with it, and what is right."""
+
+    name: str
+    ours: Outcome
+    theirs: Outcome
+    expected: str
+    verdict: Verdict | None
+
+    def right(self, outcome: Outcome) -> bool:
+        """Whether a reader did what is right."""
+        return outcome.what == self.expected
+
+    @property
+    def odd(self) -> bool:
+        """Whether someone is wrong, or the two read different numbers of events."""
+        events = {o.events for o in (self.ours, self.theirs) if o.what == "reads"}
+        return len(events) > 1 or not self.right(self.ours) or not self.right(self.theirs)
+
+
+class Ours:
+    """Our reader, in a process of its own that is started again when it dies or hangs."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+
+    def __call__(self, trace: Path) -> Outcome:
+        """What it does with a trace."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _OURS],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                encoding="utf-8",
+            )
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        print(trace, file=process.stdin, flush=True)
+        ready, _, _ = select.select([process.stdout], [], [], TIMEOUT_S)
+        answer = process.stdout.readline() if ready else ""
+        if not answer:
+            process.kill()
+            self._process = None
+            return Outcome("crashes" if ready else "hangs")
+        found = json.loads(answer)
+        if found["said"] is None:
+            return Outcome("reads", found["events"])
+        return Outcome("refuses", found["events"], found["said"].replace(f"{trace}", "."))
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+
+
+def babeltrace2(trace: Path) -> Outcome:
+    """The command babeltrace2, its text counted by lines."""
+    run = _run(["babeltrace2", str(trace)])
+    if isinstance(run, Outcome):
+        return run
+    events = run.stdout.count("\n")
+    if run.returncode == 0:
+        return Outcome("reads", events)
+    if run.returncode < 0:
+        return Outcome("crashes", events, f"signal {-run.returncode}")
+    return Outcome("refuses", events)
+
+
+def _run(command: list[str]) -> subprocess.CompletedProcess[str] | Outcome:
+    try:
+        return subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome("hangs")
+
+
+def verdicts() -> dict[str, Verdict]:
+    """The judged cases by name."""
+    with VERDICTS.open(newline="") as file:
+        return {
+            row["case"]: Verdict(row["expected"], row["clause"], row["why"])
+            for row in csv.DictReader(file)
+        }
+
+
+def cases(root: Path) -> list[Case]:
+    """Run both readers on every trace below `root`."""
+    known = verdicts()
+    found = []
+    ours = Ours()
+    walk = os.walk(root, followlinks=True)
+    traces = sorted(Path(folder) for folder, _, names in walk if "metadata" in names)
+    for number, trace in enumerate(traces):
+        name = trace.relative_to(root).as_posix()
+        print(f"\r{number + 1}/{len(traces)} {name:80.80}", end="", file=sys.stderr, flush=True)
+        verdict = known.get(name)
+        expected = "refuses" if "fail" in trace.parts else "reads"
+        found.append(
+            Case(
+                name,
+                ours(trace),
+                babeltrace2(trace),
+                verdict.expected if verdict else expected,
+                verdict,
+            )
+        )
+    ours.close()
+    print(file=sys.stderr)
+    return found
+
+
+def page(found: list[Case]) -> str:
+    """The page, as Markdown."""
+    version = _run(["babeltrace2", "--version"])
+    assert isinstance(version, subprocess.CompletedProcess)
+    peer = " ".join(version.stdout.split()[:2])
+    lines = [
+        "# Conformance",
+        "",
+        "Written by `benchmarks/conformance.py` from checkouts of public suites, of which nothing",
+        "is part of this project. A reader *refuses* a trace when it reports an error, or what it",
+        "had to leave out. What is right is said by the suite (folders `pass` and `fail`), or,",
+        "where that is in doubt, by the clause of the specification given below.",
+        "",
+        f"| suite | cases | roslens right | {peer} right |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    for suite in dict.fromkeys(_suite(c) for c in found):
+        part = [c for c in found if _suite(c) == suite]
+        right = sum(c.right(c.ours) for c in part)
+        theirs = sum(c.right(c.theirs) for c in part)
+        lines.append(f"| {suite} | {len(part)} | {right} | {theirs} |")
+    lines += [
+        (
+            f"| all | {len(found)} | {sum(c.right(c.ours) for c in found)} "
+            f"| {sum(c.right(c.theirs) for c in found)} |"
+        ),
+        "",
+        "## Cases where a reader is wrong, or the two differ",
+        "",
+        f"| case | right | roslens | {peer} | judged by |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for case in (c for c in found if c.odd or c.verdict):
+        why = f"{case.verdict.clause}: {case.verdict.why}" if case.verdict else "the suite"
+        lines.append(
+            f"| {case.name} | {case.expected} | {_cell(case, case.ours)} "
+            f"| {_cell(case, case.theirs)} | {why} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _suite(case: Case) -> str:
+    parts = case.name.split("/")
+    depth = next((i for i, p in enumerate(parts) if p in {"pass", "fail", "succeed"}), 1)
+    return "/".join(parts[: depth + 1])
+
+
+def _cell(case: Case, outcome: Outcome) -> str:
+    text = outcome.what if outcome.events is None else f"{outcome.what}, {outcome.events} events"
+    return text if case.right(outcome) else f"**{text}**"
+
+
+def main() -> None:
+    """Parse arguments and run."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("suites", type=Path, metavar="DIR")
+    parser.add_argument("-o", "--output", type=Path, default=PAGE)
+    parser.add_argument("--details", action="store_true", help="print what our reader said")
+    options = parser.parse_args()
+    found = cases(options.suites.resolve())
+    options.output.write_text(page(found))
+    if options.details:
+        for case in (c for c in found if c.odd):
+            print(f"{case.name}\n  expected {case.expected}\n  {case.ours}\n  {case.theirs}")
+    print(options.output)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+//! Damaged traces: whatever is changed, nothing panics, and the fast and the general decoder agree.
+//!
+//! A short run of what `fuzz/` does at length, with the same seeds every time. `data/ctf2.*` was
+//! made by `tests/ctf/ctf2_model.py`, the other trace by barectf (`tests/ctf/barectf/README.md`).
+
+mod exercise;
+
+use exercise::exercise;
+
+const TRACES: [(&[u8], &[u8]); 2] = [
+    (
+        include_bytes!("data/ctf2.metadata"),
+        include_bytes!("data/ctf2.stream"),
+    ),
+    (
+        include_bytes!("../../../tests/ctf/barectf/trace/metadata"),
+        include_bytes!("../../../tests/ctf/barectf/trace/stream"),
+    ),
+];
+
+struct Draw(u64);
+
+impl Draw {
+    /// A number below `limit` (xorshift).
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 >> 16).unwrap() % limit.max(1)
+    }
+
+    fn damage(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..=self.below(4) {
+            if bytes.is_empty() {
+                return;
+            }
+            let at = self.below(bytes.len());
+            match self.below(5) {
+                0 => bytes[at] ^= 1 << self.below(8),
+                1 => bytes[at] = [0, 0xff, 0x7f, 0x80, b'9'][self.below(5)],
+                2 => bytes.truncate(at),
+                3 => drop(bytes.drain(at..(at + self.below(16)).min(bytes.len()))),
+                _ => {
+                    let from = self.below(bytes.len());
+                    let piece = bytes[from..(from + self.below(40)).min(bytes.len())].to_vec();
+                    bytes.splice(at..at, piece);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn whole_traces_decode_in_both_ways() {
+    for (metadata, stream) in TRACES {
+        assert!(exercise(metadata, stream).unwrap() > 0);
+    }
+}
+
+#[test]
+fn damaged_traces_decode_in_both_ways() {
+    let mut draw = Draw(0x9e37_79b9_7f4a_7c15);
+    let mut accepted = 0;
+    for round in 0..400 {
+        let (metadata, stream) = TRACES[round % 2];
+        let (mut metadata, mut stream) = (metadata.to_vec(), stream.to_vec());
+        // Mostly the stream: damaged metadata are mostly refused.
+        if round % 4 == 0 {
+            draw.damage(&mut metadata);
+        }
+        draw.damage(&mut stream);
+        accepted += u32::from(exercise(&metadata, &stream).is_some());
+    }
+    assert!(accepted > 200);
+}

@@ -1,0 +1,427 @@
+"""Random classes of CTF 2, values for them, and what our reader must make of those values."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from ctf2_writer import UUID_NUMBERS, Fragments
+from ctf_writer import MAGIC
+
+Class = dict[str, Any]
+LETTERS = "abcXYZ 09_äß€\U0001f422"
+ENCODINGS = ["utf-8", "utf-16le", "utf-16be", "utf-32le", "utf-32be"]
+ORDERS = ["little-endian", "big-endian"]
+HEADER_ID = {"roles": ["event-record-class-id"]}
+HEADER_TIME = {"roles": ["default-clock-timestamp"]}
+
+
+def uint(bits: int, order: str, align: int = 8, **more: Any) -> Class:
+    """A fixed-length unsigned integer."""
+    return {
+        "type": "fixed-length-unsigned-integer",
+        "length": bits,
+        "byte-order": order,
+        "alignment": align,
+        **more,
+    }
+
+
+class Model:
+    """One random trace class; ``old`` keeps to what CTF 1.8 can say."""
+
+    def __init__(self, random: Random, *, old: bool = False) -> None:
+        self.random = random
+        self.old = old
+        self.order = random.choice(ORDERS)
+        self.offset = {"seconds": random.choice([0, 1_700_000_000]), "cycles": 0}
+        self.frequency = random.choice([10**9, 10**9, 10**6, 24_000_000])
+        self.offset["cycles"] = random.randrange(self.frequency)
+        self.events = [
+            {
+                "type": "event-record-class",
+                "id": i,
+                "name": f"p:e{i}",
+                "payload-field-class": self.structure(),
+                **({"specific-context-field-class": self.structure(2)} if i == 1 else {}),
+            }
+            for i in range(random.randint(1, 3))
+        ]
+
+    def fragments(self) -> Fragments:
+        """The metadata."""
+        order = self.order
+
+        def role(bits: int, name: str) -> Class:
+            return uint(bits, order, roles=[name])
+
+        members = {
+            "timestamp_begin": role(64, "default-clock-timestamp"),
+            "content_size": role(64, "packet-content-length"),
+            "packet_size": role(32, "packet-total-length"),
+            "packet_seq_num": role(32, "packet-sequence-number"),
+            "cpu_id": uint(8, order),
+        }
+        header = {
+            "magic": role(32, "packet-magic-number"),
+            "uuid": {
+                "type": "static-length-blob",
+                "length": 16,
+                "roles": ["metadata-stream-uuid"],
+            },
+            "stream_id": role(8, "data-stream-class-id"),
+        }
+        return [
+            {"type": "preamble", "version": 2, "uuid": UUID_NUMBERS},
+            {
+                "type": "trace-class",
+                "environment": {"hostname": "host", "number": 5},
+                "packet-header-field-class": structure(header),
+            },
+            {
+                "type": "clock-class",
+                "id": "mono",
+                "frequency": self.frequency,
+                "offset-from-origin": self.offset,
+                "origin": "unix-epoch",
+            },
+            {
+                "type": "data-stream-class",
+                "id": 0,
+                "default-clock-class-id": "mono",
+                "packet-context-field-class": structure(members),
+                "event-record-header-field-class": self.header(),
+                "event-record-common-context-field-class": structure(
+                    {"vpid": {**uint(32, order), "type": "fixed-length-signed-integer"}}
+                    | {"size": uint(8, order)}
+                ),
+            },
+            *self.events,
+        ]
+
+    def header(self) -> Class:
+        """An event header: packed, plain or of varying length."""
+        form = self.random.choice(["packed", "plain", "plain"] + ["varying"] * (not self.old))
+        if form == "varying":
+            varying = {"type": "variable-length-unsigned-integer"}
+            return structure({"id": varying | HEADER_ID, "timestamp": varying | HEADER_TIME})
+        bits, align = ((5, 27), 1) if form == "packed" else ((16, 32), 8)
+        return structure(
+            {
+                "id": uint(bits[0], self.order, align) | HEADER_ID,
+                "timestamp": uint(bits[1], self.order, align) | HEADER_TIME,
+            },
+            8,
+        )
+
+    def scalar(self) -> Class:  # noqa: C901
+        """Any class without other classes in it."""
+        random = self.random
+        kinds = ["unsigned", "signed", "unsigned", "float", "text", "enum", "chars"]
+        if not self.old:
+            kinds += ["boolean", "bit-map", "bit-array", "varying", "varying", "wide", "blob"]
+        kind = random.choice(kinds)
+        integer = self.integer()
+        match kind:
+            case "signed":
+                return integer | {"type": "fixed-length-signed-integer"}
+            case "float":
+                found = integer | {"type": "fixed-length-floating-point-number"}
+                found["length"] = random.choice([32, 64] if self.old else [16, 32, 64])
+                if self.old or found["byte-order"] != self.order:
+                    found["alignment"] = 8
+                return found
+            case "text":
+                return {"type": "null-terminated-string"}
+            case "chars":
+                return {"type": "static-length-string", "length": random.randint(1, 40)}
+            case "enum":
+                integer["length"] = max(4, integer["length"])
+                return integer | {
+                    "mappings": {"zero": [[0, 0]], "few": [[1, 3], [9, 9]], "again": [[2, 5]]}
+                }
+            case "boolean":
+                return integer | {"type": "fixed-length-boolean"}
+            case "bit-array":
+                return integer | {"type": "fixed-length-bit-array"}
+            case "bit-map":
+                flags = {"a": [[0, 0]], "b": [[1, 3], [60, 63]], "c": [[2, 2]]}
+                return integer | {"type": "fixed-length-bit-map", "flags": flags}
+            case "varying":
+                sign = random.choice(["unsigned", "signed"])
+                more = {"mappings": {"few": [[0, 9]]}} if random.random() < 0.3 else {}
+                return {"type": f"variable-length-{sign}-integer", **more}
+            case "wide":
+                encoding = random.choice(ENCODINGS)
+                if random.random() < 0.5:
+                    return {"type": "null-terminated-string", "encoding": encoding}
+                return {"type": "static-length-string", "length": 48, "encoding": encoding}
+            case "blob":
+                return {"type": "static-length-blob", "length": random.randint(0, 9)}
+        return integer
+
+    def integer(self) -> Class:
+        """A fixed-length unsigned integer of any layout."""
+        random = self.random
+        if random.random() < 0.5:
+            bits = random.choice([8, 16, 32, 64])
+            # Another byte order needs whole bytes.
+            found = uint(bits, random.choice(ORDERS), random.choice([8, 8, bits]))
+        else:
+            found = uint(random.randint(1, 64), self.order, random.choice([1, 1, 2, 4, 8, 32]))
+        if not self.old and random.random() < 0.2:
+            found["bit-order"] = random.choice(["first-to-last", "last-to-first"])
+        return found
+
+    def structure(self, depth: int = 0) -> Class:  # noqa: C901
+        """A structure; lengths and selectors come before what needs them."""
+        random = self.random
+        members: dict[str, Class] = {}
+        for i in range(random.randint(0, 3 if depth else 6)):
+            name = f"f{i}"
+            kind = random.choice(["scalar"] * 4 + ["array", "sequence", "chars", "blob"])
+            if depth < 2 and random.random() < 0.25:
+                kind = random.choice(["structure", "variant", "optional", "structures"])
+            if self.old and kind in {"optional", "blob"}:
+                kind = "scalar"
+            location = {"path": [f"{name}_n"]}
+            count = self.counter()
+            match kind:
+                case "array":
+                    found = {
+                        "type": "static-length-array",
+                        "length": random.randint(0, 4),
+                        "element-field-class": self.scalar(),
+                    }
+                    if not self.old and random.random() < 0.3:
+                        found["minimum-alignment"] = 32
+                case "sequence" | "structures":
+                    element = self.scalar() if kind == "sequence" else self.structure(2)
+                    found = {
+                        "type": "dynamic-length-array",
+                        "length-field-location": location,
+                        "element-field-class": element,
+                    }
+                case "chars" | "blob":
+                    what = {"chars": "string", "blob": "blob"}[kind]
+                    if not self.old and random.random() < 0.3:
+                        origin = "event-record-common-context"
+                        location = {"origin": origin, "path": ["size"]}
+                    found = {"type": f"dynamic-length-{what}", "length-field-location": location}
+                case "structure":
+                    found = self.structure(depth + 1)
+                    location = {}
+                case "variant":
+                    found = self.variant(location)
+                    count = uint(8, self.order)
+                    if self.old:
+                        count["mappings"] = {
+                            option["name"]: option["selector-field-ranges"]
+                            for option in found["options"]
+                        }
+                case "optional":
+                    found = {
+                        "type": "optional",
+                        "selector-field-location": location,
+                        "field-class": self.structure(2)
+                        if random.random() < 0.3
+                        else self.scalar(),
+                    }
+                    if random.random() < 0.5:
+                        count = uint(3, self.order, 8) | {"type": "fixed-length-boolean"}
+                    else:
+                        found["selector-field-ranges"] = [[1, 3], [7, 9]]
+                case _:
+                    found = self.scalar()
+                    location = {}
+            if location.get("path") == [f"{name}_n"]:
+                members[f"{name}_n"] = count
+            members[name] = found
+        return structure(members, random.choice([1, 1, 8, 64]))
+
+    def counter(self) -> Class:
+        """What may hold a length."""
+        if not self.old and self.random.random() < 0.3:
+            return {"type": "variable-length-unsigned-integer"}
+        return uint(self.random.choice([8, 16, 32]), self.order)
+
+    def variant(self, location: Class) -> Class:
+        """A variant of up to three options."""
+        options = [
+            {
+                "name": f"o{k}",
+                "selector-field-ranges": [[k * 2, k * 2 + 1], [100 + k, 100 + k]],
+                "field-class": self.scalar(),
+            }
+            for k in range(self.random.randint(1, 3))
+        ]
+        return {"type": "variant", "selector-field-location": location, "options": options}
+
+    # ------------------------------------------------------------ values
+
+    def value(self, kind: Class, size: int) -> Any:  # noqa: C901
+        """A value; `size` is that of the common context."""
+        random = self.random
+        match kind["type"]:
+            case "structure":
+                return self.members(kind, size)
+            case "static-length-array":
+                return [
+                    self.value(kind["element-field-class"], size) for _ in range(kind["length"])
+                ]
+            case "fixed-length-signed-integer":
+                half = 1 << (kind["length"] - 1)
+                return random.choice([-half, half - 1, -1, 0, random.randrange(-half, half)])
+            case "fixed-length-floating-point-number":
+                return random.choice([0.0, -0.5, 1.0, 65504.0, float("inf"), 2.0**-14, 2.0**-24])
+            case "fixed-length-boolean":
+                return random.choice([0, 1 << (kind["length"] - 1), 1])
+            case "variable-length-unsigned-integer":
+                return random.choice([0, 127, 128, (1 << 64) - 1, random.getrandbits(40)])
+            case "variable-length-signed-integer":
+                return random.choice([0, -1, 63, 64, -64, -65, -(1 << 63), (1 << 63) - 1])
+            case "null-terminated-string":
+                return self.text(60)
+            case "static-length-string":
+                return self.text(kind["length"], kind.get("encoding", "utf-8"))
+            case "static-length-blob":
+                return list(random.randbytes(kind["length"]))
+        top = (1 << kind["length"]) - 1
+        small = min(top, random.randint(0, 9))
+        return random.choice([0, top, small, random.randint(0, top)])
+
+    def text(self, size: int, encoding: str = "utf-8") -> str:
+        """Text of at most `size` bytes."""
+        found = ""
+        for _ in range(self.random.randint(0, 20)):
+            more = found + self.random.choice(LETTERS)
+            if len(more.encode(encoding)) > size:
+                break
+            found = more
+        return found
+
+    def members(self, kind: Class, size: int) -> dict[str, Any]:
+        """Values of a structure, with the lengths and selectors that fit."""
+        random = self.random
+        found: dict[str, Any] = {}
+        for member in kind["member-classes"]:
+            name, inner = member["name"], member["field-class"]
+            count: Any = None
+            match inner["type"]:
+                case "dynamic-length-array":
+                    count = random.randint(0, 4)
+                    element = inner["element-field-class"]
+                    found[name] = [self.value(element, size) for _ in range(count)]
+                case "dynamic-length-string":
+                    own = "origin" not in inner["length-field-location"]
+                    found[name] = self.text(40)
+                    if own:
+                        count = len(found[name].encode())
+                    else:
+                        found[name] = "x" * size
+                case "dynamic-length-blob":
+                    own = "origin" not in inner["length-field-location"]
+                    length = random.randint(0, 12) if own else size
+                    found[name] = list(random.randbytes(length))
+                    count = length if own else None
+                case "variant":
+                    chosen = random.randrange(len(inner["options"]))
+                    option = inner["options"][chosen]
+                    count = random.choice(random.choice(option["selector-field-ranges"]))
+                    found[name] = (chosen, self.value(option["field-class"], size))
+                case "optional":
+                    there = random.random() < 0.6
+                    boolean = "selector-field-ranges" not in inner
+                    count = random.choice([1, 5] if boolean else [2, 3, 7]) if there else 0
+                    found[name] = self.value(inner["field-class"], size) if there else None
+                case _:
+                    found.setdefault(name, self.value(inner, size))
+            if count is not None:
+                found[f"{name}_n"] = count
+        return found
+
+
+def structure(members: dict[str, Class], align: int = 1) -> Class:
+    """A structure of these members."""
+    return {
+        "type": "structure",
+        "member-classes": [{"name": n, "field-class": k} for n, k in members.items()],
+        "minimum-alignment": align,
+    }
+
+
+def is_nothing(kind: Class) -> bool:
+    """Whether it holds nothing, so that there is no column for it."""
+    match kind["type"]:
+        case "structure":
+            return all(is_nothing(m["field-class"]) for m in kind["member-classes"])
+        case "static-length-array" | "dynamic-length-array":
+            return is_nothing(kind["element-field-class"])
+        case "optional":
+            return is_nothing(kind["field-class"])
+        case "variant":
+            return all(is_nothing(o["field-class"]) for o in kind["options"])
+    return False
+
+
+def shaped(kind: Class, value: Any, selectors: dict[str, Any] | None = None) -> Any:
+    """A decoded value as our reader gives it; `selectors` are the members around it."""
+    match kind["type"]:
+        case "structure":
+            return {
+                m["name"]: shaped(m["field-class"], value[m["name"]], value)
+                for m in kind["member-classes"]
+                if not is_nothing(m["field-class"])
+            }
+        case "static-length-array" | "dynamic-length-array":
+            return [shaped(kind["element-field-class"], item) for item in value]
+        case "optional":
+            return None if value is None else shaped(kind["field-class"], value)
+        case "variant":
+            assert selectors is not None
+            selector = selectors[kind["selector-field-location"]["path"][0]]
+            return {
+                option["name"]: shaped(option["field-class"], value)
+                if any(low <= selector <= high for low, high in option["selector-field-ranges"])
+                else None
+                for option in kind["options"]
+                if not is_nothing(option["field-class"])
+            }
+        case "fixed-length-bit-map":
+            flags = [
+                name
+                for name, ranges in kind["flags"].items()
+                if any(value >> bit & 1 for low, high in ranges for bit in range(low, high + 1))
+            ]
+            return {"value": value, "flags": flags}
+    if "mappings" in kind:
+        label = next(
+            (
+                name
+                for name, ranges in kind["mappings"].items()
+                if any(low <= value <= high for low, high in ranges)
+            ),
+            None,
+        )
+        return {"value": value, "label": label}
+    return value
+
+
+def decoded(kind: Class, value: Any) -> Any:
+    """What decoding gives back for a value as it was written."""
+    match kind["type"]:
+        case "structure":
+            members = kind["member-classes"]
+            return {m["name"]: decoded(m["field-class"], value[m["name"]]) for m in members}
+        case "static-length-array" | "dynamic-length-array":
+            return [decoded(kind["element-field-class"], item) for item in value]
+        case "optional":
+            return None if value is None else decoded(kind["field-class"], value)
+        case "variant":
+            return decoded(kind["options"][value[0]]["field-class"], value[1])
+        case "fixed-length-boolean":
+            return bool(value)
+    return value
+
+
+MAGIC_AND_UUID = {"magic": MAGIC, "uuid": UUID_NUMBERS, "stream_id": 0}

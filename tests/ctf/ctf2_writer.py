@@ -1,0 +1,140 @@
+"""Writes data streams that fragments of CTF 2 metadata describe; the converse of `reference.py`.
+
+`as_sequence` writes the fragments as CTF 2 metadata; `tsdl.py` those that CTF 1.8 knows as TSDL.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from ctf_writer import UUID_OF_TRACES
+from reference import Decoder
+
+Fragments = list[dict[str, Any]]
+
+
+def as_sequence(fragments: Fragments) -> str:
+    """A JSON text sequence (RFC 7464)."""
+    return "".join(f"\x1e{json.dumps(fragment)}\n" for fragment in fragments)
+
+
+class PacketWriter:
+    """Fields of one packet, bit after bit."""
+
+    def __init__(self, fragments: Fragments) -> None:
+        self.classes = Decoder(fragments)
+        self.bits: list[int] = []
+        # Bits of a byte are laid out at its end, as the byte order of its fields says.
+        self.orders: list[str] = []
+        self.patches: dict[str, tuple[int, dict[str, Any]]] = {}
+        self.cycles = 0
+
+    def align(self, to: int) -> None:
+        """Zeros up to a multiple."""
+        while len(self.bits) % to:
+            self._bit(0, self.orders[-1])
+
+    def _bit(self, bit: int, order: str) -> None:
+        if len(self.bits) % 8 == 0:
+            self.orders.append(order)
+        assert self.orders[-1] == order
+        self.bits.append(bit)
+
+    def value(self, kind: Any, value: Any) -> None:
+        """One field."""
+        if isinstance(kind, str):
+            self.value(self.classes.aliases[kind], value)
+            return
+        self.align(self.classes.alignment(kind))
+        match kind["type"]:
+            case "structure":
+                for member in kind.get("member-classes", []):
+                    self.value(member["field-class"], value[member["name"]])
+            case "static-length-array" | "dynamic-length-array":
+                for item in value:
+                    self.value(kind["element-field-class"], item)
+            case "optional":
+                if value is not None:
+                    self.value(kind["field-class"], value)
+            case "variant":
+                self.value(kind["options"][value[0]]["field-class"], value[1])
+            case _:
+                self.scalar(kind, value)
+
+    def scalar(self, kind: dict[str, Any], value: Any) -> None:
+        """A field without fields in it."""
+        encoding = kind.get("encoding", "utf-8")
+        for role in kind.get("roles", []):
+            self.patches[role] = (len(self.bits), kind)
+        match kind["type"]:
+            case "null-terminated-string":
+                self.bytes((value + "\0").encode(encoding))
+            case "static-length-string":
+                self.bytes(value.encode(encoding).ljust(kind["length"], b"\0"))
+            case "dynamic-length-string":
+                self.bytes(value.encode(encoding))
+            case "static-length-blob" | "dynamic-length-blob":
+                self.bytes(bytes(value))
+            case "variable-length-unsigned-integer" | "variable-length-signed-integer":
+                self.bytes(leb128(value))
+            case "fixed-length-floating-point-number":
+                code = {16: "<e", 32: "<f", 64: "<d"}[kind["length"]]
+                self.number(kind, int.from_bytes(struct.pack(code, value), "little"))
+            case _:
+                self.number(kind, int(value))
+
+    def number(self, kind: dict[str, Any], value: int) -> None:
+        """The bits of an integer."""
+        for bit in digits(kind, value):
+            self._bit(bit, kind["byte-order"])
+
+    def bytes(self, data: bytes) -> None:
+        """Whole bytes."""
+        for byte in data:
+            for i in range(8):
+                self._bit(byte >> i & 1, "little-endian")
+
+    def patch(self, role: str, value: int) -> None:
+        """Set an integer of fixed length that has been written already."""
+        if role in self.patches:
+            at, kind = self.patches[role]
+            self.bits[at : at + kind["length"]] = digits(kind, value)
+
+    def finish(self, padding: int) -> bytes:
+        """The packet, with its lengths."""
+        self.patch("packet-content-length", len(self.bits))
+        total = -(-len(self.bits) // 8) + padding
+        self.patch("packet-total-length", total * 8)
+        found = bytearray()
+        for i, order in enumerate(self.orders):
+            bits = self.bits[i * 8 : i * 8 + 8]
+            bits += [0] * (8 - len(bits))
+            if order == "big-endian":
+                bits.reverse()
+            found.append(sum(bit << k for k, bit in enumerate(bits)))
+        return bytes(found).ljust(total, b"\xa5")
+
+
+def digits(kind: dict[str, Any], value: int) -> list[int]:
+    """Bits in the order in which they lie in the stream."""
+    bits = [value >> i & 1 for i in range(kind["length"])]
+    usual = "first-to-last" if kind["byte-order"] == "little-endian" else "last-to-first"
+    return bits if kind.get("bit-order", usual) == "first-to-last" else bits[::-1]
+
+
+def leb128(value: int) -> bytes:
+    """A LEB128 number; the sign bit of a signed one is its last."""
+    found = []
+    while True:
+        byte = value & 0x7F
+        value >>= 7
+        # One more byte than an unsigned number needs may be there, which is as valid.
+        if (value == 0 and not byte & 0x40) or (value == -1 and byte & 0x40):
+            found.append(byte)
+            return bytes(found)
+        found.append(byte | 0x80)
+
+
+UUID_NUMBERS = list(UUID_OF_TRACES.bytes)

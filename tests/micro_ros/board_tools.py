@@ -1,0 +1,16 @@
+"""What the tests with an emulated board need."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from tracing.workloads.micro_ros.toolchain import COMPILER, EMULATOR
+
+MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]
+
+on_board = pytest.mark.skipif(
+    bool(MISSING),
+    reason=f"{', '.join(MISSING)} not installed: nothing is compiled for or run on a board",
+)

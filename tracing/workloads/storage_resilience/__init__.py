@@ -1,0 +1,1 @@
+"""What a crash or a power loss leaves of a recording: the storage benchmark, ended in mid-write."""
