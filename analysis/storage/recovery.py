@@ -21,7 +21,8 @@ RECOVERED = Metric(
 )
 WITH_TOOL = Metric(
     "storage_recovered_with_tool",
-    "the same with the best recovery tool there is (sqlite3 .recover; for MCAP none was there)",
+    "the same with the best means of recovery (SQLite: PRAGMA writable_schema, sqlite3 .recover; "
+    "MCAP: none was there)",
     "1",
     "higher",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -192,3 +193,20 @@ def test_results_that_are_cut_off_are_refused(tmp_path: Path) -> None:
             read_recovery(path)
     path.write_text(f"{header}\n{row}\n")
     assert read_recovery(path)["recovered"].to_list() == [9]
+
+
+def test_a_database_shorter_than_its_header_says_gives_its_rows_back(tmp_path: Path) -> None:
+    """As SQLite without a journal on disk leaves it: page 1 was written, the last pages not."""
+    path = tmp_path / "recording"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, timestamp, data BLOB)")
+    rows = [(n, bytes([n % 256]) * 2000) for n in range(500)]
+    connection.executemany("INSERT INTO messages (timestamp, data) VALUES (?, ?)", rows)
+    connection.commit()
+    connection.close()
+    os.truncate(path, path.stat().st_size - 4096)
+    plain, tool = recover(path, lambda n: rows[n][1])
+    assert (plain.messages, plain.whole) == (0, False)
+    # Two rows to a page of 4 KiB.
+    assert 490 <= tool.messages < 500
+    assert tool.wrong == 0

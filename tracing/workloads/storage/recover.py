@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,8 +42,10 @@ def recover(path: Path, expected: Expected) -> tuple[Recovered, Recovered]:
     """What a plain reader gives back, and what a recovery tool does.
 
     MCAP: the reader of Python's mcap up to its first complaint; there is no other tool here.
-    SQLite: Python's sqlite3, which rolls back or replays a journal as any open does; then, where
-    that complains, ``.recover`` of the command line ``sqlite3`` where it is installed.
+    SQLite: Python's sqlite3, which rolls back or replays a journal as any open does. Where that
+    complains, the better of two: reading although the header's number of pages is wrong (``PRAGMA
+    writable_schema``), from the first row on and from the last one back; and ``.recover`` of the
+    command line ``sqlite3``, where it is installed.
     """
     if not path.is_file() or path.stat().st_size == 0:
         return Recovered(), Recovered()
@@ -54,11 +57,13 @@ def recover(path: Path, expected: Expected) -> tuple[Recovered, Recovered]:
     if magic[:6] != b"SQLite":
         return Recovered(), Recovered()
     plain = _count(_sqlite(path), expected, f"sqlite3 {sqlite3.sqlite_version} (Python)")
-    program = shutil.which("sqlite3")
-    if plain.whole or program is None:
+    if plain.whole:
         return plain, plain
-    with_tool = _count(_sqlite_recover(path, program), expected, "sqlite3 .recover")
-    return plain, max(plain, with_tool, key=lambda found: found.messages)
+    found = [plain, _count(_sqlite_salvage(path), expected, "sqlite3, writable_schema")]
+    program = shutil.which("sqlite3")
+    if program is not None:
+        found.append(_count(_sqlite_recover(path, program), expected, "sqlite3 .recover"))
+    return plain, max(found, key=lambda one: one.messages)
 
 
 def _count(found: Iterable[tuple[int, bytes]], expected: Expected, tool: str) -> Recovered:
@@ -84,6 +89,23 @@ def _sqlite(path: Path) -> Iterable[tuple[int, bytes]]:
         (answer,) = connection.execute("PRAGMA quick_check").fetchone()
         if answer != "ok":
             raise sqlite3.DatabaseError(answer)
+    finally:
+        connection.close()
+
+
+def _sqlite_salvage(path: Path) -> Iterable[tuple[int, bytes]]:
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute("PRAGMA writable_schema=ON")
+        rows: dict[int, tuple[int, bytes]] = {}
+        for order in ("ASC", "DESC"):
+            query = f"SELECT id, timestamp, data FROM messages NOT INDEXED ORDER BY id {order}"  # noqa: S608
+            with suppress(sqlite3.DatabaseError):
+                for number, timestamp, data in connection.execute(query):
+                    if number in rows:
+                        break
+                    rows[number] = (timestamp, data)
+        yield from rows.values()
     finally:
         connection.close()
 
