@@ -10,6 +10,7 @@ from analysis.calibration.results import Result, Section
 from analysis.calibration.series import autoregressive, generator
 from analysis.leaks import Series, leak
 
+TITLE = "Injected leaks"
 _RATE_HZ = 500
 _PAGE = 4096
 _BEND_S = 300.0
@@ -23,20 +24,18 @@ def injected_leaks(count: int) -> Section:
         for phi in (0.0, 0.9):
             hits = _covered(count, chunk, phi)
             cell = {"injected": f"{chunk:,} B per message", "phi": f"{phi:g}"}
-            results.append(
-                Result("Injected leaks", cell, "interval holds it", hits, count, 0.93, 0.97)
-            )
+            results.append(Result(TITLE, cell, "interval holds it", hits, count, 0.93, 0.97))
     for phi in (0.0, 0.9):
         called, placed = _levelled(count, phi)
         cell = {"injected": "20 kB/s for 5 of 10 min", "phi": f"{phi:g}"}
-        results.append(Result("Injected leaks", cell, "levels off", called, count, 0.95, None))
-        results.append(Result("Injected leaks", cell, "within 30 s", placed, count, 0.95, None))
+        results.append(Result(TITLE, cell, "levels off", called, count, 0.95, None))
+        results.append(Result(TITLE, cell, "within 30 s", placed, count, 0.95, None))
     text = (
         "Five runs. Leaks: resident memory in whole pages, read five times per second for 60 s at "
-        "500 messages per second, stationary AR(1) noise of 300 kB. Levelling off: 300 samples over "
+        "500 messages per second, stationary AR(1) noise of 300 kB. Levelling off: 300 samples in "
         "10 min, noise of 30 kB; within 30 s: the bend is stated at 300 s, give or take 30."
     )
-    return Section("Injected leaks", text, (), results)
+    return Section(TITLE, text, (), results)
 
 
 def _covered(count: int, chunk: int, phi: float) -> int:
