@@ -21,11 +21,13 @@ from analysis.multiplicity import holm
 from analysis.over_runs import Interval
 from analysis.ranks import cliffs_delta, hodges_lehmann
 from analysis.ratio import (
+    TOO_FAR_APART,
     Effect,
     Spread,
     difference_of_means,
     ratio_of_means,
     runs_for_ratio,
+    too_far_apart,
     welch_p,
 )
 from analysis.student import t_quantile
@@ -299,8 +301,10 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     result = replace(result, difference=difference_of_means(right, left, LEVEL))
     worse, better = (right, left) if base.better == "lower" else (left, right)
     upper, lower = (new, base) if base.better == "lower" else (base, new)
-    if left.mean < 0 or right.mean < 0:
-        return replace(result, notes=(*notes, "a negative mean has no ratio"))
+    if left.mean < 0 or right.mean < 0 or too_far_apart(worse, better):
+        negative = min(left.mean, right.mean) < 0
+        reason = "a negative mean has no ratio" if negative else TOO_FAR_APART
+        return replace(result, notes=(*notes, reason))
     if left.mean == right.mean == 0:
         notes.append(_both_zero(base, new))
         return replace(result, p=1.0, verdict="no_difference", notes=tuple(notes))

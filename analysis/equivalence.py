@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
+from analysis.finite import finite_pairs
 from analysis.over_runs import MINIMUM_RUNS
 from analysis.ratio import Spread, satterthwaite
 from analysis.student import t_above
@@ -73,11 +73,7 @@ def equivalent_pairs(new: ArrayLike, base: ArrayLike, threshold: float) -> Equiv
         T, between 0 and 1.
     """
     _check(threshold)
-    y, x = np.asarray(new, dtype=np.float64), np.asarray(base, dtype=np.float64)
-    if y.shape != x.shape or y.ndim != 1 or y.size < MINIMUM_RUNS:
-        raise ValueError(f"pairs need the same blocks on both sides, at least {MINIMUM_RUNS}")
-    if not np.isfinite(y).all() or not np.isfinite(x).all():
-        raise ValueError("equivalence needs finite values")
+    y, x = finite_pairs(new, base, "equivalence", MINIMUM_RUNS)
 
     def p(limit: float, direction: float) -> float:
         d = direction * (y - limit * x)

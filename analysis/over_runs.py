@@ -172,9 +172,7 @@ def deviation_over_runs(
         runs,
         level,
         name="standard deviation",
-        statistic=lambda s: (
-            float(s.std(ddof=1)) if s.size > 1 and np.isfinite(s).all() else math.nan
-        ),
+        statistic=_deviation,
     )
 
 
@@ -275,6 +273,14 @@ def _one_per_run(
         method=f"{name} of each run, Student t over runs{left_out}",
         per_run=values,
     )
+
+
+def _deviation(samples: Floats) -> float:
+    if samples.size < 2 or not np.isfinite(samples).all():
+        return math.nan
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = float(samples.std(ddof=1))
+    return deviation if math.isfinite(deviation) else math.nan
 
 
 def _trimmed(samples: Floats, cut: float) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from analysis.autocorrelation import effective_samples
+from analysis.finite import finite
 from analysis.over_runs import MINIMUM_RUNS
 from analysis.ratio import least_runs
 from analysis.student import chi_squared_quantile, f_above
@@ -37,9 +38,9 @@ def runs_for_half_width(
     -------
     None beyond `ratio.MOST_RUNS`.
     """
-    x = np.asarray(pilot, dtype=np.float64)
-    if x.size < MINIMUM_RUNS or not np.isfinite(x).all() or not half_width > 0:
-        raise ValueError(f"a plan needs {MINIMUM_RUNS} finite pilot runs and a half width above 0")
+    x = finite(pilot, "a plan from pilot runs", MINIMUM_RUNS)
+    if not half_width > 0:
+        raise ValueError("a plan needs a half width above 0")
     variance = float(x.var(ddof=1))
     if assurance is not None:
         variance *= (x.size - 1) / chi_squared_quantile(1 - assurance, x.size - 1)
@@ -77,9 +78,9 @@ def variance_split(runs: Sequence[ArrayLike]) -> VarianceSplit:
     runs
         The samples of each run in time order, finite; at least `MINIMUM_RUNS` runs of 2 samples.
     """
-    arrays = [np.asarray(run, dtype=np.float64).ravel() for run in runs]
-    if len(arrays) < MINIMUM_RUNS or any(a.size < 2 or not np.isfinite(a).all() for a in arrays):
-        raise ValueError(f"a split needs {MINIMUM_RUNS} runs of at least 2 finite samples")
+    arrays = [finite(run, "each run of a split", 2) for run in runs]
+    if len(arrays) < MINIMUM_RUNS:
+        raise ValueError(f"a split needs {MINIMUM_RUNS} runs, here are {len(arrays)}")
     of_means = float(np.var([a.mean() for a in arrays], ddof=1))
     within = float(np.mean([a.var(ddof=1) / effective_samples(a) for a in arrays]))
     between = max(0.0, of_means - within)
@@ -118,8 +119,7 @@ def one_way(groups: Sequence[ArrayLike]) -> OneWay:
     if len(arrays) < 2 or any(a.size == 0 for a in arrays) or n <= len(arrays):
         raise ValueError("an analysis of variance needs two groups and more values than groups")
     joined = np.concatenate(arrays)
-    if not np.isfinite(joined).all():
-        raise ValueError("an analysis of variance needs finite values")
+    finite(joined, "an analysis of variance")
     origin = joined[0]
     shifted = [a - origin for a in arrays]
     grand = math.fsum(np.concatenate(shifted)) / n
@@ -128,8 +128,9 @@ def one_way(groups: Sequence[ArrayLike]) -> OneWay:
     within = math.fsum(float(d) ** 2 for a, m in zip(shifted, means, strict=True) for d in a - m)
     df_between, df_within = len(arrays) - 1, n - len(arrays)
     if within == 0:
-        f = math.inf if between > 0 else math.nan
+        # Of values that are all the same: no difference.
+        f = math.inf if between > 0 else 0.0
     else:
         f = (between / df_between) / (within / df_within)
-    p = 1.0 if math.isnan(f) else f_above(f, df_between, df_within)
+    p = f_above(f, df_between, df_within)
     return OneWay(f, p, df_between, df_within, between, within, math.sqrt(within / df_within))

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from analysis.finite import LARGEST, finite, finite_pairs
 from analysis.over_runs import MINIMUM_RUNS
 from analysis.roots import root
 from analysis.student import t_quantile, t_two_sided
 
 MOST_RUNS = 10_000
 """No recommendation goes beyond this many runs."""
+
+
+TOO_FAR_APART = "the two sides are too far apart for a ratio"
 
 
 @dataclass(frozen=True)
@@ -37,9 +41,7 @@ class Spread:
     @classmethod
     def of(cls, values: ArrayLike) -> Spread:
         """From one finite value per run."""
-        x = np.asarray(values, dtype=np.float64)
-        if x.size < MINIMUM_RUNS or not np.isfinite(x).all():
-            raise ValueError(f"a spread needs at least {MINIMUM_RUNS} finite values")
+        x = finite(values, "a spread", MINIMUM_RUNS)
         return cls(float(x.mean()), float(x.std(ddof=1)), x.size)
 
     @property
@@ -66,6 +68,12 @@ class Effect:
     p: float
 
 
+def too_far_apart(top: Spread, bottom: Spread) -> bool:
+    """Whether numbers of the size of their ratio cannot be computed with."""
+    most = LARGEST * bottom.mean
+    return bottom.mean > 0 and max(top.mean, top.deviation, bottom.deviation) > most
+
+
 def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
     """Ratio of the means of two independent sets of runs.
 
@@ -82,6 +90,8 @@ def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
     """
     if not bottom.mean > 0 or not top.mean >= 0:
         raise ValueError("a ratio needs a positive mean below and no negative one above")
+    if too_far_apart(top, bottom):
+        raise ValueError(TOO_FAR_APART)
     # In units of the bottom mean: no overflow, and roots of order one.
     m, v = top.mean / bottom.mean, (top.deviation / bottom.mean) ** 2 / top.runs
     w = (bottom.deviation / bottom.mean) ** 2 / bottom.runs
@@ -173,12 +183,12 @@ def paired_ratio(new: ArrayLike, base: ArrayLike, level: float = 0.95) -> Effect
     new, base
         One value per block, in the same order of blocks, shape (k,), k >= 3; base's mean > 0.
     """
-    y, x = np.asarray(new, dtype=np.float64), np.asarray(base, dtype=np.float64)
-    if y.shape != x.shape or y.ndim != 1 or y.size < MINIMUM_RUNS:
-        raise ValueError(f"pairs need the same blocks on both sides, at least {MINIMUM_RUNS}")
-    if not np.isfinite(y).all() or not np.isfinite(x).all() or x.mean() <= 0:
-        raise ValueError("a ratio needs finite values and a positive mean below")
+    y, x = finite_pairs(new, base, "a ratio of blocks", MINIMUM_RUNS)
+    if x.mean() <= 0:
+        raise ValueError("a ratio needs a positive mean below")
     scale = float(x.mean())
+    if np.abs(y).max() > LARGEST * scale:
+        raise ValueError(TOO_FAR_APART)
     y, x = y / scale, x / scale
     k = y.size
     critical = t_quantile((1 + level) / 2, k - 1)
@@ -199,7 +209,8 @@ def paired_ratio(new: ArrayLike, base: ArrayLike, level: float = 0.95) -> Effect
 
 def paired_p(new: ArrayLike, base: ArrayLike) -> float:
     """Two-sided p of equal means of pairs, Student's t test over their differences."""
-    d = np.asarray(new, dtype=np.float64) - np.asarray(base, dtype=np.float64)
+    y, x = finite_pairs(new, base, "a test of blocks", 2)
+    d = y - x
     deviation = float(d.std(ddof=1))
     if deviation == 0:
         return 1.0 if d.mean() == 0 else 0.0
@@ -224,8 +235,11 @@ def runs_for_ratio(
     """
     if not tolerance > 0 or bottom.mean <= 0:
         return None
-    ratio = top.mean / bottom.mean
-    variance = (top.deviation**2 + ratio**2 * bottom.deviation**2) / bottom.mean**2
+    first = top.deviation / bottom.mean
+    second = top.mean / bottom.mean * (bottom.deviation / bottom.mean)
+    if not math.hypot(first, second) < MOST_RUNS:
+        return None
+    variance = first**2 + second**2
     return least_runs(variance, tolerance, level, power, sides=2)
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from analysis.finite import finite_pairs
 from analysis.over_runs import Interval
 from analysis.student import t_quantile
 
@@ -26,7 +27,7 @@ def binned(x: ArrayLike, y: ArrayLike, most: int = MOST_BINS) -> tuple[Floats, F
     x, y
         Finite, x increasing, shape (n,).
     """
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    a, b = finite_pairs(x, y, "a series")
     if a.size <= most:
         return a, b
     edges = np.linspace(0, a.size, most + 1).astype(np.intp)
@@ -78,11 +79,11 @@ def least_squares(x: ArrayLike, y: ArrayLike) -> Line:
     x, y
         Finite, at least three points, two different x.
     """
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    a, b = finite_pairs(x, y, "a line", 3)
     centre = float(a.mean())
     u = a - centre
     squares = float((u**2).sum())
-    if a.size < 3 or squares == 0:
+    if np.ptp(a) == 0 or squares == 0:
         raise ValueError("a line needs three points and two different x")
     slope, mean = _line(u, b)
     residual = b - mean - slope * u
@@ -125,7 +126,7 @@ def glsar(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> AutoregressiveSlop
     x, y
         Finite, equally spaced x, at least 10 points.
     """
-    a, b = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    a, b = finite_pairs(x, y, "a line")
     n = a.size
     if n < 10 or a[0] == a[-1]:
         return AutoregressiveSlope(Interval(None, refused=f"{n} points; 10 are needed"), 0.0)

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import polars as pl
 
 from collectors import babeltrace
-from collectors.ros2 import build_tables
 from collectors.schema import RAW_EVENT_COLUMNS, TABLES
 from tracing.recording import Recording, RunFailedError, UsageError
 from tracing.recording.layout import find_traces
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 Engine: TypeAlias = Literal["native", "babeltrace2"]
 Progress: TypeAlias = Callable[[str], None]
 """Called with what begins now: reading, model, tables."""
+Done: TypeAlias = Callable[[int, int], object]
+"""Called with the bytes of trace that were read, and how many there are."""
 
 _NO_EVENTS = pl.DataFrame(schema={c.name: TYPES[c.type] for c in RAW_EVENT_COLUMNS})
 _NO_TRACE = "no program of this run made a CTF trace: there are no events"
@@ -110,6 +111,7 @@ def collect(
     events_only: bool = False,
     force: bool = False,
     progress: Progress | None = None,
+    done: Done | None = None,
 ) -> Collected:
     """Make a recording's ``events/`` and ``tables/``, unless they are there and up to date.
 
@@ -127,6 +129,8 @@ def collect(
         Make them even if they are up to date.
     progress
         Called with the name of each step as it begins.
+    done
+        Called with bytes read and bytes in all, as they are read.
 
     Raises
     ------
@@ -141,13 +145,15 @@ def collect(
     # Read before the work, not after it.
     _ = recording.manifest
     fingerprint = _fingerprint(recording)
-    if not force and (done := _up_to_date(recording, options, fingerprint)) is not None:
-        return done
+    if not force and (known := _up_to_date(recording, options, fingerprint)) is not None:
+        return known
     _prepare(recording)
     say("reading")
-    raw = _to_parquet(recording, engine=engine, threads=threads)
+    raw = _to_parquet(recording, engine=engine, threads=threads, done=done)
     tables: dict[str, pl.DataFrame] = {}
     if not events_only:
+        from collectors.ros2 import build_tables  # noqa: PLC0415  (raw events need no model)
+
         say("model")
         manifest = recording.manifest
         tables = build_tables(
@@ -196,7 +202,7 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
     return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
 
 
-def _to_parquet(recording: Recording, *, engine: Engine, threads: int) -> Raw:
+def _to_parquet(recording: Recording, *, engine: Engine, threads: int, done: Done | None) -> Raw:
     """Decode all traces into ``events/``; the frames of the result read from there."""
     for old in recording.events.glob("*/*.parquet"):
         old.unlink()
@@ -212,7 +218,7 @@ def _to_parquet(recording: Recording, *, engine: Engine, threads: int) -> Raw:
             _write(raw.events[name].lazy().collect(), path)
         return raw
     trace = _open(recording.trace_root)
-    info = trace.write_events(recording.events, threads=threads)
+    info = trace.write_events(recording.events, threads=threads, progress=done)
     events: dict[str, pl.LazyFrame] = {
         f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
         for path in sorted(recording.events.glob("*/*.parquet"))

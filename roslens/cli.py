@@ -254,6 +254,46 @@ def info(
 
 
 @app.command
+def events(
+    path: Annotated[Path, Parameter(help="A recording, or any folder with CTF traces.")],
+    /,
+    *,
+    name: Annotated[
+        list[str], Parameter(negative="", help="Of events, or a pattern: 'ros2:rmw_*'.")
+    ] = [],  # noqa: B006  (cyclopts copies it)
+    start: Annotated[
+        str | None,
+        Parameter(help="First time: ns since the epoch, HH:MM:SS.fff, or +2.5s of the trace."),
+    ] = None,
+    end: Annotated[str | None, Parameter(help="Last time.")] = None,
+    fields: Annotated[
+        list[str], Parameter(negative="", help="Columns beside the time, separated by commas.")
+    ] = [],  # noqa: B006
+    form: Annotated[
+        Literal["text", "json", "csv", "parquet"], Parameter(name="--format", help="Of the output.")
+    ] = "text",
+    output: Annotated[
+        Path | None,
+        Parameter(name=["--output", "-o"], help="File; for Parquet of several events a folder."),
+    ] = None,
+    threads: Annotated[int, Parameter(help="Threads that decode; 0: one per CPU.")] = 0,
+) -> None:
+    """Show events of a recording, in the order of time (docs/events.md)."""
+    from roslens.events import write_events  # noqa: PLC0415
+
+    write_events(
+        path,
+        names=name,
+        start=start,
+        end=end,
+        fields=[field.strip() for part in fields for field in part.split(",") if field.strip()],
+        form=form,
+        output=output,
+        threads=threads,
+    )
+
+
+@app.command
 def schema(
     *,
     format: Literal["json", "markdown"] = "json",  # noqa: A002  (the option's name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from collectors.collect import Collected, Engine, collect
 from tracing.recording import Recording, RoslensError, UsageError, find_recordings
@@ -41,13 +41,17 @@ def collect_all(
         recordings = _with_output(recordings, output)
     done: list[Collected] = []
     errors: list[RoslensError] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("collecting", total=len(recordings))
-        for recording in recordings:
+        task = progress.add_task("collecting", total=None)
+        for number, recording in enumerate(recordings, 1):
+            place = f"{number}/{len(recordings)} {escape(recording.name)}"
 
-            def step(what: str, name: str = recording.name) -> None:
-                progress.update(task, description=f"{escape(name)}: {what}")
+            def step(what: str, place: str = place) -> None:
+                progress.update(task, description=f"{place}: {what}")
+
+            def read(done: int, total: int) -> None:
+                progress.update(task, completed=done, total=total)
 
             try:
                 collected = collect(
@@ -57,6 +61,7 @@ def collect_all(
                     events_only=events_only,
                     force=force,
                     progress=step,
+                    done=read,
                 )
             except RoslensError as error:
                 errors.append(error)
@@ -65,7 +70,7 @@ def collect_all(
                 console.print(_line(collected), soft_wrap=True, highlight=False)
                 for warning in collected.warnings:
                     console.print(f"  [yellow]warning:[/] {escape(warning)}", soft_wrap=True)
-            progress.advance(task)
+            progress.reset(task, total=None)
     if errors:
         more = f" (and {len(errors) - 1} more of {len(recordings)})" if len(errors) > 1 else ""
         raise type(errors[0])(f"{errors[0]}{more}")

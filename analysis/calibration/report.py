@@ -81,8 +81,14 @@ class CalibrationReport:
         )
         missed = sum(r.holds is False for r in self.results)
         held = sum(r.holds is True for r in self.results)
-        counts = sorted({r.count for r in self.results})
-        said = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+        counts = sorted({r.count for r in self.results if r.holds is not None})
+        said = (
+            "no"
+            if not counts
+            else f"{counts[0]:,}"
+            if len(counts) == 1
+            else f"{counts[0]:,} to {counts[-1]:,}"
+        )
         sentence = f"{held} of {held + missed} cells hold their bar; {said} simulations each."
         return Shown(Sentence(sentence, loud=missed > 0), table)
 

@@ -180,7 +180,9 @@ class CommunicationReport(Report):
 
     def overview(self) -> Section:
         """cells.csv, to be read."""
-        return Section(cells_table(self.cells, self.counting))
+        common = constant_factors(self.counting)
+        note = [Sentence(f"In all cells: {cell_label(common)}.")] if common else []
+        return Section(*note, cells_table(self.cells, self.counting))
 
     def log(self) -> Section:
         """The trace beside what the programs logged themselves."""

@@ -12,18 +12,18 @@ from analysis.communication.copies import copies_of, signature
 from analysis.communication.estimates import FULL, full_runs
 from analysis.communication.published import published_cell
 from analysis.communication.traffic import Traffic
-from analysis.estimate import Estimate
+from analysis.estimate import Estimate, cell_label
 from analysis.numbers import significant, value_and_interval
 from analysis.report_base import count_of_runs
 from analysis.report_table import ReportTable
-from analysis.runs import Run, cells_of
+from analysis.runs import Run, cells_of, constant_factors
 
 _MOST_ROWS = 60
 
 
 def log_table(compared: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
     """From `logged.compare_with_log`."""
-    label = {run.name: run.label for run in runs}
+    label = _short(runs)
     rows = [row for row in compared.iter_rows(named=True) if row["run"] in label]
     differs = [
         row["publications"] != row["logged_publications"]
@@ -66,7 +66,7 @@ _COUNTS = ("publications", "logged_publications", "receptions", "logged_receptio
 
 def cells_table(cells: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
     """cells.csv to be read: a row per run."""
-    label = {run.name: run.label for run in runs}
+    label = _short(runs)
     rows = cells.iter_rows(named=True)
     shown = [
         [
@@ -111,7 +111,9 @@ def cells_table(cells: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
 def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
     """Loss per pair of publisher and subscription: how many pairs lost, and the worst."""
     rows = []
-    for label, members in cells_of(runs).items():
+    short = _short(runs)
+    for members in cells_of(runs).values():
+        label = short[members[0].name]
         own = pairs.filter(pl.col("run").is_in([run.name for run in members]))
         if not own.height:
             continue
@@ -157,7 +159,9 @@ def backlog_table(
     """What each cell's queues held, beside its latency in publisher periods."""
     rows: list[list[str]] = []
     marked: set[int] = set()
-    for label, members in cells_of(runs).items():
+    short = _short(runs)
+    for members in cells_of(runs).values():
+        label = short[members[0].name]
         of = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
         seen, period, latency = (
             of.get(name) for name in ("queue_depth_seen", "publisher_period", "latency_mean")
@@ -218,7 +222,9 @@ def backlog_table(
 def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estimate]) -> ReportTable:
     """Copies of a publication in each cell, by rclcpp's rules and as far as a log shows them."""
     rows = []
-    for label, members in cells_of(runs).items():
+    short = _short(runs)
+    for members in cells_of(runs).values():
+        label = short[members[0].name]
         first = members[0]
         messages = found.messages.filter(pl.col("run") == first.name)
         intra = messages["intra_process"].drop_nulls()
@@ -360,6 +366,14 @@ def published_table(
         marked=frozenset(marked),
         left=frozenset({"cell (1 x 10 MB)", "source", "what latency measures"}),
     )
+
+
+def _short(runs: Sequence[Run]) -> dict[str, str]:
+    """The label of each run's cell, without the factors that have one level in all of them."""
+    hidden = constant_factors(runs)
+    return {
+        run.name: cell_label({k: v for k, v in run.cell.items() if k not in hidden}) for run in runs
+    }
 
 
 def _estimate(estimate: Estimate | None) -> str:

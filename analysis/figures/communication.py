@@ -119,7 +119,8 @@ def entity_plot(
     return Plot(
         figure,
         f"Dot: one {of} (mean over the runs of its cell; grey: each run), {total:,} in all. Bar at "
-        "the right: mean over runs of a run's mean with its interval, hollow without one. "
+        "the right: mean over runs of a run's mean with its interval, hollow without one; on a "
+        "logarithmic axis one that reaches below zero is cut at a hundredth of its value. "
         + sentence(definition)
         + (f" In all cells: {cell_label(constant)}." if constant else ""),
         f"{what} per {of}",

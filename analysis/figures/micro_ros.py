@@ -55,13 +55,15 @@ def memory_plot(slopes: Sequence[Slope]) -> Plot:
 
 
 @styled
-def history_plot(slope: Slope, claimed: float | None) -> Plot:
+def history_plot(slope: Slope, claimed: float | None, name: str = "claimed") -> Plot:
     """Bytes against slots of the history, and the line that MTU x depth would give.
 
     Parameters
     ----------
     claimed
         Bytes per slot; None where nothing is claimed.
+    name
+        What the claim is.
     """
     figure = new_figure(3.1)
     left, right = figure.subplots(1, 2)
@@ -74,7 +76,9 @@ def history_plot(slope: Slope, claimed: float | None) -> Plot:
         right.plot(x, beyond, "o-", ms=4, lw=1, color=colour(0))
         right.axhline(0, color=LOUD, lw=1.2, ls="--")
     left.set(xlabel="slots of the RMW history", ylabel=f"{slope.memory} memory [kB]")
-    right.set(xlabel="slots of the RMW history", ylabel="beyond the claim [B]")
+    right.set(
+        xlabel="slots of the RMW history", ylabel=f"beyond {claimed or 0:,.0f} B per slot [B]"
+    )
     for axes in (left, right):
         axes.set_ylim(bottom=0)
         axes.set_xticks(range(0, int(x.max()) + 1, 2))
@@ -82,13 +86,13 @@ def history_plot(slope: Slope, claimed: float | None) -> Plot:
     handles = [Line2D([], [], marker="o", ms=4, color=colour(0), label="measured, least squares")]
     if claimed is not None:
         handles.append(
-            Line2D([], [], ls="--", color=LOUD, label=f"claimed: {claimed:,.0f} B per slot")
+            Line2D([], [], ls="--", color=LOUD, label=f"{name}: {claimed:,.0f} B per slot")
         )
     legend_above(figure, handles)
     return Plot(
         figure,
         "Memory against slots of the RMW history. Right: what is used beyond the first point plus "
-        "the claimed bytes per slot; a slope of zero would be the claim.",
+        "that many bytes per slot; with a slope of zero a slot would take just them.",
     )
 
 

@@ -32,12 +32,12 @@ def directions_plot(runs: Sequence[TransportRun]) -> Plot:
         for i, run in enumerate(members):
             assert run.directions is not None
             shift = 0.05 * (i - (len(members) - 1) / 2)
-            width = float(np.median(run.directions.uncertainty_ns)) / 1e3
+            width = float(np.median(run.directions.uncertainty_ns)) / 1e6
             for side, (values, base) in enumerate(
                 ((run.directions.client_ns, -0.18), (run.directions.agent_ns, 0.0))
             ):
                 axes.errorbar(
-                    [float(np.median(values)) / 1e3],
+                    [float(np.median(values)) / 1e6],
                     [y + base + shift],
                     xerr=[width],
                     fmt="os"[side],
@@ -45,13 +45,13 @@ def directions_plot(runs: Sequence[TransportRun]) -> Plot:
                     lw=1.4,
                     color=colour(0 if side == 0 else 5),
                 )
-            median = float(np.median(run.rtt_ns)) / 1e3
+            median = float(np.median(run.rtt_ns)) / 1e6
             axes.plot([median], [y + 0.18 + shift], "D", ms=4, color=colour(1))
     axes.set_xscale("log")
     plain_numbers(axes)
     axes.set_yticks(range(len(transports)), transports)
     axes.set_ylim(len(transports) - 0.5, -0.5)
-    axes.set_xlabel("median of a run [us]")
+    axes.set_xlabel("median of a run [ms]")
     axes.grid(visible=False, axis="y")
     finish(axes)
     legend_above(
@@ -79,7 +79,7 @@ def round_trip_plot(runs: Sequence[TransportRun]) -> Plot:
     for run in runs:
         steps = thin(distribution(run.rtt_ns))
         axes.plot(
-            steps.values / 1e3,
+            steps.values / 1e6,
             steps.at_most,
             lw=1.1,
             alpha=0.8,
@@ -88,7 +88,7 @@ def round_trip_plot(runs: Sequence[TransportRun]) -> Plot:
         )
     axes.set_xscale("log")
     plain_numbers(axes)
-    axes.set(xlabel="round trip [us]", ylabel="part of exchanges", ylim=(0, 1))
+    axes.set(xlabel="round trip [ms]", ylabel="part of exchanges", ylim=(0, 1))
     finish(axes)
     handles = [Line2D([], [], color=colour(i), label=name) for i, name in enumerate(transports)]
     legend_above(figure, handles)

@@ -247,7 +247,8 @@ class MicroRosReport(Report):
             return Section(Sentence("There is no static memory of the RMW history to look at."))
         expected = self.found.slot_bytes
         claim = self.claims.get((HISTORY, "static"), expected.get(HISTORY))
-        parts: list[Part] = [history_plot(static[HISTORY], claim)]
+        name = "MTU x depth" if HISTORY in expected else "claimed"
+        parts: list[Part] = [history_plot(static[HISTORY], claim, name)]
         rows = [(n, b, static[n]) for n, b in sorted(expected.items()) if n in static]
         if rows:
             parts.append(history_table(rows))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis import as_published as published
@@ -119,6 +119,7 @@ def ways(values: list[float]) -> Iterator[Callable[[bool], Estimate]]:
     yield lambda way: published.communication(METRIC, {}, [{"a": values}] * 3, as_published=way)
 
 
+@settings(derandomize=True)
 @given(anything)
 def test_an_estimate_or_a_refusal(values: list[float]) -> None:
     for compute in ways(values):
@@ -129,6 +130,7 @@ def test_an_estimate_or_a_refusal(values: list[float]) -> None:
             assert found.method.startswith("as published") == way
 
 
+@settings(derandomize=True)
 @given(st.lists(st.floats(1, 1e6), min_size=5, max_size=5), st.floats(0.01, 100))
 def test_scale(values: list[float], scale: float) -> None:
     for one, other in zip(ways(values), ways([scale * v for v in values]), strict=True):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import signal
 
@@ -92,6 +92,7 @@ def test_what_has_no_interval_is_refused(bad: list[float]) -> None:
     assert "20 are needed: about 20 samples" in str(short.refused)
 
 
+@settings(derandomize=True)
 @given(
     st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=40),
     st.floats(0.1, 10),

@@ -9,13 +9,18 @@ import polars as pl
 import pytest
 
 from analysis.calibration import intervals, verdicts
+from analysis.calibration.parameters import CalibrationParameters
 from analysis.calibration.recorded import pools
+from analysis.calibration.report import CalibrationReport
 from analysis.calibration.results import Result, Section, from_csv, to_csv
 from analysis.calibration.sections import SECTIONS
 from analysis.calibration.series import autoregressive, generator, skewed_effects
+from analysis.metrics import read_metrics
 from analysis.over_runs import student_t
 from analysis.runs import Run
 from tracing.recording.errors import UsageError
+
+ROOT = Path(__file__).parents[2]
 
 
 def result(hits: int, low: float | None = None, high: float | None = None) -> Result:
@@ -152,3 +157,30 @@ def test_splits_of_the_same_are_no_regression() -> None:
     section = verdicts.splits(series, 200, "simulated")
     (one,) = [r for r in section.results if r.what == "exit 1"]
     assert one.holds is True
+
+
+def test_stored_results_hold_every_bar_and_are_those_of_the_page() -> None:
+    stored = from_csv(ROOT / "data" / "calibration" / "results.csv")
+    assert not [r for r in stored if r.holds is False]
+    # Enough simulations; block bootstraps that are refused count for nothing.
+    assert min(r.count for r in stored if r.holds is not None) >= 5000
+    page = (ROOT / "docs" / "calibration.md").read_text()
+    assert [str(r) for r in stored if str(r) not in page] == []
+    assert {f"## {r.section}" for r in stored} <= set(page.splitlines())
+
+
+def test_a_report_of_stored_results(tmp_path: Path) -> None:
+    stored = ROOT / "data" / "calibration" / "results.csv"
+    report = CalibrationReport(
+        None,
+        CalibrationParameters.checked({"results": str(stored), "output_dir": str(tmp_path)}),
+    )
+    assert "cells hold their bar; 5,000" in repr(report.overview())
+    figure = report.fractions("exit 1")
+    assert "0 miss it" in repr(figure)
+    assert "There are no results of nothing" in repr(report.fractions("nothing"))
+    report.write()
+    metrics = read_metrics(tmp_path)
+    assert len(metrics.estimates) == sum(r.holds is not None for r in from_csv(stored))
+    assert {e.verdict for e in metrics.estimates} == {"holds"}
+    assert from_csv(tmp_path / "results.csv") == from_csv(stored)

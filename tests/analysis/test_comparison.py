@@ -241,6 +241,12 @@ def test_one_suite_against_several_matches_the_cells_of_that_suite() -> None:
     assert compare_sides(one, other, ["cpu"]).exit_code == 0
 
 
+def test_sides_beyond_comparison_lack_evidence() -> None:
+    found = compare(cpu([1e-200, 1.1e-200, 1.2e-200]), cpu([1.0, 1.1, 1.2]))
+    assert found.verdict == "not_enough_evidence"
+    assert "too far apart" in found.notes[-1]
+
+
 def test_metric_that_neither_side_has() -> None:
     one = side(cpu([1.0] * 3))
     with pytest.raises(UsageError, match="'speed'; there are: cpu"):

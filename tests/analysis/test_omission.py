@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 from hdrh.histogram import HdrHistogram
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.omission import (
@@ -32,6 +32,7 @@ def test_the_stall_of_a_second() -> None:
     assert quantile(found.samples, 0.99) == pytest.approx(400, abs=10)
 
 
+@settings(derandomize=True)
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=30), st.integers(1, 50))
 def test_as_hdrhistogram_records_it(periods: list[int], period: int) -> None:
     """Of whole periods: of others the Python port also adds a last one, shorter than a period."""
@@ -46,6 +47,7 @@ def test_as_hdrhistogram_records_it(periods: list[int], period: int) -> None:
         assert histogram.get_count_at_value(int(value)) == count
 
 
+@settings(derandomize=True)
 @given(st.lists(st.floats(0, 100), max_size=20), st.floats(0.5, 50), st.floats(0.1, 10))
 def test_scale_and_order(latencies: list[float], period: float, scale: float) -> None:
     found = corrected(latencies, period)

@@ -78,7 +78,7 @@ def test_runs_for_half_width_by_hand() -> None:
     assert runs_for_half_width(pilot, 1.2417) == 5
     assert runs_for_half_width(pilot, 0.7154) == 10
     assert runs_for_half_width([2.0, 2.0, 2.0], 0.1) == 3
-    with pytest.raises(ValueError, match="3 finite pilot runs"):
+    with pytest.raises(ValueError, match="at least 3 finite values"):
         runs_for_half_width([1.0, 2.0], 1)
 
 

@@ -22,7 +22,7 @@ def estimate(metric: str, value: float | None, **more: object) -> Estimate:
         "low": None if value is None else 0.9 * value,
         "high": None if value is None else 1.1 * value,
         "level": 0.95,
-        "unit": "byte/s",
+        "unit": "messages",
         "runs": 3,
         "samples": 30,
         "effective_samples": None,
@@ -51,7 +51,7 @@ def test_any_metrics_have_a_table(tmp_path: Path) -> None:
         failed=1,
     )
     assert "other: estimates" in text
-    for shown in ("memory_slope", "1,000", "[900, 1,100]", "byte/s", "climbs", "payload=10"):
+    for shown in ("memory_slope", "1,000", "[900, 1,100]", "messages", "climbs", "payload=10"):
         assert shown in text, shown
     assert text.count("refused (1)") == 2
     assert text.count("(1) 2 runs; at least 3 are needed") == 1

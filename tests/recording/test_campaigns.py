@@ -100,6 +100,7 @@ def test_a_run_without_expected_events_or_files_has_failed(tmp_path):
 
 
 def test_a_session_daemon_that_dies_costs_one_run(pings, tmp_path):
+    before = own_daemons()
     script = f"{pings} 50 && sleep 0.7"
     suite, text = suite_of(
         pings,
@@ -111,7 +112,7 @@ def test_a_session_daemon_that_dies_costs_one_run(pings, tmp_path):
 
     def on_event(event):
         if event.kind == "run_begin" and event.run.order == 1:
-            (pid,) = own_daemons()
+            (pid,) = own_daemons() - before
             threading.Timer(0.6, os.kill, (pid, signal.SIGKILL)).start()
 
     result = run_campaign(suite, text, root=tmp_path, on_event=on_event)
@@ -120,26 +121,27 @@ def test_a_session_daemon_that_dies_costs_one_run(pings, tmp_path):
     assert "session daemon ended" in failed.failure or "lttng" in failed.failure
     for manifest in result.complete:
         assert len(events_of(result.folder / manifest.run / "trace")) == 50
-    assert own_daemons() == []
+    assert own_daemons() == before
 
 
 def test_a_suite_whose_command_does_not_exist_leaves_nothing(tmp_path):
+    before = own_daemons()
     suite, text = suite_of("", workload={"command": ["no-such-program"], "ros": "none"}, factors={})
     with pytest.raises(UsageError, match="no-such-program: not found on PATH"):
         run_campaign(suite, text, root=tmp_path)
     assert list((tmp_path / "pings").iterdir()) == []
-    assert own_daemons() == []
+    assert own_daemons() == before
 
 
-def own_daemons() -> list[int]:
-    """Session daemons that this process has begun."""
+def own_daemons() -> set[int]:
+    """Session daemons that this process has begun; other tests may have one for long."""
     found = subprocess.run(
         ["ps", "-o", "pid=,comm=", "--ppid", str(os.getpid())],
         text=True,
         capture_output=True,
         check=False,
     )
-    return [int(x.split()[0]) for x in found.stdout.splitlines() if "lttng-sessiond" in x]
+    return {int(x.split()[0]) for x in found.stdout.splitlines() if "lttng-sessiond" in x}
 
 
 def test_the_demo_records_real_ros(tmp_path, capsys):

@@ -69,6 +69,7 @@ int work(const workloads::Options & options)
       change(Transition::TRANSITION_DEACTIVATE, "deactivate");
       change(Transition::TRANSITION_CLEANUP, "cleanup");
     }
+    change(Transition::TRANSITION_UNCONFIGURED_SHUTDOWN, "shutdown");
     workloads::sleep_for(0.3);
   }
   workloads::Log log(

@@ -1,0 +1,49 @@
+"""Input of estimators that need numbers to compute with."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+LARGEST = 1e150
+"""Squares of larger numbers, and what is summed of them, overflow."""
+
+
+def finite(values: ArrayLike, what: str, least: int = 0) -> Floats:
+    """Values as an array of shape (n,).
+
+    Parameters
+    ----------
+    what
+        Begins the error, such as ``a slope``.
+    least
+        So many are needed.
+
+    Raises
+    ------
+    ValueError
+        Too few, or one that is not finite or beyond `LARGEST`.
+    """
+    x = np.asarray(values, dtype=np.float64).ravel()
+    needs = f"{what} needs at least {least} finite values"
+    if x.size < least:
+        raise ValueError(f"{needs}, here are {x.size}")
+    if x.size and not np.abs(x).max() <= LARGEST:
+        raise ValueError(f"{needs} and no others, none beyond {LARGEST:g}")
+    return x
+
+
+def finite_pairs(x: ArrayLike, y: ArrayLike, what: str, least: int = 0) -> tuple[Floats, Floats]:
+    """Two series of the same length, each as `finite` has it.
+
+    Raises
+    ------
+    ValueError
+        As `finite`, or of different lengths.
+    """
+    a, b = finite(x, what, least), finite(y, what, least)
+    if a.size != b.size:
+        raise ValueError(f"{what} needs pairs, here are {a.size} and {b.size} values")
+    return a, b

@@ -1,0 +1,184 @@
+"""Whatever comes in: an estimate, a refusal or one clear error; never a warning and a nan."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis import autocorrelation, flags, over_runs, planning, ranks, trends
+from analysis.bootstrap import bootstrap_of_one_run
+from analysis.detection import least_detectable
+from analysis.distributions import distribution, tail_limit
+from analysis.drift import order_effect
+from analysis.equivalence import equivalent_pairs, equivalent_ratio
+from analysis.estimate import Metric
+from analysis.leaks import Series, leak
+from analysis.multiplicity import benjamini_hochberg, holm
+from analysis.one_run import mean_of_one_run, percentile_of_one_run
+from analysis.quantiles import quantile
+from analysis.ratio import (
+    Spread,
+    difference_of_means,
+    paired_p,
+    paired_ratio,
+    ratio_of_means,
+    runs_for_ratio,
+)
+from analysis.runs import Run
+from tracing.recording.errors import RoslensError
+
+METRIC = Metric("x", "from a to b", "ns")
+Values = list[float]
+
+# Ties, constants, wild and missing values, single ones and none.
+value = st.one_of(
+    st.sampled_from([0.0, 1.0, 1.0, 2.0, -1.0, 1e300, -1e300, 1e-300, math.inf, -math.inf]),
+    st.just(math.nan),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.integers(-3, 3).map(float),
+)
+values = st.one_of(
+    st.lists(value, max_size=25),
+    st.lists(st.integers(0, 2).map(float), max_size=25),
+    st.tuples(st.floats(-1e6, 1e6), st.integers(0, 25)).map(lambda p: [p[0]] * p[1]),
+    st.lists(st.floats(1, 1e6), min_size=3, max_size=40),
+)
+
+
+def mean(x: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return x.mean(axis=-1)
+
+
+def counts(x: Values) -> list[int]:
+    return [int(abs(v)) % 7 if math.isfinite(v) else 0 for v in x]
+
+
+ONE: dict[str, Callable[[Values], object]] = {
+    "mean over runs": lambda x: over_runs.mean_over_runs(METRIC, {}, [x, x[::-1], x]),
+    "trimmed": lambda x: over_runs.trimmed_mean_over_runs(METRIC, {}, [x, x[1:], x]),
+    "deviation": lambda x: over_runs.deviation_over_runs(METRIC, {}, [x, x[1:], x]),
+    "maximum": lambda x: over_runs.maximum_over_runs(METRIC, {}, [x, x[1:], x]),
+    "percentile": lambda x: over_runs.percentile_over_runs(METRIC, {}, [x] * 3, 0.5),
+    "P99": lambda x: over_runs.percentile_over_runs(METRIC, {}, [x] * 3, 0.99),
+    "value": lambda x: over_runs.value_over_runs(METRIC, {}, x, len(x)),
+    "fraction": lambda x: over_runs.fraction_over_runs(METRIC, {}, counts(x), [6] * len(x)),
+    "rate": lambda x: over_runs.rate_over_runs(METRIC, {}, counts(x), x),
+    "student": over_runs.student_t,
+    "percentile of one run": lambda x: percentile_of_one_run(METRIC, {}, x, 0.5),
+    "mean of one run": lambda x: mean_of_one_run(METRIC, {}, x),
+    "bootstrap": lambda x: bootstrap_of_one_run(METRIC, {}, x, mean, resamples=20),
+    "quantile": lambda x: quantile(x, 0.9),
+    "spread": Spread.of,
+    "variance split": lambda x: planning.variance_split([x, x[::-1], x]),
+    "half width": lambda x: planning.runs_for_half_width(x, 1.0),
+    "outlying": flags.outlying,
+    "warm up": flags.warm_up,
+    "same series": lambda x: flags.same_series({"a": x, "b": x}),
+    "ecdf": distribution,
+    "tail": lambda x: [tail_limit(v) for v in x if math.isfinite(v)],
+    "holm": holm,
+    "hochberg": benjamini_hochberg,
+    "order": lambda x: order_effect([Run(str(i), {}, order=i) for i in range(len(x))], x),
+    "detectable": lambda x: [least_detectable(v, 4) for v in x],
+    "bend": trends.best_bend,
+    "leak": lambda x: leak("heap", {}, [Series(np.arange(len(x)) * 1.0, np.array(x))] * 3),
+}
+
+TWO: dict[str, Callable[[Values, Values], object]] = {
+    "theil sen": trends.theil_sen,
+    "line": trends.least_squares,
+    "glsar": lambda x, y: trends.glsar(np.arange(len(y)), y),
+    "hodges lehmann": ranks.hodges_lehmann,
+    "cliff": ranks.cliffs_delta,
+    "ratio": lambda x, y: ratio_of_means(Spread.of(x), Spread.of(y)),
+    "difference": lambda x, y: difference_of_means(Spread.of(x), Spread.of(y)),
+    "paired ratio": paired_ratio,
+    "paired p": paired_p,
+    "equivalent": lambda x, y: equivalent_ratio(Spread.of(x), Spread.of(y), 0.05),
+    "equivalent pairs": lambda x, y: equivalent_pairs(x, y, 0.05),
+    "runs": lambda x, y: runs_for_ratio(Spread.of(x), Spread.of(y), 0.05),
+    "one way": lambda x, y: planning.one_way([x, y]),
+}
+
+
+def numbers(found: object) -> Iterator[float]:
+    if isinstance(found, (bool, str)) or found is None:
+        return
+    if isinstance(found, (int, float, np.floating, np.integer)):
+        yield float(found)
+    elif isinstance(found, np.ndarray):
+        yield from map(float, found.ravel())
+    elif isinstance(found, (list, tuple)):
+        for item in found:
+            yield from numbers(item)
+    elif dataclasses.is_dataclass(found):
+        for field in dataclasses.fields(found):
+            # Values per run are handed through as they came, for tables of runs.
+            if field.name != "per_run":
+                yield from numbers(getattr(found, field.name))
+
+
+def check(compute: Callable[[], object]) -> None:
+    said = "nothing to say"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            found = compute()
+        except (ValueError, RoslensError) as error:
+            said = str(error)
+            found = None
+    # One sentence of ours, not numpy's words for a wrong shape.
+    assert len(said) > 10
+    assert "array" not in said
+    assert not any(math.isnan(number) for number in numbers(found)), found
+
+
+@pytest.mark.parametrize("name", ONE)
+@given(x=values)
+@settings(max_examples=60, derandomize=True)
+def test_of_one_series(name: str, x: Values) -> None:
+    check(lambda: ONE[name](x))
+
+
+@pytest.mark.parametrize("name", TWO)
+@given(x=values, y=values, same=st.booleans())
+@settings(max_examples=60, derandomize=True)
+def test_of_two_series(name: str, x: Values, y: Values, same: bool) -> None:
+    if same:
+        # Of one length, as pairs and lines want them.
+        size = min(len(x), len(y))
+        x, y = x[:size], y[:size]
+    check(lambda: TWO[name](x, y))
+
+
+@given(x=values)
+@settings(derandomize=True)
+def test_autocorrelation_of_anything_finite(x: Values) -> None:
+    finite = [v for v in x if math.isfinite(v)]
+    check(lambda: autocorrelation.autocorrelation(finite))
+    check(lambda: autocorrelation.effective_samples(finite))
+    check(lambda: autocorrelation.effective_samples_of_quantile(finite, 0.9))
+
+
+@given(st.permutations(range(6)))
+@settings(max_examples=30, derandomize=True)
+def test_the_order_of_runs_changes_nothing(order: list[int]) -> None:
+    rng = np.random.default_rng(1)
+    runs = [np.round(rng.lognormal(size=60), 1).tolist() for _ in range(6)]
+    for estimate in (
+        over_runs.trimmed_mean_over_runs,
+        over_runs.deviation_over_runs,
+        over_runs.maximum_over_runs,
+    ):
+        one = estimate(METRIC, {}, runs)
+        other = estimate(METRIC, {}, [runs[i] for i in order])
+        assert other.value == pytest.approx(one.value, rel=1e-12)
+        assert other.high == pytest.approx(one.high, rel=1e-12)
