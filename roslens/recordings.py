@@ -14,9 +14,9 @@ from typing import Any
 import platformdirs
 import polars as pl
 
-from analysis.loss import TracerLoss, tracer_loss
+from analysis.interop.tracetools_model import ros2_data_model, tracetools_frames
+from analysis.measures.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
-from analysis.tracetools_model import ros2_data_model, tracetools_frames
 from collectors.resources import scan_resources
 from collectors.results.irobot import find_irobot, read_irobot
 from collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
@@ -291,7 +291,7 @@ class Recordings:
 
         Returns
         -------
-        Ros2DataModel or analysis.tracetools_model.TracetoolsDataModel
+        Ros2DataModel or analysis.interop.tracetools_model.TracetoolsDataModel
             The class itself where tracetools_analysis can be imported, else an object with the
             same frames (pandas). Views do not apply.
 

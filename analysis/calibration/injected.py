@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.calibration.results import Result, Section
 from analysis.calibration.series import autoregressive, generator
-from analysis.leaks import Series, leak
+from analysis.memory.leaks import Series, leak
 
 TITLE = "Injected leaks"
 _RATE_HZ = 500
