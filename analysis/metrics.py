@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.estimate import Estimate
-from analysis.loss import TracerLoss
+from analysis.measures.loss import TracerLoss
 from tracing.recording import UsageError
 from tracing.recording.files import write_atomically
 
