@@ -12,8 +12,8 @@ import polars as pl
 from analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
 from analysis.executors.statements import leak_statements, statements_table
 from analysis.figures.memory import memory_plot, peak_plot, verdict_grid, verdict_text
+from analysis.memory.allocations import KEPT, kept_by_callback, with_traced_heap
 from analysis.memory.by_cell import leaks_of, memory_series
-from analysis.memory.by_cell.allocations import KEPT, kept_by_callback, with_traced_heap
 from analysis.memory.leaks import SLOPE, Leak, Series, refused
 from analysis.reports.base import Part, Report, Section, Tables
 from analysis.reports.numbers import significant

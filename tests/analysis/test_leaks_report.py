@@ -7,10 +7,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from analysis.memory.by_cell.allocations import kept_by_callback, with_traced_heap
 
 import roslens as rl
 from analysis.estimate import shared_levels, short_labels, telling_factors
+from analysis.memory.allocations import kept_by_callback, with_traced_heap
 from analysis.memory.report import LeaksReport
 from analysis.metrics import read_metrics
 from analysis.reports.parameters import LeaksParameters
