@@ -12,7 +12,7 @@ from rich.text import Text
 
 from analysis.estimate import Estimate, cell_label, shared_levels, short_labels
 from analysis.metrics import Metrics, read_metrics
-from analysis.numbers import shown_unit, value_and_interval
+from analysis.reports.numbers import shown_unit, value_and_interval
 
 _MOST_ROWS = 40
 

@@ -10,9 +10,9 @@ import pytest
 
 import roslens as rl
 from analysis.estimate import shared_levels, short_labels, telling_factors
-from analysis.leaks_report import LeaksReport
+from analysis.memory.report import LeaksReport
 from analysis.metrics import read_metrics
-from analysis.parameters import LeaksParameters
+from analysis.reports.parameters import LeaksParameters
 from collectors.schema import RESOURCES
 from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 from tracing.recording import UsageError
