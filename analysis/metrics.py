@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from analysis.estimate import Estimate
-from analysis.loss import TracerLoss
+from analysis.measures.loss import TracerLoss
 from tracing.recording import UsageError
+from tracing.recording.files import write_atomically
 
 METRICS_NAME = "metrics.json"
 SCHEMA_VERSION = 1
@@ -80,7 +81,7 @@ def write_metrics(metrics: Metrics, folder: Path) -> Path:
         "versions": metrics.versions,
         "estimates": [estimate.to_json() for estimate in metrics.estimates],
     }
-    path.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    write_atomically(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
     return path
 
 

@@ -36,9 +36,9 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.chain import Chain
-from analysis.chains import chain_instances
-from analysis.links import Link
+from analysis.flow.chain import Chain
+from analysis.flow.chains import chain_instances
+from analysis.flow.links import Link
 from collectors.collect import Engine, read_raw
 from collectors.ros2 import build_tables
 from tracing.recording import Recording, RoslensError

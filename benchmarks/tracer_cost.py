@@ -20,8 +20,13 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.over_runs import Interval, student_t
-from analysis.tracer_cost import PUBLISHED_LATENCY_NS, PUBLISHED_NS_PER_EVENT, CostRun, costs
+from analysis.measures.tracer_cost import (
+    PUBLISHED_LATENCY_NS,
+    PUBLISHED_NS_PER_EVENT,
+    CostRun,
+    costs,
+)
+from analysis.statistics.over_runs import Interval, student_t
 from collectors.reader import open_trace
 from tracing.lttng import TracingOptions, recording_session, session_daemon
 from tracing.recording import find_recordings

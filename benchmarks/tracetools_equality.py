@@ -29,7 +29,7 @@ import polars as pl
 from tracetools_analysis.processor import Processor
 from tracetools_analysis.processor.ros2 import Ros2Handler
 
-from analysis.tracetools_model import TracetoolsDataModel, tracetools_frames
+from analysis.interop.tracetools_model import TracetoolsDataModel, tracetools_frames
 from collectors.collect import read_raw
 from tracing.recording import Recording, find_recordings
 

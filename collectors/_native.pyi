@@ -11,17 +11,40 @@ class Reader:
     def event_names(self) -> list[str]: ...
     @property
     def hosts(self) -> list[str]: ...
+    @property
+    def span(self) -> tuple[int | None, int | None]: ...
     def read(
         self,
         names: Sequence[str] | None,
         begin_ns: int | None,
         end_ns: int | None,
         threads: int,
+        fields: Sequence[str] | None = None,
     ) -> dict[str, Any]: ...
+    def stream(
+        self,
+        names: Sequence[str] | None,
+        begin_ns: int | None,
+        end_ns: int | None,
+        threads: int,
+        fields: Sequence[str] | None = None,
+    ) -> Stream: ...
+    def windows(
+        self, begin_ns: int | None, end_ns: int | None, size: int
+    ) -> list[tuple[int | None, int | None]]: ...
     def summary(self, threads: int) -> dict[str, Any]: ...
     def write(
         self,
         folder: str | PathLike[str],
         threads: int,
         progress: Callable[[int, int], object] | None,
+        names: Sequence[str] | None = None,
+        begin_ns: int | None = None,
+        end_ns: int | None = None,
+        fields: Sequence[str] | None = None,
     ) -> dict[str, Any]: ...
+
+class Stream:
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> tuple[str, Any]: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...

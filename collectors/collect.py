@@ -1,18 +1,17 @@
 """The engine of ``roslens collect``: a recording becomes ``events/`` and ``tables/``.
 
 Idempotent: ``tables/collected.json`` says from which trace, with which options and by which
-version of the collectors the files were made; they are made again when any of these changes.
-Files are replaced one by one, and that note is written last, so a crash leaves no mixture that
-passes for whole.
+version of the collectors the files were made, and holds their digests; they are made again when
+any of these changes. `collectors.store` puts all of them in place at once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -21,26 +20,32 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
-from collectors import babeltrace
-from collectors.ros2 import build_tables
+from collectors import babeltrace, store
 from collectors.schema import RAW_EVENT_COLUMNS, TABLES
 from tracing.recording import Recording, RunFailedError, UsageError
+from tracing.recording.files import write_atomically
 from tracing.recording.layout import find_traces
 from tracing.recording.schema import TYPES
 
 if TYPE_CHECKING:
+    from collectors.limits import Limits
     from collectors.reader import Trace
 
 Engine: TypeAlias = Literal["native", "babeltrace2"]
 Progress: TypeAlias = Callable[[str], None]
 """Called with what begins now: reading, model, tables."""
+Done: TypeAlias = Callable[[int, int], object]
+"""Called with the bytes of trace that were read, and how many there are."""
 
 _NO_EVENTS = pl.DataFrame(schema={c.name: TYPES[c.type] for c in RAW_EVENT_COLUMNS})
 _NO_TRACE = "no program of this run made a CTF trace: there are no events"
 _NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
 NOTE = "collected.json"
-_NOTE_VERSION = 1
+_NOTE_VERSION = 2
+_FIELDS = frozenset(
+    ("collector", "options", "trace", "events_by_name", "rows", "discarded_events", "warnings")
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,10 @@ def collect(
     threads: int = 0,
     events_only: bool = False,
     force: bool = False,
+    verify: bool = False,
+    limits: Limits | None = None,
     progress: Progress | None = None,
+    done: Done | None = None,
 ) -> Collected:
     """Make a recording's ``events/`` and ``tables/``, unless they are there and up to date.
 
@@ -125,8 +133,14 @@ def collect(
         Raw events only, no tables.
     force
         Make them even if they are up to date.
+    verify
+        Read all files that are there and compare their digests, not only sizes and times.
+    limits
+        What it may take; with any, another process does the work.
     progress
         Called with the name of each step as it begins.
+    done
+        Called with bytes read and bytes in all, as they are read.
 
     Raises
     ------
@@ -134,46 +148,77 @@ def collect(
         The manifest is not valid, no trace there, a trace cannot be read, or the output folder
         cannot be written to.
     RunFailedError
-        A file cannot be written (no space left).
+        A file cannot be written (no space left), or a limit was reached.
     """
     say = progress if progress is not None else lambda _: None
     options = {"engine": engine, "events_only": events_only}
     # Read before the work, not after it.
-    _ = recording.manifest
+    manifest = recording.manifest
     fingerprint = _fingerprint(recording)
-    if not force and (done := _up_to_date(recording, options, fingerprint)) is not None:
-        return done
-    _prepare(recording)
-    say("reading")
-    raw = _to_parquet(recording, engine=engine, threads=threads)
-    tables: dict[str, pl.DataFrame] = {}
-    if not events_only:
-        say("model")
-        manifest = recording.manifest
-        tables = build_tables(
-            raw.events,
-            raw.losses,
-            raw.warnings,
-            hosts=raw.hosts,
-            rmw=None if manifest is None else manifest.environment.rmw,
-            synchronisation=None if manifest is None else manifest.clock.synchronisation,
-        )
-        say("tables")
-    with ThreadPoolExecutor(2) as beside:
-        paths = [recording.tables / f"{name}.parquet" for name in tables]
-        list(beside.map(_write, tables.values(), paths))
-    discarded = raw.losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
-    note = {
-        "note_version": _NOTE_VERSION,
-        "collector": _collector(),
-        "options": options,
-        "trace": fingerprint,
-        "events_by_name": dict(sorted(raw.counts.items())),
-        "rows": {name: frame.height for name, frame in tables.items()},
-        "discarded_events": int(discarded or 0),
-        "warnings": raw.warnings,
-    }
-    _write_note(note, recording.tables / NOTE)
+
+    def known() -> Collected | None:
+        return None if force else _up_to_date(recording, options, fingerprint, verify=verify)
+
+    if (before := known()) is not None:
+        return before
+    if limits is not None and limits.any:
+        return _collect_apart(recording, {**options, "threads": threads}, limits, say, done)
+    with store.locked(recording, lambda: say("waiting for another roslens")):
+        # Another may have made them meanwhile.
+        if (before := known()) is not None:
+            return before
+        with store.making(recording) as made:
+            say("reading")
+            raw = _to_parquet(made, engine=engine, threads=threads, done=done)
+            tables: dict[str, pl.DataFrame] = {}
+            if not events_only:
+                from collectors.ros2 import build_tables  # noqa: PLC0415  (events need no model)
+
+                say("model")
+                tables = build_tables(
+                    raw.events,
+                    raw.losses,
+                    raw.warnings,
+                    hosts=raw.hosts,
+                    rmw=None if manifest is None else manifest.environment.rmw,
+                    synchronisation=None if manifest is None else manifest.clock.synchronisation,
+                )
+                say("tables")
+            with ThreadPoolExecutor(2) as beside:
+                paths = [made.tables / f"{name}.parquet" for name in tables]
+                list(beside.map(_write, tables.values(), paths))
+            discarded = raw.losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
+            note = {
+                "note_version": _NOTE_VERSION,
+                "collector": _collector(),
+                "options": options,
+                "trace": fingerprint,
+                "events_by_name": dict(sorted(raw.counts.items())),
+                "rows": {name: frame.height for name, frame in tables.items()},
+                "discarded_events": int(discarded or 0),
+                "warnings": raw.warnings,
+            }
+            with _writing(made.output):
+                note["files"] = store.describe(made)
+                _write_note(note, made.tables / NOTE)
+            store.put_in_place(made, recording)
+    return _from_note(recording, note, rebuilt=True)
+
+
+def _collect_apart(
+    recording: Recording,
+    options: Mapping[str, Any],
+    limits: Limits,
+    say: Progress,
+    done: Done | None,
+) -> Collected:
+    """Collect in a process of its own that is ended if it goes beyond its limits."""
+    from collectors.limits import run_limited  # noqa: PLC0415
+
+    run_limited(recording, options, limits, say, done)
+    note = _read_note(recording)
+    if note is None:
+        raise RunFailedError(f"{recording.output}: its tables were removed as they were made")
     return _from_note(recording, note, rebuilt=True)
 
 
@@ -196,10 +241,8 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
     return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
 
 
-def _to_parquet(recording: Recording, *, engine: Engine, threads: int) -> Raw:
+def _to_parquet(recording: Recording, *, engine: Engine, threads: int, done: Done | None) -> Raw:
     """Decode all traces into ``events/``; the frames of the result read from there."""
-    for old in recording.events.glob("*/*.parquet"):
-        old.unlink()
     if recording.has_manifest and not find_traces(recording.trace_root):
         # A run of programs without tracepoints: no event, and other files that count.
         return Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE])
@@ -212,7 +255,7 @@ def _to_parquet(recording: Recording, *, engine: Engine, threads: int) -> Raw:
             _write(raw.events[name].lazy().collect(), path)
         return raw
     trace = _open(recording.trace_root)
-    info = trace.write_events(recording.events, threads=threads)
+    info = trace.write_events(recording.events, threads=threads, progress=done)
     events: dict[str, pl.LazyFrame] = {
         f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
         for path in sorted(recording.events.glob("*/*.parquet"))
@@ -245,60 +288,61 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
     return {name: pl.scan_parquet(recording.tables / f"{name}.parquet") for name in TABLES}
 
 
-def _prepare(recording: Recording) -> None:
-    """Make the output folders; from here on the note of an older collection is gone."""
-    try:
-        recording.events.mkdir(parents=True, exist_ok=True)
-        recording.tables.mkdir(parents=True, exist_ok=True)
-        (recording.tables / NOTE).unlink(missing_ok=True)
-        probe = recording.tables / f".{os.getpid()}.part"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        raise UsageError(
-            f"{recording.output}: cannot be written to ({error.strerror}); "
-            "give another folder for the output with -o"
-        ) from error
-
-
 def _write(frame: pl.DataFrame, path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with _writing(path):
+        frame.write_parquet(path, compression="zstd", compression_level=1)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
     try:
-        frame.write_parquet(temporary, compression="zstd", compression_level=1)
-        temporary.replace(path)
-    except OSError as error:
-        raise RunFailedError(f"{path}: cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
+        yield
+    except (OSError, pl.exceptions.ComputeError) as error:
+        # polars tells of a full disk by either.
+        reason = getattr(error, "strerror", None) or str(error)
+        raise RunFailedError(f"{path}: cannot be written: {reason}") from error
 
 
 def _write_note(note: Mapping[str, Any], path: Path) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    temporary.write_text(json.dumps(note, indent=1) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    write_atomically(path, json.dumps(note, indent=1) + "\n")
 
 
-def _up_to_date(
-    recording: Recording, options: Mapping[str, Any], fingerprint: str
-) -> Collected | None:
+def _read_note(recording: Recording) -> dict[str, Any] | None:
     try:
         note = json.loads((recording.tables / NOTE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    same = (
-        note.get("note_version") == _NOTE_VERSION
-        and note["collector"] == _collector()
-        and note["trace"] == fingerprint
-        and note["options"]["engine"] == options["engine"]
-        # Tables were not asked for, or are there.
-        and (options["events_only"] or not note["options"]["events_only"])
-    )
-    if not same:
+    known = isinstance(note, dict) and note.get("note_version") == _NOTE_VERSION
+    return note if known and note.keys() >= _FIELDS | {"files"} else None
+
+
+def _up_to_date(
+    recording: Recording, options: Mapping[str, Any], fingerprint: str, *, verify: bool
+) -> Collected | None:
+    note = _read_note(recording)
+    if (
+        note is None
+        or note["collector"] != _collector()
+        or note["trace"] != fingerprint
+        or note["options"]["engine"] != options["engine"]
+        # Tables were asked for, and were not made.
+        or (note["options"]["events_only"] and not options["events_only"])
+    ):
         return None
-    files = [recording.tables / f"{name}.parquet" for name in note["rows"]]
-    if recording.events.is_dir() and all(file.is_file() for file in files):
-        return _from_note(recording, note, rebuilt=False)
-    return None
+    whole, touched = store.examine(recording, note["files"], read_all=verify)
+    if not whole:
+        return None
+    if touched:
+        _stamp_again(recording, note)
+    return _from_note(recording, note, rebuilt=False)
+
+
+def _stamp_again(recording: Recording, note: dict[str, Any]) -> None:
+    """Save reading all files of a copied recording each time, where it can be written to."""
+    with suppress(OSError, UsageError), store.locked(recording):
+        if _read_note(recording) == note:
+            files = store.stamped(recording, note["files"])
+            _write_note(note | {"files": files}, recording.tables / NOTE)
 
 
 def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) -> Collected:
@@ -324,11 +368,18 @@ def _fingerprint(recording: Recording) -> str:
     found = find_traces(root)
     if not found and not recording.has_manifest:
         raise UsageError(f"{root}: no CTF trace here (no file named 'metadata' at or below it)")
-    lines = []
-    made = (recording.events, recording.tables)
+    manifest = recording.manifest
+    # What the model takes from the manifest.
+    lines = (
+        [] if manifest is None else [f"{manifest.environment.rmw} {manifest.clock.synchronisation}"]
+    )
+    own = [recording.events, recording.tables]
+    if recording.output != recording.path:
+        own.append(recording.output)
+    own += store.leftovers(recording)
     for trace in found:
         for path in sorted(trace.rglob("*")):
-            if path.is_file() and not any(path.is_relative_to(folder) for folder in made):
+            if path.is_file() and not any(path.is_relative_to(folder) for folder in own):
                 state = path.stat()
                 name = path.relative_to(root).as_posix()
                 lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")

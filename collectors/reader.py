@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -21,6 +21,9 @@ from collectors import _native
 from collectors.schema import TABLES
 from tracing.recording import RunFailedError, UsageError
 from tracing.recording.layout import find_traces
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,11 @@ class Trace:
         """Every event that the metadata declares, sorted; not all need occur."""
         return self._reader.event_names
 
+    @property
+    def span(self) -> tuple[int | None, int | None]:
+        """First and last time that the heads of packets state, ns; None where none does."""
+        return self._reader.span
+
     def info(self, *, threads: int = 0) -> TraceInfo:
         """Count events, processes and losses (decodes the contexts of everything, once).
 
@@ -134,9 +142,13 @@ class Trace:
         *,
         begin_ns: int | None = None,
         end_ns: int | None = None,
+        fields: Iterable[str] | None = None,
         threads: int = 0,
     ) -> dict[str, pl.DataFrame]:
         """Decode events into memory.
+
+        Packets that lie outside the times are not read, and what was not asked for is stepped
+        over.
 
         Parameters
         ----------
@@ -145,6 +157,8 @@ class Trace:
             that are not declared are left out of the result.
         begin_ns, end_ns
             Times of the first and last event wanted, both included.
+        fields
+            Columns wanted beside ``time_ns``; None for all. An event leaves out those it has not.
         threads
             0 for one per core.
 
@@ -158,19 +172,86 @@ class Trace:
         UsageError
             A stream file can no longer be read.
         """
-        wanted = None if names is None else list(names)
         with _errors(self.root):
-            tables = self._reader.read(wanted, begin_ns, end_ns, threads)
+            tables = self._reader.read(_list(names), begin_ns, end_ns, threads, _list(fields))
         return {name: pl.DataFrame(table) for name, table in tables.items()}
+
+    def arrow(
+        self,
+        name: str,
+        *,
+        begin_ns: int | None = None,
+        end_ns: int | None = None,
+        fields: Iterable[str] | None = None,
+        threads: int = 0,
+    ) -> _native.Stream:
+        """One kind of event as an Arrow stream, decoded while it is read; to be read once.
+
+        For what takes the Arrow PyCapsule interface: ``pyarrow.RecordBatchReader.from_stream``,
+        ``polars.DataFrame``, ``pandas.DataFrame.from_arrow``, DuckDB through pyarrow. Memory is
+        bounded by a few batches of at most 16,384 rows. Parameters as in `read`.
+
+        Raises
+        ------
+        UsageError
+            No such event is declared.
+        """
+        if name not in self.event_names:
+            raise UsageError(f"{self.root}: no event '{name}' is declared in this trace")
+        return self._reader.stream([name], begin_ns, end_ns, threads, _list(fields))
+
+    def stream(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        begin_ns: int | None = None,
+        end_ns: int | None = None,
+        fields: Iterable[str] | None = None,
+        threads: int = 0,
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Batches of several kinds of event as they are decoded; parameters as in `read`.
+
+        Yields
+        ------
+        tuple
+            Event name and batch. The batches of one event are in the order of time.
+
+        Raises
+        ------
+        UsageError
+            A stream file can no longer be read, or its events are not in the order of time.
+        """
+        import pyarrow as pa  # noqa: PLC0415  (half a second that others do not need)
+
+        with _errors(self.root):
+            found = self._reader.stream(_list(names), begin_ns, end_ns, threads, _list(fields))
+            for name, batches in found:
+                yield name, pa.RecordBatchReader.from_stream(batches).read_next_batch()
+
+    def windows(
+        self, *, begin_ns: int | None = None, end_ns: int | None = None, size: int = 16 << 20
+    ) -> list[tuple[int | None, int | None]]:
+        """Cut the time into parts of about `size` bytes of trace.
+
+        Returns
+        -------
+        list
+            First and last time of each part, both included, for `read`; None where open.
+        """
+        return self._reader.windows(begin_ns, end_ns, size)
 
     def write_events(
         self,
         folder: Path,
         *,
+        names: Iterable[str] | None = None,
+        begin_ns: int | None = None,
+        end_ns: int | None = None,
+        fields: Iterable[str] | None = None,
         threads: int = 0,
         progress: Callable[[int, int], object] | None = None,
     ) -> TraceInfo:
-        """Decode all events to ``<folder>/<provider>/<event>.parquet``, in bounded memory.
+        """Decode events to ``<folder>/<provider>/<event>.parquet``, in bounded memory.
 
         Files are zstd-compressed, sorted by ``time_ns`` with its statistics, in row groups of
         131,072. An event without provider goes to the folder of its domain (``kernel``, ``ust``,
@@ -183,6 +264,8 @@ class Trace:
         ----------
         folder
             Made where it does not exist.
+        names, begin_ns, end_ns, fields
+            As in `read`; the result then describes what was written.
         threads
             0 for one per core.
         progress
@@ -196,9 +279,13 @@ class Trace:
             A file cannot be written.
         """
         with _errors(self.root):
-            found = self._reader.write(folder, threads, progress)
-        self._info = self._describe(found)
-        return self._info
+            found = self._reader.write(
+                folder, threads, progress, _list(names), begin_ns, end_ns, _list(fields)
+            )
+        info = self._describe(found)
+        if names is None and begin_ns is None and end_ns is None and fields is None:
+            self._info = info
+        return info
 
     def _describe(self, found: dict[str, Any]) -> TraceInfo:
         table = TABLES["losses"]
@@ -245,6 +332,10 @@ def open_trace(root: Path) -> Trace:
     with _errors(root):
         reader = _native.Reader([(trace, trace.relative_to(root).as_posix()) for trace in traces])
     return Trace(root, reader)
+
+
+def _list(names: Iterable[str] | None) -> list[str] | None:
+    return None if names is None else list(names)
 
 
 @contextmanager

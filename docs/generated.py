@@ -72,13 +72,11 @@ def _cell(text: str) -> str:
 
 def metrics_page() -> str:
     """Every metric of the reports over the samples, with its definition."""
-    lines = [
-        "# Metrics",
-        "",
+    about = (
         "What the notebooks write into `metrics.json`, with the definitions that stand there. "
-        "Percentiles of any other rank are named alike.",
-        "",
-    ]
+        "Percentiles of any other rank are named alike."
+    )
+    lines = ["# Metrics", "", about, ""]
     for notebook, found in sorted(_metrics().items()):
         lines += [
             f"## {notebook}",
@@ -98,6 +96,6 @@ def _metrics() -> dict[str, dict[str, tuple[str, str | None, str]]]:
     for path in sorted(GOLDEN.glob("*.json")):
         golden = json.loads(path.read_text(encoding="utf-8"))
         of_notebook = found.setdefault(golden["notebook"], {})
-        for name, about in golden["metrics"].items():
-            of_notebook.setdefault(name, (about["unit"], about["better"], about["definition"]))
+        for name, told in golden["metrics"].items():
+            of_notebook.setdefault(name, (told["unit"], told["better"], told["definition"]))
     return found

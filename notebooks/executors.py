@@ -32,7 +32,7 @@ output_dir: str = ""  # folder for metrics.json and pairs.csv; empty: not writte
 # %%
 import roslens as rl
 from analysis.executors.report import ExecutorsReport
-from analysis.parameters import ExecutorsParameters
+from analysis.reports.parameters import ExecutorsParameters
 
 parameters = ExecutorsParameters.of_notebook(globals())
 opened = rl.open(parameters.recordings, factors=parameters.factors)

@@ -32,8 +32,8 @@ output_dir: str = ""  # folder for metrics.json and leaks.csv; empty: not writte
 
 # %%
 import roslens as rl
-from analysis.leaks_report import LeaksReport
-from analysis.parameters import LeaksParameters
+from analysis.memory.report import LeaksReport
+from analysis.reports.parameters import LeaksParameters
 
 parameters = LeaksParameters.of_notebook(globals())
 opened = rl.open(parameters.recordings, factors=parameters.factors)
@@ -65,6 +65,12 @@ report.over_time()
 
 # %%
 report.slopes()
+
+# %% [markdown]
+# ## Callbacks that keep what they allocate
+
+# %%
+report.heap()
 
 # %% [markdown]
 # ## Why a peak is refused

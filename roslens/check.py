@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.budgets import Budget, Checks, check_budgets, read_budgets
-from analysis.comparison import Side
 from analysis.estimate import cell_label
-from analysis.numbers import shown_unit, value_and_interval
+from analysis.reports.numbers import shown_unit, value_and_interval
+from analysis.verdicts.budgets import Budget, Checks, check_budgets, read_budgets
+from analysis.verdicts.comparison import Side
 from roslens.compare import load_side, reference, write_text
 
 _STYLES = {"within": "", "exceeded": "bold red", "not_enough_evidence": "yellow"}

@@ -23,6 +23,13 @@ app = App(
     help_format="markdown",
 )
 
+WorkersOption = Annotated[
+    int | None,
+    Parameter(help="Processes; 0: by cores and memory; default: 1, of many recordings 0."),
+]
+SchedulerOption = Annotated[
+    str | None, Parameter(help="Address of a running dask scheduler, in place of --workers.")
+]
 Recordings = Annotated[Path, Parameter(help="Recordings, or folders that hold some.")]
 
 
@@ -254,6 +261,46 @@ def info(
 
 
 @app.command
+def events(
+    path: Annotated[Path, Parameter(help="A recording, or any folder with CTF traces.")],
+    /,
+    *,
+    name: Annotated[
+        list[str], Parameter(negative="", help="Of events, or a pattern: 'ros2:rmw_*'.")
+    ] = [],  # noqa: B006  (cyclopts copies it)
+    start: Annotated[
+        str | None,
+        Parameter(help="First time: ns since the epoch, HH:MM:SS.fff, or +2.5s of the trace."),
+    ] = None,
+    end: Annotated[str | None, Parameter(help="Last time.")] = None,
+    fields: Annotated[
+        list[str], Parameter(negative="", help="Columns beside the time, separated by commas.")
+    ] = [],  # noqa: B006
+    form: Annotated[
+        Literal["text", "json", "csv", "parquet"], Parameter(name="--format", help="Of the output.")
+    ] = "text",
+    output: Annotated[
+        Path | None,
+        Parameter(name=["--output", "-o"], help="File; for Parquet of several events a folder."),
+    ] = None,
+    threads: Annotated[int, Parameter(help="Threads that decode; 0: one per CPU.")] = 0,
+) -> None:
+    """Show events of a recording, in the order of time (docs/events.md)."""
+    from roslens.events import write_events  # noqa: PLC0415
+
+    write_events(
+        path,
+        names=name,
+        start=start,
+        end=end,
+        fields=[field.strip() for part in fields for field in part.split(",") if field.strip()],
+        form=form,
+        output=output,
+        threads=threads,
+    )
+
+
+@app.command
 def schema(
     *,
     format: Literal["json", "markdown"] = "json",  # noqa: A002  (the option's name)
@@ -289,19 +336,37 @@ def collect(
     threads: Annotated[int, Parameter(help="Threads that decode; 0: one per CPU.")] = 0,
     events_only: Annotated[bool, Parameter(negative="", help="Raw events, no tables.")] = False,
     force: Annotated[bool, Parameter(negative="", help="Even if all is up to date.")] = False,
+    verify: Annotated[
+        bool, Parameter(negative="", help="Read what is there and compare its checksums.")
+    ] = False,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+    max_time: Annotated[float | None, Parameter(help="Seconds a recording may take.")] = None,
+    max_memory: Annotated[str | None, Parameter(help="Memory it may take: 4G.")] = None,
+    max_output: Annotated[str | None, Parameter(help="What it may write: 10G.")] = None,
 ) -> None:
     """Turn recordings into Parquet: every event, and the tables of the ROS 2 model."""
-    from roslens.collect import collect_all  # noqa: PLC0415
-
     if not paths:
         raise UsageError("no recording given; give one or more folders")
+    if threads:
+        # Before polars is imported, which makes as many threads as it then finds here.
+        os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
+    from collectors.limits import Limits  # noqa: PLC0415
+    from roslens.cluster import Workers  # noqa: PLC0415
+    from roslens.collect import Options, collect_all  # noqa: PLC0415
+    from roslens.sizes import parse_size  # noqa: PLC0415
+
+    limits = Limits(
+        max_time, parse_size("--max-memory", max_memory), parse_size("--max-output", max_output)
+    )
+    options = Options(engine, threads, events_only, force, verify, limits)
+    # Who says how many threads to use wants no other processes.
+    number = 1 if threads and workers is None and scheduler is None else workers
     collect_all(
         paths,
         output=output,
-        engine=engine,
-        threads=threads,
-        events_only=events_only,
-        force=force,
+        options=options,
+        workers=Workers(number, scheduler),
         console=Console(),
     )
 

@@ -1,26 +1,49 @@
-"""The ``collect`` verb: many recordings, one after the other, with progress."""
+"""The ``collect`` verb: many recordings, one after the other or by workers, with progress."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
-from collectors.collect import Collected, Engine, collect
+from collectors.collect import Collected, Done, Engine, collect
+from collectors.collect import Progress as Say
+from collectors.limits import Limits
+from roslens.cluster import Workers, attempt, each
 from tracing.recording import Recording, RoslensError, UsageError, find_recordings
+
+
+@dataclass(frozen=True)
+class Options:
+    """How recordings are collected; see `collectors.collect.collect`."""
+
+    engine: Engine = "native"
+    threads: int = 0
+    events_only: bool = False
+    force: bool = False
+    verify: bool = False
+    limits: Limits | None = None
 
 
 def collect_all(
     paths: Sequence[Path],
     *,
     output: Path | None,
-    engine: Engine,
-    threads: int,
-    events_only: bool,
-    force: bool,
+    options: Options,
+    workers: Workers,
     console: Console,
 ) -> list[Collected]:
     """Collect all recordings at or below `paths`, printing a line for each.
@@ -30,46 +53,82 @@ def collect_all(
     output
         Where to put events and tables instead of beside the trace: this folder for one
         recording, ``output/<name>`` for several.
+    workers
+        The processes that do it.
 
     Raises
     ------
-    UsageError
-        One of them cannot be read. The others are collected all the same.
+    RoslensError
+        One of them cannot be collected. The others are all the same, and each that cannot is a
+        line of its own.
     """
     recordings = [found for path in paths for found in find_recordings(path)]
     if output is not None:
         recordings = _with_output(recordings, output)
+    together = workers.wanted(len(recordings))
+    results = _by_workers if together else _one_by_one
     done: list[Collected] = []
     errors: list[RoslensError] = []
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("collecting", total=len(recordings))
-        for recording in recordings:
-
-            def step(what: str, name: str = recording.name) -> None:
-                progress.update(task, description=f"{escape(name)}: {what}")
-
-            try:
-                collected = collect(
-                    recording,
-                    engine=engine,
-                    threads=threads,
-                    events_only=events_only,
-                    force=force,
-                    progress=step,
-                )
-            except RoslensError as error:
-                errors.append(error)
-            else:
-                done.append(collected)
-                console.print(_line(collected), soft_wrap=True, highlight=False)
-                for warning in collected.warnings:
-                    console.print(f"  [yellow]warning:[/] {escape(warning)}", soft_wrap=True)
-            progress.advance(task)
+    for recording, result in results(recordings, options, workers, console):
+        if isinstance(result, RoslensError):
+            errors.append(result)
+            if len(recordings) > 1:
+                line = " ".join(str(result).split())
+                where = "" if str(recording.path) in line else f"{recording.path}: "
+                console.print(f"[red]failed:[/] {escape(where + line)}", soft_wrap=True)
+        else:
+            done.append(result)
+            console.print(_line(result), soft_wrap=True, highlight=False)
+            for warning in result.warnings:
+                console.print(f"  [yellow]warning:[/] {escape(warning)}", soft_wrap=True)
     if errors:
         more = f" (and {len(errors) - 1} more of {len(recordings)})" if len(errors) > 1 else ""
         raise type(errors[0])(f"{errors[0]}{more}")
     return done
+
+
+_Results: TypeAlias = Iterator[tuple[Recording, Collected | RoslensError]]
+
+
+def _one_by_one(
+    recordings: Sequence[Recording], options: Options, _: Workers, console: Console
+) -> _Results:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("collecting", total=None)
+        for number, recording in enumerate(recordings, 1):
+            place = f"{number}/{len(recordings)} {escape(recording.name)}"
+
+            def step(what: str, place: str = place) -> None:
+                progress.update(task, description=f"{place}: {what}")
+
+            def read(done: int, total: int) -> None:
+                progress.update(task, completed=done, total=total)
+
+            def work(recording: Recording, *, step: Say = step, read: Done = read) -> Collected:
+                return collect(recording, **vars(options), progress=step, done=read)
+
+            # A single recording's unforeseen error is a defect, to be seen whole.
+            alone = len(recordings) == 1
+            yield recording, work(recording) if alone else attempt(work, recording)
+            progress.reset(task, total=None)
+
+
+def _by_workers(
+    recordings: Sequence[Recording], options: Options, workers: Workers, console: Console
+) -> _Results:
+    # Workers are as many as there are cores, so each decodes with one thread unless told else.
+    function = partial(_collect, replace(options, threads=options.threads or 1))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("collecting", total=len(recordings))
+        for number, result in each(function, recordings, workers):
+            progress.update(task, advance=1, description=escape(recordings[number].name))
+            yield recordings[number], result
+
+
+def _collect(options: Options, recording: Recording) -> Collected:
+    return collect(recording, **vars(options))
 
 
 def _with_output(recordings: Sequence[Recording], output: Path) -> list[Recording]:

@@ -11,15 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from analysis.comparison import Comparison, Comparisons, Side, compare_sides, label_of
 from analysis.estimate import Estimate, cell_label
 from analysis.metrics import METRICS_NAME, read_metrics
-from analysis.numbers import shown_unit, value_and_interval
+from analysis.reports.numbers import shown_unit, value_and_interval
+from analysis.verdicts.comparison import Comparison, Comparisons, Side, compare_sides, label_of
 from roslens.recordings import open_recordings, resolve
 from tracing.recording import UsageError
 
 if TYPE_CHECKING:
-    from analysis.latency_report import LatencyReport
+    from analysis.reports.latency import LatencyReport
 
 _PERCENTILE = re.compile(r"latency_(?:sent_)?p(\d+(?:\.\d+)?)")
 _STYLES = {
@@ -72,8 +72,8 @@ def load_side(
             frozenset(name for e in found.recordings if (name := e.get("suite"))),
         )
     # Loads what draws, which a metrics.json does not need.
-    from analysis.latency_report import LatencyReport  # noqa: PLC0415
-    from analysis.parameters import LatencyParameters  # noqa: PLC0415
+    from analysis.reports.latency import LatencyReport  # noqa: PLC0415
+    from analysis.reports.parameters import LatencyParameters  # noqa: PLC0415
 
     parameters = LatencyParameters.checked(
         {"recordings": [str(p) for p in given], "topics": list(topics)}
@@ -95,7 +95,7 @@ def load_side(
 
 
 def _further_percentiles(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
-    from analysis.latency import latency_estimates  # noqa: PLC0415
+    from analysis.measures.latency import latency_estimates  # noqa: PLC0415
 
     asked = {float(m[1]) / 100 for name in metrics if (m := _PERCENTILE.fullmatch(name))}
     wanted = sorted(q for q in asked if 0 < q < 1)
@@ -110,7 +110,7 @@ def _leaks(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
     wanted = [name for name in metrics if name.startswith("memory_slope")]
     if not wanted:
         return []
-    from analysis.memory import slopes_named  # noqa: PLC0415
+    from analysis.memory.by_cell import slopes_named  # noqa: PLC0415
 
     return slopes_named(wanted, report.tables.resources, report.messages, report.counting)
 

@@ -9,10 +9,10 @@ from typing import Literal, TypeAlias
 import numpy as np
 import polars as pl
 
-from analysis.graph_text import dot, mermaid, node_topic_graph
-from analysis.hdr import log, percentile_table
-from analysis.perfetto import write_perfetto
-from analysis.samples import run_samples, topic_groups
+from analysis.interop.graph_text import dot, mermaid, node_topic_graph
+from analysis.interop.perfetto import write_perfetto
+from analysis.measures.samples import run_samples, topic_groups
+from analysis.statistics.hdr import log, percentile_table
 from collectors.schema import TABLES
 from roslens.recordings import Recordings, open_recordings
 from tracing.recording import RunFailedError, UsageError

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
 from rich.console import Console
 from rich.markup import escape
 
+from roslens.sizes import parse_size
 from tracing.archive import SUFFIX, pack, unpack
 from tracing.campaign import RECORDINGS
-from tracing.lttng.settings import Size
-from tracing.recording import UsageError
 
 
 def pack_recordings(
@@ -61,11 +59,6 @@ def unpack_recordings(archive: Path, folder: Path | None, max_size: str | None) 
     RunFailedError
         The folder cannot be written.
     """
-    limit: int | None = None
-    if max_size is not None:
-        try:
-            limit = TypeAdapter(Size).validate_python(max_size)
-        except ValidationError as error:
-            raise UsageError(f"--max-size: {max_size!r} is not a size such as 50G") from error
+    limit = parse_size("--max-size", max_size)
     for path in unpack(archive, folder or RECORDINGS, max_bytes=limit):
         print(path)

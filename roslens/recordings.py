@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,9 @@ from typing import Any
 import platformdirs
 import polars as pl
 
-from analysis.loss import TracerLoss, tracer_loss
+from analysis.interop.tracetools_model import ros2_data_model, tracetools_frames
+from analysis.measures.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
-from analysis.tracetools_model import ros2_data_model, tracetools_frames
 from collectors.resources import scan_resources
 from collectors.results.irobot import find_irobot, read_irobot
 from collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
@@ -25,6 +27,7 @@ from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
 from collectors.work_log import WorkLog, read_work_log
 from roslens.factors import Factors
 from roslens.views import Names, View, Window, check_window, matching
+from tracing.archive import SUFFIX, unpack
 from tracing.recording import Recording, UsageError, find_recordings
 from tracing.recording.manifest import Level
 
@@ -45,9 +48,10 @@ def open_recordings(
     Parameters
     ----------
     paths
-        A recording, a folder that holds some, or several of these. What does not exist relative
-        to the working directory is looked for from its parents, then among the data that ship
-        with roslens.
+        A recording, a folder that holds some, an archive that ``roslens pack`` wrote (unpacked
+        into the user's cache, once), or several of these. What does not exist relative to the
+        working directory is looked for from its parents, then among the data that ship with
+        roslens.
     factors
         A CSV file that tells factors and repetition of recordings without a manifest, by path
         or name (see `roslens.factors`). A folder of bare traces then is as many recordings as
@@ -66,7 +70,7 @@ def open_recordings(
     if not given:
         raise UsageError("no recording given; give the folder of one")
     told = Factors.read(resolve(factors)) if factors else None
-    places = [resolve(path) for path in given]
+    places = [_unpacked(resolve(path)) for path in given]
     found: dict[Path, Recording] = {}
     for place in places:
         for recording in find_recordings(place) if told is None else told.recordings(place):
@@ -91,6 +95,25 @@ def resolve(path: PathLike) -> Path:
         if (base / wanted).exists():
             return base / wanted
     return wanted
+
+
+def _unpacked(path: Path) -> Path:
+    """`path`, or the folder into which the archive at `path` is unpacked."""
+    if not (path.is_file() and path.name.endswith(SUFFIX)):
+        return path
+    about = path.stat()
+    mark = f"{path.resolve()} {about.st_size} {about.st_mtime_ns}"
+    parent = platformdirs.user_cache_path("roslens") / "unpacked"
+    folder = parent / hashlib.sha256(mark.encode()).hexdigest()[:16] / path.name[: -len(SUFFIX)]
+    if not folder.is_dir():
+        parent.mkdir(parents=True, exist_ok=True)
+        # In a place of its own first: another process may be at the same archive.
+        with tempfile.TemporaryDirectory(dir=parent) as own:
+            unpack(path, Path(own) / "content")
+            folder.parent.mkdir(exist_ok=True)
+            with suppress(OSError):
+                (Path(own) / "content").rename(folder)
+    return folder
 
 
 def _writable(recording: Recording) -> Recording:
@@ -284,7 +307,7 @@ class Recordings:
 
         Returns
         -------
-        Ros2DataModel or analysis.tracetools_model.TracetoolsDataModel
+        Ros2DataModel or analysis.interop.tracetools_model.TracetoolsDataModel
             The class itself where tracetools_analysis can be imported, else an object with the
             same frames (pandas). Views do not apply.
 

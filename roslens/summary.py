@@ -12,7 +12,7 @@ from rich.text import Text
 
 from analysis.estimate import Estimate, cell_label, shared_levels, short_labels
 from analysis.metrics import Metrics, read_metrics
-from analysis.numbers import shown_unit, value_and_interval
+from analysis.reports.numbers import shown_unit, value_and_interval
 
 _MOST_ROWS = 40
 
@@ -145,6 +145,8 @@ def _table(title: str, *headings: str) -> Table:
 
 
 def _runs_and_loss(found: Metrics) -> str:
+    if not found.recordings:
+        return "from published figures"
     discarded = sum(r["discarded_events"] or 0 for r in found.recordings)
     packets = sum(r["lost_packets"] or 0 for r in found.recordings)
     failed = sum(not r["counts"] for r in found.recordings)

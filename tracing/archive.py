@@ -37,6 +37,7 @@ _MOST_MEMBERS = 1_000_000
 _SMALL = 256 << 20
 _HIGHEST_RATIO = 500
 """Traces of many equal events shrink to a 50th; what grows more than 500 times is a bomb."""
+_NO_NAME = {"host", "localhost"}
 _HOSTNAME = re.compile(rb'(hostname = ")([^"]*)(")')
 
 
@@ -189,15 +190,34 @@ class _Anonymiser:
         run = next((x for x in path.parents if (x / "manifest.json").is_file()), path.parent)
         scrub = self._scrubbers.setdefault(run, text_scrubber(run))
         text = scrub(text)
-        for host in self._hosts:
-            word = host.decode(errors="replace")
-            if len(word) > 3:
-                text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", "<host>", text)
+        words = [word for x in self._hosts if (word := x.decode(errors="replace")) not in _NO_NAME]
+        for word in (w for w in words if len(w) > 3):
+            name = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+            # The name of a field is no host, even where a host is called the same.
+            text = _in_values(text, name) if path.suffix == ".json" else name.sub("<host>", text)
         return text.encode()
 
     def _label(self, host: bytes) -> bytes:
         digest = hashlib.sha256(self._salt + host).hexdigest().encode()
         return (b"h" + digest * (1 + len(host) // 64))[: len(host)]
+
+
+def _in_values(text: str, name: re.Pattern[str]) -> str:
+    """JSON with a host's name replaced in its texts; anything else as text."""
+
+    def replaced(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: replaced(x) for key, x in value.items()}
+        if isinstance(value, list):
+            return [replaced(x) for x in value]
+        return name.sub("<host>", value) if isinstance(value, str) else value
+
+    if not name.search(text):
+        return text
+    try:
+        return json.dumps(replaced(json.loads(text)), indent=1) + "\n"
+    except ValueError:
+        return name.sub("<host>", text)
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:

@@ -10,8 +10,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tracing.files import write_atomically
 from tracing.recording import UsageError
+from tracing.recording.files import write_atomically
 from tracing.recording.manifest import Level
 from tracing.suite import Suite
 

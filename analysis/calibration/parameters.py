@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from analysis.parameters import ReportParameters, Texts
+from analysis.reports.parameters import ReportParameters, Texts
 
 
 class CalibrationParameters(ReportParameters):

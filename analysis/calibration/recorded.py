@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from analysis.calibration.series import Floats
-from analysis.quantiles import quantile
+from analysis.measures.samples import INFRASTRUCTURE
 from analysis.runs import Run
-from analysis.samples import INFRASTRUCTURE
+from analysis.statistics.quantiles import quantile
 
 PIECES = 4
 """Of each run; with three runs per cell 12, six for either side."""

@@ -14,9 +14,9 @@ from analysis.calibration.verdicts import splits
 from analysis.estimate import Estimate
 from analysis.figures.calibration import examples_plot, fractions_plot
 from analysis.metrics import Metrics, versions, write_metrics
-from analysis.report_base import Section as Shown
-from analysis.report_base import Tables
-from analysis.report_table import ReportTable, Sentence
+from analysis.reports.base import Section as Shown
+from analysis.reports.base import Tables
+from analysis.reports.table import ReportTable, Sentence
 
 MEANINGS = {
     "coverage": "fraction of nominal 95 % intervals that hold the truth",

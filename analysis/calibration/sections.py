@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from analysis.calibration import designs, intervals, verdicts
+from analysis.calibration import designs, injected, intervals, verdicts
 from analysis.calibration.results import Section
 
 SECTIONS: Mapping[str, Callable[[int], Section]] = {
@@ -17,5 +17,6 @@ SECTIONS: Mapping[str, Callable[[int], Section]] = {
     "factors": designs.factors,
     "comparisons": verdicts.comparisons,
     "leaks": verdicts.leaks,
+    "injected_leaks": injected.injected_leaks,
 }
 """Each takes the number of simulations per cell."""

@@ -12,10 +12,10 @@ from scipy import special
 from analysis.calibration.intervals import rejects, welch
 from analysis.calibration.results import Result, Section
 from analysis.calibration.series import Floats, autoregressive, generator
-from analysis.comparison import Side, compare_sides
 from analysis.estimate import Metric
-from analysis.leaks import Series, leak
-from analysis.over_runs import value_over_runs
+from analysis.memory.leaks import Series, leak
+from analysis.statistics.over_runs import value_over_runs
+from analysis.verdicts.comparison import Side, compare_sides
 
 CELLS = 24
 THRESHOLD = 0.05

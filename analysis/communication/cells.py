@@ -10,8 +10,8 @@ from analysis.communication.backlog import Backlog
 from analysis.communication.evidence import Evidence
 from analysis.communication.periods import publisher_periods, subscription_periods
 from analysis.communication.traffic import Traffic
+from analysis.measures.samples import LOST
 from analysis.runs import Run, cells_of
-from analysis.samples import LOST
 
 COLUMNS: Mapping[str, str] = {
     "publications": "publications on the topics looked at, each once",

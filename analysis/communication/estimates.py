@@ -20,9 +20,9 @@ from analysis.communication.periods import (
 )
 from analysis.communication.traffic import Traffic
 from analysis.estimate import Estimate, Metric
-from analysis.over_runs import value_over_runs
-from analysis.resources import usage_per_run
+from analysis.measures.resources import usage_per_run
 from analysis.runs import Run, cells_of
+from analysis.statistics.over_runs import value_over_runs
 
 CPU_PER_PUBLICATION = Metric(
     "cpu_per_publication",

@@ -9,7 +9,7 @@ from typing import Literal
 import polars as pl
 
 from analysis.communication.traffic import Traffic
-from analysis.loss import TracerLoss
+from analysis.measures.loss import TracerLoss
 
 Kind = Literal["exact", "approximate", "partial"]
 

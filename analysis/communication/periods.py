@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from analysis.estimate import Metric
-from analysis.samples import ARRIVED, LOST
+from analysis.measures.samples import ARRIVED, LOST
 
 PUBLISHER_PERIOD = Metric(
     "publisher_period",

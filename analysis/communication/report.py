@@ -46,14 +46,14 @@ from analysis.communication.traffic import TablesWithLog, Traffic, traffic
 from analysis.estimate import Estimate, cell_label
 from analysis.figures.communication import entity_plot, flow_plot
 from analysis.figures.distributions import distribution_plots
-from analysis.latency import latency_estimates, latency_metric
-from analysis.numbers import significant
-from analysis.parameters import OptionalText, ReportParameters, Texts
-from analysis.report_base import Part, Report, Section, count_of_runs
-from analysis.report_table import Sentence
+from analysis.measures.latency import latency_estimates, latency_metric
+from analysis.measures.samples import RunSamples, TopicGroup, run_samples
+from analysis.reports.base import Part, Report, Section, count_of_runs
+from analysis.reports.numbers import significant
+from analysis.reports.parameters import OptionalText, ReportParameters, Texts
+from analysis.reports.table import Sentence
+from analysis.reports.tables import estimates_table
 from analysis.runs import cells_of, constant_factors
-from analysis.samples import RunSamples, TopicGroup, run_samples
-from analysis.tables_for_report import estimates_table
 
 
 class CommunicationParameters(ReportParameters):

@@ -10,8 +10,8 @@ import polars as pl
 from analysis.communication.backlog import with_publications_behind
 from analysis.communication.periods import pairs, publisher_periods, subscription_periods
 from analysis.communication.published import QUEUE_DEPTH
-from analysis.numbers import significant
-from analysis.report_table import ReportTable
+from analysis.reports.numbers import significant
+from analysis.reports.table import ReportTable
 from collectors.results.rclcpp_communication import StudyRun, read_study
 
 

@@ -13,9 +13,9 @@ from analysis.communication.estimates import FULL, full_runs
 from analysis.communication.published import published_cell
 from analysis.communication.traffic import Traffic
 from analysis.estimate import Estimate, cell_label
-from analysis.numbers import significant, value_and_interval
-from analysis.report_base import count_of_runs
-from analysis.report_table import ReportTable
+from analysis.reports.base import count_of_runs
+from analysis.reports.numbers import significant, value_and_interval
+from analysis.reports.table import ReportTable
 from analysis.runs import Run, cells_of, constant_factors
 
 _MOST_ROWS = 60

@@ -10,9 +10,9 @@ import polars as pl
 
 from analysis.communication.backlog import with_publications_behind
 from analysis.communication.hops import with_hops
-from analysis.report_base import Tables
+from analysis.measures.samples import INFRASTRUCTURE
+from analysis.reports.base import Tables
 from analysis.runs import Run
-from analysis.samples import INFRASTRUCTURE
 
 DISCOVERY = "ros_discovery_info"
 """What middlewares tell each other; no topic of anybody's."""

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from analysis.estimate import Estimate, Metric
-from analysis.over_runs import estimate_of, student_t
 from analysis.runs import Run
-from analysis.trends import least_squares
+from analysis.statistics.over_runs import estimate_of, student_t
+from analysis.statistics.trends import least_squares
 
 ENTITY, COUNT = "entity", "count"
 

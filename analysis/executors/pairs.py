@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
-from analysis.comparison import verdict_of
 from analysis.estimate import Cell
-from analysis.factorial import Observation, effects
-from analysis.multiplicity import holm
-from analysis.over_runs import MINIMUM_RUNS
-from analysis.ratio import Effect
+from analysis.statistics.factorial import Observation, effects
+from analysis.statistics.multiplicity import holm
+from analysis.statistics.over_runs import MINIMUM_RUNS
+from analysis.statistics.ratio import Effect
+from analysis.verdicts.comparison import verdict_of
 from tracing.recording.manifest import Level
 
 PairVerdict = Literal["more", "less", "no_difference", "not_enough_evidence"]
@@ -72,7 +72,7 @@ def pairs(
     """Every pair of levels of `factor` in each combination of the other factors.
 
     The ratio of geometric means, block by block where the runs have blocks
-    (`analysis.factorial`), Holm's correction over all pairs.
+    (`analysis.statistics.factorial`), Holm's correction over all pairs.
 
     Parameters
     ----------

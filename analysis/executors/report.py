@@ -16,16 +16,16 @@ from analysis.executors.entities import COUNT, ENTITY, entity_estimates
 from analysis.executors.pairs import Pair, pairs
 from analysis.executors.statements import cpu_statement, statements_table
 from analysis.executors.work import Work, work_estimates, work_of_runs
-from analysis.factorial import FactorEffect, Observation, effects
 from analysis.figures.executors import effects_plot, load_plot, pairs_plot
-from analysis.numbers import milliseconds, significant
-from analysis.parameters import ExecutorsParameters
-from analysis.quantiles import quantile
-from analysis.report_base import Part, Report, Section, Tables, count_of_runs
-from analysis.report_table import ReportTable, Sentence
-from analysis.resources import resource_estimates, usage_per_run
+from analysis.measures.resources import resource_estimates, usage_per_run
+from analysis.reports.base import Part, Report, Section, Tables, count_of_runs
+from analysis.reports.numbers import milliseconds, significant
+from analysis.reports.parameters import ExecutorsParameters
+from analysis.reports.table import ReportTable, Sentence
+from analysis.reports.tables import estimates_table
 from analysis.runs import Run, cells_of
-from analysis.tables_for_report import estimates_table
+from analysis.statistics.factorial import FactorEffect, Observation, effects
+from analysis.statistics.quantiles import quantile
 from collectors.results.tool_result import ToolResult
 
 LOADS = ("payload", "message_bytes", "clients", "size", COUNT)

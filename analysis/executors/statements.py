@@ -12,9 +12,9 @@ from typing import Literal
 
 from analysis.estimate import Estimate, cell_label
 from analysis.executors.pairs import Pair
-from analysis.factorial import FactorEffect
-from analysis.leaks import Leak
-from analysis.report_table import ReportTable
+from analysis.memory.leaks import Leak
+from analysis.reports.table import ReportTable
+from analysis.statistics.factorial import FactorEffect
 
 Verdict = Literal["confirmed", "refuted", "not_enough_evidence", "not_in_these_recordings"]
 ACTION, SERVICE, PUBSUB = "action", "service", "pubsub"

@@ -10,11 +10,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.estimate import Cell, Estimate, Metric
-from analysis.latency import HOP
-from analysis.over_runs import maximum_over_runs, mean_over_runs, percentile_over_runs
+from analysis.measures.latency import HOP
+from analysis.measures.samples import run_samples, topic_groups
+from analysis.measures.services import INFRASTRUCTURE
 from analysis.runs import Run, cells_of
-from analysis.samples import run_samples, topic_groups
-from analysis.services import INFRASTRUCTURE
+from analysis.statistics.over_runs import maximum_over_runs, mean_over_runs, percentile_over_runs
 
 Floats = NDArray[np.float64]
 

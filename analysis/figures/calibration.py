@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from analysis.calibration.results import Result
 from analysis.calibration.series import Floats, autoregressive, generator
 from analysis.figures.style import COLOURS, FAINT, LOUD, Plot, finish, new_figure, styled, wrapped
-from analysis.over_runs import student_t
+from analysis.statistics.over_runs import student_t
 
 EXPERIMENTS = 50
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from analysis.figures.style import Plot, colour, finish, new_figure, plain_numbers, styled, wrapped
-from analysis.samples import INFRASTRUCTURE
+from analysis.measures.samples import INFRASTRUCTURE
 
 _MOST = 30
 

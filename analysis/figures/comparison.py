@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.comparison import METHOD, Comparison, Comparisons
 from analysis.estimate import cell_label
 from analysis.figures.style import (
     COLOURS,
@@ -21,6 +20,7 @@ from analysis.figures.style import (
     styled,
     wrapped,
 )
+from analysis.verdicts.comparison import METHOD, Comparison, Comparisons
 
 _LOOKS = {
     "regression": (COLOURS[1], "s"),

@@ -11,8 +11,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.autocorrelation import effective_samples_of_quantile
-from analysis.distributions import Distribution, distribution, tail_limit, thin
 from analysis.figures.style import (
     FAINT,
     Plot,
@@ -24,8 +22,10 @@ from analysis.figures.style import (
     sentence,
     styled,
 )
-from analysis.latency import by_cell
-from analysis.samples import RunSamples
+from analysis.measures.latency import by_cell
+from analysis.measures.samples import RunSamples
+from analysis.statistics.autocorrelation import effective_samples_of_quantile
+from analysis.statistics.distributions import Distribution, distribution, tail_limit, thin
 
 _SIDE_BY_SIDE = 6
 """Up to so many cells are told apart by colour; more get a panel each."""

@@ -11,7 +11,6 @@ from matplotlib.patches import Rectangle
 
 from analysis.estimate import Estimate, cell_label
 from analysis.executors.pairs import Pair
-from analysis.factorial import FactorEffect
 from analysis.figures.plot import Plot
 from analysis.figures.style import (
     FAINT,
@@ -25,7 +24,8 @@ from analysis.figures.style import (
     styled,
     wrapped,
 )
-from analysis.numbers import shown_unit
+from analysis.reports.numbers import shown_unit
+from analysis.statistics.factorial import FactorEffect
 
 _COLUMNS = 3
 _MOST_PANELS = 12

@@ -24,10 +24,10 @@ from analysis.figures.style import (
     styled,
     wrapped,
 )
-from analysis.latency import by_cell
-from analysis.quantiles import quantile
+from analysis.measures.latency import by_cell
+from analysis.measures.samples import RunSamples
 from analysis.runs import Run, cells_of
-from analysis.samples import RunSamples
+from analysis.statistics.quantiles import quantile
 
 
 @styled

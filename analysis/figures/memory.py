@@ -23,8 +23,8 @@ from analysis.figures.style import (
     styled,
     wrapped,
 )
-from analysis.leaks import Leak, Series
-from analysis.trends import least_squares
+from analysis.memory.leaks import Leak, Series
+from analysis.statistics.trends import least_squares
 
 _MOST_CELLS = 24
 _COLUMNS = 4

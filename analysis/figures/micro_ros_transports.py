@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.lines import Line2D
 
-from analysis.distributions import distribution, thin
 from analysis.figures.style import (
     Plot,
     colour,
@@ -18,6 +17,7 @@ from analysis.figures.style import (
     styled,
 )
 from analysis.micro_ros.transports import TransportRun
+from analysis.statistics.distributions import distribution, thin
 
 
 @styled

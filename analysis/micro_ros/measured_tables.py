@@ -9,7 +9,7 @@ import polars as pl
 
 from analysis.micro_ros.slopes import Slope
 from analysis.micro_ros.transports import TransportRun
-from analysis.report_table import ReportTable
+from analysis.reports.table import ReportTable
 
 _BOUNDS = (
     "Bounds, not an interval: no message arrives before it was sent, and the truth lies within "

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from analysis.parameters import ReportParameters, Texts
+from analysis.reports.parameters import ReportParameters, Texts
 from tracing.recording import UsageError
 
 Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]

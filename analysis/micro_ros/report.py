@@ -59,9 +59,9 @@ from analysis.micro_ros.transports import (
     transport_estimates,
     transport_runs,
 )
-from analysis.report_base import NoRecordings, Part, Report, Section, Tables
-from analysis.report_table import Sentence
-from analysis.tables_for_report import estimates_table
+from analysis.reports.base import NoRecordings, Part, Report, Section, Tables
+from analysis.reports.table import Sentence
+from analysis.reports.tables import estimates_table
 from collectors.results.micro_ros import MicroRosResults
 from collectors.results.micro_ros_published import PublishedFigures
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from analysis.estimate import Estimate, Metric
-from analysis.over_runs import Interval, estimate_of
-from analysis.trends import least_squares
+from analysis.statistics.over_runs import Interval, estimate_of
+from analysis.statistics.trends import least_squares
 
 HISTORY = "history"
 """The entity whose count is slots of the RMW history."""

@@ -10,7 +10,7 @@ from analysis.micro_ros.checks import Check
 from analysis.micro_ros.directions import PrintedSum
 from analysis.micro_ros.lines import PhysicalLine, judge_throughput
 from analysis.micro_ros.slopes import Slope, is_history
-from analysis.report_table import ReportTable
+from analysis.reports.table import ReportTable
 
 Key = tuple[str, str]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from analysis.estimate import Estimate, Metric
 from analysis.micro_ros.clocks import ClockFit, Directions, directions, fit_clocks
-from analysis.over_runs import (
+from analysis.statistics.over_runs import (
     Interval,
     estimate_of,
     mean_over_runs,

@@ -10,8 +10,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from analysis.estimate import Cell, Estimate, Metric
-from analysis.over_runs import fraction_over_runs, percentile_over_runs, value_over_runs
 from analysis.runs import Run, cells_of
+from analysis.statistics.over_runs import fraction_over_runs, percentile_over_runs, value_over_runs
 from analysis.storage.throughput import mean_of_ratios, overall
 from collectors.results.storage_runs import StorageRun
 from tracing.recording import Recording, UsageError

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from analysis.parameters import OptionalText, ReportParameters, Texts
+from analysis.reports.parameters import OptionalText, ReportParameters, Texts
 from tracing.recording import UsageError
 
 

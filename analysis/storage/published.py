@@ -6,9 +6,9 @@ import math
 
 import polars as pl
 
-from analysis.as_published import STORAGE_FACTOR
-from analysis.over_runs import MINIMUM_RUNS
-from analysis.student import t_quantile
+from analysis.statistics.as_published import STORAGE_FACTOR
+from analysis.statistics.over_runs import MINIMUM_RUNS
+from analysis.statistics.student import t_quantile
 
 CELL = ("machine", "messages", "batch_size", "plugin_config")
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import polars as pl
 
 from analysis.estimate import Estimate, Metric
-from analysis.over_runs import value_over_runs
-from analysis.report_table import ReportTable
+from analysis.reports.table import ReportTable
 from analysis.runs import Run, cells_of
+from analysis.statistics.over_runs import value_over_runs
 
 RECOVERED = Metric(
     "storage_recovered",

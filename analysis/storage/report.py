@@ -9,9 +9,10 @@ import polars as pl
 
 from analysis.estimate import Cell, Estimate, Metric
 from analysis.figures.storage import bars_plot, effects_plot, write_times_plot
-from analysis.over_runs import value_over_runs
-from analysis.report_base import NoRecordings, Part, Report, Section, Tables
-from analysis.report_table import Sentence
+from analysis.reports.base import NoRecordings, Part, Report, Section, Tables
+from analysis.reports.table import Sentence
+from analysis.reports.tables import estimates_table
+from analysis.statistics.over_runs import value_over_runs
 from analysis.storage.bound import REFUSED, throughput_bounds
 from analysis.storage.clocks import Agreement, agreement
 from analysis.storage.live import (
@@ -34,7 +35,6 @@ from analysis.storage.tables import (
     takeaways_table,
 )
 from analysis.storage.takeaways import STATEMENTS, Takeaway, comparisons, takeaways
-from analysis.tables_for_report import estimates_table
 from collectors.results.storage_recovery import RECOVERY_NAME, read_recovery
 from collectors.results.storage_runs import is_storage_run, read_storage_run
 from tracing.recording import Recording, UsageError

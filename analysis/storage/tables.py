@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.numbers import significant
-from analysis.report_table import ReportTable
+from analysis.reports.numbers import significant
+from analysis.reports.table import ReportTable
 from analysis.storage.clocks import TOLERANCE, TOLERANCE_NS, Agreement
 from analysis.storage.takeaways import STATEMENTS, Takeaway
 

@@ -18,8 +18,8 @@ from typing import Literal
 
 import polars as pl
 
-from analysis.multiplicity import holm
-from analysis.over_runs import MINIMUM_RUNS
+from analysis.statistics.multiplicity import holm
+from analysis.statistics.over_runs import MINIMUM_RUNS
 from analysis.storage.claims import on_par_or_better
 
 MUCH = 1.25

@@ -13,18 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis import autocorrelation, flags, over_runs, planning, ranks, trends
-from analysis.bootstrap import bootstrap_of_one_run
-from analysis.detection import least_detectable
-from analysis.distributions import distribution, tail_limit
-from analysis.drift import order_effect
-from analysis.equivalence import equivalent_pairs, equivalent_ratio
 from analysis.estimate import Metric
-from analysis.leaks import Series, leak
-from analysis.multiplicity import benjamini_hochberg, holm
-from analysis.one_run import mean_of_one_run, percentile_of_one_run
-from analysis.quantiles import quantile
-from analysis.ratio import (
+from analysis.measures.drift import order_effect
+from analysis.memory.leaks import Series, leak
+from analysis.runs import Run
+from analysis.statistics import autocorrelation, flags, over_runs, planning, ranks, trends
+from analysis.statistics.bootstrap import bootstrap_of_one_run
+from analysis.statistics.detection import least_detectable
+from analysis.statistics.distributions import distribution, tail_limit
+from analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
+from analysis.statistics.multiplicity import benjamini_hochberg, holm
+from analysis.statistics.one_run import mean_of_one_run, percentile_of_one_run
+from analysis.statistics.quantiles import quantile
+from analysis.statistics.ratio import (
     Spread,
     difference_of_means,
     paired_p,
@@ -32,7 +33,6 @@ from analysis.ratio import (
     ratio_of_means,
     runs_for_ratio,
 )
-from analysis.runs import Run
 from tracing.recording.errors import RoslensError
 
 METRIC = Metric("x", "from a to b", "ns")

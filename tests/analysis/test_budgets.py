@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.budgets import check, check_budgets, parse_budget, read_budgets
-from analysis.comparison import Side
 from analysis.estimate import Estimate, Metric
-from analysis.over_runs import fraction_over_runs, value_over_runs
+from analysis.statistics.over_runs import fraction_over_runs, value_over_runs
+from analysis.verdicts.budgets import check, check_budgets, parse_budget, read_budgets
+from analysis.verdicts.comparison import Side
 from tracing.recording import UsageError
 
 P99 = Metric("latency_p99", "from a to b", "ns")

@@ -16,8 +16,8 @@ from analysis.calibration.results import Result, Section, from_csv, to_csv
 from analysis.calibration.sections import SECTIONS
 from analysis.calibration.series import autoregressive, generator, skewed_effects
 from analysis.metrics import read_metrics
-from analysis.over_runs import student_t
 from analysis.runs import Run
+from analysis.statistics.over_runs import student_t
 from tracing.recording.errors import UsageError
 
 ROOT = Path(__file__).parents[2]

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.blocking import blocking
-from analysis.chain import Chain
-from analysis.chains import chain_instances
-from analysis.flow_graph import find_chains, flow_graph
-from analysis.links import Link, read_links
+from analysis.flow.blocking import blocking
+from analysis.flow.chain import Chain
+from analysis.flow.chains import chain_instances
+from analysis.flow.flow_graph import find_chains, flow_graph
+from analysis.flow.links import Link, read_links
 from tracing.recording import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))

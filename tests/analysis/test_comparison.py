@@ -16,7 +16,14 @@ from rich.console import Console
 from scipy import stats
 from synthetic import write_run
 
-from analysis.comparison import (
+from analysis.estimate import Estimate, Metric
+from analysis.figures.comparison import comparison_plot
+from analysis.metrics import Metrics, read_metrics, write_metrics
+from analysis.reports.latency import LatencyReport
+from analysis.reports.parameters import LatencyParameters
+from analysis.statistics.over_runs import fraction_over_runs, percentile_over_runs, value_over_runs
+from analysis.statistics.ratio import Effect, Spread
+from analysis.verdicts.comparison import (
     Comparisons,
     Side,
     compare,
@@ -24,13 +31,6 @@ from analysis.comparison import (
     spread_of,
     verdict_of,
 )
-from analysis.estimate import Estimate, Metric
-from analysis.figures.comparison import comparison_plot
-from analysis.latency_report import LatencyReport
-from analysis.metrics import Metrics, read_metrics, write_metrics
-from analysis.over_runs import fraction_over_runs, percentile_over_runs, value_over_runs
-from analysis.parameters import LatencyParameters
-from analysis.ratio import Effect, Spread
 from roslens.compare import comparison_table, load_side, parse_threshold, summary
 from roslens.recordings import open_recordings
 from tracing.recording import UsageError

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.design import check_designs
-from analysis.parameters import ReportParameters
+from analysis.reports.parameters import ReportParameters
 from analysis.runs import Run, why_left_out
 from tracing.plan import plan_runs
 from tracing.recording import UsageError

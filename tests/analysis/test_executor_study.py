@@ -17,11 +17,11 @@ from analysis.executors.pairs import pairs
 from analysis.executors.report import ExecutorsReport
 from analysis.executors.statements import cpu_statement, leak_statements
 from analysis.executors.work import CALL, GOAL, work_estimates, work_of_runs
-from analysis.factorial import Observation
-from analysis.leaks import Series, leak
+from analysis.memory.leaks import Series, leak
 from analysis.metrics import read_metrics
-from analysis.parameters import ExecutorsParameters
+from analysis.reports.parameters import ExecutorsParameters
 from analysis.runs import Run
+from analysis.statistics.factorial import Observation
 from collectors.results.tool_result import ToolResult, summary_frame
 from collectors.schema import TABLES
 from tests.analysis.synthetic import write_run

@@ -9,8 +9,12 @@ import pytest
 from scipy import signal
 
 from analysis.estimate import Metric
-from analysis.flags import outlying, same_series, warm_up
-from analysis.over_runs import deviation_over_runs, maximum_over_runs, trimmed_mean_over_runs
+from analysis.statistics.flags import outlying, same_series, warm_up
+from analysis.statistics.over_runs import (
+    deviation_over_runs,
+    maximum_over_runs,
+    trimmed_mean_over_runs,
+)
 
 
 def test_twins() -> None:

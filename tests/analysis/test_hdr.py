@@ -13,7 +13,7 @@ from hdrh.log import HistogramLogReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.hdr import encoded, log, percentile_table
+from analysis.statistics.hdr import encoded, log, percentile_table
 from tracing.recording.errors import UsageError
 
 

@@ -13,19 +13,19 @@ import pytest
 from synthetic import START, write_run
 
 import roslens as rl
-from analysis.callbacks import durations, worst_messages
-from analysis.drift import order_effect
 from analysis.figures.style import Plot, wrapped
-from analysis.latency_report import LatencyReport
-from analysis.loss import outcomes_by_cell
+from analysis.measures.callbacks import durations, worst_messages
+from analysis.measures.drift import order_effect
+from analysis.measures.loss import outcomes_by_cell
+from analysis.measures.resources import usage_per_run
+from analysis.measures.samples import run_samples, topic_groups
 from analysis.metrics import read_metrics
-from analysis.numbers import significant, value_and_interval
-from analysis.parameters import LatencyParameters
-from analysis.report_base import Section
-from analysis.report_table import ReportTable, Sentence
-from analysis.resources import usage_per_run
+from analysis.reports.base import Section
+from analysis.reports.latency import LatencyReport
+from analysis.reports.numbers import significant, value_and_interval
+from analysis.reports.parameters import LatencyParameters
+from analysis.reports.table import ReportTable, Sentence
 from analysis.runs import Run
-from analysis.samples import run_samples, topic_groups
 from tracing.recording import UsageError
 
 SECTIONS = (

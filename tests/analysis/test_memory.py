@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.memory import leaks_by_cell, memory_series, slopes_named
+from analysis.memory.by_cell import leaks_by_cell, memory_series, slopes_named
 from analysis.runs import Run
 from collectors.work_log import WorkLog, read_work_log
 from tracing.recording import UsageError

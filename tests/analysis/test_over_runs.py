@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import signal
 
 from analysis.estimate import Estimate, Metric
-from analysis.over_runs import (
+from analysis.statistics.over_runs import (
     fraction_over_runs,
     mean_over_runs,
     percentile_over_runs,

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 
-from analysis.perfetto import write_perfetto
+from analysis.interop.perfetto import write_perfetto
 from collectors.collect import read_raw
 from collectors.ros2 import build_tables
 from tracing.recording import Recording, RunFailedError

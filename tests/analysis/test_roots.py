@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.roots import root
-from analysis.student import binomial_at_most, chi_squared_quantile, f_above
+from analysis.statistics.roots import root
+from analysis.statistics.student import binomial_at_most, chi_squared_quantile, f_above
 
 
 def test_by_hand() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.tracer_cost import CostRun, costs
+from analysis.measures.tracer_cost import CostRun, costs
 from tracing.suite import load_suite, suite_command
 
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import roslens as rl
-from analysis.tracetools_model import TracetoolsDataModel, tracetools_frames
+from analysis.interop.tracetools_model import TracetoolsDataModel, tracetools_frames
 from tracing.recording import UsageError
 
 ROOT = Path(__file__).parents[2]

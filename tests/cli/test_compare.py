@@ -11,7 +11,7 @@ from test_errors import check_one_line
 
 from analysis.estimate import Metric
 from analysis.metrics import Metrics, write_metrics
-from analysis.over_runs import value_over_runs
+from analysis.statistics.over_runs import value_over_runs
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CPU = Metric("cpu", "CPU time / time", "core")
@@ -59,7 +59,8 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
 
 def test_what_takes_seconds_to_import_is_not_imported_for_a_comparison() -> None:
     code = (
-        "import sys, roslens.compare, roslens.check, analysis.latency_report, analysis.leaks\n"
+        "import sys, roslens.compare, roslens.check\n"
+        "import analysis.reports.latency, analysis.memory.leaks\n"
         "slow = {'scipy.stats', 'scipy.optimize', 'seaborn', 'matplotlib', 'pandas'}\n"
         "print(sorted(slow & set(sys.modules)))"
     )

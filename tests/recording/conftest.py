@@ -1,22 +1,8 @@
 """Programs with real tracepoints, compiled here; recorders in processes of their own."""
 
-import subprocess
-from pathlib import Path
-
 import pytest
+from compiling import compiled
 from live_recorder import Recorder
-
-HERE = Path(__file__).resolve().parent
-PROGRAMS = HERE / "programs"
-
-
-def compiled(folder: Path, name: str, *libraries: str) -> Path:
-    program = folder / name
-    subprocess.run(
-        ["cc", "-O1", f"-I{PROGRAMS}", str(PROGRAMS / f"{name}.c"), "-o", str(program), *libraries],
-        check=True,
-    )
-    return program
 
 
 @pytest.fixture(scope="session")

@@ -88,6 +88,18 @@ def test_no_name_remains(campaign, tmp_path):
     assert "somebody" in next((tmp_path / "with").rglob("stderr.log")).read_text()
 
 
+def test_a_host_called_like_a_field_leaves_the_field_alone(tmp_path):
+    run = tmp_path / "run"
+    (run / "trace").mkdir(parents=True)
+    (run / "trace" / "metadata").write_text('env {{ hostname = "factors"; }};')
+    manifest = {"factors": {"where": "at factors"}, "suite": "x"}
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    pack([run], tmp_path / "x.tar.zst")
+    unpack(tmp_path / "x.tar.zst", tmp_path / "out")
+    found = json.loads(next((tmp_path / "out").rglob("manifest.json")).read_text())
+    assert found["factors"] == {"where": "at <host>"}
+
+
 def test_links_are_not_followed(campaign, tmp_path):
     (tmp_path / "secret").write_text("secret")
     (campaign / "000_r0" / "native" / "link").symlink_to(tmp_path / "secret")

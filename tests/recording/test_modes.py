@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import compiled
+from compiling import compiled
 from live_recorder import events_of
 
 from collectors.reader import open_trace

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
-from conftest import compiled
+from compiling import compiled
 from test_sampler import Program
 
 from tracing.campaign import run_campaign

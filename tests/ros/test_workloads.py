@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 import roslens as rl
-from analysis.memory import leaks_by_cell
+from analysis.memory.by_cell import leaks_by_cell
 from tracing.suite import SHIPPED
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tracing.recording.errors import UsageError
+from tracing.recording.files import write_atomically
 from tracing.recording.harness_manifest import from_harness, is_harness_manifest
 
 MANIFEST_NAME = "manifest.json"
@@ -233,9 +233,4 @@ def read_manifest(path: Path) -> Manifest:
 
 def write_manifest(manifest: Manifest, path: Path) -> None:
     """Write a manifest so that a crash leaves the old one or the new one, never half of one."""
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(manifest.model_dump_json(indent=1) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    temporary.replace(path)
+    write_atomically(path, manifest.model_dump_json(indent=1) + "\n")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tracing.recording.files import replaced_whole
 from tracing.recording.schema import RESOURCES
 from tracing.sampling.periodic import Periodic
 from tracing.sampling.proc import STARTED, namespace_id, number_after, read, stat
@@ -218,7 +219,8 @@ class Sampler(Periodic):
         OSError
             They cannot be written.
         """
-        self.frame().write_parquet(path)
+        with replaced_whole(path) as part:
+            self.frame().write_parquet(part)
 
     def _add(self, pid: int) -> None:
         if pid not in self._known:

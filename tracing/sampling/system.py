@@ -14,6 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from tracing.host import cpu_mhz, cpu_times, temperature_c
+from tracing.recording.files import replaced_whole
 from tracing.recording.schema import SYSTEM
 from tracing.sampling.periodic import Periodic
 from tracing.sampling.proc import read
@@ -42,7 +43,9 @@ class SystemSampler(Periodic):
         OSError
             They cannot be written.
         """
-        SYSTEM.conform(pl.DataFrame(self.rows, infer_schema_length=None)).write_parquet(path)
+        frame = pl.DataFrame(self.rows, infer_schema_length=None)
+        with replaced_whole(path) as part:
+            SYSTEM.conform(frame).write_parquet(part)
 
 
 def system_sample() -> dict[str, object]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from tracing.recording.files import replaced_whole
 from tracing.recording.schema import THREADS
 from tracing.sampling.periodic import Periodic
 from tracing.sampling.proc import namespace_id, number_after, read
@@ -51,7 +52,8 @@ class ThreadSampler(Periodic):
             They cannot be written.
         """
         frame = pl.DataFrame(self.rows, schema=None if self.rows else THREADS.schema)
-        THREADS.conform(frame).write_parquet(path)
+        with replaced_whole(path) as part:
+            THREADS.conform(frame).write_parquet(part)
 
 
 def _threads(pid: int) -> list[dict[str, object]]:

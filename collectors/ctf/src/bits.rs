@@ -74,32 +74,17 @@ pub fn align_up(at: u64, align: u64) -> u64 {
 ///
 /// They are not.
 #[must_use]
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "per event: a call costs more than its work"
+)]
+#[inline(always)]
 pub fn chunk<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     // Unlike `copy_from_slice` of a range, this is one load: the length is part of the type.
     match bytes[at..].first_chunk() {
         Some(chunk) => *chunk,
         None => panic!("{N} bytes at {at} are beyond the end of the packet"),
     }
-}
-
-/// Whether two short texts are equal; saves the call that `==` makes.
-#[must_use]
-#[inline]
-pub fn same(a: &[u8], b: &[u8]) -> bool {
-    let length = a.len();
-    if length != b.len() || !(8..=32).contains(&length) {
-        return a == b;
-    }
-    let different = |at| u64::from_ne_bytes(chunk(a, at)) ^ u64::from_ne_bytes(chunk(b, at));
-    // The last word overlaps the one before.
-    let mut found = different(length - 8);
-    let mut at = 0;
-    while at + 8 < length {
-        found |= different(at);
-        at += 8;
-    }
-    found == 0
 }
 
 #[cfg(test)]
@@ -128,20 +113,6 @@ mod tests {
         let bytes = [0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f];
         assert_eq!(read(&bytes, 4, 64, ByteOrder::Little), Some(u64::MAX));
         assert_eq!(read(&bytes[..8], 4, 64, ByteOrder::Little), None);
-    }
-
-    #[test]
-    fn same_is_equality() {
-        let text = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEF";
-        for length in 0..text.len() {
-            assert!(same(&text[..length], &text.to_vec()[..length]));
-            assert!(!same(&text[..length], &text[..=length]));
-            for at in 0..length {
-                let mut other = text[..length].to_vec();
-                other[at] ^= 1;
-                assert!(!same(&text[..length], &other));
-            }
-        }
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub struct Layout {
     pub table: usize,
     /// How it is decoded.
     pub plan: Plan,
+    /// Whether that is flat.
+    pub flat: bool,
     /// Column of each top-level field of stream context, event context and payload.
     pub targets: [Vec<Option<usize>>; 3],
     /// Source of each column of the table, for a flat plan.
@@ -59,8 +61,6 @@ pub struct Table {
     pub columns: Vec<(String, Kind)>,
     /// All columns.
     pub schema: SchemaRef,
-    /// Segments of the layout that has most.
-    pub stride: usize,
 }
 
 /// How the events of a stream class are found.
@@ -228,7 +228,8 @@ fn table(
     .collect();
     let places = columns.iter().enumerate();
     let places: HashMap<&str, usize> = places.map(|(i, (n, _))| (n.as_str(), i)).collect();
-    let mut stride = 1;
+    // In how many classes each column always has a value.
+    let mut certain = vec![0_usize; columns.len()];
     for (class, names) in classes.iter().zip(names) {
         let (m, s, e) = *class;
         let stream = &members[m].trace.streams[s];
@@ -243,8 +244,7 @@ fn table(
                 .collect::<Vec<_>>()
         });
         let mut sources = vec![None; columns.len()];
-        if let Plan::Flat(segments, found) = &plan {
-            stride = stride.max(segments.len());
+        if let Plan::Flat(_, found) = &plan {
             for (targets, found) in targets.iter().zip(found) {
                 for (target, source) in targets.iter().zip(found) {
                     if let Some(target) = target {
@@ -253,20 +253,32 @@ fn table(
                 }
             }
         }
+        for (targets, fields) in targets.iter().zip(scopes(*class)) {
+            for (target, field) in targets.iter().zip(fields) {
+                if let Some(target) = target
+                    && !matches!(field.kind, Type::Optional(_))
+                {
+                    certain[*target] += 1;
+                }
+            }
+        }
         layouts.push(Layout {
             member: m,
             stream: s,
             event: e,
             table: number,
+            flat: matches!(plan, Plan::Flat(..)),
             plan,
             targets,
             sources,
         });
     }
+    // What every class has is never null: half of the work of writing it.
+    let null = |column: usize| certain[column] < classes.len();
     let given = [
         ArrowField::new("time_ns", DataType::Int64, false),
         ArrowField::new("host", DataType::Utf8View, false),
-        ArrowField::new("trace", DataType::Utf8View, true),
+        ArrowField::new("trace", DataType::Utf8View, false),
         ArrowField::new("cpu_id", DataType::Int32, true),
     ];
     let schema = Schema::new(
@@ -275,7 +287,8 @@ fn table(
             .chain(
                 columns
                     .iter()
-                    .map(|(name, kind)| ArrowField::new(name, kind.arrow(), true)),
+                    .enumerate()
+                    .map(|(at, (name, kind))| ArrowField::new(name, kind.arrow(), null(at))),
             )
             .collect::<Vec<_>>(),
     );
@@ -283,7 +296,6 @@ fn table(
         name,
         columns,
         schema: Arc::new(schema),
-        stride,
     }
 }
 

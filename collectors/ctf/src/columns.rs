@@ -13,8 +13,11 @@ use arrow_array::{
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field as ArrowField, Fields};
 
+use crate::bits::chunk;
 use crate::error::{Error, Result};
 use crate::model::Type;
+use crate::stage::{BATCH, Origin};
+use crate::walk::until_nul;
 
 /// The type of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,7 +198,18 @@ pub struct TextBuilder {
     full: Vec<Buffer>,
     data: Vec<u8>,
     last: Vec<u8>,
+    recent: Vec<Recent>,
 }
+
+/// Characters seen lately, and their view.
+#[derive(Debug, Clone, Copy, Default)]
+struct Recent {
+    words: [u64; 3],
+    view: Option<u128>,
+}
+
+/// Texts remembered.
+const RECENT: usize = 64;
 
 /// Largest buffer of text: views count in 31 bits.
 const TEXT_BUFFER: usize = 1 << 30;
@@ -233,11 +247,31 @@ impl TextBuilder {
         make_view(bytes, self.full.len() as u32, at as u32)
     }
 
-    /// Append the value appended last.
-    pub fn again(&mut self) {
-        if let Some(view) = self.views.last() {
-            self.views.push(*view);
+    /// Append values of 16 to 24 characters, each up to its first NUL. There are few different
+    /// ones: names of threads.
+    pub fn extend_chars<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.views.reserve(values.len());
+        self.recent.resize(RECENT, Recent::default());
+        for chars in values {
+            // The last word overlaps the one before.
+            let words = [0, 8, chars.len() - 8].map(|at| u64::from_le_bytes(chunk(chars, at)));
+            let hash = (words[0] ^ words[1].rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let at = (hash >> 58) as usize;
+            let hit = |recent: &Recent| recent.view.filter(|_| recent.words == words);
+            // Two places, lest two names drive each other out.
+            match hit(&self.recent[at]).or_else(|| hit(&self.recent[at ^ 1])) {
+                Some(view) => self.views.push(view),
+                None => self.push_new_chars(chars, words, at),
+            }
         }
+    }
+
+    #[cold]
+    fn push_new_chars(&mut self, chars: &[u8], words: [u64; 3], at: usize) {
+        self.push(until_nul(chars));
+        let view = self.views.last().copied();
+        self.recent.swap(at, at ^ 1);
+        self.recent[at] = Recent { words, view };
     }
 
     /// Append the same value `rows` times.
@@ -254,19 +288,99 @@ impl TextBuilder {
         self.views.resize(self.views.len() + rows, 0);
     }
 
+    fn finish(mut self, nulls: Option<NullBuffer>) -> ArrayRef {
+        self.seal();
+        Self::array(self.views, self.full, nulls)
+    }
+
+    fn seal(&mut self) {
+        if !self.data.is_empty() {
+            self.full
+                .push(Buffer::from_vec(std::mem::take(&mut self.data)));
+        }
+    }
+
+    /// The column of some of the views made so far, with the buffers sealed.
     #[expect(
         unsafe_code,
         reason = "checking each view again takes a quarter of the time of decoding, measured"
     )]
-    fn finish(mut self, nulls: Option<NullBuffer>) -> ArrayRef {
-        if !self.data.is_empty() {
-            self.full.push(Buffer::from_vec(self.data));
-        }
-        let views = ScalarBuffer::from(self.views);
+    fn array(views: Vec<u128>, full: Vec<Buffer>, nulls: Option<NullBuffer>) -> ArrayRef {
+        let views = ScalarBuffer::from(views);
         // SAFETY: every view is zero (an empty text) or was made by `view` from checked UTF-8,
         // either inline or for bytes just appended to the buffer whose number and offset it
         // bears; buffers are never changed, removed or reordered after that.
-        Arc::new(unsafe { StringViewArray::new_unchecked(views, self.full, nulls) })
+        Arc::new(unsafe { StringViewArray::new_unchecked(views, full, nulls) })
+    }
+}
+
+/// Host and trace of rows, as text.
+#[derive(Debug)]
+pub struct Labels {
+    hosts: Given,
+    traces: Given,
+}
+
+/// A text for each member.
+#[derive(Debug)]
+struct Given {
+    texts: TextBuilder,
+    /// Where all have the same: a column of it, of which batches take a part.
+    same: Option<ArrayRef>,
+}
+
+impl Labels {
+    /// From the host and trace of each member.
+    pub fn new<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let mut hosts = TextBuilder::default();
+        let mut traces = TextBuilder::default();
+        for (host, label) in members {
+            hosts.push(host.as_bytes());
+            traces.push(label.as_bytes());
+        }
+        Self {
+            hosts: Given::new(hosts),
+            traces: Given::new(traces),
+        }
+    }
+
+    /// The column `host` of rows from `places` among the origins.
+    #[must_use]
+    pub fn hosts(&self, places: &[u32], origins: &[Origin]) -> ArrayRef {
+        self.hosts.column(places, origins)
+    }
+
+    /// The column `trace`.
+    #[must_use]
+    pub fn traces(&self, places: &[u32], origins: &[Origin]) -> ArrayRef {
+        self.traces.column(places, origins)
+    }
+}
+
+impl Given {
+    fn new(mut texts: TextBuilder) -> Self {
+        texts.seal();
+        let first = texts.views.first().copied().unwrap_or(0);
+        let same = texts
+            .views
+            .iter()
+            .all(|view| *view == first)
+            .then(|| TextBuilder::array(vec![first; BATCH], texts.full.clone(), None));
+        Self { texts, same }
+    }
+
+    fn column(&self, places: &[u32], origins: &[Origin]) -> ArrayRef {
+        if let Some(same) = &self.same
+            && places.len() <= same.len()
+        {
+            return same.slice(0, places.len());
+        }
+        let of_origin: Vec<u128> = origins
+            .iter()
+            .map(|origin| self.texts.views[origin.member])
+            .collect();
+        let views = places.iter().map(|p| of_origin[*p as usize]).collect();
+        TextBuilder::array(views, self.texts.full.clone(), None)
     }
 }
 

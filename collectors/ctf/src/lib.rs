@@ -15,10 +15,10 @@
 //!    structures.
 //! 4. [`packet`]: the head of a packet says how long it is, when it begins, what was lost
 //!    ([`losses`]).
-//! 5. [`scan`], first pass: where in a packet each event's segments begin, and its time. This is
-//!    all that needs one event after the other, so rows can be merged by time before a single
-//!    value is copied.
-//! 6. [`gather`], second pass: one column after the other, each a loop of loads and stores.
+//! 5. [`scan`]: which event comes next in a packet, and its time.
+//! 6. [`merge`]: of the packets that overlap in time, the one whose event is the earliest goes on.
+//! 7. [`stage`]: the bytes of an event are copied at once to a row; every few hundred rows become
+//!    columns, each a loop of loads and stores at equal distances. Columns leave as batches.
 //!
 //! # Limits
 //!
@@ -38,13 +38,14 @@ pub mod catalog;
 pub mod columns;
 pub mod ctf2;
 pub mod error;
-pub mod gather;
 pub mod losses;
+pub mod merge;
 pub mod metadata;
 pub mod model;
 pub mod packet;
 pub mod plan;
 mod resolve;
 pub mod scan;
+pub mod stage;
 pub mod tsdl;
 pub mod walk;

@@ -2,8 +2,8 @@
 //!
 //! What follows an event's header is cut into *segments*: runs in which every field lies at a
 //! fixed distance from the segment's first byte. A segment ends where something of varying length
-//! begins (text, a sequence) or where alignment is not known beforehand. The scan only finds where
-//! the segments begin; the gather then reads a column with nothing but `segment + distance`.
+//! begins (text, a sequence) or where alignment is not known beforehand. What has a
+//! fixed size is copied at once, and a column is read with nothing but `segment + distance`.
 //!
 //! Layouts that do not fit (fields off byte borders, variants, arrays of structures) keep the
 //! general decoder of [`crate::walk`].
@@ -15,6 +15,45 @@ use crate::bits::chunk;
 use crate::model::{
     Array, ByteOrder, Enum, EventClass, Float, Int, Length, Reference, Role, StreamClass, Type,
 };
+
+/// Step over all segments of an event; `None` if it reaches beyond `end`.
+#[must_use]
+pub fn over(segments: &[Segment], bytes: &[u8], end: usize, at: usize) -> Option<usize> {
+    walk_segments(segments, bytes, end, at, |_, _, _| ())
+}
+
+/// Step over all segments of an event, given `each` number, bytes of fixed size, and those of
+/// varying size after them; `None` if it reaches beyond `end`.
+#[inline]
+pub fn walk_segments<'a>(
+    segments: &[Segment],
+    bytes: &'a [u8],
+    end: usize,
+    mut at: usize,
+    mut each: impl FnMut(usize, &'a [u8], &'a [u8]),
+) -> Option<usize> {
+    let bytes = bytes.get(..end)?;
+    // The length of a sequence lies in a segment before it, or in its own.
+    let mut bases = [0; MAX_SEGMENTS];
+    for (number, segment) in segments.iter().enumerate() {
+        let align = segment.align as usize;
+        let base = at.checked_add(align - 1)? & !(align - 1);
+        let fixed_end = base + segment.fixed as usize;
+        let fixed = bytes.get(base..fixed_end)?;
+        bases[number] = base;
+        at = match segment.end {
+            End::Aligned => fixed_end,
+            End::Text => fixed_end + memchr::memchr(0, &bytes[fixed_end..])? + 1,
+            End::Sequence(spot, load, element) => {
+                let length = load.at(bytes, bases[spot.segment] + spot.offset);
+                let length = usize::try_from(length).ok()?;
+                fixed_end.checked_add(length.checked_mul(element as usize)?)?
+            }
+        };
+        each(number, fixed, bytes.get(fixed_end..at)?);
+    }
+    Some(at)
+}
 
 /// How to load a number from whole bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,6 +174,29 @@ pub enum Source {
     Nothing,
 }
 
+impl Source {
+    /// Where it ends, in bytes from the beginning of its segment; not for what varies in length.
+    #[must_use]
+    pub fn end(&self) -> usize {
+        let elements = |count: &Count, width: usize| match count {
+            Count::Fixed(length) => length * width,
+            Count::Field(..) => 0,
+        };
+        match self {
+            Self::Int(spot, load) | Self::Float(spot, load) | Self::Enum(spot, load, _) => {
+                spot.offset + load.bytes as usize
+            }
+            Self::Chars(spot, count) => spot.offset + elements(count, 1),
+            Self::Ints(spot, count, load) | Self::Floats(spot, count, load) => {
+                spot.offset + elements(count, load.bytes as usize)
+            }
+            Self::Text(spot) => spot.offset,
+            Self::Struct(members) => members.iter().map(Self::end).max().unwrap_or(0),
+            Self::Nothing => 0,
+        }
+    }
+}
+
 /// How an event class is decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
@@ -146,7 +208,9 @@ pub enum Plan {
 }
 
 /// Largest fixed part of an event that is planned flat.
-const MAX_FIXED: usize = 1 << 24;
+const MAX_FIXED: usize = 1 << 12;
+/// Most segments of an event that is planned flat.
+const MAX_SEGMENTS: usize = 64;
 
 /// The plan of an event class.
 #[must_use]
@@ -172,7 +236,9 @@ pub fn compile(stream: &StreamClass, event: &EventClass) -> Plan {
         segments.pop();
     }
     match sources {
-        [Some(a), Some(b), Some(c)] => Plan::Flat(segments, [a, b, c]),
+        [Some(a), Some(b), Some(c)] if segments.len() <= MAX_SEGMENTS => {
+            Plan::Flat(segments, [a, b, c])
+        }
         _ => Plan::General,
     }
 }
@@ -389,6 +455,26 @@ pub struct Branch {
     pub bytes: usize,
 }
 
+/// A form of an event header whose number and time lie in its first eight bytes, and which needs
+/// no alignment: what nearly all events of `LTTng` have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Short {
+    /// Bits of the first word that are the number.
+    pub id_mask: u64,
+    /// First number that has this form.
+    pub low: u64,
+    /// Last number.
+    pub high: u64,
+    /// Bit at which the time begins.
+    pub shift: u32,
+    /// Bits of the time.
+    pub mask: u64,
+    /// Its clock.
+    pub clock: usize,
+    /// Bytes.
+    pub bytes: usize,
+}
+
 /// An event header whose forms all have fixed layouts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FlatHeader {
@@ -398,6 +484,32 @@ pub struct FlatHeader {
     pub tag: Option<HeaderField>,
     /// Forms.
     pub branches: Vec<Branch>,
+    /// The first form, if it is short.
+    pub short: Option<Short>,
+}
+
+impl FlatHeader {
+    fn short(&self) -> Option<Short> {
+        let (tag, first) = (self.tag?, self.branches.first()?);
+        let (time, clock) = first.time?;
+        let shift = u32::try_from(time.byte).ok()? * 8 + time.shift;
+        let fits = self.align == 1
+            && (tag.byte, tag.shift) == (0, 0)
+            && first.id.is_none()
+            && first.low <= first.high
+            && tag.bits < 64
+            && time.bits < 64
+            && shift + time.bits <= 64;
+        fits.then(|| Short {
+            id_mask: crate::bits::mask(tag.bits),
+            low: first.low,
+            high: first.high,
+            shift,
+            mask: crate::bits::mask(time.bits),
+            clock,
+            bytes: first.bytes,
+        })
+    }
 }
 
 /// Bits a header may take to be read flat.
@@ -469,11 +581,14 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
         branch.bytes = usize::try_from(place.at / 8).ok()?;
         branches.push(branch);
     }
-    Some(FlatHeader {
+    let mut header = FlatHeader {
         align: align_bytes,
         tag,
         branches,
-    })
+        short: None,
+    };
+    header.short = header.short();
+    Some(header)
 }
 
 fn tells_event(kind: &Type) -> bool {

@@ -1,110 +1,13 @@
-//! First pass: where in a packet each event lies, and when it happened.
+//! One packet, event by event: which event comes next, when it happened, where its fields begin.
+
+use std::sync::Arc;
 
 use crate::bits::align_up;
 use crate::catalog::{Catalog, StreamPlan};
-use crate::model::{Clock, Role, Trace, Type};
+use crate::model::{Clock, Role, StreamClass, Trace, Type};
 use crate::packet::Head;
-use crate::plan::{End, FlatHeader, Plan, Segment};
-use crate::walk::{Cursor, State, Stop, advance};
-
-/// Found events of one table, in columns.
-#[derive(Debug, Clone, Default)]
-pub struct Rows {
-    /// Nanoseconds since the epoch.
-    pub time: Vec<i64>,
-    /// Number of the packet.
-    pub packet: Vec<u32>,
-    /// Layout, as index into [`Catalog::layouts`].
-    pub layout: Vec<u32>,
-    /// For each row, `stride` times: the byte at which each segment begins, from the beginning of
-    /// the packet; for a general layout the bit at which the event begins.
-    pub bases: Vec<u32>,
-    /// How many per row.
-    pub stride: usize,
-}
-
-impl Rows {
-    /// None yet.
-    #[must_use]
-    pub fn new(stride: usize) -> Self {
-        Self {
-            stride,
-            ..Self::default()
-        }
-    }
-
-    /// How many.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.time.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.time.is_empty()
-    }
-
-    fn push(&mut self, time: i64, packet: u32, layout: u32) {
-        self.time.push(time);
-        self.packet.push(packet);
-        self.layout.push(layout);
-        let width = self.time.len() * self.stride;
-        while self.bases.len() < width {
-            self.bases.push(0);
-        }
-    }
-
-    /// All of `parts`, sorted by time; equal times by packet, then as they were.
-    #[must_use]
-    pub fn merge(parts: Vec<Self>, stride: usize) -> Self {
-        let total = parts.iter().map(Self::len).sum::<usize>();
-        let mut parts = parts.into_iter().filter(|p| !p.is_empty());
-        let Some(mut all) = parts.next() else {
-            return Self::new(stride);
-        };
-        let more = total - all.len();
-        all.time.reserve_exact(more);
-        all.packet.reserve_exact(more);
-        all.layout.reserve_exact(more);
-        all.bases.reserve_exact(more * stride);
-        for part in parts {
-            all.time.extend(part.time);
-            all.packet.extend(part.packet);
-            all.layout.extend(part.layout);
-            all.bases.extend(part.bases);
-        }
-        let key = |row: usize| (all.time[row], all.packet[row]);
-        if (1..all.len()).all(|row| key(row - 1) <= key(row)) {
-            return all;
-        }
-        let mut order: Vec<usize> = (0..all.len()).collect();
-        order.sort_by_key(|row| key(*row));
-        let mut bases = Vec::with_capacity(all.bases.len());
-        for row in &order {
-            bases.extend_from_slice(&all.bases[row * stride..(row + 1) * stride]);
-        }
-        Self {
-            time: order.iter().map(|row| all.time[*row]).collect(),
-            packet: order.iter().map(|row| all.packet[*row]).collect(),
-            layout: order.iter().map(|row| all.layout[*row]).collect(),
-            bases,
-            stride,
-        }
-    }
-
-    /// Cut off the rows from `at` on.
-    #[must_use]
-    pub fn split_off(&mut self, at: usize) -> Self {
-        Self {
-            time: self.time.split_off(at),
-            packet: self.packet.split_off(at),
-            layout: self.layout.split_off(at),
-            bases: self.bases.split_off(at * self.stride),
-            stride: self.stride,
-        }
-    }
-}
+use crate::plan::{FlatHeader, Plan, Short, over};
+use crate::walk::{Cursor, State, Stop, advance, walk};
 
 /// What is wanted.
 #[derive(Debug, Clone)]
@@ -118,72 +21,78 @@ pub struct Filter {
 }
 
 /// One packet.
-#[derive(Debug, Clone, Copy)]
-pub struct Packet<'a> {
-    /// Its bytes, as far as they are there.
-    pub bytes: &'a [u8],
+#[derive(Debug, Clone)]
+pub struct Packet {
+    /// What holds its bytes, as far as they are there; more may follow them.
+    pub bytes: Arc<Vec<u8>>,
+    /// Where in that it begins.
+    pub start: usize,
+    /// How many bytes of it are there.
+    pub length: usize,
     /// Its head.
-    pub head: &'a Head,
-    /// Its number, for [`Rows::packet`].
+    pub head: Head,
+    /// Its number: of equal times the lower number comes first.
     pub number: u32,
     /// Its trace, as index into [`Catalog::members`].
     pub member: usize,
 }
 
-/// How the scan of a packet ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Outcome {
-    /// Whole events seen, wanted or not.
-    pub events: u64,
-    /// Time of the last of them.
+/// Where a packet could not be read any further.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// Number of the packet.
+    pub packet: u32,
+    /// Byte in it.
+    pub at: u64,
+    /// Why; `None` where its bytes end before its content does.
+    pub why: Option<String>,
+    /// Time of the last whole event.
     pub last_ns: Option<i64>,
-    /// Byte in the packet at which nothing more could be read, and why; `None` for why where the
-    /// bytes of the packet end before its content does.
-    pub stopped: Option<(u64, Option<String>)>,
 }
 
-/// Find the events of a packet.
-pub fn scan(catalog: &Catalog, packet: Packet<'_>, filter: &Filter, out: &mut [Rows]) -> Outcome {
-    let trace = &catalog.members[packet.member].trace;
-    let plan = &catalog.streams[packet.member][packet.head.stream];
-    let mut state = State::new(trace);
-    state.slots.clone_from(&packet.head.slots);
-    if let Some((clock, cycles)) = packet.head.begin {
-        state.clocks[clock] = cycles;
-        state.clock = Some(clock);
-    }
-    let end = packet.head.content_bits.min(packet.bytes.len() as u64 * 8);
-    let mut scanner = Scanner {
-        catalog,
-        packet,
-        filter,
-        plan,
-        trace,
-        scales: trace.clocks.iter().map(Scale::new).collect(),
-        state,
-        end,
-        unwanted: Rows::new(1),
-        outcome: Outcome::default(),
-    };
-    let stop = match &plan.header {
-        Some(header) => scanner.flat(header, out),
-        None => scanner.general(out),
-    };
-    let torn = end < packet.head.content_bits;
-    scanner.outcome.stopped = match stop {
-        None if torn => Some((end / 8, None)),
-        None => None,
-        Some((at, Stop::End)) if torn => Some((at / 8, None)),
-        Some((at, Stop::End)) => Some((
-            at / 8,
-            Some("an event reaches beyond the end of its packet".into()),
-        )),
-        Some((at, Stop::Bad(what))) => Some((at / 8, Some(what))),
-    };
-    scanner.outcome
+/// The event that comes next in a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// Nanoseconds since the epoch.
+    pub time: i64,
+    /// Layout, as index into [`Catalog::layouts`].
+    pub layout: u32,
+    /// For a flat layout the byte at which the contexts begin, else the bit at which the event
+    /// does; from the beginning of the packet.
+    pub at: u32,
+}
+
+/// A packet that is being read.
+#[derive(Debug)]
+pub struct Reading<'a> {
+    /// The packet.
+    pub packet: Packet,
+    /// What is known of its stream.
+    pub stream: &'a StreamClass,
+    catalog: &'a Catalog,
+    plan: &'a StreamPlan,
+    short: Option<&'a Short>,
+    scales: Vec<Scale<'a>>,
+    state: State,
+    /// First bit that is no content, or is not there.
+    end: u64,
+    /// The byte it lies in.
+    end_byte: usize,
+    /// For an event of a general layout, the bit at which it ends.
+    general_end: u64,
+    /// Bit at which the event that comes next begins.
+    begins: u64,
+    last_ns: Option<i64>,
+    /// Why there is no next event.
+    stop: Option<Stop>,
+    /// Number of a short header to layout, where that is flat.
+    shorts: Vec<u32>,
+    /// Events found beforehand and sorted, and which of them comes next.
+    sorted: Option<(Vec<Found>, usize)>,
 }
 
 /// Clock cycles to nanoseconds.
+#[derive(Debug)]
 struct Scale<'a> {
     /// Set where it is a mere addition.
     base: Option<i64>,
@@ -200,68 +109,190 @@ impl<'a> Scale<'a> {
         }
     }
 
+    #[inline]
     fn ns(&self, cycles: u64) -> Result<i64, Stop> {
         let ns = match self.base {
             Some(base) => base.checked_add_unsigned(cycles),
             None => self.clock.to_ns(cycles),
         };
-        ns.ok_or_else(|| {
-            Stop::Bad(format!(
-                "time {cycles} of clock '{}' is beyond the years that nanoseconds can count",
-                self.clock.name
-            ))
-        })
+        ns.ok_or_else(|| self.beyond(cycles))
+    }
+
+    #[cold]
+    fn beyond(&self, cycles: u64) -> Stop {
+        Stop::Bad(format!(
+            "time {cycles} of clock '{}' is beyond the years that nanoseconds can count",
+            self.clock.name
+        ))
     }
 }
 
-struct Scanner<'a> {
-    catalog: &'a Catalog,
-    packet: Packet<'a>,
-    filter: &'a Filter,
-    plan: &'a StreamPlan,
-    trace: &'a Trace,
-    scales: Vec<Scale<'a>>,
-    state: State,
-    /// First bit that is no content, or is not there.
-    end: u64,
-    unwanted: Rows,
-    outcome: Outcome,
-}
+impl<'a> Reading<'a> {
+    /// Begin to read a packet.
+    #[must_use]
+    pub fn new(catalog: &'a Catalog, packet: Packet) -> Self {
+        let trace: &'a Trace = &catalog.members[packet.member].trace;
+        let plan = &catalog.streams[packet.member][packet.head.stream];
+        let mut state = State::new(trace);
+        state.slots.clone_from(&packet.head.slots);
+        if let Some((clock, cycles)) = packet.head.begin {
+            state.clocks[clock] = cycles;
+            state.clock = Some(clock);
+        }
+        let end = packet.head.content_bits.min(packet.length as u64 * 8);
+        Self {
+            stream: &trace.streams[packet.head.stream],
+            catalog,
+            plan,
+            short: plan.header.as_ref().and_then(|h| h.short.as_ref()),
+            scales: trace.clocks.iter().map(Scale::new).collect(),
+            state,
+            end,
+            end_byte: usize::try_from(end / 8).unwrap_or(usize::MAX),
+            shorts: shorts(catalog, plan),
+            general_end: 0,
+            begins: packet.head.events_at,
+            last_ns: None,
+            stop: None,
+            sorted: None,
+            packet,
+        }
+    }
 
-type Stopped = Option<(u64, Stop)>;
+    /// Its bytes, and what follows them in memory.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.packet.bytes[self.packet.start..]
+    }
 
-impl Scanner<'_> {
-    fn flat(&mut self, header: &FlatHeader, out: &mut [Rows]) -> Stopped {
-        let bytes = self.packet.bytes;
-        let end = usize::try_from(self.end / 8)
-            .unwrap_or(usize::MAX)
-            .min(bytes.len());
-        let bytes = &bytes[..end];
-        let mut at = self.packet.head.events_at.div_ceil(8);
-        loop {
-            if at >= end as u64 {
-                return None;
+    /// First byte that is no content, or is not there.
+    #[must_use]
+    #[inline]
+    pub fn end(&self) -> usize {
+        self.end_byte
+    }
+
+    /// The first event.
+    pub fn first(&mut self) -> Option<Found> {
+        if let Some((found, next)) = &mut self.sorted {
+            *next = 1;
+            return found.first().copied();
+        }
+        let found = self.at(self.packet.head.events_at);
+        self.kept(found)
+    }
+
+    /// The event after one of a flat layout that ends at byte `end`.
+    #[expect(
+        clippy::inline_always,
+        reason = "per event: a call costs more than its work"
+    )]
+    #[inline(always)]
+    pub fn after(&mut self, found: Found, end: usize) -> Option<Found> {
+        if self.sorted.is_none() {
+            self.last_ns = Some(found.time);
+            if let Some(short) = self.short
+                && let Some(found) = self.short_event(short, end)
+            {
+                return Some(found);
             }
-            let start = align_up(at, header.align);
-            match self.flat_event(header, bytes, start, out) {
-                Ok(next) if next == at => {
-                    return Some((at * 8, Stop::Bad("an event that takes no space".into())));
-                }
-                Ok(next) => at = next,
-                Err(stop) => return Some((start * 8, stop)),
+        }
+        self.at_next(found, end as u64 * 8)
+    }
+
+    /// The event after one of a general layout.
+    pub fn after_general(&mut self, found: Found) -> Option<Found> {
+        self.at_next(found, self.general_end)
+    }
+
+    /// There is no next event: the last one found reaches beyond the end.
+    #[cold]
+    pub fn torn(&mut self) -> Option<Found> {
+        self.stop = Some(Stop::End);
+        None
+    }
+
+    #[inline(never)]
+    fn at_next(&mut self, found: Found, end: u64) -> Option<Found> {
+        if let Some((found, next)) = &mut self.sorted {
+            *next += 1;
+            return found.get(*next - 1).copied();
+        }
+        self.last_ns = Some(found.time);
+        let next = if end == self.begins {
+            Err(Stop::Bad("an event that takes no space".into()))
+        } else {
+            self.at(end)
+        };
+        self.kept(next)
+    }
+
+    fn kept(&mut self, found: Result<Option<Found>, Stop>) -> Option<Found> {
+        found.unwrap_or_else(|stop| {
+            self.stop = Some(stop);
+            None
+        })
+    }
+
+    /// Headers as most events have them: number and time in one word, and no alignment. `None`
+    /// where the general way has to tell.
+    #[expect(
+        clippy::inline_always,
+        reason = "per event: a call costs more than its work"
+    )]
+    #[inline(always)]
+    fn short_event(&mut self, short: &Short, begin: usize) -> Option<Found> {
+        let at = begin + short.bytes;
+        let word = u64::from_le_bytes(*self.bytes().get(begin..)?.first_chunk()?);
+        let id = word & short.id_mask;
+        let layout = *self.shorts.get(usize::try_from(id).ok()?)?;
+        let Scale { base, .. } = self.scales.get(short.clock)?;
+        let clock = self.state.clocks.get_mut(short.clock)?;
+        if at > self.end_byte || layout == u32::MAX {
+            return None;
+        }
+        let stamp = word >> short.shift & short.mask;
+        let mut cycles = *clock & !short.mask | stamp;
+        if stamp < *clock & short.mask {
+            cycles = cycles.wrapping_add(short.mask + 1);
+        }
+        let time = (*base)?.checked_add_unsigned(cycles)?;
+        *clock = cycles;
+        self.begins = begin as u64 * 8;
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "packets are at most 512 MiB"
+        )]
+        Some(Found {
+            time,
+            layout,
+            at: at as u32,
+        })
+    }
+
+    /// The event that begins at bit `at` or, aligned, after it.
+    fn at(&mut self, at: u64) -> Result<Option<Found>, Stop> {
+        match &self.plan.header {
+            Some(header) => self.flat_header(header, at),
+            None if at >= self.end => Ok(None),
+            None => {
+                self.begins = at;
+                self.general(at).map(Some)
             }
         }
     }
 
-    #[inline]
-    fn flat_event(
-        &mut self,
-        header: &FlatHeader,
-        bytes: &[u8],
-        start: u64,
-        out: &mut [Rows],
-    ) -> Result<u64, Stop> {
+    fn flat_header(&mut self, header: &FlatHeader, at: u64) -> Result<Option<Found>, Stop> {
+        let end = self.end();
+        let at = at.div_ceil(8);
+        if at >= end as u64 {
+            return Ok(None);
+        }
+        let start = align_up(at, header.align);
+        self.begins = start * 8;
         let begin = usize::try_from(start).map_err(|_| Stop::End)?;
+        let bytes = &self.packet.bytes[self.packet.start..][..end];
         let mut id = 0;
         if let Some(tag) = &header.tag {
             if begin + tag.span() > bytes.len() {
@@ -274,8 +305,8 @@ impl Scanner<'_> {
             .iter()
             .find(|b| b.low <= id && id <= b.high)
             .ok_or_else(|| Stop::Bad(format!("event header has no form for {id}")))?;
-        let mut at = begin + branch.bytes;
-        if at > bytes.len() {
+        let body = begin + branch.bytes;
+        if body > bytes.len() {
             return Err(Stop::End);
         }
         if let Some(field) = &branch.id {
@@ -287,42 +318,54 @@ impl Scanner<'_> {
             clock
         });
         let time = self.time(clock)?;
-        let number = self
-            .plan
-            .layout(id)
-            .ok_or_else(|| Stop::Bad(format!("the metadata declares no event {id}")))?;
-        let layout = &self.catalog.layouts[number];
-        let wanted = self.wanted(layout.table, time);
-        let rows = if wanted {
-            &mut out[layout.table]
-        } else {
-            self.unwanted.bases.clear();
-            &mut self.unwanted
-        };
-        let Plan::Flat(segments, _) = &layout.plan else {
-            let next = self.general_event(start * 8, out)?;
-            return Ok(next.div_ceil(8));
-        };
-        let first = rows.bases.len();
-        for segment in segments {
-            if let Some(next) = step(bytes, at, segment, &mut rows.bases, first) {
-                at = next;
-            } else {
-                rows.bases.truncate(first);
-                return Err(Stop::End);
-            }
+        let layout = self.layout(id)?;
+        if matches!(self.catalog.layouts[layout].plan, Plan::General) {
+            return self.general(start * 8).map(Some);
         }
-        if wanted {
-            #[expect(clippy::cast_possible_truncation, reason = "far fewer event classes")]
-            rows.push(time, self.packet.number, number as u32);
-        }
-        self.outcome.events += 1;
-        self.outcome.last_ns = Some(time);
-        Ok(at as u64)
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "packets are at most 512 MiB, and there are far fewer event classes"
+        )]
+        Ok(Some(Found {
+            time,
+            layout: layout as u32,
+            at: body as u32,
+        }))
     }
 
-    fn wanted(&self, table: usize, time: i64) -> bool {
-        self.filter.tables[table] && self.filter.begin_ns <= time && time <= self.filter.end_ns
+    /// Step over the event that begins at bit `at`, to know that it is whole.
+    fn general(&mut self, at: u64) -> Result<Found, Stop> {
+        let mut cursor = Cursor {
+            bytes: &self.packet.bytes[self.packet.start..][..self.packet.length],
+            at,
+            end: self.end,
+        };
+        let stream = self.stream;
+        self.state.slots.clone_from(&self.packet.head.slots);
+        let id = header(&mut cursor, stream.event_header.as_ref(), &mut self.state)?;
+        let time = self.time(None)?;
+        let layout = self.layout(id)?;
+        let event = &stream.events[self.catalog.layouts[layout].event];
+        for kind in [&stream.event_context, &event.context, &event.payload]
+            .into_iter()
+            .flatten()
+        {
+            walk(&mut cursor, kind, &mut self.state, None)?;
+        }
+        self.general_end = cursor.at;
+        let at = u32::try_from(at).map_err(|_| Stop::Bad("a packet beyond 512 MiB".into()))?;
+        #[expect(clippy::cast_possible_truncation, reason = "far fewer event classes")]
+        Ok(Found {
+            time,
+            layout: layout as u32,
+            at,
+        })
+    }
+
+    fn layout(&self, id: u64) -> Result<usize, Stop> {
+        self.plan
+            .layout(id)
+            .ok_or_else(|| Stop::Bad(format!("the metadata declares no event {id}")))
     }
 
     fn time(&self, clock: Option<usize>) -> Result<i64, Stop> {
@@ -332,87 +375,88 @@ impl Scanner<'_> {
         }
     }
 
-    fn general(&mut self, out: &mut [Rows]) -> Stopped {
-        let mut at = self.packet.head.events_at;
-        while at < self.end {
-            match self.general_event(at, out) {
-                Ok(next) if next == at => {
-                    return Some((at, Stop::Bad("an event that takes no space".into())));
-                }
-                Ok(next) => at = next,
-                Err(stop) => return Some((at, stop)),
-            }
+    /// What to say of a packet that could not be read any further, or whose bytes end early.
+    #[must_use]
+    pub fn damage(&mut self) -> Option<Damage> {
+        if self.sorted.is_some() {
+            // Said when it was sorted.
+            return None;
         }
-        None
+        let stop = self.stop.take();
+        let torn = self.end < self.packet.head.content_bits;
+        let (at, why) = match stop {
+            None if torn => (self.end, None),
+            None => return None,
+            Some(Stop::End) if torn => (self.begins, None),
+            Some(Stop::End) => (
+                self.begins,
+                Some("an event reaches beyond the end of its packet".into()),
+            ),
+            Some(Stop::Bad(what)) => (self.begins, Some(what)),
+        };
+        Some(Damage {
+            packet: self.packet.number,
+            at: at / 8,
+            why,
+            last_ns: self.last_ns,
+        })
     }
 
-    /// Step over the event that begins at bit `at`; returns where the next may begin.
-    fn general_event(&mut self, at: u64, out: &mut [Rows]) -> Result<u64, Stop> {
-        let stream = &self.trace.streams[self.packet.head.stream];
-        let mut cursor = Cursor {
-            bytes: self.packet.bytes,
-            at,
-            end: self.end,
-        };
-        self.state.slots.clone_from(&self.packet.head.slots);
-        let id = header(&mut cursor, stream.event_header.as_ref(), &mut self.state)?;
-        let time = self.time(None)?;
-        let number = self
-            .plan
-            .layout(id)
-            .ok_or_else(|| Stop::Bad(format!("the metadata declares no event {id}")))?;
-        let layout = &self.catalog.layouts[number];
-        let event = &stream.events[layout.event];
-        for kind in [&stream.event_context, &event.context, &event.payload]
-            .into_iter()
-            .flatten()
-        {
-            crate::walk::walk(&mut cursor, kind, &mut self.state, None)?;
+    /// Find all events at once and order them by time: for packets whose clock goes back.
+    pub fn sort(&mut self) -> Option<Damage> {
+        let mut all = Vec::new();
+        let mut next = self.first();
+        while let Some(found) = next {
+            next = match &self.catalog.layouts[found.layout as usize].plan {
+                Plan::General => {
+                    all.push(found);
+                    self.after_general(found)
+                }
+                Plan::Flat(segments, _) => {
+                    match over(segments, self.bytes(), self.end(), found.at as usize) {
+                        Some(end) => {
+                            all.push(found);
+                            self.after(found, end)
+                        }
+                        None => self.torn(),
+                    }
+                }
+            };
         }
-        if self.wanted(layout.table, time) {
-            let rows = &mut out[layout.table];
-            let base =
-                u32::try_from(at).map_err(|_| Stop::Bad("a packet beyond 512 MiB".into()))?;
-            rows.bases.push(base);
-            #[expect(clippy::cast_possible_truncation, reason = "far fewer event classes")]
-            rows.push(time, self.packet.number, number as u32);
-        }
-        self.outcome.events += 1;
-        self.outcome.last_ns = Some(time);
-        Ok(cursor.at)
+        let damage = self.damage();
+        all.sort_by_key(|found| found.time);
+        self.sorted = Some((all, 0));
+        damage
+    }
+
+    /// First and last time after [`Reading::sort`].
+    #[must_use]
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let (found, _) = self.sorted.as_ref()?;
+        Some((found.first()?.time, found.last()?.time))
     }
 }
 
-/// Step over a segment: note where it begins, return where it ends.
-#[inline]
-fn step(
-    bytes: &[u8],
-    at: usize,
-    segment: &Segment,
-    bases: &mut Vec<u32>,
-    first: usize,
-) -> Option<usize> {
-    let align = segment.align as usize;
-    let base = at.checked_add(align - 1)? & !(align - 1);
-    let at = base + segment.fixed as usize;
-    if at > bytes.len() {
-        return None;
-    }
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "packets are at most 512 MiB"
-    )]
-    bases.push(base as u32);
-    match segment.end {
-        End::Aligned => Some(at),
-        End::Text => Some(at + memchr::memchr(0, &bytes[at..])? + 1),
-        End::Sequence(spot, load, element) => {
-            let from = bases[first + spot.segment] as usize + spot.offset;
-            let length = usize::try_from(load.at(bytes, from)).ok()?;
-            let end = at.checked_add(length.checked_mul(element as usize)?)?;
-            (end <= bytes.len()).then_some(end)
-        }
-    }
+/// Layouts of the numbers that a short header may have.
+fn shorts(catalog: &Catalog, plan: &StreamPlan) -> Vec<u32> {
+    let Some(short) = plan.header.as_ref().and_then(|h| h.short.as_ref()) else {
+        return Vec::new();
+    };
+    plan.dense
+        .iter()
+        .enumerate()
+        .map(|(id, layout)| {
+            let id = id as u64;
+            let usable = short.low <= id
+                && id <= short.high
+                && catalog.layouts.get(*layout).is_some_and(|l| l.flat);
+            if usable {
+                u32::try_from(*layout).unwrap_or(u32::MAX)
+            } else {
+                u32::MAX
+            }
+        })
+        .collect()
 }
 
 /// Decode an event header with the general decoder; returns the event's number.
@@ -427,7 +471,7 @@ pub fn header(
 ) -> Result<u64, Stop> {
     state.told.next_event();
     if let Some(kind) = kind {
-        crate::walk::walk(cursor, kind, state, None)?;
+        walk(cursor, kind, state, None)?;
     }
     state.told.number(Role::EventClass)
 }

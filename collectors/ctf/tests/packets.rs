@@ -6,10 +6,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use roslens_ctf::catalog::{Catalog, Member};
-use roslens_ctf::gather::{View, batch};
+use roslens_ctf::merge::{Halt, Merge};
 use roslens_ctf::packet::{Head, HeadError, head};
 use roslens_ctf::plan::Plan;
-use roslens_ctf::scan::{Filter, Outcome, Packet, Rows, scan};
+use roslens_ctf::scan::{Damage, Filter, Packet};
+use roslens_ctf::stage::Projection;
 use roslens_ctf::tsdl;
 
 const METADATA: &str = include_str!("lttng_ust.tsdl");
@@ -80,34 +81,51 @@ fn general(which: u8, rest: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn decode(catalog: &Catalog, bytes: &[u8]) -> Result<(Vec<RecordBatch>, Outcome), HeadError> {
+/// The batch of each table that has rows, and where the packet is damaged.
+type Decoded = (Vec<Option<RecordBatch>>, Option<Damage>);
+
+fn decode(catalog: &Catalog, bytes: &[u8]) -> Result<Decoded, HeadError> {
     let head: Head = head(&catalog.members[0].trace, bytes, bytes.len() as u64)?;
     let length = usize::try_from(head.total_bits / 8).unwrap();
-    let bytes = &bytes[..length.min(bytes.len())];
-    let mut rows: Vec<Rows> = catalog.tables.iter().map(|t| Rows::new(t.stride)).collect();
     let filter = Filter {
         tables: vec![true; catalog.tables.len()],
         begin_ns: i64::MIN,
         end_ns: i64::MAX,
     };
     let packet = Packet {
-        bytes,
-        head: &head,
+        length: length.min(bytes.len()),
+        bytes: Arc::new(bytes.to_vec()),
+        start: 0,
+        head,
         number: 0,
         member: 0,
     };
-    let outcome = scan(catalog, packet, &filter, &mut rows);
-    let view = |_| View {
-        bytes,
-        head: &head,
-        member: 0,
-    };
-    let batches = rows
-        .iter()
-        .enumerate()
-        .map(|(table, rows)| batch(catalog, table, rows, 0..rows.len(), None, view).unwrap())
-        .collect();
-    Ok((batches, outcome))
+    let mut found = None;
+    // Sorted or not makes no difference to events that are in order.
+    for sort in [true, false] {
+        let mut merge = Merge::new(catalog, &filter, &Projection::All);
+        let result = merge
+            .push(packet.clone(), (None, None), sort)
+            .and_then(|()| merge.run_until(None))
+            .and_then(|()| merge.finish());
+        if result == Err(Halt::Disorder) {
+            assert!(!sort);
+            continue;
+        }
+        result.unwrap();
+        let mut batches = vec![None; catalog.tables.len()];
+        for (table, batch) in merge.ready {
+            assert!(batches[table].replace(batch).is_none());
+        }
+        let now = (batches, merge.damage.pop());
+        assert!(found.is_none_or(|before| before == now));
+        found = Some(now);
+    }
+    Ok(found.unwrap())
+}
+
+fn rows(batch: Option<&RecordBatch>) -> usize {
+    batch.map_or(0, RecordBatch::num_rows)
 }
 
 #[test]
@@ -125,9 +143,10 @@ fn the_plans_are_as_meant() {
 
 #[test]
 fn every_column_of_a_flat_event() {
-    let (batches, outcome) = decode(&catalog(), &packet(&flat(BEGIN, &[1, -2]), 9)).unwrap();
-    assert_eq!((outcome.events, &outcome.stopped), (1, &None));
-    let found = &batches[0];
+    let (batches, damage) = decode(&catalog(), &packet(&flat(BEGIN, &[1, -2]), 9)).unwrap();
+    assert_eq!(damage, None);
+    let found = batches[0].as_ref().unwrap();
+    assert_eq!(found.num_rows(), 1);
     let names: Vec<_> = found
         .schema()
         .fields()
@@ -170,9 +189,9 @@ fn every_column_of_a_flat_event() {
 #[test]
 fn bits_enumerations_and_variants() {
     let one: Vec<u8> = [general(0, b"chosen\0"), general(2, &0.5_f64.to_le_bytes())].concat();
-    let (batches, outcome) = decode(&catalog(), &packet(&one, 0)).unwrap();
-    assert_eq!((outcome.events, &outcome.stopped), (2, &None));
-    let found = &batches[1];
+    let (batches, damage) = decode(&catalog(), &packet(&one, 0)).unwrap();
+    assert_eq!(damage, None);
+    let found = batches[1].as_ref().unwrap();
     let odd = found.column_by_name("odd").unwrap();
     assert_eq!(odd.as_primitive::<Int8Type>().values(), &[-1, -1]);
     let which = found.column_by_name("which").unwrap().as_struct();
@@ -196,9 +215,13 @@ fn a_short_time_wraps_once_and_an_extended_one_is_whole() {
     events.extend(far.to_le_bytes());
     events.extend(&extended[4..]);
     events.extend(flat(far + 5, &[]));
-    let (batches, outcome) = decode(&catalog(), &packet(&events, 0)).unwrap();
-    assert_eq!(outcome.stopped, None);
-    let times = batches[0].column(0).as_primitive::<Int64Type>();
+    let (batches, damage) = decode(&catalog(), &packet(&events, 0)).unwrap();
+    assert_eq!(damage, None);
+    let times = batches[0]
+        .as_ref()
+        .unwrap()
+        .column(0)
+        .as_primitive::<Int64Type>();
     let expected =
         [BEGIN, BEGIN + 0x10, far, far + 5].map(|t| i64::try_from(t).unwrap() + 1_000_000);
     assert_eq!(times.values(), &expected);
@@ -209,12 +232,12 @@ fn a_cut_packet_keeps_its_whole_events() {
     let event = flat(BEGIN, &[3]);
     let bytes = packet(&[event.clone(), event.clone()].concat(), 4);
     for cut in HEAD..bytes.len() {
-        let (batches, outcome) = decode(&catalog(), &bytes[..cut]).unwrap();
+        let (batches, damage) = decode(&catalog(), &bytes[..cut]).unwrap();
         let whole = (cut - HEAD) / event.len();
-        assert_eq!(batches[0].num_rows(), whole.min(2));
+        assert_eq!(rows(batches[0].as_ref()), whole.min(2));
         let torn = cut < HEAD + 2 * event.len();
-        assert_eq!(outcome.stopped.is_some(), torn, "{cut}");
-        assert!(outcome.stopped.is_none_or(|(_, why)| why.is_none()));
+        assert_eq!(damage.is_some(), torn, "{cut}");
+        assert!(damage.is_none_or(|damage| damage.why.is_none()));
     }
     for cut in 0..HEAD {
         assert_eq!(
@@ -229,12 +252,12 @@ fn a_length_beyond_the_packet_is_damage() {
     let mut event = flat(BEGIN, &[3]);
     let length = event.len() - 3;
     event[length] = 200;
-    let (batches, outcome) = decode(&catalog(), &packet(&event, 0)).unwrap();
-    assert_eq!((batches[0].num_rows(), outcome.events), (0, 0));
-    let (at, why) = outcome.stopped.unwrap();
-    assert_eq!(at, HEAD as u64);
+    let (batches, damage) = decode(&catalog(), &packet(&event, 0)).unwrap();
+    assert_eq!(batches[0], None);
+    let damage = damage.unwrap();
+    assert_eq!((damage.at, damage.last_ns), (HEAD as u64, None));
     assert_eq!(
-        why.unwrap(),
+        damage.why.unwrap(),
         "an event reaches beyond the end of its packet"
     );
 }
@@ -293,10 +316,13 @@ fn no_damage_panics() {
         if next() % 4 == 0 {
             bytes.truncate(next() % (bytes.len() + 1));
         }
-        if let Ok((batches, outcome)) = decode(&catalog, &bytes) {
-            let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-            assert_eq!(rows as u64, outcome.events);
-            whole += rows;
+        if let Ok((batches, _)) = decode(&catalog, &bytes) {
+            for batch in batches.iter().flatten() {
+                whole += batch.num_rows();
+                for column in batch.columns() {
+                    column.to_data().validate_full().unwrap();
+                }
+            }
         }
     }
     assert!(whole > 10_000);

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
+use roslens_ctf::merge::Halt;
 
 pyo3::create_exception!(
     collectors._native,
@@ -20,8 +21,10 @@ pub enum Failure {
     Input(String),
     /// Output that cannot be written.
     Output(String),
-    /// An event lies before its packet's beginning, so slices would come out unsorted.
+    /// Events lie outside the times that their packet states, or are not sorted within it.
     Disorder,
+    /// Whoever wanted the batches has gone.
+    Abandoned,
     /// A Python error, such as an interrupt.
     Python(PyErr),
 }
@@ -46,14 +49,25 @@ impl From<roslens_ctf::error::Error> for Failure {
     }
 }
 
+impl From<Halt> for Failure {
+    fn from(halt: Halt) -> Self {
+        match halt {
+            Halt::Disorder => Self::Disorder,
+            Halt::Failed(error) => error.into(),
+        }
+    }
+}
+
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Input(what) => TraceError::new_err(what),
             Failure::Output(what) => PyOSError::new_err(what),
-            Failure::Disorder => {
-                TraceError::new_err("events are not in the order of their packets")
-            }
+            Failure::Disorder => TraceError::new_err(
+                "events are not in the order of their packets, so they cannot be streamed; \
+                     read them at once",
+            ),
+            Failure::Abandoned => TraceError::new_err("nobody reads these events any longer"),
             Failure::Python(error) => error,
         }
     }

@@ -40,6 +40,8 @@ pub struct StreamFile {
     pub name: String,
     /// Trace, as index into the catalog's members.
     pub member: usize,
+    /// Its size.
+    pub bytes: u64,
 }
 
 /// A row of the table `losses`.
@@ -77,7 +79,7 @@ pub struct Index {
 }
 
 /// Bytes read at once when looking for heads.
-const WINDOW: u64 = 64 << 10;
+const WINDOW: u64 = 2 << 10;
 /// Largest metadata file read.
 const MAX_METADATA: u64 = 1 << 30;
 
@@ -214,6 +216,7 @@ impl Index {
             path: path.to_owned(),
             name: name.to_owned(),
             member,
+            bytes: size,
         });
         Ok(true)
     }
@@ -373,7 +376,7 @@ impl Window<'_> {
 }
 
 /// `length` bytes at `offset`; fewer if the file has become shorter.
-pub fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Vec<u8>> {
     use std::io::{Read, Seek, SeekFrom};
     let mut file = file;
     let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));

@@ -3,9 +3,11 @@
 //! It finds and reads files; what their bytes mean is the matter of `roslens-ctf`.
 
 mod failure;
+mod feed;
 mod index;
 mod output;
 mod run;
+mod stream;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,15 +20,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
 use roslens_ctf::catalog::COMMON;
 use roslens_ctf::scan::Filter;
+use roslens_ctf::stage::Projection;
 
 use crate::failure::{Failure, Result, TraceError};
 use crate::index::{Index, LossRow};
 use crate::output::{Memory, Nowhere, Parquet};
 use crate::run::{Job, Sink, Summary, run};
-
-/// Bytes of packets per slice and thread: what bounds the memory, beside the packets that span
-/// several. Small enough that the same memory is used again and again, from the caches.
-const SLICE: u64 = 4 << 20;
+use crate::stream::Stream;
 
 /// Record batches of one table, for anything that takes Arrow.
 #[pyclass(frozen)]
@@ -56,7 +56,7 @@ impl Batches {
 /// CTF traces, opened: metadata parsed, packets found.
 #[pyclass(frozen)]
 struct Reader {
-    index: Index,
+    index: Arc<Index>,
 }
 
 #[pymethods]
@@ -66,7 +66,9 @@ impl Reader {
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn new(py: Python<'_>, traces: Vec<(PathBuf, String)>) -> PyResult<Self> {
         let index = py.detach(|| Index::open(&traces))?;
-        Ok(Self { index })
+        Ok(Self {
+            index: Arc::new(index),
+        })
     }
 
     /// Names of all declared events, sorted.
@@ -88,8 +90,18 @@ impl Reader {
         hosts
     }
 
+    /// First and last time that the heads of packets state.
+    #[getter]
+    fn span(&self) -> (Option<i64>, Option<i64>) {
+        let packets = &self.index.packets;
+        (
+            packets.iter().filter_map(|p| p.begin_ns).min(),
+            packets.iter().filter_map(|p| p.end_ns).max(),
+        )
+    }
+
     /// Decode into memory: event name to table, for every declared name that is wanted.
-    #[pyo3(signature = (names, begin_ns, end_ns, threads))]
+    #[pyo3(signature = (names, begin_ns, end_ns, threads, fields=None))]
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn read<'py>(
         &self,
@@ -98,27 +110,31 @@ impl Reader {
         begin_ns: Option<i64>,
         end_ns: Option<i64>,
         threads: usize,
+        fields: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let tables = &self.index.catalog.tables;
-        let filter = Filter {
-            tables: match &names {
-                None => vec![true; tables.len()],
-                Some(names) => tables.iter().map(|t| names.contains(&t.name)).collect(),
-            },
-            begin_ns: begin_ns.unwrap_or(i64::MIN),
-            end_ns: end_ns.unwrap_or(i64::MAX),
-        };
+        let filter = self.filter(names.as_deref(), begin_ns, end_ns);
         let wanted = filter.tables.clone();
+        let want = Want {
+            filter,
+            projection: projection(fields),
+            note: false,
+        };
+        let schemas = schemas(&self.index, &want.projection);
         let (_, sinks) = py.detach(|| {
-            self.decode(filter, None, threads, None, |t| {
-                t.iter().map(|_| Memory::default()).collect()
-            })
+            decode(
+                &self.index,
+                want,
+                threads,
+                &mut |done, total| report(None, done, total),
+                |t| t.iter().map(|_| Memory::default()).collect(),
+            )
         })?;
         let found = PyDict::new(py);
-        for ((table, sink), wanted) in tables.iter().zip(sinks).zip(wanted) {
+        let tables = &self.index.catalog.tables;
+        for (((table, sink), wanted), schema) in tables.iter().zip(sinks).zip(wanted).zip(schemas) {
             if wanted {
                 let batches = Batches {
-                    schema: Arc::clone(&table.schema),
+                    schema,
                     batches: sink.0,
                 };
                 found.set_item(&table.name, Bound::new(py, batches)?)?;
@@ -127,31 +143,85 @@ impl Reader {
         Ok(found)
     }
 
+    /// Decode bit by bit, on threads of its own: an iterator of (event name, batch).
+    #[pyo3(signature = (names, begin_ns, end_ns, threads, fields=None))]
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+    fn stream(
+        &self,
+        names: Option<Vec<String>>,
+        begin_ns: Option<i64>,
+        end_ns: Option<i64>,
+        threads: usize,
+        fields: Option<Vec<String>>,
+    ) -> PyResult<Stream> {
+        let want = Want {
+            filter: self.filter(names.as_deref(), begin_ns, end_ns),
+            projection: projection(fields),
+            note: false,
+        };
+        Ok(Stream::start(Arc::clone(&self.index), want, threads)?)
+    }
+
+    /// Times that cut `begin_ns` to `end_ns` into parts of so many bytes of packets: first and
+    /// last time of each.
+    fn windows(
+        &self,
+        begin_ns: Option<i64>,
+        end_ns: Option<i64>,
+        size: u64,
+    ) -> Vec<(Option<i64>, Option<i64>)> {
+        run::windows(&self.index, begin_ns, end_ns, size)
+    }
+
     /// Decode only as much as counts, times and processes need.
     fn summary<'py>(&self, py: Python<'py>, threads: usize) -> PyResult<Bound<'py, PyDict>> {
+        let want = Want {
+            filter: self.filter(None, None, None),
+            projection: Projection::First(COMMON.len()),
+            note: true,
+        };
         let (summary, _) = py.detach(|| {
-            self.decode(self.everything(), Some(COMMON.len()), threads, None, |t| {
-                t.iter().map(|_| Nowhere).collect()
-            })
+            decode(
+                &self.index,
+                want,
+                threads,
+                &mut |done, total| report(None, done, total),
+                |t| t.iter().map(|_| Nowhere).collect(),
+            )
         })?;
         self.describe(py, &summary)
     }
 
-    /// Decode everything to `<folder>/<provider>/<event>.parquet`; returns the summary.
-    #[pyo3(signature = (folder, threads, progress))]
-    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+    /// Decode to `<folder>/<provider>/<event>.parquet`; returns the summary of what was written.
+    #[pyo3(signature = (folder, threads, progress, names=None, begin_ns=None, end_ns=None, fields=None))]
+    #[expect(
+        clippy::needless_pass_by_value,
+        clippy::too_many_arguments,
+        reason = "what the binding extracts"
+    )]
     fn write<'py>(
         &self,
         py: Python<'py>,
         folder: PathBuf,
         threads: usize,
         progress: Option<Py<PyAny>>,
+        names: Option<Vec<String>>,
+        begin_ns: Option<i64>,
+        end_ns: Option<i64>,
+        fields: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyDict>> {
+        let projection = projection(fields);
+        let schemas = schemas(&self.index, &projection);
+        let want = Want {
+            filter: self.filter(names.as_deref(), begin_ns, end_ns),
+            note: matches!(projection, Projection::All),
+            projection,
+        };
+        let mut tell = |done, total| report(progress.as_ref(), done, total);
         let (summary, files) = py.detach(|| -> Result<_> {
-            let (summary, sinks) =
-                self.decode(self.everything(), None, threads, progress.as_ref(), |_| {
-                    Parquet::for_tables(&self.index.catalog, &folder)
-                })?;
+            let (summary, sinks) = decode(&self.index, want, threads, &mut tell, |_| {
+                Parquet::for_tables(&self.index.catalog, &schemas, &folder)
+            })?;
             let mut files = Vec::new();
             for sink in sinks {
                 files.extend(sink.finish()?);
@@ -164,48 +234,79 @@ impl Reader {
     }
 }
 
-impl Reader {
-    fn everything(&self) -> Filter {
-        Filter {
-            tables: vec![true; self.index.catalog.tables.len()],
-            begin_ns: i64::MIN,
-            end_ns: i64::MAX,
-        }
-    }
+/// What is to be decoded.
+struct Want {
+    filter: Filter,
+    projection: Projection,
+    note: bool,
+}
 
-    /// Run with its own threads (0: one per core).
-    fn decode<S: Sink>(
+fn projection(fields: Option<Vec<String>>) -> Projection {
+    fields.map_or(Projection::All, Projection::Named)
+}
+
+fn schemas(index: &Index, projection: &Projection) -> Vec<SchemaRef> {
+    let tables = index.catalog.tables.iter();
+    tables.map(|t| projection.schema(&t.schema)).collect()
+}
+
+/// Decode with threads of its own (0: one per core).
+fn decode<S: Sink>(
+    index: &Index,
+    want: Want,
+    threads: usize,
+    report: &mut dyn FnMut(u64, u64) -> Result<()>,
+    sinks: impl Fn(&[roslens_ctf::catalog::Table]) -> Vec<S>,
+) -> Result<(Summary, Vec<S>)> {
+    let threads = match threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        wanted => wanted,
+    };
+    let pool = match threads {
+        1 => None,
+        _ => Some(
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .map_err(|e| Failure::Input(format!("cannot start threads: {e}")))?,
+        ),
+    };
+    let job = Job {
+        index,
+        filter: want.filter,
+        projection: want.projection,
+        note: want.note,
+        pool: pool.as_ref(),
+    };
+    let mut once = |sort: bool| {
+        let mut made = sinks(&index.catalog.tables);
+        if made.len() != index.catalog.tables.len() {
+            return Err(Failure::Disorder);
+        }
+        let summary = run(&job, sort, &mut made, &mut *report)?;
+        Ok((summary, made))
+    };
+    match once(false) {
+        // Some event is not where its packet says: find where each is, and sort.
+        Err(Failure::Disorder) => once(true),
+        other => other,
+    }
+}
+
+impl Reader {
+    fn filter(
         &self,
-        filter: Filter,
-        columns: Option<usize>,
-        threads: usize,
-        progress: Option<&Py<PyAny>>,
-        sinks: impl Fn(&[roslens_ctf::catalog::Table]) -> Vec<S> + Sync,
-    ) -> Result<(Summary, Vec<S>)> {
-        let pool = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|e| Failure::Input(format!("cannot start threads: {e}")))?;
-        let mut job = Job {
-            index: &self.index,
-            filter,
-            columns,
-            slice: SLICE * pool.current_num_threads() as u64,
-            pool: &pool,
-        };
-        let once = |job: &Job<'_>| {
-            let mut made = sinks(&self.index.catalog.tables);
-            let report = |done, total| report(progress, done, total);
-            let summary = run(job, &mut made, report)?;
-            Ok((summary, made))
-        };
-        match once(&job) {
-            Err(Failure::Disorder) => {
-                // Some event lies before its packet's beginning: sort everything at once.
-                job.slice = u64::MAX;
-                once(&job)
-            }
-            other => other,
+        names: Option<&[String]>,
+        begin_ns: Option<i64>,
+        end_ns: Option<i64>,
+    ) -> Filter {
+        let tables = self.index.catalog.tables.iter();
+        Filter {
+            tables: tables
+                .map(|t| names.is_none_or(|names| names.contains(&t.name)))
+                .collect(),
+            begin_ns: begin_ns.unwrap_or(i64::MIN),
+            end_ns: end_ns.unwrap_or(i64::MAX),
         }
     }
 
@@ -285,5 +386,5 @@ fn report(progress: Option<&Py<PyAny>>, done: u64, total: u64) -> Result<()> {
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Batches, Reader, TraceError};
+    use super::{Batches, Reader, Stream, TraceError};
 }

@@ -1,27 +1,29 @@
-//! From packets to sorted batches, slice by slice.
+//! From packets to sorted batches.
 //!
-//! A slice is the packets that begin next in time, up to so many bytes. Its rows that are earlier
-//! than the beginning of every packet still to come are complete, so they leave sorted; the few
-//! others wait for the next slice. Memory is bounded by the slice, whatever the trace's size.
+//! One thread merges all packets, each read when its time has come, so that memory is bounded by
+//! the packets that overlap in time. Several threads do the same with *slices* of the time: what a
+//! packet has on either side of a border is left to the two slices that meet there.
 
-use std::collections::HashMap;
-use std::fs::File;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
 
 use arrow_array::{Array, Int32Array, RecordBatch, StringViewArray};
 use rayon::prelude::*;
 use roslens_ctf::catalog::{PROCNAME, VPID};
-use roslens_ctf::gather::{View, batch};
 use roslens_ctf::losses::LossKind;
-use roslens_ctf::scan::{Filter, Outcome, Packet as ScanPacket, Rows, scan};
+use roslens_ctf::merge::Merge;
+use roslens_ctf::scan::{Damage, Filter};
+use roslens_ctf::stage::Projection;
 
-use crate::failure::{Failure, Result};
-use crate::index::{Index, LossRow, read_at};
+use crate::failure::Result;
+use crate::feed::{Feed, Span, Windows, true_span};
+use crate::index::{Index, LossRow};
 
-/// Rows in a batch.
-pub const BATCH: usize = 1 << 16;
-/// Bytes of packets read at once by one thread.
-const UNIT: u64 = 1 << 20;
+/// Bytes of packets after which progress is told.
+const STRIDE: u64 = 4 << 20;
+/// Fewest bytes in a slice.
+const SLICE: u64 = 8 << 20;
+/// Most bytes in the slices that are decoded at once.
+const SLICES: u64 = 128 << 20;
 
 /// Takes the batches of one table, in order.
 pub trait Sink: Send {
@@ -35,12 +37,12 @@ pub struct Job<'a> {
     pub index: &'a Index,
     /// Tables and times.
     pub filter: Filter,
-    /// Number of columns, counted from the first; all if `None`.
-    pub columns: Option<usize>,
-    /// Bytes per slice.
-    pub slice: u64,
+    /// Columns.
+    pub projection: Projection,
+    /// Whether to note what [`Seen`] holds beyond rows.
+    pub note: bool,
     /// Threads. Only these decode; the caller's own thread keeps listening for Ctrl-C.
-    pub pool: &'a rayon::ThreadPool,
+    pub pool: Option<&'a rayon::ThreadPool>,
 }
 
 /// What was seen of one table.
@@ -65,257 +67,289 @@ pub struct Summary {
     pub warnings: Vec<String>,
 }
 
-/// The bytes of a unit, and where in them a packet begins.
-type Place = (Arc<Vec<u8>>, usize);
+/// Packets by number whose events of some time are wanted.
+struct Slice {
+    begin_ns: i64,
+    end_ns: i64,
+    numbers: Vec<usize>,
+    /// Of the packets that begin in it.
+    bytes: u64,
+}
 
-/// The bytes of some packets next to each other in a file.
-struct Unit {
-    packets: std::ops::Range<usize>,
-    bytes: Arc<Vec<u8>>,
-    rows: Vec<Rows>,
-    outcomes: Vec<Outcome>,
+/// What a slice holds.
+struct Decoded {
+    batches: Vec<(usize, RecordBatch)>,
+    damage: Vec<Damage>,
+    bytes: u64,
 }
 
 /// Decode what the job asks for; batches go to the table's sink.
+///
+/// # Errors
+///
+/// Among others [`crate::failure::Failure::Disorder`]: then it must be run again with `sort`, and fresh sinks.
 pub fn run<S: Sink>(
     job: &Job<'_>,
+    sort: bool,
     sinks: &mut [S],
     mut progress: impl FnMut(u64, u64) -> Result<()>,
 ) -> Result<Summary> {
-    let index = job.index;
-    let tables = index.catalog.tables.len();
-    let mut waiting: Vec<usize> = (0..index.packets.len())
-        .filter(|n| job.may_hold(*n))
-        .collect();
-    waiting.sort_by_key(|n| (index.packets[*n].begin_ns, *n));
-    let total: u64 = waiting.iter().map(|n| index.packets[*n].bytes).sum();
+    let packets = &job.index.packets;
+    let stated: Vec<Span> = packets.iter().map(|p| (p.begin_ns, p.end_ns)).collect();
+    let sort = sort || stated.iter().any(|span| span.0.is_none());
+    let (spans, mut numbers) = if sort {
+        job.true_spans()?
+    } else {
+        (stated, (0..packets.len()).collect())
+    };
+    numbers.retain(|n| job.may_hold(spans[*n]));
+    numbers.sort_by_key(|n| (spans[*n].0, *n));
+    let total: u64 = numbers.iter().map(|n| packets[*n].bytes).sum();
+    let mut damage = BTreeMap::new();
+    let mut tables = vec![Seen::default(); job.index.catalog.tables.len()];
     let mut done = 0;
+    progress(0, total)?;
+    let known = numbers.iter().all(|n| spans[*n].1.is_some());
+    match job.pool {
+        Some(pool) if known => {
+            let slices = job.slices(&spans, &numbers, pool.current_num_threads() as u64);
+            let mut ready = Vec::new();
+            // What was decoded is written while the next is decoded.
+            for round in slices.chunks(pool.current_num_threads()) {
+                let (decoded, written) = pool.install(|| {
+                    rayon::join(
+                        || job.decode_all(round, &spans, sort),
+                        || job.write(ready, sinks, &mut tables),
+                    )
+                });
+                written?;
+                ready = decoded?;
+                for slice in &mut ready {
+                    done += slice.bytes;
+                    let found = std::mem::take(&mut slice.damage);
+                    damage.extend(found.into_iter().map(|d| (d.packet, d)));
+                }
+                progress(done, total)?;
+            }
+            pool.install(|| job.write(ready, sinks, &mut tables))?;
+        }
+        _ => {
+            let mut merge = Merge::new(&job.index.catalog, &job.filter, &job.projection);
+            let mut feed = Feed::new(job.index, &spans, sort, numbers);
+            let mut told = 0;
+            while let Some(bytes) = feed.step(&mut merge)? {
+                done += bytes;
+                for (table, batch) in merge.ready.drain(..) {
+                    job.give(batch, &mut sinks[table], &mut tables[table])?;
+                }
+                if done >= told + STRIDE {
+                    told = done;
+                    progress(done, total)?;
+                }
+            }
+            for (table, batch) in merge.ready.drain(..) {
+                job.give(batch, &mut sinks[table], &mut tables[table])?;
+            }
+            damage.extend(merge.damage.into_iter().map(|d| (d.packet, d)));
+            progress(total, total)?;
+        }
+    }
     let mut summary = Summary {
-        tables: vec![Seen::default(); tables],
+        tables,
         ..Summary::default()
     };
-    let mut loaded: Vec<Option<Place>> = vec![None; index.packets.len()];
-    let mut kept: Vec<Rows> = index
-        .catalog
-        .tables
-        .iter()
-        .map(|t| Rows::new(t.stride))
-        .collect();
-    let mut live = Vec::new();
-    let mut emitted = i64::MIN;
-    let mut rest = waiting.as_slice();
-    progress(0, total)?;
-    while !rest.is_empty() {
-        let slice = job.next_slice(&mut rest);
-        let horizon = rest
-            .first()
-            .map(|n| index.packets[*n].begin_ns.unwrap_or(i64::MIN));
-        let units = job.pool.install(|| job.load(&slice))?;
-        job.report(&units, &mut summary);
-        let mut parts: Vec<Vec<Rows>> = kept.iter_mut().map(|k| vec![std::mem::take(k)]).collect();
-        for unit in units {
-            let start = index.packets[unit.packets.start].offset;
-            for number in unit.packets.clone() {
-                let offset = index.packets[number].offset - start;
-                let offset = usize::try_from(offset).unwrap_or(usize::MAX);
-                loaded[number] = Some((Arc::clone(&unit.bytes), offset));
-            }
-            for (parts, rows) in parts.iter_mut().zip(unit.rows) {
-                if !rows.is_empty() {
-                    parts.push(rows);
-                }
-            }
-        }
-        let view = |number: u32| {
-            let packet = &index.packets[number as usize];
-            let bytes = match &loaded[number as usize] {
-                Some((bytes, offset)) => packet_bytes(bytes, *offset, packet.bytes),
-                None => &[],
-            };
-            View {
-                bytes,
-                head: &packet.head,
-                member: index.files[packet.file].member,
-            }
-        };
-        let jobs = parts
-            .into_par_iter()
-            .zip(sinks.par_iter_mut())
-            .zip(summary.tables.par_iter_mut())
-            .enumerate();
-        let left = job.pool.install(|| {
-            jobs.map(|(table, ((parts, sink), seen))| {
-                let stride = index.catalog.tables[table].stride;
-                let mut rows = Rows::merge(parts, stride);
-                let complete =
-                    horizon.map_or(rows.len(), |h| rows.time.partition_point(|t| *t < h));
-                let left = rows.split_off(complete);
-                if rows.time.first().is_some_and(|t| *t < emitted) {
-                    return Err(Failure::Disorder);
-                }
-                job.emit(table, &rows, sink, seen, &view)?;
-                Ok(left)
-            })
-            .collect::<Result<Vec<Rows>>>()
-        });
-        kept = left?;
-        emitted = horizon.unwrap_or(i64::MAX).max(emitted);
-        drop_unused(&mut loaded, &kept, &slice, &mut live);
-        done += slice.iter().map(|n| index.packets[*n].bytes).sum::<u64>();
-        progress(done, total)?;
+    for damage in damage.into_values() {
+        job.report(&damage, &mut summary);
     }
     Ok(summary)
 }
 
+/// Times that cut `begin_ns` to `end_ns` into parts of so many bytes of packets.
+pub fn windows(
+    index: &Index,
+    begin_ns: Option<i64>,
+    end_ns: Option<i64>,
+    bytes: u64,
+) -> Vec<(Option<i64>, Option<i64>)> {
+    let after = |time: i64| begin_ns.is_none_or(|begin| begin < time);
+    let mut begins: Vec<(i64, u64)> = index
+        .packets
+        .iter()
+        .filter(|p| p.end_ns.is_none_or(after))
+        .filter_map(|p| Some((p.begin_ns?, p.bytes)))
+        .filter(|(time, _)| end_ns.is_none_or(|end| *time <= end))
+        .collect();
+    begins.sort_unstable();
+    let mut found = Vec::new();
+    let mut begin = begin_ns;
+    let mut size = 0;
+    for (time, more) in begins {
+        if size >= bytes && after(time) && begin.is_none_or(|begin| begin < time) {
+            found.push((begin, Some(time - 1)));
+            begin = Some(time);
+            size = 0;
+        }
+        size += more;
+    }
+    found.push((begin, end_ns));
+    found
+}
+
 impl Job<'_> {
     /// Whether a packet may hold events of the wanted times.
-    fn may_hold(&self, number: usize) -> bool {
-        let packet = &self.index.packets[number];
-        packet
-            .begin_ns
-            .is_none_or(|begin| begin <= self.filter.end_ns)
-            && packet.end_ns.is_none_or(|end| self.filter.begin_ns <= end)
+    fn may_hold(&self, (begin, end): Span) -> bool {
+        begin.is_none_or(|begin| begin <= self.filter.end_ns)
+            && end.is_none_or(|end| self.filter.begin_ns <= end)
     }
 
-    /// The packets that begin next, at least one, in the order of their numbers.
-    fn next_slice(&self, rest: &mut &[usize]) -> Vec<usize> {
-        let mut bytes = 0;
-        let mut count = 0;
-        for number in *rest {
-            bytes += self.index.packets[*number].bytes;
-            if count > 0 && bytes > self.slice {
-                break;
-            }
-            count += 1;
-        }
-        let (slice, after) = rest.split_at(count);
-        *rest = after;
-        let mut slice = slice.to_vec();
-        slice.sort_unstable();
-        slice
-    }
-
-    /// Read and scan the packets of a slice, in units, in parallel.
-    fn load(&self, slice: &[usize]) -> Result<Vec<Unit>> {
-        let packets = &self.index.packets;
-        let mut ranges: Vec<std::ops::Range<usize>> = Vec::new();
-        let mut bytes = 0;
-        for number in slice {
-            let packet = &packets[*number];
-            bytes += packet.bytes;
-            match ranges.last_mut() {
-                Some(range)
-                    if range.end == *number
-                        && packets[range.start].file == packet.file
-                        && packets[*number - 1].offset + packets[*number - 1].bytes
-                            == packet.offset
-                        && bytes <= UNIT =>
-                {
-                    range.end += 1;
-                }
-                _ => {
-                    bytes = packet.bytes;
-                    ranges.push(*number..*number + 1);
-                }
-            }
-        }
-        ranges.into_par_iter().map(|r| self.load_unit(r)).collect()
-    }
-
-    fn load_unit(&self, range: std::ops::Range<usize>) -> Result<Unit> {
-        let index = self.index;
-        let first = &index.packets[range.start];
-        let last = &index.packets[range.end - 1];
-        let file = &index.files[first.file];
-        let length = last.offset + last.bytes - first.offset;
-        let bytes = File::open(&file.path)
-            .and_then(|f| read_at(&f, first.offset, length))
-            .map_err(|e| Failure::input(&file.path, e))?;
-        let mut rows: Vec<Rows> = index
-            .catalog
-            .tables
+    /// First and last time of each packet by its events, and the packets that have any.
+    fn true_spans(&self) -> Result<(Vec<Span>, Vec<usize>)> {
+        let find = || {
+            (0..self.index.packets.len())
+                .into_par_iter()
+                .map_init(Windows::default, |windows, number| {
+                    true_span(self.index, windows, number)
+                })
+                .collect::<Result<Vec<_>>>()
+        };
+        let found = match self.pool {
+            Some(pool) => pool.install(find)?,
+            None => (0..self.index.packets.len())
+                .scan(Windows::default(), |windows, number| {
+                    Some(true_span(self.index, windows, number))
+                })
+                .collect::<Result<Vec<_>>>()?,
+        };
+        // Those without events may still be damaged: they are looked at first.
+        let spans = found
             .iter()
-            .map(|t| Rows::new(t.stride))
+            .map(|span| span.unwrap_or((Some(i64::MIN), Some(i64::MAX))))
             .collect();
-        let mut outcomes = Vec::with_capacity(range.len());
-        for number in range.clone() {
-            let packet = &index.packets[number];
-            let offset = usize::try_from(packet.offset - first.offset).unwrap_or(usize::MAX);
-            let view = ScanPacket {
-                bytes: packet_bytes(&bytes, offset, packet.bytes),
-                head: &packet.head,
-                number: u32::try_from(number)
-                    .map_err(|_| Failure::Input("more than 2^32 packets".into()))?,
-                member: file.member,
-            };
-            outcomes.push(scan(&index.catalog, view, &self.filter, &mut rows));
+        Ok((spans, (0..found.len()).collect()))
+    }
+
+    /// The time in slices of so many bytes of packets.
+    fn slices(&self, spans: &[Span], numbers: &[usize], threads: u64) -> Vec<Slice> {
+        let packets = &self.index.packets;
+        let total: u64 = numbers.iter().map(|n| packets[*n].bytes).sum();
+        // Packets on a border are stepped through twice, so a slice is several of each stream.
+        let across = total / (numbers.len() as u64).max(1) * self.index.files.len() as u64;
+        let wanted = SLICE.max(8 * across).min((SLICES / threads).max(SLICE));
+        let mut slices: Vec<Slice> = Vec::new();
+        for number in numbers {
+            let begin = spans[*number].0.unwrap_or(i64::MIN);
+            let bytes = packets[*number].bytes;
+            match slices.last_mut() {
+                Some(last) if last.bytes + bytes <= wanted || begin <= last.begin_ns => {
+                    last.numbers.push(*number);
+                    last.bytes += bytes;
+                }
+                last => {
+                    let mut across: Vec<usize> = Vec::new();
+                    if let Some(last) = last {
+                        last.end_ns = begin - 1;
+                        let reaches = |n: &usize| spans[*n].1.is_none_or(|end| end >= begin);
+                        across.extend(last.numbers.iter().copied().filter(reaches));
+                    }
+                    across.push(*number);
+                    slices.push(Slice {
+                        begin_ns: begin,
+                        end_ns: self.filter.end_ns,
+                        numbers: across,
+                        bytes,
+                    });
+                }
+            }
         }
-        Ok(Unit {
-            packets: range,
-            bytes: Arc::new(bytes),
-            rows,
-            outcomes,
-        })
+        if let Some(first) = slices.first_mut() {
+            first.begin_ns = self.filter.begin_ns;
+        }
+        slices
+    }
+
+    fn decode_all(&self, slices: &[Slice], spans: &[Span], sort: bool) -> Result<Vec<Decoded>> {
+        slices
+            .par_iter()
+            .map(|slice| {
+                let filter = Filter {
+                    tables: self.filter.tables.clone(),
+                    begin_ns: slice.begin_ns.max(self.filter.begin_ns),
+                    end_ns: slice.end_ns.min(self.filter.end_ns),
+                };
+                let mut merge = Merge::new(&self.index.catalog, &filter, &self.projection);
+                let mut feed = Feed::new(self.index, spans, sort, slice.numbers.clone());
+                while feed.step(&mut merge)?.is_some() {}
+                Ok(Decoded {
+                    batches: merge.ready,
+                    damage: merge.damage,
+                    bytes: slice.bytes,
+                })
+            })
+            .collect()
+    }
+
+    fn write<S: Sink>(
+        &self,
+        decoded: Vec<Decoded>,
+        sinks: &mut [S],
+        tables: &mut [Seen],
+    ) -> Result<()> {
+        let mut queues: Vec<Vec<RecordBatch>> = vec![Vec::new(); sinks.len()];
+        for slice in decoded {
+            for (table, batch) in slice.batches {
+                queues[table].push(batch);
+            }
+        }
+        queues
+            .into_par_iter()
+            .zip(sinks.par_iter_mut())
+            .zip(tables.par_iter_mut())
+            .try_for_each(|((queue, sink), seen)| {
+                queue
+                    .into_iter()
+                    .try_for_each(|batch| self.give(batch, sink, seen))
+            })
+    }
+
+    fn give(&self, batch: RecordBatch, sink: &mut impl Sink, seen: &mut Seen) -> Result<()> {
+        if self.note {
+            seen.note(&batch);
+        }
+        seen.rows += batch.num_rows() as u64;
+        sink.take(batch)
     }
 
     /// Note what could not be read.
-    fn report(&self, units: &[Unit], summary: &mut Summary) {
+    fn report(&self, damage: &Damage, summary: &mut Summary) {
         let index = self.index;
-        for unit in units {
-            for (number, outcome) in unit.packets.clone().zip(&unit.outcomes) {
-                let Some((at, why)) = &outcome.stopped else {
-                    continue;
-                };
-                let packet = &index.packets[number];
-                let file = &index.files[packet.file];
-                let place = index.place(file.member, &file.name);
-                let byte = packet.offset + at;
-                let why = why.as_deref().unwrap_or("the file ends inside a packet");
-                summary.warnings.push(format!(
-                    "{place}: byte {byte}: {why}; the rest of this packet is lost"
-                ));
-                summary.losses.push(LossRow {
-                    member: file.member,
-                    stream: file.name.clone(),
-                    cpu: packet.head.cpu,
-                    kind: LossKind::Truncated,
-                    count: None,
-                    begin_ns: outcome.last_ns.or(packet.begin_ns),
-                    end_ns: packet.end_ns,
-                });
-            }
-        }
-    }
-
-    fn emit<'v, S: Sink>(
-        &self,
-        table: usize,
-        rows: &Rows,
-        sink: &mut S,
-        seen: &mut Seen,
-        view: &(impl Fn(u32) -> View<'v> + Sync),
-    ) -> Result<()>
-    where
-        Self: 'v,
-    {
-        for start in (0..rows.len()).step_by(BATCH) {
-            let range = start..rows.len().min(start + BATCH);
-            let catalog = &self.index.catalog;
-            let batch = batch(catalog, table, rows, range, self.columns, view)?;
-            seen.note(
-                rows.time[start],
-                rows.time[start + batch.num_rows() - 1],
-                &batch,
-            );
-            sink.take(batch)?;
-        }
-        Ok(())
+        let packet = &index.packets[damage.packet as usize];
+        let file = &index.files[packet.file];
+        let place = index.place(file.member, &file.name);
+        let byte = packet.offset + damage.at;
+        let why = damage
+            .why
+            .as_deref()
+            .unwrap_or("the file ends inside a packet");
+        summary.warnings.push(format!(
+            "{place}: byte {byte}: {why}; the rest of this packet is lost"
+        ));
+        summary.losses.push(LossRow {
+            member: file.member,
+            stream: file.name.clone(),
+            cpu: packet.head.cpu,
+            kind: LossKind::Truncated,
+            count: None,
+            begin_ns: damage.last_ns.or(packet.begin_ns),
+            end_ns: packet.end_ns,
+        });
     }
 }
 
 impl Seen {
-    fn note(&mut self, first: i64, last: i64, batch: &RecordBatch) {
-        self.rows += batch.num_rows() as u64;
+    /// Times and processes of a batch with all common columns.
+    fn note(&mut self, batch: &RecordBatch) {
+        let rows = batch.num_rows();
+        let (first, last) = (time_of(batch, 0), time_of(batch, rows - 1));
         self.times = Some(match self.times {
             Some((begin, end)) => (begin.min(first), end.max(last)),
             None => (first, last),
@@ -329,17 +363,16 @@ impl Seen {
         let Some(vpids) = vpids.filter(|v| v.null_count() < v.len()) else {
             return;
         };
-        let mut last = None;
-        for row in 0..batch.num_rows() {
-            if vpids.is_null(row) {
+        // Few processes take turns; hosts have short labels, which are in the view itself.
+        let mut known = [None; 8];
+        for row in 0..rows {
+            let key = Some((vpids.value(row), hosts.views()[row]));
+            let at = vpids.value(row).unsigned_abs() as usize % known.len();
+            if known[at] == key || vpids.is_null(row) {
                 continue;
             }
-            let key = (vpids.value(row), hosts.views()[row]);
-            if last == Some(key) {
-                continue;
-            }
-            last = Some(key);
-            let process = (hosts.value(row).to_owned(), key.0);
+            known[at] = key;
+            let process = (hosts.value(row).to_owned(), vpids.value(row));
             self.processes.entry(process).or_insert_with(|| {
                 let name = (!names.is_null(row)).then(|| names.value(row).to_owned());
                 (time_of(batch, row), name)
@@ -354,32 +387,4 @@ fn time_of(batch: &RecordBatch, row: usize) -> i64 {
         .as_any()
         .downcast_ref::<arrow_array::Int64Array>()
         .map_or(i64::MAX, |times| times.value(row))
-}
-
-fn packet_bytes(bytes: &[u8], offset: usize, length: u64) -> &[u8] {
-    let end = offset.saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
-    bytes.get(offset..end.min(bytes.len())).unwrap_or(&[])
-}
-
-/// Forget the bytes of packets that no waiting row refers to.
-fn drop_unused(
-    loaded: &mut [Option<Place>],
-    kept: &[Rows],
-    slice: &[usize],
-    live: &mut Vec<usize>,
-) {
-    let mut used: Vec<u32> = kept
-        .iter()
-        .flat_map(|rows| rows.packet.iter().copied())
-        .collect();
-    used.sort_unstable();
-    used.dedup();
-    live.extend_from_slice(slice);
-    live.retain(|number| {
-        let keep = u32::try_from(*number).is_ok_and(|n| used.binary_search(&n).is_ok());
-        if !keep {
-            loaded[*number] = None;
-        }
-        keep
-    });
 }

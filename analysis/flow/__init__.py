@@ -1,0 +1,1 @@
+"""Messages from node to node: chains, their parts, what blocked them."""

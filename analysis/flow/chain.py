@@ -1,0 +1,82 @@
+"""What a chain is, and the tables that its messages are found in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+from analysis.flow.call_flow import with_calls
+from analysis.flow.links import Link, declared_links
+from tracing.recording import UsageError
+
+_ARROW = " -> "
+
+
+class Tables(Protocol):
+    """Tables by name, as ``rl.open`` gives them."""
+
+    def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Nodes and the topics between them: node, topic, node, topic, ..., node."""
+
+    path: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.path) < 3 or len(self.path) % 2 == 0:
+            raise UsageError(
+                f"chain {self}: expected node, topic, node and so on, ending with a node"
+            )
+
+    @classmethod
+    def of(cls, text: str) -> Chain:
+        """From text such as ``/camera -> /image -> /detector``.
+
+        Raises
+        ------
+        UsageError
+            It does not end with a node.
+        """
+        return cls(tuple(name.strip() for name in text.split(_ARROW.strip())))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes, one more than topics."""
+        return self.path[::2]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics."""
+        return self.path[1::2]
+
+    def __str__(self) -> str:
+        return _ARROW.join(self.path)
+
+
+def flow_tables(
+    tables: Tables, *, calls: bool = True
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Link]]:
+    """Messages, publications, callback instances and declared links.
+
+    With `calls`, service calls and action goals are among the messages (`analysis.flow.call_flow`).
+    """
+    frames = [tables.table(n) for n in ("messages", "publications", "callback_instances")]
+    messages, publications, instances = pl.collect_all(frames)
+    if calls:
+        more = pl.collect_all([tables.table(n) for n in ("service_calls", "action_goals")])
+        messages, publications, instances = with_calls(messages, publications, instances, *more)
+    return (
+        messages,
+        publications,
+        instances,
+        declared_links(tables.table("message_links").collect()),
+    )
+
+
+def run_keys(frame: pl.DataFrame) -> list[str]:
+    """Numbers count within a run."""
+    return ["run"] if "run" in frame.columns else []

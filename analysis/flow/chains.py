@@ -1,0 +1,276 @@
+"""Chains of messages from node to node: their instances, and where the time went.
+
+A message goes over from one topic to the next where a node publishes inside of the callback of
+what it received, or as declared (`analysis.flow.links`). All times are those of trace events, so
+the parts of an instance add up to its latency exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import polars as pl
+
+from analysis.flow.chain import Chain, Tables, flow_tables, run_keys
+from analysis.flow.chain_parts import hops_of
+from analysis.flow.links import Link, LinkKind, link_between
+from tracing.recording import UsageError
+
+Begin: TypeAlias = Literal["publish", "callback"]
+
+
+@dataclass(frozen=True)
+class ChainInstances:
+    """What went along one chain.
+
+    Attributes
+    ----------
+    chain
+        Which one.
+    instances
+        One row per message at the chain's begin, and per use of it where it was used several
+        times: run (of several runs), ``instance``, ``begin_ns``, ``end_ns``, ``latency_ns``,
+        ``worst_ns`` (end - begin of the complete instance before: the longest that something
+        that just missed that one waited), ``outcome`` (complete; or why it went no further: an
+        outcome of messages, no_output, unfinished) and ``stopped_at`` (topic or node).
+    hops
+        One row per part of a complete instance: run, ``instance``, ``hop`` (0, 1, ...), ``topic``,
+        ``node`` (that received it), ``part`` (of `analysis.flow.chain_parts.PARTS`), ``begin_ns``,
+        ``end_ns``, ``duration_ns``, ``message_id``, ``subscription_id``.
+    links
+        How each node between goes over: None for publishing in the callback.
+    """
+
+    chain: Chain
+    instances: pl.DataFrame
+    hops: pl.DataFrame
+    links: tuple[LinkKind | None, ...]
+
+    @property
+    def complete(self) -> pl.DataFrame:
+        """The instances that reached the end."""
+        return self.instances.filter(pl.col("outcome") == "complete")
+
+    def response_times(self) -> pl.DataFrame:
+        """Per run: ``instances``, ``best_ns``, ``slowest_ns`` and ``worst_ns``.
+
+        The best case response is the latency itself: what the chain reacted to came just before
+        the begin (least of all: ``best_ns``, most: ``slowest_ns``). In the worst case it came just
+        after the begin before (most of all: ``worst_ns``).
+        """
+        figures = (
+            pl.len().alias("instances"),
+            pl.col("latency_ns").min().alias("best_ns"),
+            pl.col("latency_ns").max().alias("slowest_ns"),
+            pl.col("worst_ns").max().alias("worst_ns"),
+        )
+        keys = run_keys(self.instances)
+        if not keys:
+            return self.complete.select(figures)
+        return self.complete.group_by(keys, maintain_order=True).agg(figures)
+
+
+def chain_instances(
+    tables: Tables, chain: Chain, links: Sequence[Link] = (), *, begin: Begin = "publish"
+) -> ChainInstances:
+    """Follow every message along a chain.
+
+    Parameters
+    ----------
+    tables
+        Of one run or of several.
+    chain
+        Where to follow them.
+    links
+        What nodes do beside publishing in the callback; links declared in the recording count too,
+        after these.
+    begin
+        An instance begins with its first publish event, or with the start of the callback that
+        published it.
+
+    Raises
+    ------
+    UsageError
+        No message ever went along one of its hops.
+    """
+    messages, publications, instances, declared = flow_tables(tables)
+    kinds = tuple(
+        link_between([*links, *declared], node, inlet, outlet)
+        for node, inlet, outlet in zip(
+            chain.nodes[1:-1], chain.topics[:-1], chain.topics[1:], strict=True
+        )
+    )
+    keys = run_keys(messages)
+    messages = messages.filter(pl.col("topic").is_in(chain.topics)).select(
+        *keys, *_OF_MESSAGE, "topic", "publisher_node", "subscription_node"
+    )
+    flow = _hop(messages, chain, 0)
+    flow = flow.sort(*keys, "publish_ns_0", "message_id_0", "subscription_id_0")
+    for number, kind in enumerate(kinds, start=1):
+        outputs = publications.filter(
+            (pl.col("topic") == chain.topics[number]) & (pl.col("node") == chain.nodes[number])
+        ).select(*keys, pl.col("message_id").alias(f"message_id_{number}"),
+                 pl.col("publish_ns").alias("out_ns"), "callback_instance_id")  # fmt: skip
+        used = (
+            _direct(outputs, keys)
+            if kind is None
+            else _linked(outputs, _received(instances, chain, number, keys), keys, kind)
+        )
+        inlet = [*keys, f"callback_instance_id_{number - 1}"]
+        flow = flow.join(
+            used, left_on=inlet, right_on=[*keys, "callback_instance_id"], how="left",
+            maintain_order="left",
+        ).join(
+            _hop(messages, chain, number), on=[*keys, f"message_id_{number}"], how="left",
+            maintain_order="left",
+        ).with_columns(pl.col("out_ns").alias(f"out_ns_{number}")).drop("out_ns")  # fmt: skip
+    flow = _with_begin(flow, publications, instances, keys, begin)
+    flow = _with_outcome(flow, chain).with_row_index("instance")
+    last = len(chain.topics) - 1
+    done = pl.col("outcome") == "complete"
+    flow = flow.with_columns(
+        pl.col("instance").cast(pl.Int64),
+        pl.when(done).then(f"callback_end_ns_{last}").alias("end_ns"),
+    ).with_columns((pl.col("end_ns") - pl.col("begin_ns")).alias("latency_ns"))
+    flow = _with_worst(flow, keys)
+    columns = ["begin_ns", "end_ns", "latency_ns", "worst_ns", "outcome", "stopped_at"]
+    return ChainInstances(
+        chain=chain,
+        instances=flow.select(*keys, "instance", *columns),
+        hops=hops_of(flow.filter(done), chain, keys, kinds, with_source=begin == "callback"),
+        links=kinds,
+    )
+
+
+_TIMES = (
+    "publish_ns",
+    "rmw_publish_ns",
+    "take_ns",
+    "rclcpp_take_ns",
+    "callback_start_ns",
+    "callback_end_ns",
+)
+_OF_MESSAGE = (
+    "message_id",
+    "subscription_id",
+    "callback_instance_id",
+    "intra_process",
+    "outcome",
+    *_TIMES,
+)
+
+
+def _hop(messages: pl.DataFrame, chain: Chain, number: int) -> pl.DataFrame:
+    """The messages of one hop; columns end with its number."""
+    found = messages.filter(
+        (pl.col("topic") == chain.topics[number])
+        & (pl.col("publisher_node") == chain.nodes[number])
+        & (pl.col("subscription_node") == chain.nodes[number + 1])
+    )
+    if found.is_empty():
+        raise UsageError(
+            f"chain {chain}: no message on {chain.topics[number]} from {chain.nodes[number]} to "
+            f"{chain.nodes[number + 1]} in these recordings"
+        )
+    return found.drop("topic", "publisher_node", "subscription_node").rename(
+        {name: f"{name}_{number}" for name in _OF_MESSAGE}
+    )
+
+
+def _direct(outputs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """The first publication in each execution."""
+    return (
+        outputs.filter(pl.col("callback_instance_id").is_not_null())
+        .sort("out_ns")
+        .unique([*keys, "callback_instance_id"], keep="first", maintain_order=True)
+    )
+
+
+def _received(instances: pl.DataFrame, chain: Chain, number: int, keys: list[str]) -> pl.DataFrame:
+    """Executions that took in what the node received, also from other publishers."""
+    return (
+        instances.filter(
+            (pl.col("kind") == "subscription")
+            & (pl.col("node") == chain.nodes[number])
+            & (pl.col("name") == chain.topics[number - 1])
+        )
+        .select(*keys, "callback_instance_id", pl.col("start_ns").alias("since_ns"))
+        .sort("since_ns", "callback_instance_id")
+    )
+
+
+def _linked(
+    outputs: pl.DataFrame, received: pl.DataFrame, keys: list[str], kind: LinkKind
+) -> pl.DataFrame:
+    """For each publication the last execution that began before it."""
+    used = (
+        outputs.drop("callback_instance_id")
+        .sort("out_ns")
+        .join_asof(
+            received,
+            left_on="out_ns",
+            right_on="since_ns",
+            by=keys or None,
+            strategy="backward",
+            check_sortedness=False,
+        )
+        .drop_nulls("callback_instance_id")
+        .drop("since_ns", strict=False)
+    )
+    if kind == "partial_sync":
+        used = used.unique([*keys, "callback_instance_id"], keep="first", maintain_order=True)
+    return used.sort("out_ns")
+
+
+def _with_begin(
+    flow: pl.DataFrame,
+    publications: pl.DataFrame,
+    instances: pl.DataFrame,
+    keys: list[str],
+    begin: Begin,
+) -> pl.DataFrame:
+    if begin == "publish":
+        return flow.with_columns(pl.col("publish_ns_0").alias("begin_ns"))
+    number = "callback_instance_id"
+    starts = (
+        publications.select(*keys, pl.col("message_id").alias("message_id_0"), number)
+        .join(instances.select(*keys, number, "start_ns"), on=[*keys, number])
+        .select(*keys, "message_id_0", pl.col("start_ns").alias("begin_ns"))
+    )
+    flow = flow.join(starts, on=[*keys, "message_id_0"], how="left", maintain_order="left")
+    return flow.with_columns(pl.col("begin_ns").fill_null(pl.col("publish_ns_0")))
+
+
+def _with_outcome(flow: pl.DataFrame, chain: Chain) -> pl.DataFrame:
+    """Add outcome and stopped_at: the first thing that went wrong on the way."""
+    outcome = pl.lit("complete")
+    stopped = pl.lit(None, dtype=pl.String)
+    last = len(chain.topics) - 1
+    open_end = pl.col(f"callback_end_ns_{last}").is_null()
+    outcome = pl.when(open_end).then(pl.lit("unfinished")).otherwise(outcome)
+    stopped = pl.when(open_end).then(pl.lit(chain.nodes[-1])).otherwise(stopped)
+    for number in range(last, -1, -1):
+        silent = pl.col(f"callback_instance_id_{number}").is_null()
+        what = pl.col(f"outcome_{number}").fill_null("no_subscriber")
+        outcome = pl.when(silent).then(what).otherwise(outcome)
+        stopped = pl.when(silent).then(pl.lit(chain.topics[number])).otherwise(stopped)
+        if number:
+            mute = pl.col(f"message_id_{number}").is_null()
+            outcome = pl.when(mute).then(pl.lit("no_output")).otherwise(outcome)
+            stopped = pl.when(mute).then(pl.lit(chain.nodes[number])).otherwise(stopped)
+    return flow.with_columns(outcome.alias("outcome"), stopped.alias("stopped_at"))
+
+
+def _with_worst(flow: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """Add worst_ns, from the begin of the complete instance that began before."""
+    begins = (
+        flow.filter(pl.col("outcome") == "complete").select(*keys, "begin_ns").unique()
+        .sort(*keys, "begin_ns")
+    )  # fmt: skip
+    before = pl.col("begin_ns").shift(1)
+    begins = begins.with_columns((before.over(keys) if keys else before).alias("before_ns"))
+    return flow.join(
+        begins, on=[*keys, "begin_ns"], how="left", maintain_order="left"
+    ).with_columns((pl.col("end_ns") - pl.col("before_ns")).alias("worst_ns"))

@@ -1,0 +1,1 @@
+"""Tables to estimates: latency, loss, callbacks, services, CPU and memory use."""

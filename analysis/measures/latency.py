@@ -1,0 +1,136 @@
+"""Latency and loss of each cell."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+
+from analysis.estimate import Estimate, Metric
+from analysis.measures.samples import RunSamples, TopicGroup
+from analysis.runs import cells_of
+from analysis.statistics.omission import CorrectedRun
+from analysis.statistics.over_runs import (
+    fraction_over_runs,
+    mean_over_runs,
+    percentile_over_runs,
+    value_over_runs,
+)
+from analysis.statistics.quantiles import percentile_name, quantile
+
+PERCENTILES = (0.5, 0.9, 0.99)
+
+HOP = (
+    "publish -> callback_start: from the first publish event of the publication to "
+    "callback_start of its callback"
+)
+_SENT = (
+    "messages sent; a lost or overwritten one counts as infinite, one of unknown outcome or "
+    "taken without a callback is left out"
+)
+
+
+def latency_metric(statistic: str, scope: str, *, sent: bool = False) -> Metric:
+    """``latency_<statistic>`` over delivered, or ``latency_sent_<statistic>`` over sent ones."""
+    messages = _SENT if sent else "delivered messages"
+    prefix = "latency_sent_" if sent else "latency_"
+    return Metric(prefix + statistic, f"{HOP}; {messages}; {scope}", "ns")
+
+
+def loss_metric(scope: str) -> Metric:
+    """Fraction of messages lost on the way."""
+    return Metric(
+        "loss",
+        "messages lost or overwritten / messages sent (delivered, taken, lost, overwritten); "
+        f"unknown, replayed and without subscriber left out; {scope}",
+        "1",
+    )
+
+
+def latency_estimates(
+    samples: Sequence[RunSamples],
+    group: TopicGroup,
+    level: float = 0.95,
+    percentiles: Sequence[float] = PERCENTILES,
+) -> list[Estimate]:
+    """Mean, percentiles (over delivered, and over sent) and loss of each cell, in cell order.
+
+    Parameters
+    ----------
+    samples
+        One per run that counts.
+    group
+        The topics they are of; a further topic becomes a part of the cell.
+    """
+    estimates = []
+    for members in by_cell(samples):
+        cell = dict(members[0].run.cell)
+        if group.topic is not None:
+            cell["topic"] = group.topic
+        delivered = [s.delivered_ns for s in members]
+        sent = [s.sent_ns for s in members]
+        scope = group.scope
+        estimates.append(mean_over_runs(latency_metric("mean", scope), cell, delivered, level))
+        for over_sent, arrays in ((False, delivered), (True, sent)):
+            for q in percentiles:
+                name = f"p{round(100 * q, 6):g}"
+                metric = latency_metric(name, scope, sent=over_sent)
+                estimates.append(
+                    percentile_over_runs(metric, cell, arrays, q, level, rate_hz=_rate(members))
+                )
+        estimates.append(
+            fraction_over_runs(
+                loss_metric(scope),
+                cell,
+                [s.lost for s in members],
+                [s.sent for s in members],
+                level,
+            )
+        )
+    return estimates
+
+
+def by_cell(samples: Iterable[RunSamples]) -> list[list[RunSamples]]:
+    """Samples grouped by cell, in the order of `cells_of`."""
+    of_run = {s.run.name: s for s in samples}
+    cells = cells_of([s.run for s in of_run.values()])
+    return [[of_run[run.name] for run in runs] for runs in cells.values()]
+
+
+def _rate(members: Sequence[RunSamples]) -> float | None:
+    rates = [s.sent_ns.size / s.seconds for s in members if s.seconds > 0]
+    return statistics.median(rates) if rates else None
+
+
+def corrected_estimates(
+    samples: Sequence[RunSamples], runs: Sequence[CorrectedRun], scope: str, level: float = 0.95
+) -> list[Estimate]:
+    """Percentiles of each cell corrected for coordinated omission, ``latency_corrected_p..``.
+
+    One percentile per run, Student t over runs. Added samples are no evidence of their own: how
+    many samples a percentile needs is not asked of them.
+    """
+    of_run = {run.run: run for run in runs}
+    estimates = []
+    for members in by_cell([s for s in samples if s.run.name in of_run]):
+        chosen = [of_run[s.run.name] for s in members]
+        for q in PERCENTILES:
+            name = percentile_name(q).lower()
+            definition = (
+                f"{HOP}; delivered messages, and those that a publisher with this period would "
+                f"have published during long ones; {scope}"
+            )
+            estimates.append(
+                value_over_runs(
+                    Metric(f"latency_corrected_{name}", definition, "ns"),
+                    members[0].run.cell,
+                    [quantile(run.samples, q) for run in chosen],
+                    sum(run.samples.size for run in chosen),
+                    level,
+                )
+            )
+    return estimates
+
+
+def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:
+    """P50 of each run that delivered anything, by name of the run, in ns."""
+    return {s.run.name: quantile(s.delivered_ns, 0.5) for s in samples if s.delivered_ns.size}

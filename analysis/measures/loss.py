@@ -1,0 +1,121 @@
+"""What was lost: by the tracer, and on the way of the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from analysis.measures.samples import RunSamples
+from analysis.runs import Run, cells_of
+
+_SEVERITIES = ("error", "warning", "info")
+
+
+@dataclass(frozen=True)
+class TracerLoss:
+    """What the tracer dropped in one run.
+
+    Attributes
+    ----------
+    discarded_events, lost_packets
+        The larger of what the tracer reported at the end and what the trace itself says.
+    truncated
+        Stretches of streams that were cut off.
+    """
+
+    run: Run
+    discarded_events: int
+    lost_packets: int
+    truncated: int
+
+    @property
+    def any(self) -> bool:
+        """Whether something is known to be missing."""
+        return bool(self.discarded_events or self.lost_packets or self.truncated)
+
+
+def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
+    """Tracer loss of each run, in the order of `runs`.
+
+    Parameters
+    ----------
+    losses
+        The ``losses`` table with ``run``. A loss of unknown count counts as one.
+    """
+    counted = {
+        (run, kind): int(count)
+        for run, kind, count in losses.group_by("run", "kind")
+        .agg(pl.col("count").fill_null(1).sum())
+        .collect()
+        .iter_rows()
+    }
+    return [
+        TracerLoss(
+            run,
+            max(run.discarded_events or 0, counted.get((run.name, "discarded_events"), 0)),
+            max(run.lost_packets or 0, counted.get((run.name, "lost_packets"), 0)),
+            counted.get((run.name, "truncated"), 0),
+        )
+        for run in runs
+    ]
+
+
+def health_findings(health: pl.LazyFrame, least: str = "info") -> pl.DataFrame:
+    """Findings of all runs, the same ones together, the gravest first.
+
+    Returns
+    -------
+    ``severity``, ``kind``, ``runs`` (how many have it), ``count`` (over all), ``what``, ``where``
+    (of the first run).
+    """
+    wanted = _SEVERITIES[: _SEVERITIES.index(least) + 1]
+    return (
+        health.filter(pl.col("severity").is_in(wanted))
+        .with_columns(rank=pl.col("severity").replace_strict(list(_SEVERITIES), [0, 1, 2]))
+        .group_by("rank", "severity", "kind")
+        .agg(
+            runs=pl.col("run").n_unique(),
+            count=pl.col("count").sum(),
+            what=pl.col("what").sort_by("run").first(),
+            where=pl.col("where").sort_by("run").first(),
+        )
+        .sort("rank", "count", "kind", descending=[False, True, False])
+        .drop("rank")
+        .collect()
+    )
+
+
+def outcomes_by_cell(samples: Sequence[RunSamples]) -> pl.DataFrame:
+    """Rows of the messages table by cell and outcome, and warm-up left out.
+
+    Returns
+    -------
+    ``cell``, ``runs``, ``sent``, ``lost`` (lost or overwritten), ``loss`` (their ratio over all
+    runs of the cell; null when nothing was sent), one column per other outcome, ``left_out``.
+    """
+    # The column "lost" holds two outcomes: lost and overwritten.
+    names = sorted({name for s in samples for name in s.outcomes} - {"lost"})
+    of_run = {s.run.name: s for s in samples}
+    rows = []
+    for label, runs in cells_of([s.run for s in samples]).items():
+        members = [of_run[run.name] for run in runs]
+        sent = sum(s.sent for s in members)
+        lost = sum(s.lost for s in members)
+        rows.append(
+            {
+                "cell": label,
+                "runs": len(members),
+                "sent": sent,
+                "lost": lost,
+                "loss": lost / sent if sent else None,
+                **{name: sum(s.outcomes.get(name, 0) for s in members) for name in names},
+                "left_out": sum(s.left_out for s in members),
+            }
+        )
+    schema = {"cell": pl.String, "runs": pl.Int64, "sent": pl.Int64, "lost": pl.Int64}
+    more = dict.fromkeys(names, pl.Int64)
+    return pl.DataFrame(
+        rows, schema={**schema, "loss": pl.Float64, **more, "left_out": pl.Int64}, orient="row"
+    )

@@ -1,0 +1,1 @@
+"""Whether memory climbs."""

@@ -1,0 +1,196 @@
+"""From the resources and messages tables to the memory series of each run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from analysis.estimate import Estimate
+from analysis.memory.leaks import MARGIN, PUBLICATION, SLOPE, Leak, Series, leak, refused
+from analysis.runs import Run, cells_of
+from collectors.work_log import WorkLog
+
+MemoryName = Literal["rss", "pss", "heap"]
+MEMORY: tuple[MemoryName, ...] = ("rss", "pss", "heap")
+DEFAULT: MemoryName = "rss"
+"""Of one process PSS says the same until another that shares its libraries begins or ends."""
+
+
+def memory_series(
+    resources: pl.LazyFrame,
+    messages: pl.LazyFrame,
+    runs: Sequence[Run],
+    name: MemoryName,
+    work: Mapping[str, WorkLog] | None = None,
+) -> dict[str, Series]:
+    """Memory of all processes of each run, added up, by name of the run.
+
+    Processes that are sampled one after the other are brought to common times by holding their
+    last value; one that has ended counts nothing after its last sample. Where it is known what
+    the run did, what follows its last message (request, goal) is left out: nodes that shut down
+    allocate and free for reasons of their own.
+
+    Parameters
+    ----------
+    resources
+        ``resources.parquet`` with ``run``.
+    messages
+        Columns ``run``, ``topic``, ``message_id``, ``publish_ns``; publications on the run's
+        work topic are counted, each once however many subscriptions it has.
+    name
+        Which size.
+    work
+        What runs without publications on a work topic did, by name of the run.
+
+    Returns
+    -------
+    Only runs in which it was measured.
+    """
+    column = f"{name}_bytes"
+    samples = (
+        resources.select("run", "host", "vpid", "time_ns", column)
+        .drop_nulls(column)
+        .sort("run", "time_ns")
+        .collect()
+    )
+    topics = pl.DataFrame(
+        [(run.name, run.work_topic) for run in runs if run.work_topic],
+        schema={"run": pl.String, "topic": pl.String},
+        orient="row",
+    )
+    published = (
+        messages.select("run", "topic", "message_id", "publish_ns")
+        .join(topics.lazy(), on=["run", "topic"])
+        .drop_nulls("publish_ns")
+        .unique(["run", "message_id"])
+        .sort("run", "publish_ns")
+        .collect()
+    )
+    found = {}
+    for run in runs:
+        of_run = samples.filter(pl.col("run") == run.name)
+        if of_run.height:
+            times, total = _total(of_run, column)
+            at = published.filter(pl.col("run") == run.name)["publish_ns"].to_numpy()
+            kind, log = PUBLICATION, (work or {}).get(run.name)
+            if not at.size and log is not None:
+                kind, at = log.kind, log.times_ns
+            seconds = (times - times[0]) / 1e9
+            if not at.size:
+                found[run.name] = Series(seconds, total)
+                continue
+            counted = np.searchsorted(at, times, side="right").astype(np.float64)
+            working = times <= at[-1]
+            found[run.name] = Series(seconds[working], total[working], counted[working], kind)
+    return found
+
+
+def _total(samples: pl.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
+    times = np.unique(samples["time_ns"].to_numpy())
+    total = np.zeros(times.size)
+    # A process has ended where others were sampled at least twice after it.
+    patience = 2 * int(np.median(np.diff(times))) if times.size > 1 else 0
+    for process in samples.partition_by("host", "vpid"):
+        at = process["time_ns"].to_numpy()
+        values = process[column].cast(pl.Float64).to_numpy()
+        last = np.searchsorted(at, times, side="right") - 1
+        alive = (last >= 0) & (times <= at[-1] + patience)
+        total[alive] += values[last[alive]]
+    return times, total
+
+
+def leaks_by_cell(
+    resources: pl.LazyFrame,
+    messages: pl.LazyFrame,
+    runs: Sequence[Run],
+    *,
+    names: Sequence[MemoryName] = MEMORY,
+    level: float = 0.95,
+    margin: float = MARGIN,
+    warm_up_s: float | None = None,
+    work: Mapping[str, WorkLog] | None = None,
+) -> list[Leak]:
+    """Slope and verdict of each memory size that was measured, cell by cell; see `leaks.leak`."""
+    found = []
+    for name in names:
+        series = memory_series(resources, messages, runs, name, work)
+        found += leaks_of(
+            series, name, runs, level=level, margin=margin, warm_up_s=warm_up_s, measured=True
+        )
+    return found
+
+
+def leaks_of(
+    series: Mapping[str, Series],
+    name: MemoryName,
+    runs: Sequence[Run],
+    *,
+    level: float = 0.95,
+    margin: float = MARGIN,
+    warm_up_s: float | None = None,
+    metric: str | None = None,
+    measured: bool = False,
+) -> list[Leak]:
+    """One leak per cell of `runs`.
+
+    Parameters
+    ----------
+    series
+        From `memory_series`.
+    measured
+        Leave out cells in which it was not measured, instead of refusing them.
+    """
+    found = []
+    for members in cells_of(runs).values():
+        known = [series[run.name] for run in members if run.name in series]
+        cell = members[0].cell
+        if known:
+            found.append(
+                leak(
+                    name,
+                    cell,
+                    known,
+                    level=level,
+                    margin=margin,
+                    warm_up_s=warm_up_s,
+                    metric=metric,
+                )
+            )
+        elif not measured:
+            reason = f"{name.upper()} was not recorded in any run of this cell"
+            found.append(refused(metric or f"{SLOPE}_{name}", name, cell, level, reason))
+    return found
+
+
+def slopes_named(
+    metrics: Sequence[str],
+    resources: pl.LazyFrame,
+    messages: pl.LazyFrame,
+    runs: Sequence[Run],
+    *,
+    level: float = 0.95,
+) -> list[Estimate]:
+    """Estimates of both slopes of the series that `metrics` name.
+
+    Parameters
+    ----------
+    metrics
+        Such as ``memory_slope_pss`` or ``memory_slope_pss_per_message``; without the name of a
+        series (``memory_slope``) it is that of `DEFAULT`.
+    """
+    found: list[Estimate] = []
+    for name in MEMORY:
+        slope = f"{SLOPE}_{name}"
+        own = any(metric.startswith(slope) for metric in metrics)
+        plain = name == DEFAULT and not {SLOPE, f"{SLOPE}_per_message"}.isdisjoint(metrics)
+        if not own and not plain:
+            continue
+        series = memory_series(resources, messages, runs, name)
+        for metric, asked in ((slope, own), (SLOPE, plain)):
+            if asked:
+                leaks = leaks_of(series, name, runs, level=level, metric=metric, measured=True)
+                found += [e for x in leaks for e in (x.per_second, x.per_message)]
+    return found

@@ -1,0 +1,339 @@
+"""What the leaks notebook shows, section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import polars as pl
+
+from analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
+from analysis.executors.statements import leak_statements, statements_table
+from analysis.figures.memory import memory_plot, peak_plot, verdict_grid, verdict_text
+from analysis.memory.allocations import KEPT, kept_by_callback, with_traced_heap
+from analysis.memory.by_cell import leaks_of, memory_series
+from analysis.memory.leaks import SLOPE, Leak, Series, refused
+from analysis.reports.base import Part, Report, Section, Tables
+from analysis.reports.numbers import significant
+from analysis.reports.parameters import LeaksParameters
+from analysis.reports.table import ReportTable, Sentence
+from analysis.reports.tables import estimates_table
+from analysis.runs import cells_of
+from analysis.statistics.over_runs import estimate_of, student_t
+from collectors.work_log import WorkLog
+
+
+class TablesAndLogs(Tables, Protocol):
+    """Runs, their tables, and what they logged themselves."""
+
+    @property
+    def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
+
+
+class LeaksReport(Report):
+    """The sections of a report on memory; each is computed when it is asked for."""
+
+    def __init__(self, tables: TablesAndLogs, parameters: LeaksParameters) -> None:
+        super().__init__(tables, parameters)
+        self.parameters = parameters
+        self._logs = tables.work_logs
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def series(self) -> dict[str, Series]:
+        """Memory of each run that counts, cut at both ends as the parameters say."""
+        resources = self.tables.resources
+        if self.parameters.series == "heap":
+            resources = with_traced_heap(resources, self.tables.table("heap"))
+        found = memory_series(
+            resources,
+            self.tables.table("messages"),
+            self.counting,
+            self.parameters.series,
+            self._logs,
+        )
+        cut = self.parameters.cut_end_s
+        return {
+            name: run.part(0, float(run.seconds[-1]) - cut) if cut and run.seconds.size else run
+            for name, run in found.items()
+        }
+
+    @cached_property
+    def leaks(self) -> list[Leak]:
+        """One per cell; where no run counts it is refused with what became of the runs."""
+        found = leaks_of(
+            self.series,
+            self.parameters.series,
+            self.counting,
+            level=self.parameters.level,
+            margin=self.parameters.margin,
+            warm_up_s=self.parameters.warm_up_s or None,
+            metric=SLOPE,
+        )
+        return [*found, *self._of_failed_cells()]
+
+    def _of_failed_cells(self) -> list[Leak]:
+        known = set(cells_of(self.counting))
+        found = []
+        for label, members in cells_of(self.left_out).items():
+            if label not in known:
+                reason = "no run of this cell is complete: " + "; ".join(
+                    f"{run.name} {run.failure or self.reasons[run.name]}" for run in members
+                )
+                found.append(
+                    refused(SLOPE, self.parameters.series, members[0].cell, self._level, reason)
+                )
+        return found
+
+    @property
+    def _level(self) -> float:
+        return self.parameters.level
+
+    @cached_property
+    def baselines(self) -> list[Estimate]:
+        """Memory at the start of what is looked at: median of its first twentieth, over runs."""
+        metric = Metric(
+            "memory_baseline",
+            f"{self.parameters.series.upper()} of all recorded processes at the start of what is "
+            "looked at (median of its first twentieth)",
+            "byte",
+        )
+        found = []
+        for leak in self.leaks:
+            starts = [_start(run, *leak.looked_at_s) for run in self._runs_of(leak).values()]
+            values = [value for value in starts if value is not None]
+            if values:
+                interval = student_t(values, self._level)
+                found.append(
+                    estimate_of(
+                        metric,
+                        leak.per_second.cell,
+                        interval,
+                        self._level,
+                        runs=len(values),
+                        samples=len(values),
+                        method="median per run, Student t over runs",
+                        per_run=values,
+                    )
+                )
+        return found
+
+    def _runs_of(self, leak: Leak) -> dict[str, Series]:
+        label = cell_label(leak.per_second.cell)
+        names = [run.name for run in cells_of(self.counting).get(label, [])]
+        return {name: self.series[name] for name in names if name in self.series}
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """Both slopes of each cell, then the baselines."""
+        slopes = [e for leak in self.leaks for e in (leak.per_second, leak.per_message)]
+        return [*slopes, *self.baselines, *self.kept]
+
+    @cached_property
+    def kept(self) -> list[Estimate]:
+        """Bytes that callbacks keep per execution."""
+        table = self.tables.table("callback_allocations")
+        return kept_by_callback(table, self.counting, self._level)
+
+    # ------------------------------------------------------------ sections
+
+    def loss(self) -> Section:
+        """What the tracer lost, and the runs that enter no estimate."""
+        return Section(*self.tracer_loss(), *self.runs_left_out(), *self._why_left_out())
+
+    def _why_left_out(self) -> list[Part]:
+        if not self.left_out:
+            return []
+        rows = [
+            [run.name, run.label, run.failure or self.reasons[run.name]] for run in self.left_out
+        ]
+        return [
+            ReportTable(
+                ["run", "cell", "why"],
+                rows,
+                "Runs that are left out",
+                left=frozenset({"run", "cell", "why"}),
+            )
+        ]
+
+    def verdicts(self) -> Section:
+        """All cells at a glance."""
+        if not self.leaks:
+            return Section(Sentence("There is no run to look at.", loud=True))
+        labels = short_labels([leak.per_second.cell for leak in self.leaks])
+        climbing = [
+            label
+            for label, leak in zip(labels, self.leaks, strict=True)
+            if leak.verdict == "climbs"
+        ]
+        parts: list[Part] = []
+        if climbing:
+            text = (
+                f"Memory climbs in {len(climbing)} of {len(self.leaks)} cells: "
+                + "; ".join(climbing[:5])
+                + (" ..." if len(climbing) > 5 else "")
+            )
+            parts.append(Sentence(text, loud=True))
+        else:
+            parts.append(Sentence(f"Memory climbs in none of {len(self.leaks)} cells."))
+        parts.append(
+            Sentence(
+                f"A slope matters from {significant(self.parameters.margin, 3)} B/s on "
+                f"({significant(self.parameters.margin * 3600 / 1e6, 3)} MB per hour); smaller "
+                "ones (allocator and tracer settling) are no leak. Series: "
+                f"{self.parameters.series.upper()}."
+            )
+        )
+        parts += self._perhaps_the_tracer()
+        return Section(*parts, verdict_grid(self.leaks))
+
+    def _perhaps_the_tracer(self) -> list[Part]:
+        """Cells that climb by no more than the tracer's buffers hold."""
+        held = max((run.tracer_buffer_bytes or 0 for run in self.counting), default=0)
+        labels = short_labels([leak.per_second.cell for leak in self.leaks])
+        small = [
+            label
+            for label, leak in zip(labels, self.leaks, strict=True)
+            if leak.verdict == "climbs"
+            and (leak.per_second.value or 0) * (leak.looked_at_s[1] - leak.looked_at_s[0]) <= held
+        ]
+        if not small:
+            return []
+        text = (
+            f"The tracer's buffers ({significant(held / 1e6, 3)} MB) count as memory of a process "
+            "once it has written to all of them. No more than that was gained here, so this may be "
+            f"the tracer: {'; '.join(small[:5])}. Record longer, or with smaller buffers."
+        )
+        return [Sentence(text, loud=True)]
+
+    def over_time(self) -> Section:
+        """The series with their slopes."""
+        series = [self._runs_of(leak) for leak in self.leaks]
+        if not any(series):
+            text = f"{self.parameters.series.upper()} was not recorded in any run that counts."
+            return Section(Sentence(text, loud=True))
+        labels = short_labels([leak.per_second.cell for leak in self.leaks])
+        return Section(memory_plot(self.leaks, series, labels, self.parameters.series))
+
+    def slopes(self) -> Section:
+        """Slopes per second and per message, with what would have been found."""
+        return Section(slopes_table(self.leaks, self.baselines))
+
+    def statements(self) -> Section:
+        """What the published study of executors said about memory."""
+        return Section(statements_table(leak_statements(self.leaks, self.baselines)))
+
+    def heap(self) -> Section:
+        """Which callbacks keep what they allocate, where the allocator was traced."""
+        if not self.kept:
+            text = (
+                "The allocator was not traced (lttng_ust_libc); with it, this section says which "
+                "callbacks keep what they allocate."
+            )
+            return Section(Sentence(text))
+        return Section(estimates_table(self.kept, KEPT.definition, prefix="callback_"))
+
+    def why_no_peak(self) -> Section:
+        """Why the peak of memory is refused."""
+        return Section(peak_plot())
+
+    def write_files(self) -> Section:
+        """metrics.json, and one row per cell in ``leaks.csv``."""
+        return self.write({"leaks.csv": leaks_frame(self.leaks)})
+
+
+def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:
+    """One row per cell: verdict, both slopes with intervals, the least that would be found."""
+    of_cell = {cell_label(e.cell): e for e in baselines}
+    rows, reasons = [], []
+    cells = [leak.per_second.cell for leak in leaks]
+    common = shared_levels(cells)
+    for label, leak in zip(short_labels(cells), leaks, strict=True):
+        second, message = leak.per_second, leak.per_message
+        for e in (second, message):
+            if e.refused and e.refused not in reasons:
+                reasons.append(e.refused)
+        base = of_cell.get(cell_label(second.cell))
+        bend = leak.bend_s
+        rows.append(
+            [
+                label,
+                verdict_text(leak.verdict),
+                str(second.runs),
+                _value(second, reasons),
+                _interval(second),
+                significant(second.minimum_detectable, 3),
+                _value(message, reasons),
+                _interval(message),
+                significant(message.minimum_detectable, 3),
+                "-" if bend is None or bend.value is None else f"{bend.value:.0f}",
+                "-" if base is None or base.value is None else significant(base.value / 1e6, 4),
+            ]
+        )
+    return ReportTable(
+        [
+            *("cell", "verdict", "runs", "B/s", "interval", "least found"),
+            *("B/message", "interval ", "least found ", "bend [s]", "baseline [MB]"),
+        ],
+        rows,
+        "Slope of memory over time and over messages (requests, goals), mean over runs",
+        notes=[
+            *(f"({i}) refused: {reason}" for i, reason in enumerate(reasons, 1)),
+            "Least found: the slope that would have been found in about 80 % of such experiments.",
+            "Bend: where the slope changes; the slope is that after it.",
+            *([f"In all cells: {common}."] if common and len(cells) > 1 else []),
+        ],
+        marked=frozenset(i for i, leak in enumerate(leaks) if leak.verdict == "climbs"),
+        left=frozenset({"cell", "verdict"}),
+    )
+
+
+def leaks_frame(leaks: list[Leak]) -> pl.DataFrame:
+    """One row per cell: its factors, verdict, slopes with intervals, bend and time looked at."""
+    rows = []
+    for leak in leaks:
+        second, message, bend = leak.per_second, leak.per_message, leak.bend_s
+        rows.append(
+            {
+                **{name: str(level) for name, level in second.cell.items()},
+                "verdict": leak.verdict,
+                "runs": second.runs,
+                "slope_B_per_s": second.value,
+                "low_B_per_s": second.low,
+                "high_B_per_s": second.high,
+                "minimum_detectable_B_per_s": second.minimum_detectable,
+                "slope_B_per_message": message.value,
+                "low_B_per_message": message.low,
+                "high_B_per_message": message.high,
+                "minimum_detectable_B_per_message": message.minimum_detectable,
+                "bend_s": None if bend is None else bend.value,
+                "from_s": leak.looked_at_s[0],
+                "to_s": leak.looked_at_s[1],
+                "refused": second.refused,
+            }
+        )
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pl.DataFrame([{name: row.get(name) for name in names} for row in rows])
+
+
+def _value(estimate: Estimate, reasons: list[str]) -> str:
+    if estimate.refused:
+        number = f"({reasons.index(estimate.refused) + 1})"
+        return number if estimate.value is None else f"{significant(estimate.value, 4)} {number}"
+    return significant(estimate.value, 5)
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return "refused"
+    return f"[{significant(estimate.low, 5)}, {significant(estimate.high, 5)}]"
+
+
+def _start(run: Series, begin: float, end: float) -> float | None:
+    part = run.part(begin, end)
+    if not part.values.size:
+        return None
+    return float(np.median(part.values[: max(1, part.values.size // 20)]))

@@ -1,0 +1,1 @@
+"""What the notebooks' reports share, and that on latency."""

@@ -1,0 +1,196 @@
+"""What the reports of all notebooks have in common; each adds its own sections."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import polars as pl
+
+from analysis.design import check_designs
+from analysis.estimate import Estimate
+from analysis.figures.plot import Plot
+from analysis.measures.loss import TracerLoss, health_findings
+from analysis.metrics import metrics_of, versions, write_metrics
+from analysis.reports.parameters import ReportParameters
+from analysis.reports.table import ReportTable, Sentence
+from analysis.reports.tables import definitions_table, health_table, tracer_loss_table
+from analysis.runs import Run, why_left_out
+from collectors.schema import TABLES
+
+Part = Sentence | ReportTable | Plot
+_MOST_DISTURBED = 30
+
+
+class Tables(Protocol):
+    """Runs and their tables, as ``rl.open`` gives them."""
+
+    @property
+    def runs(self) -> Sequence[Run]: ...  # noqa: D102
+    @property
+    def resources(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
+    def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
+    @property
+    def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
+    def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
+
+
+class NoRecordings:
+    """What a report of published figures has in place of recordings."""
+
+    runs: Sequence[Run] = ()
+    tracer_loss: Sequence[TracerLoss] = ()
+    without_resources: Sequence[Run] = ()
+    resources = pl.LazyFrame()
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """No rows."""
+        return TABLES[name].empty().lazy()
+
+
+class Section:
+    """Sentences, tables and figures, shown one below the other."""
+
+    def __init__(self, *parts: Part) -> None:
+        self.parts = parts
+
+    def _repr_html_(self) -> str:
+        return "\n".join(part._repr_html_() for part in self.parts)
+
+    def __repr__(self) -> str:
+        return "\n\n".join(map(str, self.parts))
+
+
+class Report(ABC):
+    """Runs, which of them count, and the sections that begin and end every report.
+
+    Attributes
+    ----------
+    counting, left_out
+        Runs that enter the estimates, and those that do not.
+    reasons
+        Why a run is left out, by its name.
+    expected_findings
+        Kinds of findings about recordings that are as they should be for this report.
+    """
+
+    expected_findings: frozenset[str] = frozenset()
+
+    def __init__(self, tables: Tables, parameters: ReportParameters) -> None:
+        self.tables = tables
+        reasons = {
+            run.name: why_left_out(
+                run, include_failed=parameters.include_failed, leave_out=parameters.leave_out
+            )
+            for run in tables.runs
+        }
+        self.counting = [run for run in tables.runs if reasons[run.name] is None]
+        self.left_out = [run for run in tables.runs if reasons[run.name] is not None]
+        self.reasons = {name: reason for name, reason in reasons.items() if reason is not None}
+        self._output = parameters.output_dir
+
+    @property
+    @abstractmethod
+    def estimates(self) -> list[Estimate]:
+        """All that goes into metrics.json, in the order of reading."""
+
+    def tracer_loss(self) -> list[Part]:
+        """What the tracer lost and what is odd about the recordings; the first thing to show."""
+        parts: list[Part] = []
+        lossy = [loss for loss in self.tables.tracer_loss if loss.any]
+        if lossy:
+            parts.append(
+                Sentence(
+                    f"The tracer lost events in {len(lossy)} of {len(self.tables.runs)} runs: "
+                    "every figure below can be bent by what is missing.",
+                    loud=True,
+                )
+            )
+            parts.append(tracer_loss_table(lossy))
+        else:
+            parts.append(
+                Sentence(f"The tracer lost nothing in {count_of_runs(len(self.tables.runs))}.")
+            )
+        health = self.tables.table("health")
+        findings = health_findings(health.filter(~pl.col("kind").is_in(self.expected_findings)))
+        if findings.height:
+            parts.append(health_table(findings))
+        return [*parts, *self.disturbed()]
+
+    def disturbed(self) -> list[Part]:
+        """The runs whose host was disturbed, and by what."""
+        found = [run for run in self.tables.runs if run.disturbances]
+        if not found:
+            return []
+        kept = sum(run.name not in self.reasons for run in found)
+        text = (
+            f"The host was disturbed in {len(found)} of {count_of_runs(len(self.tables.runs))}; "
+            f"{kept} of them enter the estimates (leave_out: disturbed leaves them out)."
+        )
+        shown = found[:_MOST_DISTURBED]
+        rows = [[run.name, run.label, "; ".join(run.disturbances)] for run in shown]
+        hidden = len(found) - len(shown)
+        table = ReportTable(
+            ["run", "cell", "disturbance"],
+            rows,
+            "Disturbed runs",
+            notes=[f"{hidden:,} more are not shown."] if hidden else [],
+            left=frozenset({"run", "cell", "disturbance"}),
+        )
+        return [Sentence(text, loud=True), table]
+
+    def runs_left_out(self) -> list[Part]:
+        """The runs that enter no estimate, by reason and name."""
+        parts: list[Part] = []
+        for reason in dict.fromkeys(self.reasons.values()):
+            names = [run.name for run in self.left_out if self.reasons[run.name] == reason]
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            enter = "enters" if len(names) == 1 else "enter"
+            text = (
+                f"{count_of_runs(len(names))} {reason} and {enter} no estimate: "
+                f"{', '.join(names[:5])}{more}."
+            )
+            parts.append(Sentence(text, loud=True))
+        return parts
+
+    def design(self) -> list[Part]:
+        """Whether the runs were made as designed."""
+        parts: list[Part] = []
+        for check in check_designs(self.tables.runs):
+            which = f"Campaign {check.suite}/{check.campaign}"
+            if check.deviations:
+                text = f"{which} does not follow its design: {'; '.join(check.deviations[:5])}."
+            else:
+                text = (
+                    f"{which} follows its design: {check.runs} of {check.planned} planned runs "
+                    f"are here, in the order that the seed {check.seed} gives within each block."
+                )
+            parts.append(Sentence(text, loud=bool(check.deviations)))
+        return parts
+
+    def definitions(self) -> Section:
+        """What each number is."""
+        made_by = ", ".join(f"{name} {v}" for name, v in versions().items() if v)
+        return Section(definitions_table(self.estimates), Sentence(f"Computed by {made_by}."))
+
+    def write(self, files: Mapping[str, pl.DataFrame] | None = None) -> Section:
+        """Write metrics.json, and CSV files by name, where the parameters say so."""
+        if self._output is None:
+            return Section(Sentence("metrics.json is not written: output_dir is not set."))
+        counting = [run.name for run in self.counting]
+        metrics = metrics_of(self.estimates, self.tables.tracer_loss, counting)
+        folder = Path(self._output)
+        path = write_metrics(metrics, folder)
+        sentences = [Sentence(f"{len(metrics.estimates)} estimates written to {path.name}.")]
+        for name, frame in (files or {}).items():
+            frame.write_csv(folder / name)
+            sentences.append(Sentence(f"{frame.height:,} rows written to {name}."))
+        return Section(*sentences)
+
+
+def count_of_runs(count: int) -> str:
+    """``1 run``, ``2 runs``."""
+    return f"{count} run{'s' if count != 1 else ''}"

@@ -1,0 +1,414 @@
+"""What the latency notebook shows, section by section."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import polars as pl
+
+from analysis.estimate import Estimate
+from analysis.measures.callbacks import callback_duration_estimates, durations, worst_messages
+from analysis.measures.drift import order_effect
+from analysis.measures.latency import (
+    corrected_estimates,
+    latency_estimates,
+    latency_metric,
+    medians,
+)
+from analysis.measures.loss import outcomes_by_cell
+from analysis.measures.resources import resource_estimates, usage_over_time, usage_per_run
+from analysis.measures.samples import RunSamples, TopicGroup, run_samples, topic_groups
+from analysis.measures.services import service_estimates, unanswered
+from analysis.reports.base import Part, Report, Section, Tables, count_of_runs
+from analysis.reports.numbers import milliseconds
+from analysis.reports.parameters import LatencyParameters
+from analysis.reports.table import Sentence
+from analysis.reports.tables import (
+    durations_table,
+    effects_table,
+    estimates_table,
+    outcomes_table,
+    runs_table,
+    worst_table,
+)
+from analysis.runs import cells_of
+from analysis.statistics.factorial import Observation, effects
+from analysis.statistics.flags import OUTLIER, outlying, same_series, warm_up
+from analysis.statistics.omission import CorrectedRun, corrected_runs
+
+# Figures are imported where they are drawn: a comparison needs the estimates only.
+# ruff: noqa: PLC0415
+
+_MOST_FURTHER_TOPICS = 20
+_CORRECTED = ("latency_p50", "latency_p90", "latency_p99")
+
+
+class LatencyReport(Report):
+    """The sections of a latency report; each is computed when it is asked for."""
+
+    def __init__(self, tables: Tables, parameters: LatencyParameters) -> None:
+        super().__init__(tables, parameters)
+        self.parameters = parameters
+        self.messages = tables.table("messages")
+        self.callback_instances = tables.table("callback_instances")
+        self.service_calls = tables.table("service_calls")
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def groups(self) -> list[TopicGroup]:
+        """The main topics first, then further ones."""
+        return topic_groups(self.messages, self.counting, self.parameters.topics)
+
+    @cached_property
+    def samples(self) -> list[RunSamples]:
+        """Samples of the main topics, one entry per run that counts."""
+        return self._samples(self.groups[0])
+
+    def _samples(self, group: TopicGroup) -> list[RunSamples]:
+        return run_samples(self.messages, self.counting, group, self.parameters.warm_up_s)
+
+    @cached_property
+    def main_estimates(self) -> list[Estimate]:
+        """Latency and loss of the main topics."""
+        return latency_estimates(self.samples, self.groups[0], self.parameters.level)
+
+    @cached_property
+    def further_estimates(self) -> list[Estimate]:
+        """Latency and loss of further topics."""
+        return [
+            estimate
+            for group in self.groups[1 : 1 + _MOST_FURTHER_TOPICS]
+            for estimate in latency_estimates(self._samples(group), group, self.parameters.level)
+        ]
+
+    @cached_property
+    def service_estimates(self) -> list[Estimate]:
+        """Response times."""
+        return service_estimates(self.service_calls, self.counting, self.parameters.level)
+
+    @cached_property
+    def callback_estimates(self) -> list[Estimate]:
+        """Mean duration of the callbacks on the main topics."""
+        return callback_duration_estimates(
+            self.callback_instances, self.counting, self.groups[0], self.parameters.level
+        )
+
+    @cached_property
+    def resource_estimates(self) -> list[Estimate]:
+        """CPU and memory."""
+        usage = usage_per_run(self.tables.resources, self.parameters.warm_up_s)
+        return resource_estimates(usage, self.counting, self.parameters.level)
+
+    @property
+    def estimates(self) -> list[Estimate]:
+        """All of them."""
+        return [
+            *self.main_estimates,
+            *self.corrected_estimates,
+            *self.callback_estimates,
+            *self.resource_estimates,
+            *self.service_estimates,
+            *self.further_estimates,
+        ]
+
+    # ------------------------------------------------------------ sections
+
+    def loss(self) -> Section:
+        """What the tracer lost, what is odd about the recordings, what was not delivered."""
+        parts = self.tracer_loss()
+        outcomes = outcomes_by_cell(self.samples)
+        lost = int(outcomes["lost"].sum())
+        unknown = int(outcomes["unknown"].sum()) if "unknown" in outcomes.columns else 0
+        if not outcomes.height or not any(s.outcomes for s in self.samples):
+            parts.append(
+                Sentence(f"There is no message to look at ({self.groups[0].scope}).", loud=True)
+            )
+        elif lost:
+            parts.append(
+                Sentence(
+                    f"{lost:,} of {int(outcomes['sent'].sum()):,} messages did not arrive: "
+                    "percentiles over delivered messages look better than what the receiver got. "
+                    "Read those over sent ones beside them.",
+                    loud=True,
+                )
+            )
+        else:
+            parts.append(Sentence(f"Every message arrived ({self.groups[0].scope})."))
+        if unknown:
+            parts.append(
+                Sentence(f"Of {unknown:,} messages nobody can say whether they arrived.", loud=True)
+            )
+        if outcomes.height:
+            parts.append(outcomes_table(outcomes))
+        if self.parameters.warm_up_s:
+            parts.append(
+                Sentence(
+                    f"The first {self.parameters.warm_up_s:g} s of each run are left out as "
+                    f"warm-up: {int(outcomes['left_out'].sum()):,} messages."
+                )
+            )
+        return Section(*parts)
+
+    def runs(self) -> Section:
+        """Every run; those left out are named."""
+        table = runs_table(
+            self.tables.tracer_loss, self.samples, [run.name for run in self.counting]
+        )
+        campaigns = {(run.suite, run.campaign) for run in self.tables.runs if run.campaign}
+        parts = [*self.runs_left_out(), *self.design()]
+        if len(campaigns) > 1:
+            parts.append(
+                Sentence(
+                    f"The runs are of {len(campaigns)} campaigns; those of one cell are taken "
+                    "together."
+                )
+            )
+        return Section(*parts, table, *self._flags())
+
+    def _flags(self) -> list[Sentence]:
+        """What a careful reader would point at in the runs; nothing is dropped for it."""
+        found = []
+        for names in same_series({s.run.name: s.delivered_ns for s in self.samples}):
+            text = f"The same latencies, bit by bit, are in {' and '.join(names)}: the same data?"
+            found.append(Sentence(text, loud=True))
+        values = medians(self.samples)
+        far = [
+            f"{members[place].name} ({members[place].label})"
+            for members in cells_of([s.run for s in self.samples if s.run.name in values]).values()
+            for place in outlying([values[run.name] for run in members])
+        ]
+        if far:
+            text = (
+                f"P50 lies far off the other runs of its cell in {count_of_runs(len(far))} "
+                f"(modified z score above {OUTLIER:g}), which stays in: {'; '.join(far[:5])}."
+            )
+            found.append(Sentence(text, loud=True))
+        cuts = [warm_up(s.delivered_ns).samples for s in self.samples if s.delivered_ns.size]
+        long = sorted(cut for cut in cuts if cut)
+        if long:
+            found.append(
+                Sentence(
+                    f"Warm-up by MSER-5: {len(long)} of {count_of_runs(len(cuts))} would settle "
+                    f"faster without their first messages (median {long[len(long) // 2]:,}). "
+                    f"Nothing is left out but what warm_up_s = {self.parameters.warm_up_s:g} says."
+                )
+            )
+        return found
+
+    def distributions(self) -> Section:
+        """ECDF and CCDF."""
+        if not self._delivered:
+            return self._nothing()
+        from analysis.figures.distributions import distribution_plots
+
+        return Section(*distribution_plots(self.samples, self._definition))
+
+    def statistics(self) -> Section:
+        """Mean and percentiles with intervals, over delivered and over sent messages."""
+        main = self.main_estimates
+        delivered = [e for e in main if not e.metric.startswith(("latency_sent", "loss"))]
+        sent = [e for e in main if e.metric.startswith(("latency_sent", "loss"))]
+        if not main:
+            return self._nothing()
+        return Section(
+            estimates_table(
+                delivered, f"Over delivered messages. {delivered[0].definition}", prefix="latency_"
+            ),
+            estimates_table(
+                sent,
+                f"Over sent messages, a lost one infinitely late. {sent[0].definition}",
+                prefix="latency_",
+            ),
+        )
+
+    def intervals(self) -> Section:
+        """The same as a picture."""
+        if not self._delivered:
+            return self._nothing()
+        delivered = [e for e in self.main_estimates if not e.metric.startswith("loss")]
+        from analysis.figures.latency import interval_plot
+
+        return Section(interval_plot(delivered, self.samples))
+
+    def factors(self) -> Section:
+        """Main effects and interactions of the factors on the median of each run."""
+        values = medians(self.samples)
+        observed = [
+            Observation(s.run.cell, values[s.run.name], s.run.block)
+            for s in self.samples
+            if s.run.name in values
+        ]
+        found = effects(observed, level=self.parameters.level)
+        if not found:
+            return Section(Sentence("No factor has two levels."))
+        return Section(effects_table(found, "P50 of each run"))
+
+    @cached_property
+    def corrected(self) -> list[CorrectedRun]:
+        """The main topics' latencies with what a periodic publisher was kept from sending."""
+        topics = pl.DataFrame(
+            [(run, t) for run, chosen in self.groups[0].topics_of_run.items() for t in chosen],
+            schema={"run": pl.String, "topic": pl.String},
+            orient="row",
+        )
+        return corrected_runs(self.messages.join(topics.lazy(), on=["run", "topic"]))
+
+    @cached_property
+    def corrected_estimates(self) -> list[Estimate]:
+        """Percentiles corrected for coordinated omission, where asked for."""
+        if not self.parameters.correct_omission:
+            return []
+        scope = self.groups[0].scope
+        return corrected_estimates(self.samples, self.corrected, scope, self.parameters.level)
+
+    def omission(self) -> Section:
+        """Measured and corrected percentiles side by side, where asked for."""
+        if not self.parameters.correct_omission:
+            return Section(
+                Sentence("Not corrected for coordinated omission (correct_omission = False).")
+            )
+        if not self.corrected_estimates:
+            return self._nothing()
+        measured = [e for e in self.main_estimates if e.metric in _CORRECTED]
+        added = sum(run.added for run in self.corrected)
+        periods = [p for run in self.corrected for p in run.periods_ns]
+        other = sum(run.not_periodic for run in self.corrected)
+        if periods:
+            spread = f"{milliseconds(min(periods))} to {milliseconds(max(periods))} ms"
+            text = f"{added:,} samples were added, by expected periods of {spread}."
+        else:
+            text = "No publisher is periodic: nothing was added."
+        if other and periods:
+            text += f" {other} publishers are not periodic and stay as measured."
+        title = "As measured, and corrected for coordinated omission (a model, no measurement)"
+        table = estimates_table([*measured, *self.corrected_estimates], title, prefix="latency_")
+        return Section(Sentence(text), table)
+
+    def further_topics(self) -> Section:
+        """Other topics, in short."""
+        wanted = [e for e in self.further_estimates if e.metric in _IN_SHORT]
+        further = len(self.groups) - 1
+        if not wanted:
+            return Section(Sentence("There is no further topic with a subscription."))
+        hidden = further - _MOST_FURTHER_TOPICS
+        more = f" {hidden} with less traffic are not shown." if hidden > 0 else ""
+        return Section(
+            Sentence(f"{further} further topic{'s' * (further > 1)}, the busiest first.{more}"),
+            estimates_table(wanted, "Further topics", prefix="latency_"),
+        )
+
+    def worst(self) -> Section:
+        """The worst messages and why."""
+        topics = pl.DataFrame(
+            [
+                (name, topic)
+                for name, chosen in self.groups[0].topics_of_run.items()
+                for topic in sorted(chosen)
+            ],
+            schema={"run": pl.String, "topic": pl.String},
+            orient="row",
+        ).lazy()
+        found = worst_messages(
+            self.messages.join(topics, on=["run", "topic"]),
+            self.callback_instances,
+            self.counting,
+            self.parameters.worst,
+        )
+        if not found.height:
+            return self._nothing()
+        return Section(
+            worst_table(found),
+            Sentence(
+                "Meanwhile: callbacks that ran between publish and callback_start on the thread "
+                "that then ran the message's own callback, with the time they took within it."
+            ),
+        )
+
+    def drift(self) -> Section:
+        """Per-run medians against order of execution."""
+        from analysis.figures.latency import drift_plot
+
+        values = medians(self.samples)
+        runs = [run for run in self.counting if run.name in values and run.order is not None]
+        if len(runs) < 2:
+            return Section(Sentence("Order of execution: not known for at least two runs."))
+        of_run = [values[run.name] for run in runs]
+        effect = order_effect(runs, of_run, self.parameters.level)
+        plot = drift_plot(
+            runs, of_run, effect, latency_metric("p50", self.groups[0].scope).definition
+        )
+        drifts = effect.low is not None and effect.high is not None and effect.low * effect.high > 0
+        if not drifts:
+            return Section(plot)
+        return Section(
+            Sentence("Latency drifts with the order of execution: see the slope below.", loud=True),
+            plot,
+        )
+
+    def callbacks(self) -> Section:
+        """How long callbacks took."""
+        found = durations(self.callback_instances, self.counting)
+        if not found.height:
+            return Section(Sentence("No callback was traced."))
+        from analysis.figures.callbacks import durations_plot
+
+        return Section(durations_plot(found), durations_table(found))
+
+    def services(self) -> Section:
+        """Response times of services."""
+        if not self.service_estimates:
+            return Section(Sentence("No answered call of a service of the application was traced."))
+        names = {str(e.cell["service"]) for e in self.service_estimates}
+        calls = unanswered(self.service_calls).filter(pl.col("service").is_in(sorted(names)))
+        missing = int(calls["not_answered"].sum())
+        text = f"{int(calls['requests'].sum()):,} requests, {missing:,} without a traced answer."
+        return Section(
+            Sentence(text, loud=missing > 0),
+            estimates_table(
+                self.service_estimates,
+                "Response time of services: " + self.service_estimates[0].definition,
+                prefix="service_latency_",
+            ),
+        )
+
+    def resources(self) -> Section:
+        """CPU and memory over time."""
+        without = {run.name for run in self.tables.without_resources}
+        counting = [run for run in self.counting if run.name not in without]
+        parts: list[Part] = []
+        if without:
+            parts.append(
+                Sentence(
+                    f"CPU and memory were not recorded in {count_of_runs(len(without))} (no "
+                    "resources.parquet)."
+                )
+            )
+        names = pl.LazyFrame({"run": [run.name for run in counting]}, schema={"run": pl.String})
+        usage = usage_over_time(self.tables.resources.join(names, on="run"))
+        if usage.height:
+            from analysis.figures.resources import usage_plot
+
+            parts.append(usage_plot(usage, counting))
+            parts.append(estimates_table(self.resource_estimates, "CPU and memory per run"))
+        elif not without:
+            parts.append(Sentence("No sample of CPU or memory was recorded."))
+        return Section(*parts)
+
+    # ------------------------------------------------------------ small things
+
+    @property
+    def _definition(self) -> str:
+        return latency_metric("mean", self.groups[0].scope).definition
+
+    @property
+    def _delivered(self) -> bool:
+        return any(s.delivered_ns.size for s in self.samples)
+
+    def _nothing(self) -> Section:
+        taken = sum(s.outcomes.get("taken", 0) for s in self.samples)
+        why = f" {taken:,} were taken, but their callbacks are not in the trace." if taken else ""
+        return Section(Sentence(f"No delivered message with a latency.{why}", loud=True))
+
+
+_IN_SHORT = ("latency_p50", "latency_p99", "loss")

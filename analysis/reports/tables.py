@@ -1,0 +1,283 @@
+"""Estimates and counts as tables to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from analysis.estimate import Estimate, cell_label
+from analysis.measures.loss import TracerLoss
+from analysis.measures.samples import RunSamples
+from analysis.reports.numbers import milliseconds, shown_unit, significant, value_and_interval
+from analysis.reports.table import ReportTable
+from analysis.statistics.factorial import FactorEffect
+
+_MOST_ROWS = 60
+
+
+def tracer_loss_table(losses: Sequence[TracerLoss]) -> ReportTable:
+    """What the tracer dropped, run by run; only runs with a loss."""
+    lossy = [loss for loss in losses if loss.any]
+    return ReportTable(
+        ["run", "cell", "events discarded", "packets lost", "streams cut off"],
+        [
+            [
+                loss.run.name,
+                loss.run.label,
+                f"{loss.discarded_events:,}",
+                f"{loss.lost_packets:,}",
+                f"{loss.truncated:,}",
+            ]
+            for loss in lossy[:_MOST_ROWS]
+        ],
+        "Runs in which the tracer lost something",
+        notes=_hidden(len(lossy)),
+        marked=frozenset(range(min(len(lossy), _MOST_ROWS))),
+        left=frozenset({"run", "cell"}),
+    )
+
+
+def effects_table(found: Sequence[FactorEffect], of: str) -> ReportTable:
+    """Main effects and interactions, from `factorial.effects`."""
+    methods = "; ".join(dict.fromkeys(e.method for e in found if e.refused is None))
+    out = max((e.left_out for e in found), default=0)
+    notes = [
+        "A ratio of 1 is no effect. An interaction is the ratio of two such ratios.",
+        "p: adjusted by Holm over this table.",
+    ]
+    if out:
+        notes.append(f"{out} incomplete blocks are left out.")
+    return ReportTable(
+        ["effect", "ratio", "interval", "p", "blocks or runs"],
+        [
+            [
+                e.label,
+                significant(e.value),
+                f"[{significant(e.low)}, {significant(e.high)}]"
+                if e.refused is None
+                else e.refused,
+                "-" if e.p_holm is None else f"{e.p_holm:.2g}",
+                str(e.replications),
+            ]
+            for e in found[:_MOST_ROWS]
+        ],
+        f"{of}: effects of the factors" + (f" ({methods})" if methods else ""),
+        notes=[*notes, *_hidden(len(found))],
+        left=frozenset({"effect"}),
+    )
+
+
+def health_table(findings: pl.DataFrame) -> ReportTable:
+    """Findings of `loss.health_findings`."""
+    rows = findings.head(_MOST_ROWS)
+    return ReportTable(
+        ["severity", "finding", "runs", "count", "what it means", "where (first run)"],
+        [
+            [r["severity"], r["kind"], str(r["runs"]), f"{r['count']:,}", r["what"], r["where"]]
+            for r in rows.iter_rows(named=True)
+        ],
+        "Findings about the recordings, the gravest first",
+        notes=_hidden(findings.height),
+        marked=frozenset(i for i, s in enumerate(rows["severity"]) if s == "error"),
+        left=frozenset({"severity", "finding", "what it means", "where (first run)"}),
+    )
+
+
+def outcomes_table(outcomes: pl.DataFrame) -> ReportTable:
+    """Delivery outcomes per cell, from `loss.outcomes_by_cell`."""
+    names = [c for c in outcomes.columns if c not in ("cell", "runs", "sent", "lost", "loss")]
+    other = [c for c in names if c != "left_out"]
+    rows = [
+        [
+            r["cell"],
+            str(r["runs"]),
+            f"{r['sent']:,}",
+            f"{r['lost']:,}",
+            "-" if r["loss"] is None else f"{significant(100 * r['loss'], 3)} %",
+            *(f"{r[c]:,}" for c in other),
+            f"{r['left_out']:,}",
+        ]
+        for r in outcomes.iter_rows(named=True)
+    ]
+    return ReportTable(
+        ["cell", "runs", "sent", "lost", "loss", *other, "warm-up"],
+        rows,
+        "What became of the messages (one count per message and subscription)",
+        notes=[
+            "Sent: delivered, taken, lost, overwritten.",
+            "Lost: never taken, or overwritten in an intra-process buffer before it was.",
+            "Unknown: the trace's edge or tracer loss forbids saying.",
+            "Neither unknown nor no_subscriber nor replayed enter a fraction.",
+        ],
+        marked=frozenset(i for i, lost in enumerate(outcomes["lost"]) if lost),
+        left=frozenset({"cell"}),
+    )
+
+
+def runs_table(
+    losses: Sequence[TracerLoss], samples: Sequence[RunSamples], counting: Sequence[str]
+) -> ReportTable:
+    """Every run looked at, whether it counts or not."""
+    of_run = {s.run.name: s for s in samples}
+    rows, marked = [], set()
+    shown = sorted(
+        losses, key=lambda x: (x.run.suite or "", x.run.campaign or "", x.run.order or 0)
+    )
+    for index, loss in enumerate(shown[: 4 * _MOST_ROWS]):
+        run, s = loss.run, of_run.get(loss.run.name)
+        if not run.complete or loss.any or (s is not None and s.lost):
+            marked.add(index)
+        status = (run.status or "no manifest") + ("" if run.name in counting else ", left out")
+        rows.append(
+            [
+                run.name,
+                run.label,
+                _text(run.repetition),
+                _text(run.order),
+                status + (f": {run.failure}" if run.failure else ""),
+                "-" if s is None else f"{s.delivered_ns.size:,}",
+                "-" if s is None else f"{s.lost:,}",
+                f"{loss.discarded_events:,}",
+                "-" if run.steal_fraction is None else f"{100 * run.steal_fraction:.2g} %",
+            ]
+        )
+    return ReportTable(
+        [
+            *("run", "cell", "repetition", "order", "status"),
+            *("delivered", "lost", "events discarded", "steal"),
+        ],
+        rows,
+        "Runs, in the order in which they were made",
+        notes=(
+            "Steal: CPU time that the hypervisor gave to others during the run.",
+            *_hidden(len(losses), 4 * _MOST_ROWS),
+        ),
+        marked=frozenset(marked),
+        left=frozenset({"run", "cell", "status"}),
+    )
+
+
+def estimates_table(
+    estimates: Sequence[Estimate], caption: str, *, prefix: str = "", most: int = 3 * _MOST_ROWS
+) -> ReportTable:
+    """One row per estimate, then each reason for refusal once.
+
+    Parameters
+    ----------
+    prefix
+        Left off the names of metrics.
+    """
+    rows, reasons = [], []
+    for e in estimates[:most]:
+        value, interval = value_and_interval(e)
+        number = ""
+        if e.refused:
+            if e.refused not in reasons:
+                reasons.append(e.refused)
+            number = f" ({reasons.index(e.refused) + 1})"
+        rows.append(
+            [
+                cell_label(e.cell),
+                e.metric.removeprefix(prefix),
+                value,
+                interval + number,
+                shown_unit(e.unit)[1],
+                f"{e.runs:,}",
+                f"{e.samples:,}",
+                "-" if e.effective_samples is None else f"{e.effective_samples:,.0f}",
+            ]
+        )
+    level = f"{100 * estimates[0].level:g} % interval" if estimates else "interval"
+    return ReportTable(
+        ["cell", "statistic", "value", level, "unit", "runs", "samples", "effective"],
+        _without_repeats(rows),
+        caption,
+        notes=[
+            *(f"({i}) refused: {reason}" for i, reason in enumerate(reasons, 1)),
+            *_hidden(len(estimates), most),
+        ],
+        left=frozenset({"cell", "statistic", "unit"}),
+    )
+
+
+def _without_repeats(rows: Sequence[list[str]]) -> list[list[str]]:
+    """The cell only where it changes, so that groups are seen."""
+    return [["", *row[1:]] if i and rows[i - 1][0] == row[0] else row for i, row in enumerate(rows)]
+
+
+def worst_table(worst: pl.DataFrame) -> ReportTable:
+    """From `callbacks.worst_messages`."""
+    return ReportTable(
+        [
+            *("run", "topic", "into the run [s]", "latency [ms]", "publish to take [ms]"),
+            *("take to callback [ms]", "in callbacks [ms]", "the receiving thread meanwhile"),
+        ],
+        [
+            [
+                r["run"],
+                r["topic"] or "-",
+                "-" if r["since_start_ns"] is None else f"{r['since_start_ns'] / 1e9:.3f}",
+                milliseconds(r["latency_ns"]),
+                milliseconds(r["to_take_ns"]),
+                milliseconds(r["take_to_callback_ns"], 3),
+                milliseconds(r["busy_ns"], 3),
+                r["meanwhile"],
+            ]
+            for r in worst.iter_rows(named=True)
+        ],
+        f"The {worst.height} delivered messages with the largest latency",
+        left=frozenset({"run", "topic", "the receiving thread meanwhile"}),
+    )
+
+
+def durations_table(durations: pl.DataFrame) -> ReportTable:
+    """From `callbacks.durations`."""
+    rows = [
+        [
+            r["cell"],
+            r["kind"] or "-",
+            r["name"] or "-",
+            r["node"] or "-",
+            f"{r['count']:,}",
+            f"{r['unfinished']:,}",
+            *(milliseconds(r[c], 3) for c in ("mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns")),
+            "-" if r["busy"] is None else f"{100 * r['busy']:.2f}",
+        ]
+        for r in durations.head(_MOST_ROWS).iter_rows(named=True)
+    ]
+    return ReportTable(
+        [
+            *("cell", "kind", "name", "node", "executions", "unfinished"),
+            *("mean [ms]", "P50 [ms]", "P90 [ms]", "P99 [ms]", "max [ms]", "busy [%]"),
+        ],
+        _without_repeats(rows),
+        "Callback durations (callback_start -> callback_end), all runs of a cell together",
+        notes=[
+            "Over all executions, as a description: without intervals.",
+            "Busy: share of the time from the first start to the last end.",
+            *_hidden(durations.height),
+        ],
+        left=frozenset({"cell", "kind", "name", "node"}),
+    )
+
+
+def definitions_table(estimates: Sequence[Estimate]) -> ReportTable:
+    """Each metric with its definition and method, once."""
+    seen: dict[str, list[str]] = {}
+    for e in estimates:
+        seen.setdefault(e.metric, [e.metric, e.definition, e.method.split(";")[0]])
+    return ReportTable(
+        ["metric", "definition", "method"],
+        list(seen.values()),
+        "What each number is",
+        left=frozenset({"metric", "definition", "method"}),
+    )
+
+
+def _text(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _hidden(count: int, most: int = _MOST_ROWS) -> list[str]:
+    return [f"{count - most:,} more rows are not shown."] if count > most else []

@@ -1,0 +1,137 @@
+"""Intervals from a single run: they hold for that run only, and say so."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from functools import partial
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from analysis.estimate import Cell, Estimate, Metric
+from analysis.statistics.autocorrelation import effective_samples, effective_samples_of_quantile
+from analysis.statistics.over_runs import Interval, estimate_of
+from analysis.statistics.quantiles import least_samples, percentile_name, quantile
+from analysis.statistics.student import binomial_at_most, t_quantile
+
+WARNING = "one run: says nothing about how much runs differ"
+
+
+def order_statistics(n: int, q: float, level: float = 0.95) -> tuple[int, int] | None:
+    """Ranks (from 1) of the order statistics that enclose the q-quantile of n samples.
+
+    The chance that the l-th lies at or below and the u-th above it is that of a binomial count
+    in l..u-1, whatever the distribution (Hahn and Meeker, "Statistical Intervals", section 5.2).
+    The narrowest such pair with at most (1 - level) / 2 in either tail; where only the extremes
+    are far enough, all of (1 - level) may lie in one tail.
+
+    Returns
+    -------
+    None below `quantiles.least_samples`.
+    """
+    if n < least_samples(q, level):
+        return None
+    alpha = (1 - level) / 2
+    low = _binomial_quantile(alpha, n, q)
+    high = _binomial_quantile(1 - alpha, n, q) + 1
+    low, high = max(low, 1), min(high, n)
+    while _covered(n, q, low, high) < level:
+        if high < n:
+            high += 1
+        elif low > 1:
+            low -= 1
+        else:
+            return None
+    return low, high
+
+
+def _binomial_quantile(p: float, n: int, q: float) -> int:
+    """Least k for which at most k of n has at least the chance p."""
+    return bisect_left(range(n), p, key=lambda k: binomial_at_most(k, n, q))
+
+
+def _covered(n: int, q: float, low: int, high: int) -> float:
+    return binomial_at_most(high - 1, n, q) - binomial_at_most(low - 1, n, q)
+
+
+def percentile_of_one_run(
+    metric: Metric, cell: Cell, samples: ArrayLike, q: float, level: float = 0.95
+) -> Estimate:
+    """Percentile of one run, its interval by order statistics.
+
+    Correlated samples count as their effective number: the ranks are those of so few independent
+    samples, taken at the same fractions.
+
+    Parameters
+    ----------
+    samples
+        In time order; lost messages may be infinite.
+    q
+        Between 0 and 1.
+    """
+    x = np.asarray(samples, dtype=np.float64).ravel()
+    name, least = percentile_name(q), least_samples(q, level)
+    method = f"{name}, order statistics of effective samples; {WARNING}"
+    runs = int(x.size > 0)
+    answer = partial(
+        estimate_of, metric, cell, level=level, runs=runs, samples=x.size, method=method
+    )
+    if x.size == 0 or np.isnan(x).any() or np.isneginf(x).any():
+        reason = "there is what is not a number" if x.size else "there is no sample"
+        return answer(Interval(None, refused=reason))
+    effective = effective_samples_of_quantile(x, q)
+    ranks = order_statistics(math.floor(effective + 1e-9), q, level)
+    value = quantile(x, q) if x.size >= least else None
+    if ranks is None:
+        wanted = math.ceil(least * x.size / effective)
+        interval = Interval(
+            value,
+            refused=f"{effective:,.0f} effective of {x.size:,} samples; {name} needs {least:,}: "
+            f"about {wanted:,} samples",
+        )
+    else:
+        ordered = np.sort(x)
+        n = math.floor(effective + 1e-9)
+        low = max(1, math.floor(ranks[0] * x.size / n)) if n < x.size else ranks[0]
+        high = min(x.size, math.ceil(ranks[1] * x.size / n)) if n < x.size else ranks[1]
+        bounds = float(ordered[low - 1]), float(ordered[high - 1])
+        if math.isfinite(bounds[1]):
+            interval = Interval(value, *bounds)
+        else:
+            interval = Interval(value, refused="the upper bound is a lost message: infinite")
+    return answer(interval, effective=effective)
+
+
+def mean_of_one_run(
+    metric: Metric, cell: Cell, samples: ArrayLike, level: float = 0.95
+) -> Estimate:
+    """Mean of one run: its variance over effective samples, Student t with so many less one.
+
+    Parameters
+    ----------
+    samples
+        In time order.
+    """
+    x = np.asarray(samples, dtype=np.float64).ravel()
+    method = f"mean, variance over effective samples; {WARNING}"
+    runs = int(x.size > 0)
+    answer = partial(
+        estimate_of, metric, cell, level=level, runs=runs, samples=x.size, method=method
+    )
+    if x.size == 0 or not np.isfinite(x).all():
+        reason = "there is what is not finite" if x.size else "there is no sample"
+        return answer(Interval(None, refused=reason))
+    effective, mean = effective_samples(x), float(x.mean())
+    if effective < 10:
+        wanted = math.ceil(10 * x.size / effective)
+        interval = Interval(
+            mean,
+            refused=f"{effective:,.1f} effective of {x.size:,} samples; 10 are needed: about "
+            f"{wanted:,} samples",
+        )
+    else:
+        t = t_quantile((1 + level) / 2, effective - 1)
+        half = t * float(x.std(ddof=1)) / math.sqrt(effective)
+        interval = Interval(mean, mean - half, mean + half)
+    return answer(interval, effective=effective)

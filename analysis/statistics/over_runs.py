@@ -1,0 +1,487 @@
+"""Estimates over runs: one statistic per run, then Student t over the runs.
+
+The run is the unit of replication. Samples within a run are correlated and share what the run
+was dealt (placement, discovery, frequency), so an interval over pooled samples is far too
+narrow; one over per-run statistics holds its level.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.estimate import Cell, Estimate, Metric
+from analysis.statistics.autocorrelation import effective_samples, effective_samples_of_quantile
+from analysis.statistics.quantiles import least_samples, percentile_name, quantile
+from analysis.statistics.student import t_quantile
+
+MINIMUM_RUNS = 3
+"""With two runs the interval is 9 standard deviations to either side: true, but no evidence."""
+
+EXCEEDANCES = 5
+"""A percentile needs this many effective samples beyond it in each run: n_eff >= 5 / (1 - q).
+
+From there on intervals over runs cover what they claim (docs/calibration.md), even when runs
+differ by nothing else, which is the worst case for the bias of a per-run percentile.
+"""
+
+LENGTHS = 1.5
+"""Maxima of runs whose lengths differ by more than this factor are not averaged."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with its interval; bounds None and `refused` set where there is none."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    refused: str | None = None
+
+
+def student_t(values: ArrayLike, level: float = 0.95) -> Interval:
+    """Mean of one value per run, with its Student t interval.
+
+    mean +- t(k - 1, (1 + level) / 2) * s / sqrt(k), s with k - 1 in the denominator (Student
+    1908, Biometrika 6). Refused for fewer than `MINIMUM_RUNS` values or one that is not finite.
+
+    Parameters
+    ----------
+    values
+        One statistic per run, shape (k,).
+    level
+        Nominal coverage, between 0 and 1.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    if not 0 < level < 1:
+        raise ValueError("the level must lie between 0 and 1")
+    k = x.size
+    if k == 0:
+        return Interval(None, refused=f"no run has a value; at least {MINIMUM_RUNS} are needed")
+    # Lost messages are infinitely late; nothing is infinitely early.
+    no_number = int(_no_number(x).sum())
+    if no_number:
+        return Interval(None, refused=f"{no_number} of {k} runs gave what is not a number")
+    if np.isinf(x).any():
+        return Interval(math.inf, refused=f"infinite in {np.isinf(x).sum()} of {k} runs")
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(x.mean())
+        deviation = float(x.std(ddof=1)) if k > 1 else 0.0
+    if not math.isfinite(mean) or not math.isfinite(deviation):
+        return Interval(None, refused="the values are too large to compute with")
+    if k < MINIMUM_RUNS:
+        return Interval(
+            mean,
+            refused=f"{k} run{'s' if k > 1 else ''}; at least {MINIMUM_RUNS} are needed to tell "
+            "how much runs differ",
+        )
+    half = t_quantile((1 + level) / 2, k - 1) * deviation / math.sqrt(k)
+    return Interval(mean, mean - half, mean + half)
+
+
+def value_over_runs(
+    metric: Metric, cell: Cell, values: Sequence[float], samples: int, level: float = 0.95
+) -> Estimate:
+    """A quantity that has one value per run, such as CPU use.
+
+    Parameters
+    ----------
+    values
+        One per run.
+    samples
+        Samples from which those values were made, over all runs.
+    """
+    return estimate_of(
+        metric,
+        cell,
+        student_t(values, level),
+        level,
+        runs=len(values),
+        samples=samples,
+        effective=None,
+        method="one value per run, Student t over runs",
+        per_run=values,
+    )
+
+
+def mean_over_runs(
+    metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
+) -> Estimate:
+    """Mean over runs of the mean of each run; every run counts the same.
+
+    Parameters
+    ----------
+    runs
+        The samples of each run in time order. A run without samples is left out and named in
+        `method`; one with a nan makes the estimate refused.
+    """
+    samples, left_out = _with_samples(runs)
+    finite = all(np.isfinite(s).all() for s in samples)
+    means = [_mean(s) for s in samples]
+    return estimate_of(
+        metric,
+        cell,
+        student_t(means, level),
+        level,
+        runs=len(samples),
+        samples=sum(s.size for s in samples),
+        effective=sum(effective_samples(s) for s in samples) if finite else None,
+        method="mean per run, Student t over runs" + left_out,
+        per_run=means,
+    )
+
+
+def trimmed_mean_over_runs(
+    metric: Metric,
+    cell: Cell,
+    runs: Sequence[ArrayLike],
+    cut: float = 0.1,
+    level: float = 0.95,
+) -> Estimate:
+    """Mean over runs of the trimmed mean of each run (Tukey and McLaughlin 1963, Sankhya A 25).
+
+    Parameters
+    ----------
+    runs
+        The samples of each run; a run without samples is left out and named in `method`.
+    cut
+        Fraction of each run's samples that is left out at either end, below 1/2.
+    """
+    if not 0 <= cut < 0.5:
+        raise ValueError("the part cut off at either end must be below one half")
+    name = f"mean of the middle {100 * (1 - 2 * cut):g} %"
+    return _one_per_run(metric, cell, runs, level, name=name, statistic=lambda s: _trimmed(s, cut))
+
+
+def deviation_over_runs(
+    metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
+) -> Estimate:
+    """Mean over runs of the standard deviation of each run (n - 1 in the denominator).
+
+    A run of fewer than two samples makes the estimate refused.
+    """
+    return _one_per_run(
+        metric,
+        cell,
+        runs,
+        level,
+        name="standard deviation",
+        statistic=_deviation,
+    )
+
+
+def maximum_over_runs(
+    metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
+) -> Estimate:
+    """Mean over runs of the largest sample of each run.
+
+    Defined as the maximum of a run of this length, averaged over runs: the longer a run, the
+    larger its maximum, so that runs of unequal length (beyond a factor of `LENGTHS`) are refused.
+    It says nothing of the largest value that can occur: no number of samples does. Of heavy tails
+    the maxima are themselves skewed, and the interval covers less than it claims
+    (docs/calibration.md).
+    """
+    found = _one_per_run(
+        metric,
+        cell,
+        runs,
+        level,
+        name="largest sample",
+        statistic=lambda s: math.nan if _no_number(s).any() else float(s.max()),
+    )
+    sizes: list[int] = [size for run in runs if (size := np.asarray(run).size)]
+    if found.refused is None and max(sizes) > LENGTHS * min(sizes):
+        reason = (
+            f"runs of {min(sizes):,} to {max(sizes):,} samples: a maximum grows with the length "
+            "of a run; make them equally long, or ask for a percentile"
+        )
+        return replace(found, low=None, high=None, refused=reason)
+    return found
+
+
+def rate_over_runs(
+    metric: Metric,
+    cell: Cell,
+    events: Sequence[int],
+    seconds: Sequence[float],
+    level: float = 0.95,
+) -> Estimate:
+    """Mean over runs of events per second.
+
+    Student t over the runs' rates, its lower bound kept at 0. Where no run has an event, the
+    upper bound is the exact one of a Poisson count of none over all the time (Garwood 1936,
+    Biometrika 28), -ln((1 - level) / 2) / time, which assumes independent events.
+
+    Parameters
+    ----------
+    events, seconds
+        Per run; a run of no time is left out and named in `method`.
+    """
+    pairs = [(n, s) for n, s in zip(events, seconds, strict=True) if s > 0 and math.isfinite(s)]
+    left_out = _left_out(len(seconds) - len(pairs))
+    rates = [n / s for n, s in pairs]
+    interval = student_t(rates, level)
+    method = "events per second of each run, Student t over runs, bounds at least 0" + left_out
+    low = interval.low
+    if low is not None:
+        if not any(rates):
+            time = math.fsum(s for _, s in pairs)
+            interval = Interval(0.0, 0.0, -math.log((1 - level) / 2) / time)
+            method = (
+                "no event in any run, so the bound is the exact Poisson one over all the time, "
+                "which assumes independence" + left_out
+            )
+        else:
+            interval = replace(interval, low=max(0.0, low))
+    return estimate_of(
+        metric,
+        cell,
+        interval,
+        level,
+        runs=len(pairs),
+        samples=sum(n for n, _ in pairs),
+        method=method,
+        per_run=rates,
+    )
+
+
+def _one_per_run(
+    metric: Metric,
+    cell: Cell,
+    runs: Sequence[ArrayLike],
+    level: float,
+    *,
+    name: str,
+    statistic: Callable[[Floats], float],
+) -> Estimate:
+    samples, left_out = _with_samples(runs)
+    values = [statistic(s) for s in samples]
+    return estimate_of(
+        metric,
+        cell,
+        student_t(values, level),
+        level,
+        runs=len(samples),
+        samples=sum(s.size for s in samples),
+        effective=None,
+        method=f"{name} of each run, Student t over runs{left_out}",
+        per_run=values,
+    )
+
+
+def _deviation(samples: Floats) -> float:
+    if samples.size < 2 or not np.isfinite(samples).all():
+        return math.nan
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = float(samples.std(ddof=1))
+    return deviation if math.isfinite(deviation) else math.nan
+
+
+def _trimmed(samples: Floats, cut: float) -> float:
+    if _no_number(samples).any():
+        return math.nan
+    ordered = np.sort(samples)
+    out = math.floor(cut * ordered.size)
+    return _mean(ordered[out : ordered.size - out])
+
+
+def percentile_over_runs(
+    metric: Metric,
+    cell: Cell,
+    runs: Sequence[ArrayLike],
+    q: float,
+    level: float = 0.95,
+    *,
+    rate_hz: float | None = None,
+) -> Estimate:
+    """Percentile of a run, averaged over runs.
+
+    Refused unless each run has `EXCEEDANCES` / (1 - q) effective samples (for q below one half
+    the lower tail counts: / q), and without even a value where a run has fewer samples than the
+    least that enclose the percentile at all.
+
+    Parameters
+    ----------
+    runs
+        The samples of each run in time order; lost messages may be infinite. A run without
+        samples is left out and named in `method`; one with a nan makes the estimate refused.
+    q
+        Between 0 and 1, such as 0.99.
+    rate_hz
+        Samples per second, to say how long runs would have to be.
+    """
+    name = percentile_name(q)
+    samples, left_out = _with_samples(runs)
+    method = f"{name} per run (type 8), Student t over runs{left_out}"
+    total = sum(s.size for s in samples)
+    effective: float | None = None
+    values: list[float] = []
+    if any(_no_number(s).any() for s in samples):
+        interval = student_t([math.nan if _no_number(s).any() else 0.0 for s in samples], level)
+    else:
+        each = [effective_samples_of_quantile(s, q) for s in samples]
+        effective = sum(each)
+        values = [quantile(s, q) for s in samples]
+        interval = student_t(values, level)
+        least = least_samples(q, level)
+        fewest = min((s.size for s in samples), default=0)
+        if interval.value == math.inf:
+            effective = None
+            infinite = sum(map(math.isinf, values))
+            interval = Interval(
+                math.inf,
+                refused=f"infinite: in {infinite} of {len(samples)} runs more than "
+                f"{100 * (1 - q):g} % were lost",
+            )
+        elif samples and fewest < least:
+            interval = Interval(
+                None,
+                refused=f"{fewest:,} samples in the shortest run; {name} needs {least:,} "
+                "for a value and more for an interval",
+            )
+        elif interval.refused is None:
+            reason = _too_few_effective(samples, each, q, rate_hz)
+            if reason:
+                interval = Interval(interval.value, refused=reason)
+    return estimate_of(
+        metric,
+        cell,
+        interval,
+        level,
+        runs=len(samples),
+        samples=total,
+        effective=effective,
+        method=method,
+        per_run=values,
+    )
+
+
+def fraction_over_runs(
+    metric: Metric,
+    cell: Cell,
+    events: Sequence[int],
+    totals: Sequence[int],
+    level: float = 0.95,
+) -> Estimate:
+    """Mean over runs of a fraction, such as messages lost of messages sent.
+
+    Student t over the runs' fractions, its bounds kept within 0..1. Where every run has none
+    (or all), runs do not differ and t has nothing to go by: then the far bound is the exact
+    binomial one of Clopper and Pearson (1934, Biometrika 26) over the pooled counts, which
+    assumes independent events, and `method` says so.
+
+    Parameters
+    ----------
+    events, totals
+        Per run; a run with total 0 is left out and named in `method`.
+    """
+    pairs = [(e, n) for e, n in zip(events, totals, strict=True) if n > 0]
+    left_out = _left_out(len(totals) - len(pairs))
+    fractions = [e / n for e, n in pairs]
+    total = sum(n for _, n in pairs)
+    interval = student_t(fractions, level)
+    method = "fraction per run, Student t over runs, bounds within 0..1" + left_out
+    low, high = interval.low, interval.high
+    if low is not None and high is not None:
+        bound = float(-np.expm1(np.log((1 - level) / 2) / total))
+        if set(fractions) in ({0.0}, {1.0}):
+            none = fractions[0] == 0
+            interval = Interval(0.0, 0.0, bound) if none else Interval(1.0, 1.0 - bound, 1.0)
+            method = (
+                "fraction per run; the same in every run, so the bound is the exact binomial one "
+                "over pooled counts, which assumes independence" + left_out
+            )
+        else:
+            interval = Interval(interval.value, max(0.0, low), min(1.0, high))
+    return estimate_of(
+        metric,
+        cell,
+        interval,
+        level,
+        runs=len(pairs),
+        samples=total,
+        effective=None,
+        method=method,
+        per_run=fractions,
+    )
+
+
+def _with_samples(runs: Sequence[ArrayLike]) -> tuple[list[Floats], str]:
+    arrays = [np.asarray(run, dtype=np.float64).ravel() for run in runs]
+    kept = [array for array in arrays if array.size]
+    return kept, _left_out(len(arrays) - len(kept))
+
+
+def _no_number(x: Floats) -> NDArray[np.bool_]:
+    return np.isnan(x) | np.isneginf(x)
+
+
+def _mean(x: Floats) -> float:
+    if _no_number(x).any():
+        return math.nan
+    with np.errstate(over="ignore"):
+        mean = float(x.mean())
+    return mean if math.isfinite(mean) or np.isinf(x).any() else math.nan
+
+
+def _left_out(count: int) -> str:
+    return f"; {count} run{'s' if count > 1 else ''} without samples left out" if count else ""
+
+
+def _too_few_effective(
+    samples: Sequence[Floats], each: Sequence[float], q: float, rate_hz: float | None
+) -> str | None:
+    needed = math.ceil(round(EXCEEDANCES / min(q, 1 - q), 6))
+    worst = min(range(len(each)), key=lambda i: each[i])
+    if each[worst] >= needed:
+        return None
+    size = samples[worst].size
+    # Longer runs of the same kind keep the same correlation.
+    wanted = math.ceil(needed * size / each[worst])
+    seconds = f", {wanted / rate_hz:,.3g} s" if rate_hz else ""
+    return (
+        f"{each[worst]:,.0f} effective of {size:,} samples in the weakest run; "
+        f"{percentile_name(q)} needs {needed:,}: about {wanted:,} samples{seconds} per run"
+    )
+
+
+def estimate_of(
+    metric: Metric,
+    cell: Cell,
+    interval: Interval,
+    level: float,
+    *,
+    runs: int,
+    samples: int,
+    method: str,
+    effective: float | None = None,
+    verdict: str | None = None,
+    minimum_detectable: float | None = None,
+    per_run: Sequence[float] = (),
+) -> Estimate:
+    """The estimate of a metric from its interval and what it rests on."""
+    return Estimate(
+        metric=metric.name,
+        definition=metric.definition,
+        better=metric.better,
+        cell=dict(cell),
+        value=interval.value,
+        low=interval.low,
+        high=interval.high,
+        level=level,
+        unit=metric.unit,
+        runs=runs,
+        samples=samples,
+        effective_samples=effective,
+        method=method,
+        verdict=verdict,
+        refused=interval.refused,
+        minimum_detectable=minimum_detectable,
+        per_run=tuple(per_run),
+    )

@@ -1,0 +1,262 @@
+"""Ratio and difference of two means over runs, from mean, deviation and number of runs."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from analysis.statistics.finite import LARGEST, finite, finite_pairs
+from analysis.statistics.over_runs import MINIMUM_RUNS
+from analysis.statistics.roots import root
+from analysis.statistics.student import t_quantile, t_two_sided
+
+MOST_RUNS = 10_000
+"""No recommendation goes beyond this many runs."""
+
+
+TOO_FAR_APART = "the two sides are too far apart for a ratio"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What the runs of one cell gave: all that a comparison of means needs.
+
+    Attributes
+    ----------
+    mean, deviation
+        Of one value per run; the deviation with runs - 1 in the denominator.
+    runs
+        At least two.
+    """
+
+    mean: float
+    deviation: float
+    runs: int
+
+    @classmethod
+    def of(cls, values: ArrayLike) -> Spread:
+        """From one finite value per run."""
+        x = finite(values, "a spread", MINIMUM_RUNS)
+        return cls(float(x.mean()), float(x.std(ddof=1)), x.size)
+
+    @property
+    def variance_of_mean(self) -> float:
+        """Squared standard error."""
+        return self.deviation**2 / self.runs
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A ratio or a difference with its interval.
+
+    Attributes
+    ----------
+    value, low, high
+        An infinite bound of a ratio: the denominator is not told apart from zero.
+    p
+        Two-sided, of "no effect"; below 1 - level exactly when the interval excludes no effect.
+    """
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+
+def too_far_apart(top: Spread, bottom: Spread) -> bool:
+    """Whether numbers of the size of their ratio cannot be computed with."""
+    most = LARGEST * bottom.mean
+    return bottom.mean > 0 and max(top.mean, top.deviation, bottom.deviation) > most
+
+
+def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
+    """Ratio of the means of two independent sets of runs.
+
+    Fieller's theorem (1954, J. R. Stat. Soc. B 16) without assuming equal variances: the
+    interval holds every ratio r for which Welch's t test (1947, Biometrika 34; degrees of freedom
+    by Satterthwaite, at r) does not reject mean(top) = r mean(bottom). At r = 1 it is Welch's
+    test itself, so that ratio and p never contradict each other. For quantities that cannot be
+    negative; the upper bound is infinite where the bottom mean is not told apart from zero.
+
+    Raises
+    ------
+    ValueError
+        The bottom mean is not positive, or the top mean is negative.
+    """
+    if not bottom.mean > 0 or not top.mean >= 0:
+        raise ValueError("a ratio needs a positive mean below and no negative one above")
+    if too_far_apart(top, bottom):
+        raise ValueError(TOO_FAR_APART)
+    # In units of the bottom mean: no overflow, and roots of order one.
+    m, v = top.mean / bottom.mean, (top.deviation / bottom.mean) ** 2 / top.runs
+    w = (bottom.deviation / bottom.mean) ** 2 / bottom.runs
+    if v == 0 and w == 0:
+        return Effect(m, m, m, 1.0 if m == 1 else 0.0)
+
+    def critical(r: float) -> float:
+        freedom = satterthwaite(v, top.runs, r * r * w, bottom.runs)
+        return t_quantile((1 + level) / 2, freedom)
+
+    def below(r: float) -> float:
+        return (m - r) - critical(r) * math.sqrt(v + r * r * w)
+
+    def above(r: float) -> float:
+        return (r - m) - critical(r) * math.sqrt(v + r * r * w)
+
+    tiny = 1e-12 * max(m, 1.0)
+    low = 0.0 if m == 0 or below(tiny) <= 0 else root(below, tiny, m)
+    return Effect(m, low, _upper(above, max(m, 1.0)), welch_p(top, bottom))
+
+
+def _upper(above: Callable[[float], float], start: float) -> float:
+    step = start
+    while above(step) <= 0:
+        step *= 2
+        if step > 1e9 * start:
+            return math.inf
+    if above(start) > 0:
+        # The root lies between the value and `start`; the value itself is never rejected.
+        inner = start
+        while above(inner) > 0:
+            inner /= 2
+            if inner < 1e-12 * start:
+                return inner
+        return root(above, inner, start)
+    return root(above, step / 2, step)
+
+
+def difference_of_means(new: Spread, base: Spread, level: float = 0.95) -> Effect:
+    """New - base of two independent sets of runs, by Welch's t (1947, Biometrika 34)."""
+    difference = new.mean - base.mean
+    error = math.hypot(new.deviation / math.sqrt(new.runs), base.deviation / math.sqrt(base.runs))
+    if error == 0:
+        return Effect(difference, difference, difference, 1.0 if difference == 0 else 0.0)
+    freedom = _freedom(new, base)
+    half = t_quantile((1 + level) / 2, freedom) * error
+    return Effect(difference, difference - half, difference + half, welch_p(new, base))
+
+
+def welch_p(a: Spread, b: Spread) -> float:
+    """Two-sided p of equal means, Welch's t test."""
+    error = math.hypot(a.deviation / math.sqrt(a.runs), b.deviation / math.sqrt(b.runs))
+    if error == 0:
+        return 1.0 if a.mean == b.mean else 0.0
+    return t_two_sided((a.mean - b.mean) / error, _freedom(a, b))
+
+
+def _freedom(a: Spread, b: Spread) -> float:
+    scale = max(a.deviation, b.deviation)
+    va, vb = (a.deviation / scale) ** 2 / a.runs, (b.deviation / scale) ** 2 / b.runs
+    return satterthwaite(va, a.runs, vb, b.runs)
+
+
+def satterthwaite(va: float, na: int, vb: float, nb: int) -> float:
+    """Degrees of freedom of a sum of two variances of means (Satterthwaite 1946).
+
+    Parameters
+    ----------
+    va, vb
+        Squared standard errors, in any one unit; not both 0.
+    na, nb
+        Runs behind each.
+    """
+    # Shares, not squares of variances: those of very small numbers vanish.
+    total = va + vb
+    share = va / total
+    return 1 / (share**2 / (na - 1) + (1 - share) ** 2 / (nb - 1))
+
+
+def paired_ratio(new: ArrayLike, base: ArrayLike, level: float = 0.95) -> Effect:
+    """Ratio of means of runs that belong together in pairs, such as the runs of one block.
+
+    Fieller (1954): every r for which Student's t test over new - r base does not reject zero.
+    Only where a pair was made close together in time, in random order: pairing strangers costs
+    half the degrees of freedom and gains nothing.
+
+    Parameters
+    ----------
+    new, base
+        One value per block, in the same order of blocks, shape (k,), k >= 3; base's mean > 0.
+    """
+    y, x = finite_pairs(new, base, "a ratio of blocks", MINIMUM_RUNS)
+    if x.mean() <= 0:
+        raise ValueError("a ratio needs a positive mean below")
+    scale = float(x.mean())
+    if np.abs(y).max() > LARGEST * scale:
+        raise ValueError(TOO_FAR_APART)
+    y, x = y / scale, x / scale
+    k = y.size
+    critical = t_quantile((1 + level) / 2, k - 1)
+    covariance = np.cov(y, x) / k * critical**2
+    vy, vx, vxy = float(covariance[0, 0]), float(covariance[1, 1]), float(covariance[0, 1])
+    ratio = float(y.mean())
+    p = paired_p(y, x)
+    # (ratio - r)^2 <= vy - 2 r vxy + r^2 vx
+    a, b, c = 1 - vx, ratio - vxy, ratio**2 - vy
+    inside = max(0.0, b * b - a * c)
+    if a > 0:
+        root = math.sqrt(inside)
+        return Effect(ratio, (b - root) / a, (b + root) / a, p)
+    # The denominator is not told apart from zero: everything above the lower root, if any.
+    low = (b - math.sqrt(inside)) / a if a < 0 and b * b > a * c else -math.inf
+    return Effect(ratio, low if low < ratio else -math.inf, math.inf, p)
+
+
+def paired_p(new: ArrayLike, base: ArrayLike) -> float:
+    """Two-sided p of equal means of pairs, Student's t test over their differences."""
+    y, x = finite_pairs(new, base, "a test of blocks", 2)
+    d = y - x
+    deviation = float(d.std(ddof=1))
+    if deviation == 0:
+        return 1.0 if d.mean() == 0 else 0.0
+    return t_two_sided(float(d.mean()) / deviation * math.sqrt(d.size), d.size - 1)
+
+
+def runs_for_ratio(
+    top: Spread,
+    bottom: Spread,
+    tolerance: float,
+    level: float = 0.95,
+    power: float = 0.8,
+) -> int | None:
+    """Runs on each side after which the ratio would be known to +- `tolerance`, probably.
+
+    The least n for which (t((1 + level) / 2) + t(power)) standard errors of the ratio fit, with
+    2 (n - 1) degrees of freedom and today's deviations.
+
+    Returns
+    -------
+    None beyond `MOST_RUNS`, or where the tolerance is not positive.
+    """
+    if not tolerance > 0 or bottom.mean <= 0:
+        return None
+    first = top.deviation / bottom.mean
+    second = top.mean / bottom.mean * (bottom.deviation / bottom.mean)
+    if not math.hypot(first, second) < MOST_RUNS:
+        return None
+    variance = first**2 + second**2
+    return least_runs(variance, tolerance, level, power, sides=2)
+
+
+def least_runs(
+    variance: float, tolerance: float, level: float, power: float, *, sides: int
+) -> int | None:
+    """Least n with (t((1 + level) / 2) + t(power)) sqrt(variance / n) <= tolerance.
+
+    Degrees of freedom sides * (n - 1); power 1/2 asks for the half width alone. None beyond
+    `MOST_RUNS`.
+    """
+
+    def fits(n: int) -> bool:
+        freedom = sides * (n - 1)
+        quantiles = t_quantile((1 + level) / 2, freedom) + t_quantile(power, freedom)
+        return bool(quantiles * math.sqrt(variance / n) <= tolerance)
+
+    if not fits(MOST_RUNS):
+        return None
+    return bisect_left(range(MOST_RUNS), True, lo=MINIMUM_RUNS, key=fits)

@@ -1,0 +1,1 @@
+"""Two sets of runs compared, and budgets held."""

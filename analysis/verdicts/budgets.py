@@ -1,0 +1,319 @@
+"""Absolute budgets: a metric of a cell is within its limit, beyond it, or not known enough."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from analysis.estimate import Cell, Estimate, cell_label
+from analysis.statistics.multiplicity import holm
+from analysis.statistics.ratio import Spread, least_runs
+from analysis.statistics.student import t_two_sided
+from analysis.verdicts.comparison import Side, spread_of
+from tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
+from tracing.recording.manifest import Level
+
+SCHEMA_VERSION = 1
+
+Verdict = Literal["within", "exceeded", "not_enough_evidence"]
+
+_TEXT = re.compile(
+    r"\s*(?P<metric>[A-Za-z_][\w.]*)\s*(?P<sign><=|>=|<|>)\s*"
+    r"(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*(?P<unit>[%/\w]*)\s*"
+)
+_EXAMPLE = "write it as 'latency_p99 < 50 ms'"
+
+_UNITS: Mapping[str, Mapping[str, float]] = {
+    "ns": {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},
+    "1": {"": 1, "1": 1, "%": 0.01},
+    "core": {"": 1, "core": 1, "cores": 1, "%": 0.01},
+    "byte": {"byte": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+    | {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
+    "byte/s": {"B/s": 1, "byte/s": 1, "kB/s": 1e3, "MB/s": 1e6},
+    "byte/message": {"B/message": 1, "byte/message": 1, "kB/message": 1e3},
+    "byte/entity": {"B/entity": 1, "byte/entity": 1, "B": 1, "byte": 1},
+    "byte/slot": {"B/slot": 1, "byte/slot": 1, "B": 1, "byte": 1},
+}
+"""Names of units by the unit of a metric, and how many of it each is."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A limit.
+
+    Attributes
+    ----------
+    text
+        As the user wrote it.
+    metric, number, unit
+        What, how much, and in which unit; a unit is checked against the metric's.
+    upper
+        Whether the metric must stay below (else above) the limit.
+    where
+        Levels that a cell must have for the budget to apply; ``topic`` among them.
+    """
+
+    text: str
+    metric: str
+    number: float
+    unit: str
+    upper: bool
+    where: Mapping[str, Level] = field(default_factory=dict)
+
+    @property
+    def topic(self) -> str | None:
+        """The topic it is about, if it names one."""
+        topic = self.where.get("topic")
+        return None if topic is None else str(topic)
+
+    def applies_to(self, cell: Cell) -> bool:
+        """Whether `cell` has all the levels, as they are or as text."""
+        return all(n in cell and str(cell[n]) == str(v) for n, v in self.where.items())
+
+    def limit_for(self, estimate: Estimate) -> float:
+        """The limit in the estimate's unit.
+
+        Raises
+        ------
+        UsageError
+            The units do not fit.
+        """
+        known = _UNITS.get(estimate.unit, {estimate.unit: 1})
+        if self.unit not in known:
+            names = ", ".join(name or "(none)" for name in known)
+            raise UsageError(
+                f"budget '{self.text}': {self.metric} cannot be measured in "
+                f"{self.unit or 'nothing'}; give one of: {names}"
+            )
+        return self.number * known[self.unit]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One budget held against one estimate.
+
+    Attributes
+    ----------
+    estimate
+        None where nothing was found that the budget is about.
+    limit
+        In the estimate's unit.
+    p, p_holm
+        Two-sided, of a mean at the limit; and adjusted for all checks made together.
+    confirmed
+        Where exceeded: whether it holds after Holm's correction.
+    runs_needed
+        Runs that would probably do, where the evidence does not.
+    notes
+        What the reader must know.
+    """
+
+    budget: Budget
+    estimate: Estimate | None
+    limit: float | None = None
+    verdict: Verdict = "not_enough_evidence"
+    p: float | None = None
+    p_holm: float | None = None
+    confirmed: bool | None = None
+    runs_needed: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "budget": self.budget.text,
+            "where": dict(self.budget.where),
+            "limit": self.limit,
+            "verdict": self.verdict,
+            "confirmed": self.confirmed,
+            "p": self.p,
+            "p_holm": self.p_holm,
+            "runs_needed": self.runs_needed,
+            "notes": list(self.notes),
+            "estimate": None if self.estimate is None else self.estimate.to_json(),
+        }
+
+
+@dataclass(frozen=True)
+class Checks:
+    """All checks of one invocation."""
+
+    checks: Sequence[Check]
+    notes: Sequence[str] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a budget is exceeded after Holm's correction, else 3 if unsure, else 0."""
+        if any(c.verdict == "exceeded" and c.confirmed for c in self.checks):
+            return EXIT_VERDICT
+        if all(c.verdict == "within" for c in self.checks):
+            return EXIT_OK
+        return EXIT_NOT_ENOUGH_EVIDENCE
+
+    def json_text(self) -> str:
+        """As JSON."""
+        data = {
+            "schema_version": SCHEMA_VERSION,
+            "checks": [c.to_json() for c in self.checks],
+            "notes": list(self.notes),
+            "exit_code": self.exit_code,
+        }
+        return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def read_budgets(path: Path) -> list[Budget]:
+    """Read a YAML file: ``budgets``, a list of texts, or of mappings with ``budget`` and more.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or something in it is not understood.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+    entries = data.get("budgets") if isinstance(data, dict) else None
+    if not isinstance(entries, list) or not entries or set(data) != {"budgets"}:
+        raise UsageError(f"{path}: give a list named 'budgets' and nothing else; {_EXAMPLE}")
+    budgets = []
+    for number, entry in enumerate(entries, 1):
+        try:
+            budgets.append(parse_budget(entry))
+        except UsageError as error:
+            raise UsageError(f"{path}: budget {number}: {error}") from error
+    return budgets
+
+
+def parse_budget(entry: object) -> Budget:
+    """``latency_p99 < 50 ms``, or a mapping with it as ``budget``, ``topic`` and ``where``.
+
+    Raises
+    ------
+    UsageError
+        It is neither.
+    """
+    given = {"budget": entry} if isinstance(entry, str) else entry
+    if not isinstance(given, dict) or not isinstance(given.get("budget"), str):
+        raise UsageError(f"{entry!r} is no budget; {_EXAMPLE}")
+    unknown = set(given) - {"budget", "topic", "where"}
+    if unknown:
+        raise UsageError(f"unknown key {min(map(str, unknown))!r}; there are budget, topic, where")
+    text = " ".join(given["budget"].split())
+    match = _TEXT.fullmatch(text)
+    try:
+        number = float(match["number"]) if match else math.nan
+    except ValueError:
+        number = math.nan
+    if match is None or not math.isfinite(number):
+        raise UsageError(f"'{text}' is no budget; {_EXAMPLE}")
+    where = given.get("where") or {}
+    if not isinstance(where, dict) or any(
+        not isinstance(name, str) or not isinstance(level, (str, int, float, bool))
+        for name, level in where.items()
+    ):
+        raise UsageError(f"'{text}': where is a mapping of factors to levels")
+    topic = given.get("topic")
+    if topic is not None:
+        where = {**where, "topic": str(topic)}
+    upper = match["sign"].startswith("<")
+    return Budget(text, match["metric"], number, match["unit"], upper, where)
+
+
+def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
+    """Hold each budget against every cell that it applies to.
+
+    A budget without a topic is about the runs' own cells; where its metric has none of those
+    (a service's response time has one per service), about all of it.
+
+    Raises
+    ------
+    UsageError
+        A unit does not fit its metric.
+    """
+    checks: list[Check] = []
+    own = [dict(cell) for cell in side.cells]
+    for budget in budgets:
+        of_metric = [e for e in side.estimates if e.metric == budget.metric]
+        found = [e for e in of_metric if budget.applies_to(e.cell)]
+        if budget.topic is None:
+            found = [e for e in found if dict(e.cell) in own] or found
+        if not found:
+            names = ", ".join(sorted({e.metric for e in side.estimates})) or "none"
+            cells = "; ".join(dict.fromkeys(cell_label(e.cell) for e in of_metric))
+            note = (
+                f"it has no cell with {cell_label(budget.where)}; there are: {cells}"
+                if of_metric
+                else f"no metric of that name was found; there are: {names}"
+            )
+            checks.append(Check(budget=budget, estimate=None, notes=(note,)))
+        checks += [check(budget, estimate) for estimate in found]
+    notes = []
+    if side.discarded_events:
+        notes.append(
+            f"the tracer lost {side.discarded_events:,} events: what is missing can bend every "
+            "figure"
+        )
+    if side.left_out:
+        notes.append(f"{side.left_out} of {side.runs} runs failed and are left out")
+    return Checks(_corrected(checks), notes)
+
+
+def check(budget: Budget, estimate: Estimate) -> Check:
+    """Hold a budget against one estimate: the interval must lie on one side of the limit."""
+    limit = budget.limit_for(estimate)
+    result = Check(budget=budget, estimate=estimate, limit=limit)
+    if estimate.refused is not None or estimate.low is None or estimate.high is None:
+        return replace(result, notes=(estimate.refused or "it has no interval",))
+    good, bad = (
+        (estimate.high < limit, estimate.low > limit)
+        if budget.upper
+        else (estimate.low > limit, estimate.high < limit)
+    )
+    verdict: Verdict = "within" if good else "exceeded" if bad else "not_enough_evidence"
+    spread = spread_of(estimate)
+    if isinstance(spread, str):
+        return replace(result, verdict=verdict, notes=() if good else (spread,))
+    needed: int | None = None
+    notes: tuple[str, ...] = ()
+    away = abs(spread.mean - limit)
+    if verdict == "not_enough_evidence" and spread.deviation > 0 and away > 0:
+        needed = least_runs(spread.deviation**2, away, estimate.level, 0.8, sides=1)
+    elif verdict == "not_enough_evidence" and spread.mean == 0 and 0 < limit < 1:
+        messages = math.ceil(math.log((1 - estimate.level) / 2) / math.log1p(-limit))
+        notes = (f"none in {estimate.samples:,}; {messages:,} over all runs would do",)
+    return replace(result, verdict=verdict, p=_p(spread, limit), runs_needed=needed, notes=notes)
+
+
+def _p(spread: Spread, limit: float) -> float:
+    if spread.deviation == 0:
+        return 1.0 if spread.mean == limit else 0.0
+    t = abs(spread.mean - limit) / (spread.deviation / math.sqrt(spread.runs))
+    return t_two_sided(t, spread.runs - 1)
+
+
+def _corrected(checks: Sequence[Check]) -> list[Check]:
+    tested = [c.p for c in checks if c.p is not None]
+    adjusted = iter(holm(tested).tolist())
+    result = []
+    for c in checks:
+        if c.p is None or c.estimate is None:
+            # Without a p there is nothing that could be confirmed.
+            result.append(replace(c, confirmed=False) if c.verdict == "exceeded" else c)
+            continue
+        p = next(adjusted)
+        confirmed = p <= 1 - c.estimate.level + 1e-12 if c.verdict == "exceeded" else None
+        notes = c.notes
+        if confirmed is False:
+            notes = (*notes, f"not after Holm's correction over {len(tested)} checks")
+        result.append(replace(c, p_holm=p, confirmed=confirmed, notes=notes))
+    return result

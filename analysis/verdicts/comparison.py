@@ -1,0 +1,514 @@
+"""Two sets of runs compared, cell by cell: by how much, how sure, and what to make of it.
+
+The method is declared here, before any data: the ratio of the means over runs with the interval
+of Fieller and Welch (`ratio.ratio_of_means`). Runs of the two sides count as independent: they
+were made at different times, so that a repetition of one shares nothing with that of the other.
+All it needs is value, interval and number of runs of each side, so recordings and the
+metrics.json of a report about them give the same verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from analysis.estimate import Cell, Estimate, cell_label
+from analysis.statistics.detection import least_detectable
+from analysis.statistics.multiplicity import holm
+from analysis.statistics.over_runs import Interval
+from analysis.statistics.ranks import cliffs_delta, hodges_lehmann
+from analysis.statistics.ratio import (
+    TOO_FAR_APART,
+    Effect,
+    Spread,
+    difference_of_means,
+    ratio_of_means,
+    runs_for_ratio,
+    too_far_apart,
+    welch_p,
+)
+from analysis.statistics.student import t_quantile
+from tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
+from tracing.recording.manifest import Level
+
+DEFAULT_METRICS = ("latency_p50", "latency_p99", "loss", "cpu")
+LEVEL = 0.95
+SCHEMA_VERSION = 1
+
+METHOD = (
+    "ratio of means over runs, interval by Fieller's theorem with Welch's degrees of freedom; "
+    "p: Welch's t test, two-sided, Holm over all comparisons"
+)
+
+Verdict = Literal["regression", "improvement", "no_difference", "not_enough_evidence"]
+SideName = Literal["base", "new"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two sides.
+
+    Attributes
+    ----------
+    name
+        What the user gave.
+    estimates
+        All that is known of it.
+    cells
+        The cells of its runs, without a topic or a service.
+    runs, left_out
+        How many runs it has, and how many of them enter no estimate because they failed.
+    discarded_events
+        Lost by the tracer, over all runs.
+    suites
+        Names of the suites that its runs are of, as far as known.
+    """
+
+    name: str
+    estimates: Sequence[Estimate]
+    cells: Sequence[Cell]
+    runs: int
+    left_out: int = 0
+    discarded_events: int = 0
+    suites: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One metric of one cell on both sides.
+
+    Attributes
+    ----------
+    base, new
+        The estimates compared.
+    ratio, low, high
+        NEW / BASE for what is better low, BASE / NEW for what is better high: above 1 is worse.
+        Infinite where the lower term is not told apart from zero; None where there is none.
+    level
+        Nominal coverage.
+    p, p_holm
+        Two-sided, of "no difference"; and adjusted for all comparisons made together.
+    verdict
+        By the interval.
+    confirmed
+        For a regression or an improvement: whether it holds after Holm's correction.
+    difference
+        NEW - BASE in the metric's unit.
+    shift
+        Hodges and Lehmann's NEW - BASE; None without values per run.
+    delta
+        Cliff's, above 0 where NEW is larger; None without values per run.
+    minimum_detectable
+        The least relative change that would probably (80 %) have been told apart from none.
+    runs_needed
+        Runs on each side that would probably do, where the evidence does not.
+    notes
+        What the reader must know.
+    """
+
+    base: Estimate
+    new: Estimate
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    level: float = LEVEL
+    p: float | None = None
+    p_holm: float | None = None
+    verdict: Verdict = "not_enough_evidence"
+    confirmed: bool | None = None
+    difference: Effect | None = None
+    shift: Interval | None = None
+    delta: float | None = None
+    minimum_detectable: float | None = None
+    runs_needed: int | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def metric(self) -> str:
+        """Name of what was compared."""
+        return self.base.metric
+
+    @property
+    def cell(self) -> Cell:
+        """The cell, the same on both sides."""
+        return self.base.cell
+
+    @property
+    def lacks_evidence(self) -> bool:
+        """Whether nothing can be said, or not after correction."""
+        return self.verdict == "not_enough_evidence" or self.confirmed is False
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; what is not finite becomes null."""
+        return {
+            "metric": self.metric,
+            "definition": self.base.definition,
+            "better": self.base.better,
+            "unit": self.base.unit,
+            "cell": dict(self.cell),
+            "verdict": self.verdict,
+            "confirmed": self.confirmed,
+            "ratio": _finite(self.ratio),
+            "low": _finite(self.low),
+            "high": _finite(self.high),
+            "level": self.level,
+            "p": self.p,
+            "p_holm": self.p_holm,
+            "difference": _bounds_json(self.difference),
+            "hodges_lehmann": _bounds_json(self.shift),
+            "cliffs_delta": self.delta,
+            "minimum_detectable": _finite(self.minimum_detectable),
+            "runs_needed": self.runs_needed,
+            "notes": list(self.notes),
+            "base": _side_json(self.base),
+            "new": _side_json(self.new),
+        }
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """A metric of a cell that only one side has."""
+
+    metric: str
+    cell: Cell
+    only_in: SideName
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """All that was compared in one invocation."""
+
+    base: Side
+    new: Side
+    threshold: float
+    compared: Sequence[Comparison]
+    unmatched: Sequence[Unmatched] = ()
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a regression holds after Holm's correction, else 3 if anything lacks, else 0."""
+        if any(c.verdict == "regression" and c.confirmed for c in self.compared):
+            return EXIT_VERDICT
+        if self.unmatched or not self.compared or any(c.lacks_evidence for c in self.compared):
+            return EXIT_NOT_ENOUGH_EVIDENCE
+        return EXIT_OK
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "method": METHOD,
+            "threshold": self.threshold,
+            **{
+                name: {
+                    "path": side.name,
+                    "runs": side.runs,
+                    "runs_left_out": side.left_out,
+                    "discarded_events": side.discarded_events,
+                }
+                for name, side in (("base", self.base), ("new", self.new))
+            },
+            "comparisons": [c.to_json() for c in self.compared],
+            "unmatched": [
+                {"metric": u.metric, "cell": dict(u.cell), "only_in": u.only_in}
+                for u in self.unmatched
+            ],
+            "notes": list(self.notes),
+            "exit_code": self.exit_code,
+        }
+
+    def json_text(self) -> str:
+        """`to_json` as text."""
+        return json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n"
+
+
+def compare_sides(
+    base: Side, new: Side, metrics: Sequence[str] = (), threshold: float = 0.05
+) -> Comparisons:
+    """Compare every metric of every cell that both sides have.
+
+    Of a metric the estimates of the runs' own cells are compared; where it has none (a service's
+    response time is one per service), all of it.
+
+    Parameters
+    ----------
+    metrics
+        By name; none: `DEFAULT_METRICS`, as far as either side has them.
+    threshold
+        T: relative changes within +- T are of no importance, between 0 and 1.
+
+    Raises
+    ------
+    UsageError
+        Neither side has a metric asked for, or it has no better direction.
+    """
+    if not 0 < threshold < 1:
+        raise UsageError(f"threshold {threshold:g}: give a fraction between 0 and 1, such as 5%")
+    base, new = _by_suite(base, new), _by_suite(new, base)
+    compared: list[Comparison] = []
+    unmatched: list[Unmatched] = []
+    notes = list(_loss_notes(base, new))
+    for metric in metrics or DEFAULT_METRICS:
+        left, right = _by_cell(base, metric), _by_cell(new, metric)
+        if not left and not right:
+            if metrics:
+                raise UsageError(_unknown(metric, base, new))
+            notes.append(f"{metric} was measured on neither side")
+            continue
+        for key, estimate in left.items():
+            if key in right:
+                compared.append(compare(estimate, right[key], threshold))
+            else:
+                unmatched.append(Unmatched(metric, estimate.cell, "base"))
+        unmatched += [
+            Unmatched(metric, e.cell, "new") for key, e in right.items() if key not in left
+        ]
+    if not compared and not unmatched:
+        raise UsageError(
+            f"none of {', '.join(DEFAULT_METRICS)} was measured on either side; name another "
+            f"with --metric: {_names(base, new)}"
+        )
+    return Comparisons(base, new, threshold, _corrected(compared), unmatched, notes)
+
+
+def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Comparison:
+    """Compare one metric of one cell; Holm's correction comes later, over all of them.
+
+    Raises
+    ------
+    UsageError
+        The metric has no better direction.
+    """
+    if base.better is None:
+        raise UsageError(f"{base.metric} has no better direction: neither change is a regression")
+    notes = []
+    if (base.definition, base.unit) != (new.definition, new.unit):
+        notes.append("the two sides define it differently: see the definitions in the JSON")
+    if _same_series(base.per_run, new.per_run):
+        notes.append("the runs of both sides have the very same values: is it the same data?")
+    result = Comparison(base=base, new=new, **_ranks(base, new))
+    spreads = spread_of(base), spread_of(new)
+    left, right = spreads
+    if isinstance(left, str) or isinstance(right, str):
+        named = zip(("base", "new"), spreads, strict=True)
+        reasons = [f"{name}: {reason}" for name, reason in named if isinstance(reason, str)]
+        both = [f"both: {left}"] if left == right else reasons
+        return replace(result, notes=(*notes, *both))
+    result = replace(result, difference=difference_of_means(right, left, LEVEL))
+    worse, better = (right, left) if base.better == "lower" else (left, right)
+    upper, lower = (new, base) if base.better == "lower" else (base, new)
+    if left.mean < 0 or right.mean < 0 or too_far_apart(worse, better):
+        negative = min(left.mean, right.mean) < 0
+        reason = "a negative mean has no ratio" if negative else TOO_FAR_APART
+        return replace(result, notes=(*notes, reason))
+    if left.mean == right.mean == 0:
+        notes.append(_both_zero(base, new))
+        return replace(result, p=1.0, verdict="no_difference", notes=tuple(notes))
+    if left.mean == 0 or right.mean == 0:
+        effect, note = _with_zero(upper, lower)
+        notes.append(note)
+    else:
+        effect = ratio_of_means(worse, better, LEVEL)
+        if math.isinf(effect.high):
+            notes.append(f"{'base' if base.better == 'lower' else 'new'} is not told from zero")
+    verdict = verdict_of(effect, threshold)
+    result = replace(
+        result,
+        ratio=effect.value,
+        low=effect.low,
+        high=effect.high,
+        p=effect.p,
+        verdict=verdict,
+        minimum_detectable=_minimum_detectable(worse, better),
+    )
+    if verdict == "not_enough_evidence" and left.mean > 0 and right.mean > 0:
+        off = abs(effect.value - 1)
+        needed = runs_for_ratio(worse, better, max(off, threshold - off), LEVEL)
+        result = replace(result, runs_needed=needed)
+    return replace(result, notes=tuple(notes))
+
+
+def verdict_of(effect: Effect, threshold: float) -> Verdict:
+    """What the interval of a ratio says; above 1 is worse."""
+    if effect.low > 1 and effect.high >= 1 + threshold:
+        return "regression"
+    if effect.high < 1 and effect.low <= 1 - threshold:
+        return "improvement"
+    if 1 - threshold < effect.low and effect.high < 1 + threshold:
+        return "no_difference"
+    return "not_enough_evidence"
+
+
+def spread_of(estimate: Estimate) -> Spread | str:
+    """Mean and deviation over runs behind an estimate, or why there is none.
+
+    The deviation is worked out of the interval, half = t(k - 1) s / sqrt(k), by the wider half
+    where a fraction's other bound was cut off at 0 or 1.
+    """
+    if estimate.refused is not None:
+        return estimate.refused
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return "it has no interval"
+    if not math.isfinite(estimate.value) or estimate.runs < 2:
+        return "it has no finite value over runs"
+    # The same in every run: then a fraction's bound is binomial, and runs do not differ.
+    same = estimate.unit == "1" and estimate.value in (0.0, 1.0)
+    half = max(estimate.high - estimate.value, estimate.value - estimate.low)
+    if estimate.unit == "1" and not same and estimate.low == 0 and estimate.high == 1:
+        return "its interval is all of 0..1: more runs are needed"
+    critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
+    deviation = 0.0 if same else half * math.sqrt(estimate.runs) / critical
+    return Spread(estimate.value, deviation, estimate.runs)
+
+
+def _with_zero(upper: Estimate, lower: Estimate) -> tuple[Effect, str]:
+    """Ratio upper / lower where one of them is zero in every run.
+
+    A zero is only known up to the bound of its interval (of a fraction, the exact binomial one);
+    that bound is its worst case.
+    """
+    top, bottom = spread_of(upper), spread_of(lower)
+    assert isinstance(top, Spread)
+    assert isinstance(bottom, Spread)
+    p = welch_p(top, bottom)
+    if bottom.mean == 0:
+        low = max(0.0, upper.low or 0.0)
+        bound = lower.high or 0.0
+        least = low / bound if bound > 0 else (math.inf if low > 0 else 0.0)
+        return Effect(math.inf, least, math.inf, p), f"zero in every run, with {_surely(lower)}"
+    low = max(0.0, lower.low or 0.0)
+    largest = (upper.high or 0.0) / low if low > 0 else math.inf
+    return Effect(0.0, 0.0, largest, p), f"zero in every run, with {_surely(upper)}"
+
+
+def _both_zero(base: Estimate, new: Estimate) -> str:
+    return f"zero in every run of both sides, with {_surely(max((base, new), key=_high))}"
+
+
+def _surely(zero: Estimate) -> str:
+    most = f"{100 * _high(zero):.2g} %" if zero.unit == "1" else f"{_high(zero):g} {zero.unit}"
+    return f"{100 * zero.level:g} % certainty at most {most}"
+
+
+def _high(estimate: Estimate) -> float:
+    return estimate.high or 0.0
+
+
+def _corrected(compared: Sequence[Comparison]) -> list[Comparison]:
+    tested = [c.p for c in compared if c.p is not None]
+    adjusted = iter(holm(tested).tolist())
+    result = []
+    for c in compared:
+        if c.p is None:
+            result.append(c)
+            continue
+        p = next(adjusted)
+        claims = c.verdict in ("regression", "improvement")
+        confirmed = p <= 1 - c.level if claims else None
+        notes = c.notes
+        if confirmed is False:
+            notes = (*notes, f"not after Holm's correction over {len(tested)} comparisons")
+        result.append(replace(c, p_holm=p, confirmed=confirmed, notes=notes))
+    return result
+
+
+def _minimum_detectable(worse: Spread, better: Spread) -> float | None:
+    if better.mean <= 0:
+        return None
+    ratio = worse.mean / better.mean
+    error = math.hypot(
+        worse.deviation / math.sqrt(worse.runs), ratio * better.deviation / math.sqrt(better.runs)
+    )
+    freedom = worse.runs + better.runs - 2
+    return least_detectable(error / better.mean, freedom, LEVEL)
+
+
+def _ranks(base: Estimate, new: Estimate) -> dict[str, Any]:
+    if not base.per_run or not new.per_run:
+        return {}
+    if any(map(math.isnan, (*base.per_run, *new.per_run))):
+        return {}
+    return {
+        "shift": hodges_lehmann(new.per_run, base.per_run, LEVEL),
+        "delta": cliffs_delta(new.per_run, base.per_run),
+    }
+
+
+def _same_series(a: Sequence[float], b: Sequence[float]) -> bool:
+    return len(set(a)) > 1 and sorted(a) == sorted(b)
+
+
+def _by_suite(side: Side, other: Side) -> Side:
+    """`side`, of one suite, with the suite among its factors as `other`, of several, has it."""
+    if len(side.suites) != 1 or len(other.suites) < 2:
+        return side
+    (suite,) = side.suites
+
+    def named(cell: Cell) -> Cell:
+        return {"suite": suite, **cell}
+
+    estimates = [replace(e, cell=named(e.cell)) for e in side.estimates]
+    return replace(side, estimates=estimates, cells=[named(cell) for cell in side.cells])
+
+
+Key = tuple[tuple[str, Level], ...]
+
+
+def _by_cell(side: Side, metric: str) -> Mapping[Key, Estimate]:
+    found = {_key(e.cell): e for e in side.estimates if e.metric == metric}
+    own = {_key(cell) for cell in side.cells}
+    return {key: e for key, e in found.items() if key in own} or found
+
+
+def _key(cell: Cell) -> Key:
+    return tuple(sorted(cell.items()))
+
+
+def _loss_notes(base: Side, new: Side) -> list[str]:
+    notes = []
+    for name, side in (("BASE", base), ("NEW", new)):
+        if side.discarded_events:
+            notes.append(
+                f"the tracer lost {side.discarded_events:,} events of {name}: what is missing "
+                "can bend every figure"
+            )
+        if side.left_out:
+            notes.append(f"{side.left_out} of {side.runs} runs of {name} failed and are left out")
+    return notes
+
+
+def _unknown(metric: str, base: Side, new: Side) -> str:
+    return f"neither side has metric {metric!r}; there are: {_names(base, new)}"
+
+
+def _names(base: Side, new: Side) -> str:
+    names = {e.metric for side in (base, new) for e in side.estimates if e.better is not None}
+    return ", ".join(sorted(names)) or "none"
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value
+
+
+def _bounds_json(found: Effect | Interval | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {name: _finite(getattr(found, name)) for name in ("value", "low", "high")}
+
+
+def _side_json(estimate: Estimate) -> dict[str, Any]:
+    data = estimate.to_json()
+    names = ("definition", "value", "low", "high", "level", "runs", "samples", "refused")
+    return {
+        **{name: data[name] for name in names},
+        "per_run": [_finite(value) for value in estimate.per_run] or None,
+    }
+
+
+def label_of(comparison: Comparison | Unmatched) -> str:
+    """Metric and cell as text."""
+    return f"{comparison.metric}: {cell_label(comparison.cell)}"

@@ -1,0 +1,282 @@
+"""Write a CTF 1.8 trace of ros2 events, as LTTng-UST records them, of any size.
+
+``python benchmarks/make_trace.py FOLDER [--events 5000000] [--cpus 2] [--packet-size 262144]``
+
+The event classes are those of tracetools 8.6, with the contexts vpid, vtid and procname and
+LTTng's large event header: 45 bytes per event, so 5 M events are 225 MB. Per CPU one stream with
+its packets and its index file. Every 20 us, each CPU publishes a message (3 events) and takes one
+that another CPU published before (3 events, and a callback of 2); which comes first, which of
+four processes does it and when exactly is drawn, so streams interleave event by event. The same
+options give the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+TRACE_UUID = UUID("0f7a4c52-6f1d-4a57-8b0a-9d1c1a2b3c4d")
+CLOCK_OFFSET_NS = 1_760_000_000_000_000_000
+SLOT_NS = 20_000
+START_NS = 5_000_000_000
+PROCESSES = (
+    (4001, b"camera_driver"),
+    (4017, b"localisation"),
+    (4023, b"planner_node"),
+    (4042, b"controller"),
+)
+PUBLISH = ("rclcpp_publish", "rcl_publish", "rmw_publish")
+TAKE = ("rmw_take", "rcl_take", "rclcpp_take", "callback_start", "callback_end")
+CLASSES: dict[str, tuple[tuple[str, str], ...]] = {
+    "rclcpp_publish": (("message", "u8"),),
+    "rcl_publish": (("publisher_handle", "u8"), ("message", "u8")),
+    "rmw_publish": (("rmw_publisher_handle", "u8"), ("message", "u8"), ("timestamp", "i8")),
+    "rmw_take": (
+        ("rmw_subscription_handle", "u8"),
+        ("message", "u8"),
+        ("source_timestamp", "i8"),
+        ("taken", "i4"),
+    ),
+    "rcl_take": (("message", "u8"),),
+    "rclcpp_take": (("message", "u8"),),
+    "callback_start": (("callback", "u8"), ("is_intra_process", "i4")),
+    "callback_end": (("callback", "u8"),),
+}
+IDS = {name: number for number, name in enumerate(CLASSES)}
+COMMON = [("id", "<u2"), ("stamp", "<u4"), ("vpid", "<i4"), ("vtid", "<i4"), ("procname", "S17")]
+HEAD = np.dtype(
+    [
+        ("magic", "<u4"),
+        ("uuid", "V16"),
+        ("stream_id", "<u4"),
+        ("instance", "<u8"),
+        ("begin", "<u8"),
+        ("end", "<u8"),
+        ("content_size", "<u8"),
+        ("packet_size", "<u8"),
+        ("sequence", "<u8"),
+        ("discarded", "<u8"),
+        ("cpu", "<u4"),
+    ]
+)
+INDEX = np.dtype([(f"f{i}", ">u8") for i in range(9)])
+
+
+def event_type(name: str) -> np.dtype:
+    """The bytes of one event."""
+    return np.dtype(COMMON + [(field, f"<{kind}") for field, kind in CLASSES[name]])
+
+
+def metadata() -> str:
+    """The trace's TSDL, laid out as LTTng writes it."""
+    types = {"u8": (64, 0, 16), "i8": (64, 1, 10), "i4": (32, 1, 10)}
+    integer = "integer {{ size = {}; align = 8; signed = {}; encoding = none; base = {}; }}".format
+    text = f"""/* CTF 1.8 */
+
+typealias integer {{ size = 8; align = 8; signed = false; }} := uint8_t;
+typealias integer {{ size = 16; align = 8; signed = false; }} := uint16_t;
+typealias integer {{ size = 32; align = 8; signed = false; }} := uint32_t;
+typealias integer {{ size = 64; align = 8; signed = false; }} := uint64_t;
+
+trace {{
+	major = 1;
+	minor = 8;
+	uuid = "{TRACE_UUID}";
+	byte_order = le;
+	packet.header := struct {{
+		uint32_t magic;
+		uint8_t  uuid[16];
+		uint32_t stream_id;
+		uint64_t stream_instance_id;
+	}};
+}};
+
+env {{
+	domain = "ust";
+	tracer_name = "lttng-ust";
+	tracer_major = 2;
+	tracer_minor = 13;
+	hostname = "host";
+}};
+
+clock {{
+	name = "monotonic";
+	freq = 1000000000;
+	offset = {CLOCK_OFFSET_NS};
+}};
+
+typealias integer {{ size = 32; align = 8; signed = false; map = clock.monotonic.value; }}
+	:= stamp32_t;
+typealias integer {{ size = 64; align = 8; signed = false; map = clock.monotonic.value; }}
+	:= stamp64_t;
+
+struct packet_context {{
+	stamp64_t timestamp_begin;
+	stamp64_t timestamp_end;
+	uint64_t content_size;
+	uint64_t packet_size;
+	uint64_t packet_seq_num;
+	uint64_t events_discarded;
+	uint32_t cpu_id;
+}};
+
+struct event_header_large {{
+	enum : uint16_t {{ compact = 0 ... 65534, extended = 65535 }} id;
+	variant <id> {{
+		struct {{ stamp32_t timestamp; }} compact;
+		struct {{ uint32_t id; stamp64_t timestamp; }} extended;
+	}} v;
+}} align(8);
+
+stream {{
+	id = 0;
+	event.header := struct event_header_large;
+	packet.context := struct packet_context;
+	event.context := struct {{
+		{integer(32, 1, 10)} _vpid;
+		{integer(32, 1, 10)} _vtid;
+		integer {{ size = 8; align = 8; signed = 1; encoding = UTF8; base = 10; }} _procname[17];
+	}};
+}};
+"""
+    for name, fields in CLASSES.items():
+        members = "".join(f"\t\t{integer(*types[kind])} _{field};\n" for field, kind in fields)
+        text += f"""
+event {{
+	name = "ros2:{name}";
+	id = {IDS[name]};
+	stream_id = 0;
+	loglevel = 13;
+	fields := struct {{
+{members}	}};
+}};
+"""
+    return text
+
+
+def block(
+    names: tuple[str, ...], times: NDArray[np.int64], process: NDArray[np.int64]
+) -> dict[str, NDArray[np.void]]:
+    """Events of these names, one of each per row; common fields filled."""
+    vpids = np.array([vpid for vpid, _ in PROCESSES])[process]
+    procnames = np.array([name for _, name in PROCESSES], "S17")[process]
+    found = {}
+    for column, name in enumerate(names):
+        events = np.zeros(len(times), event_type(name))
+        events["id"] = IDS[name]
+        events["stamp"] = times[:, column] & 0xFFFFFFFF
+        events["vpid"] = vpids
+        events["vtid"] = vpids + 1
+        events["procname"] = procnames
+        found[name] = events
+    return found
+
+
+def glued(events: dict[str, NDArray[np.void]]) -> NDArray[np.uint8]:
+    """The bytes of a block, one row per slot."""
+    parts = [e.view(np.uint8).reshape(len(e), e.itemsize) for e in events.values()]
+    return np.hstack(parts)
+
+
+def slots(
+    rng: np.random.Generator, first: int, count: int, cpu: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """The bytes of `count` slots of a CPU, and the first and last time in each."""
+    number = np.arange(first, first + count, dtype=np.int64)
+    start = START_NS + number * SLOT_NS
+    publish_first = rng.random(count) < 0.5
+    half = SLOT_NS // 2
+    gaps = rng.integers(300, 1500, (count, 8))
+    published = (start + np.where(publish_first, 0, half))[:, None] + gaps[:, :3].cumsum(axis=1)
+    taken = (start + np.where(publish_first, half, 0))[:, None] + gaps[:, 3:].cumsum(axis=1)
+    publisher = rng.integers(0, len(PROCESSES), count)
+    subscriber = rng.integers(0, len(PROCESSES), count)
+    message = (0x7F3A_1C00_0000 + (number * 2 + cpu) % 1024 * 256).astype(np.uint64)
+
+    events = block(PUBLISH, published, publisher)
+    for name in PUBLISH:
+        events[name]["message"] = message
+    events["rcl_publish"]["publisher_handle"] = 0x5610_0000_1000 + publisher * 0x40
+    events["rmw_publish"]["rmw_publisher_handle"] = 0x5610_0020_1000 + publisher * 0x80
+    events["rmw_publish"]["timestamp"] = CLOCK_OFFSET_NS + published[:, 2]
+    one = glued(events)
+
+    events = block(TAKE, taken, subscriber)
+    for name in ("rmw_take", "rcl_take", "rclcpp_take"):
+        events[name]["message"] = message + np.uint64(0x10_0000)
+    events["rmw_take"]["rmw_subscription_handle"] = 0x5610_0030_1000 + subscriber * 0x80
+    events["rmw_take"]["source_timestamp"] = CLOCK_OFFSET_NS + start - half
+    events["rmw_take"]["taken"] = 1
+    for name in ("callback_start", "callback_end"):
+        events[name]["callback"] = 0x5610_0040_1000 + subscriber * 0x100
+    other = glued(events)
+
+    rows = np.where(publish_first[:, None], np.hstack([one, other]), np.hstack([other, one]))
+    both = np.hstack([published, taken])
+    return rows, both.min(axis=1), both.max(axis=1)
+
+
+def write_trace(folder: Path, events: int, cpus: int, packet_size: int) -> int:
+    """Write the trace into `folder` (made anew); returns the number of events in it."""
+    if folder.exists() and not (folder / "metadata").is_file():
+        raise SystemExit(f"{folder}: is there and is no trace; give another folder")
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "index").mkdir(parents=True)
+    (folder / "metadata").write_text(metadata(), encoding="ascii")
+    total = events // (8 * cpus)
+    width = sum(event_type(name).itemsize for name in CLASSES)
+    per_packet = (packet_size - HEAD.itemsize) // width
+    if per_packet < 1:
+        raise SystemExit(f"a packet takes at least {HEAD.itemsize + width} bytes")
+    for cpu in range(cpus):
+        rng = np.random.default_rng([cpus, cpu])
+        name = f"ch0_{cpu}"
+        entries = []
+        with (folder / name).open("wb") as stream:
+            for sequence, first in enumerate(range(0, total, per_packet)):
+                rows, begin, end = slots(rng, first, min(per_packet, total - first), cpu)
+                head = np.zeros(1, HEAD)
+                content = HEAD.itemsize + rows.size
+                head["magic"] = 0xC1FC1FC1
+                head["uuid"] = np.void(TRACE_UUID.bytes)
+                head["instance"] = cpu
+                head["begin"], head["end"] = begin[0], end[-1]
+                head["content_size"] = content * 8
+                head["packet_size"] = packet_size * 8
+                head["sequence"] = sequence
+                head["cpu"] = cpu
+                entries.append(
+                    (
+                        *(stream.tell(), packet_size * 8, content * 8, begin[0], end[-1]),
+                        *(0, 0, cpu, sequence),
+                    )
+                )
+                stream.write(head.tobytes())
+                stream.write(rows.tobytes())
+                stream.write(bytes(packet_size - content))
+        # LTTng's index 1.1: magic, version and size of an entry, then one entry per packet.
+        with (folder / "index" / f"{name}.idx").open("wb") as index:
+            index.write(np.array([0xC1F1DCC1, 1, 1, INDEX.itemsize], ">u4").tobytes())
+            index.write(np.array(entries, INDEX).tobytes())
+    return total * 8 * cpus
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--events", type=int, default=5_000_000)
+    parser.add_argument("--cpus", type=int, default=2)
+    parser.add_argument("--packet-size", type=int, default=262_144, help="bytes")
+    options = parser.parse_args()
+    count = write_trace(options.folder, options.events, options.cpus, options.packet_size)
+    size = sum(f.stat().st_size for f in options.folder.glob("ch0_*"))
+    print(f"{options.folder}: {count:,} events, {size / 1e6:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

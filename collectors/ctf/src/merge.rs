@@ -1,0 +1,349 @@
+//! Packets that overlap in time, merged event by event into batches sorted by time.
+//!
+//! Packets are given in the order of their beginnings, each as late as possible, so that no more
+//! of them need be in memory than overlap. The one whose next event is the earliest runs until
+//! another's comes first; its events are copied to the [`Stage`] of their table. Nothing is sorted
+//! and nothing is looked at twice.
+
+use arrow_array::RecordBatch;
+
+use crate::catalog::Catalog;
+use crate::columns::Labels;
+use crate::error::Error;
+use crate::plan::{Plan, over};
+use crate::scan::{Damage, Filter, Found, Packet, Reading};
+use crate::stage::{Origin, Projection, Stage};
+
+/// Time and number of a packet's next event: the order of events.
+pub type Key = (i64, u32);
+
+/// Why merging stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Halt {
+    /// Events are not in the order of time within their packet, or outside its stated times.
+    Disorder,
+    /// A batch could not be made.
+    Failed(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// How an event of one layout gets into its table.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    /// Nobody wants it, and it has a fixed size.
+    Skip(usize),
+    /// Nobody wants it.
+    Over,
+    /// Shape, size, and wanted bytes.
+    Simple(usize, usize, usize),
+    /// Shape.
+    Segments(usize),
+    /// With the general decoder.
+    General,
+    /// The same, and nobody wants it.
+    OverGeneral,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    table: usize,
+    way: Way,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    found: Found,
+    number: u32,
+    slot: usize,
+}
+
+impl Waiting {
+    fn key(&self) -> Key {
+        (self.found.time, self.number)
+    }
+}
+
+#[derive(Debug)]
+struct Active<'a> {
+    reading: Reading<'a>,
+    origin: u32,
+    /// Last time that its head states.
+    end_ns: Option<i64>,
+}
+
+/// Merges packets.
+#[derive(Debug)]
+pub struct Merge<'a> {
+    catalog: &'a Catalog,
+    begin_ns: i64,
+    end_ns: i64,
+    routes: Vec<Route>,
+    stages: Vec<Stage<'a>>,
+    active: Vec<Option<Active<'a>>>,
+    /// Latest first.
+    waiting: Vec<Waiting>,
+    origins: Vec<Origin>,
+    labels: Labels,
+    /// Batches by table that are complete, in order.
+    pub ready: Vec<(usize, RecordBatch)>,
+    /// Packets that could not be read to their end.
+    pub damage: Vec<Damage>,
+}
+
+impl<'a> Merge<'a> {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(catalog: &'a Catalog, filter: &Filter, projection: &Projection) -> Self {
+        let mut routes: Vec<Route> = catalog
+            .layouts
+            .iter()
+            .map(|layout| Route {
+                table: layout.table,
+                way: match (&layout.plan, filter.tables[layout.table]) {
+                    (Plan::General, true) => Way::General,
+                    (Plan::General, false) => Way::OverGeneral,
+                    (Plan::Flat(..), _) => Way::Over,
+                },
+            })
+            .collect();
+        let mut stages = Vec::with_capacity(catalog.tables.len());
+        for (table, wanted) in filter.tables.iter().enumerate() {
+            let (stage, shapes) = Stage::new(catalog, table, projection);
+            for (layout, shape) in shapes {
+                routes[layout].way = match (stage.shapes[shape].simple, wanted) {
+                    (Some((size, bytes)), true) => Way::Simple(shape, size, bytes),
+                    (Some((size, _)), false) => Way::Skip(size),
+                    (None, true) => Way::Segments(shape),
+                    (None, false) => Way::Over,
+                };
+            }
+            stages.push(stage);
+        }
+        Self {
+            catalog,
+            begin_ns: filter.begin_ns,
+            end_ns: filter.end_ns,
+            routes,
+            stages,
+            active: Vec::new(),
+            waiting: Vec::new(),
+            origins: Vec::new(),
+            labels: Labels::new(catalog.members.iter().map(|m| (&*m.host, &*m.label))),
+            ready: Vec::new(),
+            damage: Vec::new(),
+        }
+    }
+
+    /// The columns of a table's batches.
+    #[must_use]
+    pub fn schema(&self, table: usize) -> &arrow_schema::SchemaRef {
+        self.stages[table].schema()
+    }
+
+    /// Whether all packets given have been read.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Give a packet, with the first and last time it states. With `sort`, its events need not be
+    /// in the order of time.
+    ///
+    /// # Errors
+    ///
+    /// See [`Halt`].
+    pub fn push(
+        &mut self,
+        packet: Packet,
+        (begin_ns, end_ns): (Option<i64>, Option<i64>),
+        sort: bool,
+    ) -> Result<(), Halt> {
+        let origin = Origin {
+            member: packet.member,
+            cpu: packet.head.cpu.and_then(|cpu| i32::try_from(cpu).ok()),
+        };
+        let origin = self
+            .origins
+            .iter()
+            .position(|o| *o == origin)
+            .unwrap_or_else(|| {
+                self.origins.push(origin);
+                self.origins.len() - 1
+            });
+        let number = packet.number;
+        let mut reading = Reading::new(self.catalog, packet);
+        if sort {
+            self.damage.extend(reading.sort());
+        }
+        let Some(found) = reading.first() else {
+            self.damage.extend(reading.damage());
+            return Ok(());
+        };
+        if begin_ns.is_some_and(|begin| found.time < begin) {
+            return Err(Halt::Disorder);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "fewer than packets")]
+        let active = Some(Active {
+            reading,
+            origin: origin as u32,
+            end_ns,
+        });
+        let slot = if let Some(free) = self.active.iter().position(Option::is_none) {
+            self.active[free] = active;
+            free
+        } else {
+            self.active.push(active);
+            self.active.len() - 1
+        };
+        self.wait(Waiting {
+            found,
+            number,
+            slot,
+        });
+        Ok(())
+    }
+
+    fn wait(&mut self, new: Waiting) {
+        let mut at = self.waiting.len();
+        while at > 0 && self.waiting[at - 1].key() < new.key() {
+            at -= 1;
+        }
+        self.waiting.insert(at, new);
+    }
+
+    /// Take all events before `bound`.
+    ///
+    /// # Errors
+    ///
+    /// See [`Halt`].
+    pub fn run_until(&mut self, bound: Option<Key>) -> Result<(), Halt> {
+        let bound = bound.unwrap_or((i64::MAX, u32::MAX));
+        while let Some(first) = self.waiting.last().copied() {
+            if first.key() >= bound {
+                break;
+            }
+            self.waiting.pop();
+            let limit = match self.waiting.last() {
+                Some(next) => next.key().min(bound),
+                None => bound,
+            };
+            match self.run(first, limit)? {
+                Some(found) => self.wait(Waiting { found, ..first }),
+                None => self.active[first.slot] = None,
+            }
+        }
+        Ok(())
+    }
+
+    /// Take the events of one packet before `limit`; returns the next one.
+    fn run(&mut self, first: Waiting, limit: Key) -> Result<Option<Found>, Halt> {
+        let Self {
+            active,
+            routes,
+            stages,
+            ready,
+            origins,
+            labels,
+            damage,
+            ..
+        } = self;
+        let (begin_ns, end_ns) = (self.begin_ns, self.end_ns);
+        let Some(Active {
+            reading,
+            origin,
+            end_ns: stated_end,
+        }) = &mut active[first.slot]
+        else {
+            return Ok(None);
+        };
+        let mut found = first.found;
+        let end = reading.end();
+        // Numbers decide between equal times only.
+        let limit = match limit {
+            (time, number) if number <= first.number => time,
+            (time, _) => time.saturating_add(1),
+        };
+        loop {
+            if found.time > end_ns {
+                if stated_end.is_some_and(|stated| stated <= end_ns) {
+                    return Err(Halt::Disorder);
+                }
+                return Ok(None);
+            }
+            let route = &routes[found.layout as usize];
+            let at = found.at as usize;
+            let stage = &mut stages[route.table];
+            let way = match route.way {
+                way if found.time >= begin_ns => way,
+                Way::Simple(_, size, _) => Way::Skip(size),
+                Way::Segments(_) => Way::Over,
+                Way::General => Way::OverGeneral,
+                way => way,
+            };
+            let next = match way {
+                Way::Simple(_, size, _) | Way::Skip(size) if at + size > end => reading.torn(),
+                Way::Simple(shape, size, wanted) => {
+                    let head = (found.time, *origin);
+                    stage.push_simple(shape, head, reading.bytes(), at, wanted)?;
+                    reading.after(found, at + size)
+                }
+                Way::Skip(size) => reading.after(found, at + size),
+                Way::Segments(shape) => {
+                    let head = (found.time, *origin);
+                    match stage.push_segments(shape, head, reading.bytes(), end, at)? {
+                        Some(end) => reading.after(found, end),
+                        None => reading.torn(),
+                    }
+                }
+                Way::Over => {
+                    let plan = &self.catalog.layouts[found.layout as usize].plan;
+                    let Plan::Flat(segments, _) = plan else {
+                        return Err(Halt::Failed(Error::whole("a way that leads nowhere")));
+                    };
+                    match over(segments, reading.bytes(), end, at) {
+                        Some(end) => reading.after(found, end),
+                        None => reading.torn(),
+                    }
+                }
+                Way::General => {
+                    stage.push_general(reading, found, *origin)?;
+                    reading.after_general(found)
+                }
+                Way::OverGeneral => reading.after_general(found),
+            };
+            if stage.is_full() {
+                let batch = stage.finish(origins, labels)?;
+                ready.extend(batch.map(|b| (route.table, b)));
+            }
+            let Some(next) = next else {
+                damage.extend(reading.damage());
+                return Ok(None);
+            };
+            if next.time < found.time {
+                return Err(Halt::Disorder);
+            }
+            found = next;
+            if next.time >= limit {
+                return Ok(Some(next));
+            }
+        }
+    }
+
+    /// Put what is there into batches, although they are not full.
+    ///
+    /// # Errors
+    ///
+    /// See [`Halt`].
+    pub fn finish(&mut self) -> Result<(), Halt> {
+        for (table, stage) in self.stages.iter_mut().enumerate() {
+            let batch = stage.finish(&self.origins, &self.labels)?;
+            self.ready.extend(batch.map(|b| (table, b)));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+"""A collection that may only take so much: in a process of its own, watched, ended beyond it.
+
+Whatever a hostile or broken recording does to that process (memory without end, a crash of native
+code, the kernel's out-of-memory killer) costs this one recording and one line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from collectors import store
+from tracing.recording import Recording, RoslensError, RunFailedError, UsageError
+
+_LOOK_SECONDS = 0.05
+_WORDS_OF_A_CRASH = 200
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the collection of one recording may take; None for as much as it wants.
+
+    Attributes
+    ----------
+    seconds
+        From its start to its end.
+    memory_bytes
+        Resident memory of the process.
+    output_bytes
+        Events and tables on the disk.
+    """
+
+    seconds: float | None = None
+    memory_bytes: int | None = None
+    output_bytes: int | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return any(x is not None for x in (self.seconds, self.memory_bytes, self.output_bytes))
+
+    def exceeded(self, seconds: float, memory_bytes: int, output_bytes: int) -> str | None:
+        """Which one was gone beyond, in words."""
+        if self.seconds is not None and seconds > self.seconds:
+            return f"took more than {self.seconds:g} s"
+        if self.memory_bytes is not None and memory_bytes > self.memory_bytes:
+            return f"took more than {_mib(self.memory_bytes)} of memory"
+        if self.output_bytes is not None and output_bytes > self.output_bytes:
+            return f"wrote more than {_mib(self.output_bytes)}"
+        return None
+
+
+def run_limited(
+    recording: Recording,
+    options: Mapping[str, Any],
+    limits: Limits,
+    say: Callable[[str], None],
+    done: Callable[[int, int], object] | None,
+) -> None:
+    """Collect a recording in a process that is killed when it goes beyond a limit.
+
+    Parameters
+    ----------
+    options
+        Of `collectors.collect.collect`: ``engine``, ``threads``, ``events_only``.
+    say, done
+        Progress, as there.
+
+    Raises
+    ------
+    UsageError, RunFailedError
+        What the process says; RunFailedError also for a limit that was reached or a crash.
+    """
+    asked = {"path": str(recording.path), "output": str(recording.output), **options}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    begin = time.monotonic()
+    with subprocess.Popen(
+        [sys.executable, "-m", "collectors.limits", json.dumps(asked)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        said = _Said(process, say, done)
+        try:
+            beyond = _watch(process, recording, limits, begin)
+        finally:
+            _kill(process)
+        said.join()
+    # What it had begun to write; the lock is free, for it is dead.
+    with store.locked(recording):
+        pass
+    if beyond is not None:
+        raise RunFailedError(f"{recording.path}: collecting {beyond}; give a higher limit")
+    if said.error is not None:
+        raise said.error
+    if process.returncode:
+        raise RunFailedError(f"{recording.path}: collecting {_death(process.returncode, said)}")
+
+
+class _Said:
+    """What the process prints, read as it comes."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[str],
+        say: Callable[[str], None],
+        done: Callable[[int, int], object] | None,
+    ) -> None:
+        self.error: RoslensError | None = None
+        self.crash = ""
+        self._say, self._done = say, done
+        self._readers = [
+            threading.Thread(target=self._read, args=(process.stdout,), daemon=True),
+            threading.Thread(target=self._read_errors, args=(process.stderr,), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def join(self) -> None:
+        for reader in self._readers:
+            reader.join()
+
+    def _read(self, lines: Any) -> None:
+        for line in lines:
+            match json.loads(line):
+                case ["step", str(step)]:
+                    self._say(step)
+                case ["done", int(done), int(total)] if self._done is not None:
+                    self._done(done, total)
+                case ["error", int(code), str(text)]:
+                    kind = UsageError if code == UsageError.exit_code else RunFailedError
+                    self.error = kind(text)
+
+    def _read_errors(self, lines: Any) -> None:
+        for line in lines:
+            self.crash = line.strip() or self.crash
+
+
+def _watch(
+    process: subprocess.Popen[str], recording: Recording, limits: Limits, begin: float
+) -> str | None:
+    """Wait for its end, or for the limit it goes beyond."""
+    watched = psutil.Process(process.pid)
+    while True:
+        try:
+            process.wait(_LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        else:
+            return None
+        try:
+            memory = watched.memory_info().rss
+        except psutil.Error:
+            continue
+        written = sum(map(_size, store.leftovers(recording))) if limits.output_bytes else 0
+        beyond = limits.exceeded(time.monotonic() - begin, memory, written)
+        if beyond is not None:
+            return beyond
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(parent) / name).lstat().st_size
+            except OSError:
+                continue
+    return total
+
+
+def _death(code: int, said: _Said) -> str:
+    if code < 0:
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
+        return f"crashed ({name}); the recording may be damaged, or memory too small"
+    return f"crashed: {said.crash[:_WORDS_OF_A_CRASH]}"
+
+
+def _mib(number: int) -> str:
+    return f"{number / 2**20:,.0f} MiB"
+
+
+def main(text: str) -> int:
+    """Collect what `text` (JSON) asks for; progress and errors as lines of JSON."""
+    from collectors.collect import collect  # noqa: PLC0415  (imports this module's Limits)
+
+    asked = json.loads(text)
+    recording = Recording.at(Path(asked.pop("path")), Path(asked.pop("output")))
+
+    def tell(*what: object) -> None:
+        print(json.dumps(what), flush=True)
+
+    try:
+        collect(
+            recording,
+            **asked,
+            force=True,
+            progress=lambda step: tell("step", step),
+            done=lambda done, total: tell("done", done, total),
+        )
+    except RoslensError as error:
+        tell("error", error.exit_code, str(error))
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,215 @@
+"""Where a collection's files are made, and how they come into place: all of them, or none.
+
+Everything is written into a folder beside its place, brought to the disk, and put there by
+renaming two folders. Whatever kills a collector, ``tables/`` afterwards is the old one, the new
+one, or is not there; it never is a mixture. ``tables/collected.json``, within it, names each file
+with its size and SHA-256.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from tracing.recording import Recording, RunFailedError, UsageError
+from tracing.recording.files import sync
+
+_MAKING, _OLD = ".collecting-", ".collected-before-"
+_PARTS = ("events", "tables")
+
+Files: TypeAlias = dict[str, dict[str, Any]]
+"""By name relative to the output: ``bytes``, ``sha256``, ``mtime_ns``, ``ctime_ns``."""
+
+
+@contextmanager
+def locked(recording: Recording, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Be the only one that collects into a recording's output folder, which is made if missing.
+
+    The kernel gives the lock back however its holder ends. Where the file system has no locks,
+    there is none: the files come into place whole all the same.
+
+    Parameters
+    ----------
+    waiting
+        Called once if another holds it.
+
+    Raises
+    ------
+    UsageError
+        The folder cannot be made or written to.
+    """
+    try:
+        recording.output.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(recording.output, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise cannot_write(recording, error) from error
+    try:
+        held = _lock(descriptor, waiting)
+        if held:
+            for left in leftovers(recording):
+                shutil.rmtree(left, ignore_errors=True)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, waiting: Callable[[], None]) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        waiting()
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno in (errno.ENOLCK, errno.EBADF, errno.ENOTSUP, errno.EINVAL):
+            return False
+        raise
+    return True
+
+
+def leftovers(recording: Recording) -> list[Path]:
+    """Folders in which a collector works, or that a killed one left."""
+    return [path for start in (_MAKING, _OLD) for path in recording.output.glob(f"{start}*")]
+
+
+@contextmanager
+def making(recording: Recording) -> Iterator[Recording]:
+    """The same recording with a new empty output; removed in the end, whatever happened.
+
+    Raises
+    ------
+    UsageError
+        The folder of the output cannot be written to.
+    """
+    folder = recording.output / f"{_MAKING}{secrets.token_hex(4)}"
+    try:
+        for part in _PARTS:
+            (folder / part).mkdir(parents=True)
+    except OSError as error:
+        raise cannot_write(recording, error) from error
+    try:
+        yield Recording.at(recording.path, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def describe(made: Recording) -> Files:
+    """Bring all files of a new output to the disk, and describe them.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read back, or the disk is full.
+    """
+    paths = sorted(path for part in _PARTS for path in (made.output / part).rglob("*.parquet"))
+    with ThreadPoolExecutor(4) as beside:
+        described = beside.map(_described, paths)
+        return {
+            path.relative_to(made.output).as_posix(): found
+            for path, found in zip(paths, described, strict=True)
+        }
+
+
+def _described(path: Path) -> dict[str, Any]:
+    sync(path)
+    return _stamp(path) | {"sha256": _sha256(path)}
+
+
+def put_in_place(made: Recording, recording: Recording) -> None:
+    """Replace the recording's events and tables by those just made.
+
+    Raises
+    ------
+    RunFailedError
+        A folder cannot be renamed.
+    """
+    old = recording.output / f"{_OLD}{secrets.token_hex(4)}"
+    try:
+        for folder in {path.parent for path in made.output.rglob("*")}:
+            sync(folder)
+        old.mkdir()
+        # The tables hold the note that vouches for all: they go first and come last.
+        for part in ("tables", "events"):
+            if (recording.output / part).exists():
+                (recording.output / part).rename(old / part)
+        for part in ("events", "tables"):
+            (made.output / part).rename(recording.output / part)
+        sync(recording.output)
+    except OSError as error:
+        raise RunFailedError(
+            f"{recording.output}: cannot be written: {error.strerror or error}"
+        ) from error
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def examine(recording: Recording, files: Files, *, read_all: bool) -> tuple[bool, bool]:
+    """Whether the files are those of the note, and whether their times have changed.
+
+    A file of the noted size and times is taken to be as it was, for only the kernel sets the
+    time of the last change; else it is read and its digest compared. A file of events that is
+    not in the note is wrong, too.
+
+    Parameters
+    ----------
+    read_all
+        Read every file: a disk may lose bits without telling.
+    """
+    touched = False
+    try:
+        there = {
+            path.relative_to(recording.output).as_posix()
+            for path in recording.events.rglob("*.parquet")
+        }
+        if not recording.events.is_dir() or there - files.keys():
+            return False, touched
+        for name, noted in files.items():
+            path = recording.output / name
+            stamp = _stamp(path)
+            same = all(noted.get(key) == value for key, value in stamp.items())
+            touched |= not same
+            if stamp["bytes"] != noted["bytes"] or (
+                (read_all or not same) and _sha256(path) != noted["sha256"]
+            ):
+                return False, touched
+    except (OSError, KeyError, TypeError, AttributeError):
+        return False, touched
+    return True, touched
+
+
+def stamped(recording: Recording, files: Mapping[str, Mapping[str, Any]]) -> Files:
+    """The same files with the times that they have now."""
+    return {
+        name: {**_stamp(recording.output / name), "sha256": noted["sha256"]}
+        for name, noted in files.items()
+    }
+
+
+def cannot_write(recording: Recording, error: OSError) -> UsageError:
+    """What is said of an output folder that cannot be written to."""
+    return UsageError(
+        f"{recording.output}: cannot be written to ({error.strerror}); "
+        "give another folder for the output with -o"
+    )
+
+
+def _stamp(path: Path) -> dict[str, int]:
+    state = path.stat()
+    return {
+        "bytes": state.st_size,
+        "mtime_ns": state.st_mtime_ns,
+        "ctime_ns": state.st_ctime_ns,
+    }
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

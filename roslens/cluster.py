@@ -1,0 +1,179 @@
+"""The same work on many recordings, by the processes of this machine or of a cluster.
+
+A task is one recording. What goes wrong with it is its own result: an error of one line; the
+others go on. A worker that dies is replaced, and its recording is tried again by others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import psutil
+
+from tracing.recording import RoslensError, RunFailedError, UsageError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+WORTH_IT = 16
+"""From so many recordings on, workers are started without being asked for."""
+
+_DEATHS = 3
+_WORKER_BYTES = 1 << 30
+_CONNECT_SECONDS = 10
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work.
+
+    Attributes
+    ----------
+    number
+        Processes on this machine; 0 for as many as it has cores and memory for; None to start
+        them only if it is worth it.
+    scheduler
+        Address of a running dask scheduler, such as ``tcp://10.0.0.1:8786``. Its workers need
+        roslens and the same paths.
+    """
+
+    number: int | None = None
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.number is not None and self.number < 0:
+            raise UsageError(f"--workers {self.number}: give a number, or 0 for one per core")
+        if self.number is not None and self.scheduler is not None:
+            raise UsageError("give either --workers or --scheduler, not both")
+
+    def wanted(self, tasks: int) -> bool:
+        """Whether other processes are to do so many tasks.
+
+        Raises
+        ------
+        UsageError
+            They were asked for, and dask is not installed.
+        """
+        asked = self.scheduler is not None or self.number is not None
+        if self.number == 1 or tasks == 0:
+            return False
+        there = importlib.util.find_spec("distributed") is not None
+        if asked and not there:
+            raise UsageError("workers need dask: pip install 'roslens[scale]'")
+        return asked or (there and tasks >= WORTH_IT and fitting_workers() > 1)
+
+
+def fitting_workers() -> int:
+    """As many as there are cores, and 1 GiB of free memory for each; at least one."""
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(cores, psutil.virtual_memory().available // _WORKER_BYTES))
+
+
+def each(
+    function: Callable[[T], R], items: Sequence[T], workers: Workers
+) -> Iterator[tuple[int, R | RoslensError]]:
+    """Call a function on each item; yields number and result as they come.
+
+    Parameters
+    ----------
+    function
+        Can be pickled, as the items can; a `RoslensError` it raises is the item's result, any
+        other error becomes one.
+
+    Raises
+    ------
+    UsageError
+        There is no scheduler at the address, or no dask.
+    """
+    if not workers.wanted(len(items)):
+        for number, item in enumerate(items):
+            yield number, attempt(function, item)
+        return
+    with _client(workers, len(items)) as client:
+        yield from _on(client, function, items)
+
+
+def attempt(function: Callable[[T], R], item: T) -> R | RoslensError:
+    """The result or, whatever goes wrong, an error of one line."""
+    try:
+        return function(item)
+    except RoslensError as error:
+        return error
+    except Exception as error:  # noqa: BLE001  (one recording must not end the others)
+        return one_line(error)
+
+
+def one_line(error: BaseException) -> RoslensError:
+    """An error that nobody foresaw."""
+    text = " ".join(str(error).split())[:_LONGEST]
+    return RunFailedError(f"{type(error).__name__}: {text}")
+
+
+def _on(
+    client: Client, function: Callable[[T], R], items: Sequence[T]
+) -> Iterator[tuple[int, R | RoslensError]]:
+    from distributed import as_completed  # noqa: PLC0415
+    from distributed.scheduler import KilledWorker  # noqa: PLC0415
+
+    futures = {
+        client.submit(attempt, function, item, pure=False, retries=1): number
+        for number, item in enumerate(items)
+    }
+    for future in as_completed(list(futures), loop=client.loop):
+        result: Any
+        try:
+            result = future.result()
+        except KilledWorker:
+            result = RunFailedError(f"every one of {_DEATHS + 1} workers that tried it died")
+        except Exception as error:  # noqa: BLE001  (what dask itself has to say)
+            result = one_line(error)
+        yield futures[future], result
+        future.release()
+
+
+@contextmanager
+def _client(workers: Workers, tasks: int) -> Iterator[Client]:
+    import dask  # noqa: PLC0415  (optional, and slow to import)
+    from distributed import Client, LocalCluster  # noqa: PLC0415
+
+    if workers.scheduler is not None:
+        try:
+            client = Client(workers.scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError, ImportError) as error:
+            raise UsageError(
+                f"--scheduler {workers.scheduler}: no dask scheduler answers there"
+            ) from error
+        with client:
+            yield client
+        return
+    number = min(workers.number or fitting_workers(), tasks)
+    threads = max(1, len(os.sched_getaffinity(0)) // number)
+    settings = {
+        # One task at a time each, so that a death is told of the task that caused it.
+        "distributed.scheduler.worker-saturation": 1.0,
+        "distributed.scheduler.allowed-failures": _DEATHS,
+        "distributed.worker.daemon": False,
+        "distributed.nanny.pre-spawn-environ.POLARS_MAX_THREADS": str(threads),
+        "distributed.nanny.pre-spawn-environ.RAYON_NUM_THREADS": str(threads),
+    }
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=number,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=None,
+            silence_logs="CRITICAL",
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client

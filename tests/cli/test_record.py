@@ -1,0 +1,72 @@
+"""Campaigns on the command line: planned, stopped, shown, resumed, packed."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Roslens
+from test_errors import check_one_line
+
+SUITE = """
+name: quick
+workload: {command: [sh, -c, "test {fails} = no"], ros: none}
+factors: {fails: ["no", "yes"]}
+repetitions: 2
+duration: 0.1
+sampler_hz: 20
+expect: {ros2_events: false}
+"""
+
+
+def test_suites_are_explained_and_have_a_schema(roslens: Roslens) -> None:
+    assert "tracer-cost" in roslens("suites").stdout
+    said = roslens("suites", "tracer-cost").stdout
+    for words in ("built-in demo", "is different for", "recorded take: tracing events"):
+        assert words in said
+    schema = json.loads(roslens("suites", "--schema").stdout)
+    assert schema["properties"]["factors"]
+    check_one_line(roslens("suites", "nope"), 2, "nope: no such suite")
+
+
+def test_wrong_use_of_resume_and_only(roslens: Roslens, tmp_path: Path) -> None:
+    assert "no campaign" in roslens("record", "--status").stdout
+    check_one_line(roslens("record", "--resume"), 2, "no unfinished campaign")
+    check_one_line(roslens("record", "--resume", "x"), 2, "x: no such campaign")
+    check_one_line(roslens("record", "--resume", "--only", "a=1"), 2, "--only cannot be given")
+    wrong = roslens("record", "--suite", "demo", "--dry-run", "--only", "executor=No")
+    check_one_line(wrong, 2, "the levels of executor are")
+    done = roslens(
+        *("record", "--suite", "demo", "--dry-run", "--only", "executor=Events"),
+        *("--repetitions", "3"),
+    )
+    assert "6 runs" in done.stdout
+
+
+@pytest.mark.live
+def test_a_campaign_is_recorded_shown_resumed_and_packed(roslens: Roslens, tmp_path: Path) -> None:
+    (tmp_path / "quick.yaml").write_text(SUITE)
+    done = roslens("record", "--suite", "quick.yaml", "--name", "c", "--seed", "1")
+    assert done.returncode == 4
+    assert "2 of 4 runs complete, 2 not" in done.stdout
+    assert "sampling itself took: processes at 20 Hz" in done.stdout
+    folder = tmp_path / "data" / "recordings" / "quick" / "c"
+    assert done.stdout.splitlines()[-1] == str(folder.relative_to(tmp_path))
+    # Failed runs are not made again; there is nothing left to do.
+    check_one_line(roslens("record", "--resume"), 2, "no unfinished campaign")
+    # As after a kill: the last run's manifest still says that it runs.
+    last = max(folder.glob("003*/manifest.json"))
+    last.write_text(last.read_text().replace('"status": "', '"status": "running", "_": "'))
+    text = json.loads(last.read_text())
+    del text["_"]
+    last.write_text(json.dumps(text))
+    listed = roslens("record", "--status", "c").stdout
+    assert "unfinished" in listed
+    assert "torn" in listed
+    assert roslens("record", "--resume").returncode == 4
+    assert json.loads(last.read_text())["design"]["execution"] == 1
+    assert "finished" in roslens("record", "--status").stdout
+    packed = roslens("pack", folder)
+    assert packed.returncode == 0, packed.stderr
+    unpacked = roslens("unpack", "c.tar.zst", "there")
+    assert unpacked.returncode == 0, unpacked.stderr
+    assert len(list((tmp_path / "there" / "quick" / "c").glob("*/manifest.json"))) == 4

@@ -1,0 +1,163 @@
+"""What lies on the disk after damage, copies, limits, crashes and concurrent collectors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from collectors import store
+from collectors.collect import NOTE, collect, tables
+from collectors.limits import Limits
+from tracing.recording import Recording, RunFailedError
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
+pytestmark = pytest.mark.recording
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Recording:
+    """A collected copy of a sample."""
+    shutil.copytree(RUN, tmp_path / "run", ignore=shutil.ignore_patterns("events", "tables"))
+    found = Recording.at(tmp_path / "run")
+    collect(found)
+    return found
+
+
+def digests(output: Path) -> dict[str, str]:
+    return {
+        path.relative_to(output).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for part in ("events", "tables")
+        for path in (output / part).rglob("*.parquet")
+    }
+
+
+def test_the_note_holds_every_file_with_its_digest(recording: Recording) -> None:
+    """By hashlib over the files as they lie there."""
+    note = json.loads((recording.tables / NOTE).read_text())
+    assert {name: file["sha256"] for name, file in note["files"].items()} == digests(
+        recording.output
+    )
+
+
+@pytest.mark.parametrize("name", ["tables/messages.parquet", "events/ros2/rmw_take.parquet"])
+@pytest.mark.parametrize("damage", ["cut", "bit", "gone"])
+def test_damage_is_found_and_mended(recording: Recording, name: str, damage: str) -> None:
+    before = digests(recording.output)
+    path = recording.output / name
+    content = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(content[: len(content) // 2])
+    else:
+        times = path.stat()
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+        # Who restores the time of writing cannot restore that of the change.
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert collect(recording).rebuilt
+    assert digests(recording.output) == before
+    assert not collect(recording).rebuilt
+
+
+def test_what_only_a_full_reading_finds(recording: Recording) -> None:
+    """A disk that lost a bit changes no time: the note is given the times of the damaged file."""
+    path = recording.tables / "messages.parquet"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    note = json.loads((recording.tables / NOTE).read_text())
+    note["files"] = store.stamped(recording, note["files"])
+    (recording.tables / NOTE).write_text(json.dumps(note))
+    assert not collect(recording).rebuilt
+    assert collect(recording, verify=True).rebuilt
+    assert not collect(recording, verify=True).rebuilt
+
+
+def test_a_copy_is_as_good_as_the_original(recording: Recording, tmp_path: Path) -> None:
+    shutil.copytree(recording.path, tmp_path / "copy")
+    copy = Recording.at(tmp_path / "copy")
+    assert not collect(copy).rebuilt
+    assert digests(copy.output) == digests(recording.output)
+
+
+def test_a_file_of_events_that_nobody_made(recording: Recording) -> None:
+    shutil.copy(recording.events / "ros2" / "rcl_init.parquet", recording.events / "x.parquet")
+    assert collect(recording).rebuilt
+    assert not (recording.events / "x.parquet").exists()
+
+
+def test_what_a_killed_collector_left_is_removed(recording: Recording) -> None:
+    left = recording.output / ".collecting-0123" / "tables"
+    left.mkdir(parents=True)
+    (left / "messages.parquet").write_bytes(b"PAR1")
+    assert not collect(recording).rebuilt
+    assert collect(recording, force=True).rebuilt
+    assert not list(recording.output.glob(".collect*"))
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (Limits(seconds=0.01), "took more than 0.01 s"),
+        (Limits(memory_bytes=1 << 20), "more than 1 MiB of memory"),
+    ],
+)
+def test_a_limit_costs_this_recording_only(recording: Recording, limits: Limits, said: str) -> None:
+    before = digests(recording.output)
+    with pytest.raises(RunFailedError, match=said) as error:
+        collect(recording, force=True, limits=limits)
+    assert error.value.exit_code == 4
+    assert digests(recording.output) == before
+    assert not list(recording.output.glob(".collect*"))
+
+
+def test_within_its_limits_the_result_is_the_same(recording: Recording) -> None:
+    before = digests(recording.output)
+    steps: list[str] = []
+    limits = Limits(seconds=500, memory_bytes=1 << 36, output_bytes=1 << 36)
+    done = collect(recording, force=True, limits=limits, progress=steps.append)
+    assert steps == ["reading", "model", "tables"]
+    assert done.rebuilt
+    assert done.rows["messages"] == tables(recording)["messages"].select(pl.len()).collect().item()
+    assert digests(recording.output) == before
+
+
+def test_collectors_at_the_same_time(recording: Recording, tmp_path: Path) -> None:
+    """Four processes, one output: each ends well, and the files are those of one alone."""
+    output = tmp_path / "shared"
+    command = [sys.executable, "-m", "roslens", "collect", recording.path, "-o", output, "--force"]
+    running = [
+        subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        for _ in range(4)
+    ]
+    for process in running:
+        _, errors = process.communicate(timeout=300)
+        assert process.returncode == 0, errors
+    assert digests(output) == digests(recording.output)
+    assert not list(output.glob(".collect*"))
+
+
+def test_faults_at_random() -> None:
+    """The short form of the benchmark; it compares with an undisturbed collection."""
+    done = subprocess.run(
+        [sys.executable, "benchmarks/faults.py", "--trials", "9", "--seed", "7"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "9 trials, 0 with a table that reads wrong" in done.stdout
