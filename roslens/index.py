@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from analysis.metrics import METRICS_NAME
-from analysis.numbers import significant
+from analysis.reports.numbers import significant
 from roslens.html_page import html_document
 from roslens.summary_text import Summary
 from tracing.recording import UsageError

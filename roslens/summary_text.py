@@ -10,8 +10,8 @@ from pathlib import Path
 from rich.text import Text
 
 from analysis.metrics import read_metrics
-from analysis.report_base import Section
-from analysis.report_table import ReportTable, Sentence
+from analysis.reports.base import Section
+from analysis.reports.table import ReportTable, Sentence
 from roslens.summary import summary_table
 
 SUMMARY_NAME = "summary.md"

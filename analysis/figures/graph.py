@@ -8,8 +8,8 @@ import polars as pl
 
 from analysis.figures.drawing import Drawing
 from analysis.figures.layers import layered
-from analysis.numbers import significant
 from analysis.overview.graph import INFRASTRUCTURE
+from analysis.reports.numbers import significant
 
 MOST_TOPICS = 40
 """More than these are a carpet: the busiest are drawn, the others counted."""

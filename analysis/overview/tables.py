@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.loss import TracerLoss
-from analysis.samples import LOST
+from analysis.measures.loss import TracerLoss
+from analysis.measures.samples import LOST
 
 RUN_SCHEMA = pl.Schema(
     {

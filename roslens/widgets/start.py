@@ -15,13 +15,13 @@ from analysis.figures.drawing import Drawing
 from analysis.figures.graph import draw_graph
 from analysis.figures.heat import latency_heat
 from analysis.figures.plot import Plot
-from analysis.loss import health_findings
-from analysis.numbers import significant
+from analysis.measures.loss import health_findings
 from analysis.overview.graph import INFRASTRUCTURE, graph_edges
 from analysis.overview.tables import runs_overview, topics_overview
-from analysis.report_base import Part, Section
-from analysis.report_table import ReportTable, Sentence
-from analysis.tables_for_report import health_table
+from analysis.reports.base import Part, Section
+from analysis.reports.numbers import significant
+from analysis.reports.table import ReportTable, Sentence
+from analysis.reports.tables import health_table
 from roslens.recordings import Recordings, open_recordings, resolve
 from roslens.report import find_notebook
 from roslens.widgets import FOLDER, VARIABLE

@@ -10,8 +10,8 @@ import anywidget
 import numpy as np
 import traitlets
 
-from analysis.numbers import milliseconds
-from analysis.perfetto import write_perfetto
+from analysis.interop.perfetto import write_perfetto
+from analysis.reports.numbers import milliseconds
 from analysis.timeline.journey import Flows, Journey, journey_of
 from analysis.timeline.tracks import Picture, build_timeline
 from roslens.export import tables_of_one

@@ -27,7 +27,7 @@ from playwright.sync_api import Page, sync_playwright
 from rich.console import Console
 
 import roslens as rl
-from analysis.numbers import milliseconds
+from analysis.reports.numbers import milliseconds
 from analysis.timeline.tracks import Timeline, build_timeline
 from roslens.lab import run_lab
 from roslens.recordings import Recordings
