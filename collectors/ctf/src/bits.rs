@@ -74,6 +74,10 @@ pub fn align_up(at: u64, align: u64) -> u64 {
 ///
 /// They are not.
 #[must_use]
+#[expect(
+    clippy::inline_always,
+    reason = "per event: a call costs more than its work"
+)]
 #[inline(always)]
 pub fn chunk<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     // Unlike `copy_from_slice` of a range, this is one load: the length is part of the type.

@@ -256,7 +256,6 @@ impl TextBuilder {
             // The last word overlaps the one before.
             let words = [0, 8, chars.len() - 8].map(|at| u64::from_le_bytes(chunk(chars, at)));
             let hash = (words[0] ^ words[1].rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            #[expect(clippy::cast_possible_truncation, reason = "six bits")]
             let at = (hash >> 58) as usize;
             let hit = |recent: &Recent| recent.view.filter(|_| recent.words == words);
             // Two places, lest two names drive each other out.

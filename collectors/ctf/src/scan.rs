@@ -184,6 +184,10 @@ impl<'a> Reading<'a> {
     }
 
     /// The event after one of a flat layout that ends at byte `end`.
+    #[expect(
+        clippy::inline_always,
+        reason = "per event: a call costs more than its work"
+    )]
     #[inline(always)]
     pub fn after(&mut self, found: Found, end: usize) -> Option<Found> {
         if self.sorted.is_none() {
@@ -233,6 +237,10 @@ impl<'a> Reading<'a> {
 
     /// Headers as most events have them: number and time in one word, and no alignment. `None`
     /// where the general way has to tell.
+    #[expect(
+        clippy::inline_always,
+        reason = "per event: a call costs more than its work"
+    )]
     #[inline(always)]
     fn short_event(&mut self, short: &Short, begin: usize) -> Option<Found> {
         let at = begin + short.bytes;

@@ -246,6 +246,10 @@ impl<'a> Stage<'a> {
     /// # Errors
     ///
     /// A batch too large for Arrow, or a defect.
+    #[expect(
+        clippy::inline_always,
+        reason = "per event: a call costs more than its work"
+    )]
     #[inline(always)]
     pub fn push_simple(
         &mut self,
@@ -466,6 +470,10 @@ fn cpus(places: &[u32], origins: &[Origin]) -> ArrayRef {
 }
 
 /// The head of a row. Unlike `copy_from_slice`, these are two stores.
+#[expect(
+    clippy::inline_always,
+    reason = "per event: a call costs more than its work"
+)]
 #[inline(always)]
 fn put_head(row: &mut [u8], time: i64, origin: u32) {
     let (head, _) = row.split_first_chunk_mut::<HEAD>().unwrap_or_else(no_row);
