@@ -79,6 +79,7 @@ BT2 = Need(
     "the independent reader of the tests",
     *("/usr/bin/python3", "-c", "import bt2"),
 )
+CHROMIUM = Need("chromium", "chromium", "the browser of the tests", "chromium", "--version")
 RECORDING = (COMPILER, LTTNG_TOOLS, LTTNG_UST)
 TESTING = (*RECORDING, BABELTRACE, BT2)
 # The toolchain of the suite micro-ros: 113 MB to fetch, 920 MB on the disk, half a minute.
@@ -257,7 +258,7 @@ def collect(session: nox.Session) -> None:
 @nox.session
 def notebooks(session: nox.Session) -> None:
     """Execute every notebook: ``-- PATH...`` (default: the samples)."""
-    install(session)
+    install(session, extras="lab")
     paths = session.posargs or ["data/samples"]
     for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
         session.run("roslens", "report", notebook.stem, *paths)
@@ -265,16 +266,9 @@ def notebooks(session: nox.Session) -> None:
 
 @nox.session
 def lab(session: nox.Session) -> None:
-    """Open JupyterLab on the notebooks (this machine only)."""
+    """Open JupyterLab on the start page (this machine only): ``-- PATH``."""
     install(session, extras="lab")
-    options = [
-        "--ServerApp.ip=localhost",
-        f"--ServerApp.root_dir={ROOT}",
-        "--LabApp.default_url=/lab/tree/notebooks",
-    ]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        options.append("--allow-root")
-    session.run("jupyter", "lab", *options, *session.posargs)
+    session.run("roslens", "lab", *session.posargs)
 
 
 # ---------------------------------------------------------------- development
@@ -283,9 +277,9 @@ def lab(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run all tests: Rust, Python, real recordings, live LTTng and ROS 2."""
-    need(*TESTING)
+    need(*TESTING, CHROMIUM)
     need(*MICRO_ROS, optional=True)
-    install(session, "tests", "lint", "types", extras="lab")
+    install(session, "tests", "lint", "types", "docs", extras="lab")
     if not session.posargs:
         if shutil.which("cargo"):
             session.run("cargo", "test", "--workspace", "--locked", external=True)
@@ -317,7 +311,7 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def types(session: nox.Session) -> None:
     """Check types, strictly."""
-    install(session, "types")
+    install(session, "types", extras="lab")
     session.run("mypy")
 
 
@@ -341,9 +335,10 @@ def calibrate(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Write the generated pages of docs/ anew."""
-    install(session)
+    """Write docs/tables.md anew and build the site into build/site, every link checked."""
+    install(session, "docs")
     session.run("roslens", "schema", "--format", "markdown", "-o", "docs/tables.md")
+    session.run("mkdocs", "build", "--strict", "--quiet")
 
 
 if __name__ == "__main__":

@@ -67,6 +67,12 @@ report.over_time()
 report.slopes()
 
 # %% [markdown]
+# ## Callbacks that keep what they allocate
+
+# %%
+report.heap()
+
+# %% [markdown]
 # ## Why a peak is refused
 #
 # Many tools report the peak of the resident set (`ru_maxrss`). A peak never falls, so its slope is

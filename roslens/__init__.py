@@ -6,14 +6,19 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from roslens.recordings import Recordings, open_recordings
+    from roslens.widgets.timeline import timeline
 
     open = open_recordings  # noqa: A001  (reads well as rl.open)
 
-__all__ = ["Recordings", "open"]
+__all__ = ["Recordings", "open", "timeline"]
 
 
 def __getattr__(name: str) -> object:
     # Lazily, so that the command line starts quickly.
+    if name == "timeline":
+        from roslens.widgets.timeline import timeline  # noqa: PLC0415
+
+        return timeline
     if name in __all__:
         from roslens import recordings  # noqa: PLC0415
 

@@ -429,6 +429,34 @@ def report(
 
 
 @app.command
+def index(
+    folder: Annotated[Path, Parameter(help="Holds reports.")] = Path("data/reports"), /
+) -> None:
+    """Write index.html over all reports in a folder: loss, verdicts, links."""
+    from roslens.index import write_index  # noqa: PLC0415
+
+    print(write_index(folder))
+
+
+@app.command
+def lab(
+    path: Annotated[Path | None, Parameter(help="Recordings; the samples by default.")] = None,
+    /,
+    *,
+    port: int = 8888,
+    ip: str = "127.0.0.1",
+    browser: Annotated[bool, Parameter(help="Open one.")] = True,
+    beyond_this_machine: Annotated[
+        bool, Parameter(negative="", help="Allow an --ip that other machines reach.")
+    ] = False,
+) -> None:
+    """Open JupyterLab on the start page, on this machine only and with a token."""
+    from roslens.lab import run_lab  # noqa: PLC0415
+
+    run_lab(path, ip=ip, port=port, browser=browser, beyond_this_machine=beyond_this_machine)
+
+
+@app.command
 def compare(
     base: Annotated[Path, Parameter(help="Recordings, or the metrics.json of a report.")],
     new: Annotated[Path, Parameter(help="The same of what is to be judged.")],

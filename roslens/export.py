@@ -37,7 +37,7 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
         raise UsageError(f"no table {table!r}; there are {', '.join(TABLES)} and resources")
     recordings = open_recordings(path)
     if form == "perfetto":
-        write_perfetto(_tables_of_one(recordings, path), out)
+        write_perfetto(tables_of_one(recordings, str(path)), out)
         return
     if table is not None:
         text = _csv(recordings.resources if table == "resources" else recordings.table(table))
@@ -51,7 +51,14 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
         raise RunFailedError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-def _tables_of_one(recordings: Recordings, path: Path) -> dict[str, pl.DataFrame]:
+def tables_of_one(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
+    """The tables of one run that Perfetto shows.
+
+    Raises
+    ------
+    UsageError
+        These are several runs, found at `path`.
+    """
     if len(recordings.recordings) != 1:
         raise UsageError(
             f"{path}: a Perfetto trace is of one run, and here are {len(recordings.recordings)}; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from html import escape, unescape
 
@@ -35,14 +36,21 @@ figcaption { font-size: 12.5px; color: var(--soft); }
   figure, tr { break-inside: avoid; } }
 """
 
+_WIDGET = "application/vnd.jupyter.widget-view+json"
+_EXPLORED = '<p class="roslens-note">To be explored in the notebook.</p>'
 _HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>', re.DOTALL)
 _ANCHOR = re.compile(r'<a class="anchor-link".*?</a>', re.DOTALL)
 
 
-def html_page(notebook: nbformat.NotebookNode, title: str) -> str:
+def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> str:
     """The outputs and texts of a notebook, without its code, as a page of its own.
 
     No script, style sheet, font or picture is loaded from elsewhere.
+
+    Parameters
+    ----------
+    lead
+        HTML that stands above everything but the title and the contents.
     """
     exporter = HTMLExporter(  # type: ignore[no-untyped-call]
         template_name="basic",
@@ -51,7 +59,7 @@ def html_page(notebook: nbformat.NotebookNode, title: str) -> str:
         exclude_output_prompt=True,
         embed_images=True,
     )
-    body, _ = exporter.from_notebook_node(notebook)
+    body, _ = exporter.from_notebook_node(_without_widgets(notebook))
     body = _ANCHOR.sub("", body)
     links = "".join(
         f'<a href="#{anchor}">{escape(unescape(re.sub("<[^>]+>", "", text)).strip())}</a>'
@@ -60,10 +68,30 @@ def html_page(notebook: nbformat.NotebookNode, title: str) -> str:
     # The contents go below the title, which is the notebook's own first heading.
     head, end_of_title, rest = body.partition("</h1>")
     if end_of_title:
-        body = f"{head}{end_of_title}\n<nav>{links}</nav>{rest}"
+        body = f"{head}{end_of_title}\n<nav>{links}</nav>{lead}{rest}"
+    return html_document(title, body)
+
+
+def html_document(title: str, body: str) -> str:
+    """A page in the style of reports; `body` is HTML."""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head>\n"
         f"<body>\n<main>{body}</main>\n</body></html>\n"
     )
+
+
+def _without_widgets(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+    """A copy that says where something to be explored stands: it would need scripts and a kernel.
+
+    Their state holds names of traces, and is left out too.
+    """
+    still = copy.deepcopy(notebook)
+    still.metadata.pop("widgets", None)
+    for cell in still.cells:
+        for output in cell.get("outputs", []):
+            if _WIDGET in output.get("data", {}):
+                output["data"].clear()
+                output["data"]["text/html"] = _EXPLORED
+    return still

@@ -151,6 +151,22 @@ class Recordings:
         self.runs = list(runs)
         self.views = tuple(views)
 
+    def only(self, *names: str) -> Recordings:
+        """The runs of these names.
+
+        Raises
+        ------
+        UsageError
+            There is no run of a name.
+        """
+        known = {run.name: index for index, run in enumerate(self.runs)}
+        unknown = sorted(set(names) - known.keys())
+        if unknown:
+            raise UsageError(f"no run {unknown[0]!r}; there are {', '.join(known)}")
+        places = [known[name] for name in names]
+        chosen = [self.recordings[i] for i in places], [self.runs[i] for i in places]
+        return Recordings(*chosen, self.views)
+
     def view(
         self,
         *,

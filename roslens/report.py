@@ -1,4 +1,4 @@
-"""``roslens report``: a notebook executed over recordings -> HTML, metrics.json, the notebook."""
+"""``roslens report``: a notebook executed over recordings -> HTML, metrics.json, summary.md."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from analysis.metrics import METRICS_NAME
 from roslens.execution import execute, known_parameters
 from roslens.html_page import html_page
 from roslens.recordings import open_recordings
+from roslens.summary_text import SUMMARY_NAME, Summary
 from tracing.recording import UsageError
 
 
@@ -92,7 +93,7 @@ def run_report(
         if "recordings" not in known:
             raise UsageError(f"notebook {source.stem} takes no recordings; leave out PATH")
         given["recordings"] = [str(path) for path in paths]
-    folder = output or _default_output(source.stem)
+    folder = output or default_output(source.stem)
     executed_path = folder / f"{source.stem}.ipynb"
     if "output_dir" in known:
         given.setdefault("output_dir", str(folder))
@@ -104,9 +105,10 @@ def run_report(
                 given.get("factors"),
                 progress,
             )
-        _make(folder)
+        make_folder(folder)
         # What an earlier report left here must not pass for this one's.
         metrics.unlink(missing_ok=True)
+        metrics.with_name(SUMMARY_NAME).unlink(missing_ok=True)
         (folder / f"{source.stem}.html").unlink(missing_ok=True)
         before = _files(metrics.parent)
         task = progress.add_task(f"notebook {source.stem}", total=None)
@@ -118,9 +120,14 @@ def run_report(
         )
     _without_places(executed, source)
     nbformat.write(executed, executed_path)  # type: ignore[no-untyped-call]
-    html = folder / f"{source.stem}.html"
-    html.write_text(html_page(executed, _title(executed, source.stem)), encoding="utf-8")
-    own = {html.resolve(), executed_path.resolve(), metrics.resolve()}
+    html, markdown = folder / f"{source.stem}.html", metrics.with_name(SUMMARY_NAME)
+    lead = ""
+    if metrics.is_file():
+        summary = Summary.read(metrics, source.stem)
+        markdown.write_text(summary.markdown(), encoding="utf-8")
+        lead = summary.section()._repr_html_()
+    html.write_text(html_page(executed, _title(executed, source.stem), lead), encoding="utf-8")
+    own = {path.resolve() for path in (html, executed_path, metrics, markdown)}
     files = tuple(
         path
         for path, changed in _files(metrics.parent).items()
@@ -222,7 +229,8 @@ def _default(parameter: Mapping[str, Any]) -> Any:
         return None
 
 
-def _default_output(name: str) -> Path:
+def default_output(name: str) -> Path:
+    """A new folder for a report of that name, named by the time."""
     parent = Path("data", "reports", name)
     stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
     folder, number = parent / stamp, 1
@@ -232,7 +240,14 @@ def _default_output(name: str) -> Path:
     return folder
 
 
-def _make(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
+    """Make a folder for output, with its parents.
+
+    Raises
+    ------
+    UsageError
+        It cannot be made.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -145,6 +145,8 @@ def _table(title: str, *headings: str) -> Table:
 
 
 def _runs_and_loss(found: Metrics) -> str:
+    if not found.recordings:
+        return "from published figures"
     discarded = sum(r["discarded_events"] or 0 for r in found.recordings)
     packets = sum(r["lost_packets"] or 0 for r in found.recordings)
     failed = sum(not r["counts"] for r in found.recordings)

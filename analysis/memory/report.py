@@ -12,12 +12,14 @@ import polars as pl
 from analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
 from analysis.executors.statements import leak_statements, statements_table
 from analysis.figures.memory import memory_plot, peak_plot, verdict_grid, verdict_text
+from analysis.memory.allocations import KEPT, kept_by_callback, with_traced_heap
 from analysis.memory.by_cell import leaks_of, memory_series
 from analysis.memory.leaks import SLOPE, Leak, Series, refused
 from analysis.reports.base import Part, Report, Section, Tables
 from analysis.reports.numbers import significant
 from analysis.reports.parameters import LeaksParameters
 from analysis.reports.table import ReportTable, Sentence
+from analysis.reports.tables import estimates_table
 from analysis.runs import cells_of
 from analysis.statistics.over_runs import estimate_of, student_t
 from collectors.work_log import WorkLog
@@ -43,8 +45,11 @@ class LeaksReport(Report):
     @cached_property
     def series(self) -> dict[str, Series]:
         """Memory of each run that counts, cut at both ends as the parameters say."""
+        resources = self.tables.resources
+        if self.parameters.series == "heap":
+            resources = with_traced_heap(resources, self.tables.table("heap"))
         found = memory_series(
-            self.tables.resources,
+            resources,
             self.tables.table("messages"),
             self.counting,
             self.parameters.series,
@@ -125,7 +130,13 @@ class LeaksReport(Report):
     def estimates(self) -> list[Estimate]:
         """Both slopes of each cell, then the baselines."""
         slopes = [e for leak in self.leaks for e in (leak.per_second, leak.per_message)]
-        return [*slopes, *self.baselines]
+        return [*slopes, *self.baselines, *self.kept]
+
+    @cached_property
+    def kept(self) -> list[Estimate]:
+        """Bytes that callbacks keep per execution."""
+        table = self.tables.table("callback_allocations")
+        return kept_by_callback(table, self.counting, self._level)
 
     # ------------------------------------------------------------ sections
 
@@ -214,6 +225,16 @@ class LeaksReport(Report):
     def statements(self) -> Section:
         """What the published study of executors said about memory."""
         return Section(statements_table(leak_statements(self.leaks, self.baselines)))
+
+    def heap(self) -> Section:
+        """Which callbacks keep what they allocate, where the allocator was traced."""
+        if not self.kept:
+            text = (
+                "The allocator was not traced (lttng_ust_libc); with it, this section says which "
+                "callbacks keep what they allocate."
+            )
+            return Section(Sentence(text))
+        return Section(estimates_table(self.kept, KEPT.definition, prefix="callback_"))
 
     def why_no_peak(self) -> Section:
         """Why the peak of memory is refused."""

@@ -10,9 +10,11 @@ import pytest
 
 import roslens as rl
 from analysis.estimate import shared_levels, short_labels, telling_factors
+from analysis.memory.allocations import kept_by_callback, with_traced_heap
 from analysis.memory.report import LeaksReport
 from analysis.metrics import read_metrics
 from analysis.reports.parameters import LeaksParameters
+from analysis.runs import Run
 from collectors.schema import RESOURCES
 from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 from tracing.recording import UsageError
@@ -131,6 +133,40 @@ def test_what_the_tracer_s_buffers_may_explain_is_said(tmp_path: Path) -> None:
         leaking(tmp_path / "large" / f"r{repetition}", 1000, repetition, buffers=1 << 18)
     assert "may be the tracer" not in repr(report(tmp_path / "small").verdicts())
     assert "The tracer's buffers (2.10 MB)" in repr(report(tmp_path / "large").verdicts())
+
+
+def test_callbacks_that_keep_what_they_allocate() -> None:
+    rows = pl.LazyFrame(
+        {
+            "run": ["a", "a", "b", "c", "a"],
+            "node": ["/n", "/n", "/n", "/n", None],
+            "name": ["/t", "/t", "/t", "/t", None],
+            "kind": ["subscription"] * 4 + ["timer"],
+            "kept_bytes": [1000, 3000, 2100, 1900, 0],
+        }
+    )
+    runs = [Run("a"), Run("b"), Run("c")]
+    first, second = kept_by_callback(rows, runs)
+    # 2000, 2100, 1900 per run: 2000 +- 4.303 x 100 / sqrt 3
+    assert first.cell == {"callback": "/n /t"}
+    assert first.value == pytest.approx(2000)
+    assert first.high == pytest.approx(2000 + 248.4138, abs=1e-3)
+    assert (first.runs, first.samples) == (3, 4)
+    assert second.cell == {"callback": "(node unknown) timer"}
+    assert second.refused is not None
+
+
+def test_the_traced_heap_stands_in_where_none_was_sampled() -> None:
+    schema = {"run": pl.String, "host": pl.String, "vpid": pl.Int32, "time_ns": pl.Int64,
+              "heap_bytes": pl.Int64}  # fmt: skip
+    resources = pl.LazyFrame([("a", "h0", 1, 5, 70), ("b", "h0", 1, 5, None)], schema, orient="row")
+    heap = pl.LazyFrame(
+        [("a", "h0", 1, 6, 99), ("b", "h0", 1, 6, 42)],
+        {**{k: v for k, v in schema.items() if k != "heap_bytes"}, "live_bytes": pl.Int64},
+        orient="row",
+    )
+    found = with_traced_heap(resources, heap).sort("run").collect()
+    assert found.select("run", "time_ns", "heap_bytes").rows() == [("a", 5, 70), ("b", 6, 42)]
 
 
 def test_files(campaign: Path, tmp_path: Path) -> None:

@@ -1,0 +1,32 @@
+"""An SVG drawing and its caption."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A drawing for reports and notebooks.
+
+    Attributes
+    ----------
+    svg
+        One element of SVG, all text in it escaped.
+    caption
+        What is shown, and the definitions.
+    """
+
+    svg: str
+    caption: str
+
+    def __str__(self) -> str:
+        return self.caption
+
+    def _repr_html_(self) -> str:
+        return (
+            '<figure class="roslens-figure" style="margin:1em 0;overflow-x:auto">'
+            f'{self.svg}<figcaption style="max-width:60em">{escape(self.caption)}</figcaption>'
+            "</figure>"
+        )

@@ -1,0 +1,140 @@
+"""The graph of nodes and topics, drawn with rates, latency and loss on its edges."""
+
+from __future__ import annotations
+
+from html import escape
+
+import polars as pl
+
+from analysis.figures.drawing import Drawing
+from analysis.figures.layers import layered
+from analysis.overview.graph import INFRASTRUCTURE
+from analysis.reports.numbers import significant
+
+MOST_TOPICS = 40
+"""More than these are a carpet: the busiest are drawn, the others counted."""
+
+_CHARACTER, _MOST_CHARACTERS = 6.6, 34
+_BOX, _ROW, _EDGE = 26, 62, 150
+_LOSS, _TEXT, _LINE = "#d55e00", "#1c1c1c", "#7a7a7a"
+
+Vertex = tuple[bool, str]
+"""Whether it is a topic, and its name."""
+
+
+def draw_graph(edges: pl.DataFrame) -> Drawing | None:
+    """Nodes as boxes, topics rounded; None where there is nothing to draw.
+
+    Parameters
+    ----------
+    edges
+        As `analysis.overview.graph.graph_edges` gives them.
+    """
+    own = edges.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
+    busiest = own.group_by("topic").agg(pl.col("messages").sum()).sort("messages", "topic")
+    shown = own.filter(pl.col("topic").is_in(busiest["topic"].tail(MOST_TOPICS).to_list()))
+    if not shown.height:
+        return None
+    rows = list(shown.iter_rows(named=True))
+    nodes: list[Vertex] = [(False, name) for name in sorted({r["node"] for r in rows})]
+    topics: list[Vertex] = [(True, name) for name in sorted({r["topic"] for r in rows})]
+    pairs = [
+        ((False, r["node"]), (True, r["topic"]))
+        if r["publishes"]
+        else ((True, r["topic"]), (False, r["node"]))
+        for r in rows
+    ]
+    layers = layered([*nodes, *topics], pairs)
+    boxes, width, height = _place(layers)
+    ends = [(boxes[a], boxes[b]) for a, b in pairs]
+    drawn = [_edge(row, *end) for row, end in zip(rows, ends, strict=True)]
+    drawn += [_vertex(vertex, *boxes[vertex]) for vertex in boxes]
+    # Text last: no line crosses it.
+    drawn += [_label(row, *end) for row, end in zip(rows, ends, strict=True)]
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'style="width:100%;min-width:{min(width, 700):.0f}px;max-width:{width:.0f}px;'
+        'background:#fff" role="img" aria-label="graph of nodes and topics" '
+        f'font-family="system-ui, sans-serif" font-size="11">{"".join(drawn)}</svg>'
+    )
+    left_out = busiest.height - len(topics)
+    more = f" {left_out:,} less busy topics are not shown." if left_out else ""
+    return Drawing(
+        svg,
+        "Nodes (boxes) and topics (rounded). On the way to a topic: its rate; from a topic: the "
+        "median latency from publish to callback_start of what was delivered, and the part that "
+        "was lost, where any was; lines are the thicker the higher the rate, orange where "
+        f"messages were lost.{more} {' and '.join(INFRASTRUCTURE)} are left out.",
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
+
+
+Box = tuple[float, float, float]
+"""Left edge, middle in height, width; all in px."""
+
+
+def _place(layers: list[list[Vertex]]) -> tuple[dict[Vertex, Box], float, float]:
+    highest = max(map(len, layers))
+    boxes: dict[Vertex, Box] = {}
+    x = 8.0
+    for layer in layers:
+        widths = [_CHARACTER * len(_short(name)) + 20 for _, name in layer]
+        top = (highest - len(layer)) * _ROW / 2
+        for i, (vertex, width) in enumerate(zip(layer, widths, strict=True)):
+            boxes[vertex] = (x + (max(widths) - width) / 2, top + (i + 0.5) * _ROW, width)
+        x += max(widths) + _EDGE
+    return boxes, x - _EDGE + 8, highest * _ROW + 30
+
+
+def _vertex(vertex: Vertex, x: float, y: float, width: float) -> str:
+    topic, name = vertex
+    fill, stroke = ("#e8f1f8", "#0072b2") if topic else ("#f4f4f4", "#555")
+    return (
+        f"<g><title>{escape(name)}</title>"
+        f'<rect x="{x:.1f}" y="{y - _BOX / 2:.1f}" width="{width:.1f}" height="{_BOX}" '
+        f'rx="{_BOX / 2 if topic else 3}" fill="{fill}" stroke="{stroke}"/>'
+        f'<text x="{x + width / 2:.1f}" y="{y + 4:.1f}" text-anchor="middle" fill="{_TEXT}">'
+        f"{escape(_short(name))}</text></g>"
+    )
+
+
+def _ends(start: Box, end: Box) -> tuple[float, float, float, float, float]:
+    """Where an edge leaves and arrives, and how far it hangs: one that leads back does so below."""
+    if end[0] > start[0]:
+        return start[0] + start[2], start[1], end[0], end[1], 0.0
+    return start[0], start[1] + 6, end[0] + end[2], end[1] + 6, _ROW * 0.55
+
+
+def _edge(row: dict[str, float | None], start: Box, end: Box) -> str:
+    x0, y0, x1, y1, hang = _ends(start, end)
+    bend = (x1 - x0) / 2 if not hang else (x1 - x0) / 4
+    width = 1 + min(3.0, (row["rate_hz"] or 0) ** 0.5 / 8)
+    colour = _LOSS if row["lost"] else _LINE
+    side = 7 if x1 >= x0 else -7
+    return (
+        f'<path d="M{x0:.1f},{y0:.1f} C{x0 + bend:.1f},{y0 + hang:.1f} '
+        f'{x1 - bend:.1f},{y1 + hang:.1f} {x1 - side:.1f},{y1:.1f}" '
+        f'fill="none" stroke="{colour}" stroke-width="{width:.2f}"/>'
+        f'<path d="M{x1:.1f},{y1:.1f} l{-side},-4 v8 z" fill="{colour}"/>'
+    )
+
+
+def _label(row: dict[str, float | None], start: Box, end: Box) -> str:
+    x0, y0, x1, y1, hang = _ends(start, end)
+    # A cubic curve is there at its middle.
+    x, y = (x0 + x1) / 2, (y0 + y1) / 2 + 0.75 * hang + (18 if hang else 0)
+    lines = []
+    if row["publishes"]:
+        lines += [f"{significant(row['rate_hz'], 3)} Hz"] if row["rate_hz"] else []
+    else:
+        lines += [f"{significant(row['p50_ms'], 3)} ms"] if row["p50_ms"] is not None else []
+        lines += [f"{100 * row['lost']:.2g} % lost"] if row["lost"] else []
+    halo = 'paint-order="stroke" stroke="#fff" stroke-width="4"'
+    return "".join(
+        f'<text x="{x:.1f}" y="{y - 5 + 13 * i:.1f}" text-anchor="middle" '
+        f'fill="{_LOSS if "lost" in line else _TEXT}" {halo}>{escape(line)}</text>'
+        for i, line in enumerate(lines)
+    )

@@ -1,0 +1,1 @@
+"""What is in a recording, at a glance."""

@@ -1,0 +1,101 @@
+"""Pages of the site that are made from the code when it is built: nothing of them can be stale."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from roslens.cli import app
+from tracing.suite import suite_schema
+
+GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "notebooks" / "golden"
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add them; MkDocs calls this."""
+    for name, text in (
+        ("cli", command_line()),
+        ("suite_schema", schema_page(suite_schema())),
+        ("metrics", metrics_page()),
+    ):
+        files.append(File.generated(config, f"reference/{name}.md", content=text))
+    return files
+
+
+def command_line() -> str:
+    """Every verb and option, as ``--help`` shows them."""
+    return "# Command line\n\n" + str(app.generate_docs(output_format="markdown")).split("\n", 1)[1]
+
+
+def schema_page(schema: dict[str, Any]) -> str:
+    """The fields of a suite, a table per object."""
+    lines = ["# Suite files", "", "`roslens suites --schema` prints this for editors.", ""]
+    for name, part in [("suite", schema), *schema.get("$defs", {}).items()]:
+        if "properties" not in part:
+            continue
+        required = part.get("required", [])
+        lines += [f"## {name}", "", _cell(part.get("description", "")), ""]
+        lines += ["| field | type | default | meaning |", "|---|---|---|---|"]
+        for field, about in part["properties"].items():
+            default = "required" if field in required else json.dumps(about.get("default"))
+            cells = (
+                f"`{field}`",
+                _type(about),
+                _cell(default),
+                _cell(about.get("description", "")),
+            )
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _type(about: dict[str, Any]) -> str:
+    if "$ref" in about:
+        name = about["$ref"].rsplit("/", 1)[1]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in about:
+        return " or ".join(_type(part) for part in about["anyOf"])
+    if "enum" in about:
+        return ", ".join(f"`{value}`" for value in about["enum"])
+    if about.get("type") == "array" and isinstance(about.get("items"), dict):
+        return f"list of {_type(about['items'])}"
+    return str(about.get("type", "any"))
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def metrics_page() -> str:
+    """Every metric of the reports over the samples, with its definition."""
+    about = (
+        "What the notebooks write into `metrics.json`, with the definitions that stand there. "
+        "Percentiles of any other rank are named alike."
+    )
+    lines = ["# Metrics", "", about, ""]
+    for notebook, found in sorted(_metrics().items()):
+        lines += [
+            f"## {notebook}",
+            "",
+            "| metric | unit | better | definition |",
+            "|---|---|---|---|",
+        ]
+        for name, (unit, better, definition) in sorted(found.items()):
+            cells = (f"`{name}`", unit, better or "-", _cell(definition))
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _metrics() -> dict[str, dict[str, tuple[str, str | None, str]]]:
+    found: dict[str, dict[str, tuple[str, str | None, str]]] = {}
+    for path in sorted(GOLDEN.glob("*.json")):
+        golden = json.loads(path.read_text(encoding="utf-8"))
+        of_notebook = found.setdefault(golden["notebook"], {})
+        for name, told in golden["metrics"].items():
+            of_notebook.setdefault(name, (told["unit"], told["better"], told["definition"]))
+    return found
