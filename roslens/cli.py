@@ -344,6 +344,13 @@ def collect(
     max_time: Annotated[float | None, Parameter(help="Seconds a recording may take.")] = None,
     max_memory: Annotated[str | None, Parameter(help="Memory it may take: 4G.")] = None,
     max_output: Annotated[str | None, Parameter(help="What it may write: 10G.")] = None,
+    merge: Annotated[
+        bool, Parameter(negative="", help="All are one recording, one time line; needs -o.")
+    ] = False,
+    clock_offset: Annotated[
+        list[str] | None,
+        Parameter(help="HOST=NS: add to all times of a host (its name, or h0, h1, ...)."),
+    ] = None,
 ) -> None:
     """Turn recordings into Parquet: every event, and the tables of the ROS 2 model."""
     if not paths:
@@ -352,14 +359,15 @@ def collect(
         # Before polars is imported, which makes as many threads as it then finds here.
         os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
     from collectors.limits import Limits  # noqa: PLC0415
-    from roslens.collect import Options, collect_all  # noqa: PLC0415
+    from roslens.collect import Options, collect_all, parse_offsets  # noqa: PLC0415
     from roslens.fleet.cluster import Workers  # noqa: PLC0415
     from roslens.sizes import parse_size  # noqa: PLC0415
 
     limits = Limits(
         max_time, parse_size("--max-memory", max_memory), parse_size("--max-output", max_output)
     )
-    options = Options(engine, threads, events_only, force, verify, limits)
+    offsets = parse_offsets(clock_offset or [])
+    options = Options(engine, threads, events_only, force, verify, limits, offsets)
     # Who says how many threads to use wants no other processes.
     number = 1 if threads and workers is None and scheduler is None else workers
     collect_all(
@@ -368,6 +376,7 @@ def collect(
         options=options,
         workers=Workers(number, scheduler),
         console=Console(),
+        merge=merge,
     )
 
 
