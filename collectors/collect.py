@@ -116,6 +116,7 @@ def collect(
     force: bool = False,
     verify: bool = False,
     limits: Limits | None = None,
+    clock_offsets: Mapping[str, int] | None = None,
     progress: Progress | None = None,
     done: Done | None = None,
 ) -> Collected:
@@ -137,6 +138,8 @@ def collect(
         Read all files that are there and compare their digests, not only sizes and times.
     limits
         What it may take; with any, another process does the work.
+    clock_offsets
+        Nanoseconds to add to all times of a host, given by its name or label.
     progress
         Called with the name of each step as it begins.
     done
@@ -154,14 +157,18 @@ def collect(
     options = {"engine": engine, "events_only": events_only}
     # Read before the work, not after it.
     manifest = recording.manifest
-    fingerprint = _fingerprint(recording)
+    offsets = dict(clock_offsets or {})
+    apart = limits is not None and limits.any
+    if (recording.parts or offsets) and (apart or engine != "native"):
+        raise UsageError("merging and clock offsets go with the native engine, without limits")
+    fingerprint = _fingerprint(recording, offsets)
 
     def known() -> Collected | None:
         return None if force else _up_to_date(recording, options, fingerprint, verify=verify)
 
     if (before := known()) is not None:
         return before
-    if limits is not None and limits.any:
+    if limits is not None and apart:
         return _collect_apart(recording, {**options, "threads": threads}, limits, say, done)
     with store.locked(recording, lambda: say("waiting for another roslens")):
         # Another may have made them meanwhile.
@@ -169,7 +176,7 @@ def collect(
             return before
         with store.making(recording) as made:
             say("reading")
-            raw = _to_parquet(made, engine=engine, threads=threads, done=done)
+            raw = _to_parquet(made, offsets, engine=engine, threads=threads, done=done)
             tables: dict[str, pl.DataFrame] = {}
             if not events_only:
                 from collectors.ros2 import build_tables  # noqa: PLC0415  (events need no model)
@@ -235,15 +242,22 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
         events = babeltrace.read(root)
         counts = {name: frame.height for name, frame in events.items() if frame.height}
         return Raw(events, TABLES["losses"].empty(), counts, [_NO_LOSSES])
-    trace = _open(root)
+    trace = _open([root])
     events = trace.read(threads=threads)
     info = trace.info(threads=threads)
     return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
 
 
-def _to_parquet(recording: Recording, *, engine: Engine, threads: int, done: Done | None) -> Raw:
+def _to_parquet(
+    recording: Recording,
+    clock_offsets: Mapping[str, int],
+    *,
+    engine: Engine,
+    threads: int,
+    done: Done | None,
+) -> Raw:
     """Decode all traces into ``events/``; the frames of the result read from there."""
-    if recording.has_manifest and not find_traces(recording.trace_root):
+    if recording.has_manifest and not any(map(find_traces, recording.trace_roots)):
         # A run of programs without tracepoints: no event, and other files that count.
         return Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE])
     if engine == "babeltrace2":
@@ -254,7 +268,7 @@ def _to_parquet(recording: Recording, *, engine: Engine, threads: int, done: Don
             path.parent.mkdir(exist_ok=True)
             _write(raw.events[name].lazy().collect(), path)
         return raw
-    trace = _open(recording.trace_root)
+    trace = _open(recording.trace_roots, clock_offsets)
     info = trace.write_events(recording.events, threads=threads, progress=done)
     events: dict[str, pl.LazyFrame] = {
         f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
@@ -266,10 +280,10 @@ def _to_parquet(recording: Recording, *, engine: Engine, threads: int, done: Don
     return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
 
 
-def _open(root: Path) -> Trace:
+def _open(roots: Sequence[Path], clock_offsets: Mapping[str, int] | None = None) -> Trace:
     from collectors.reader import open_trace  # noqa: PLC0415  (babeltrace2 needs no native code)
 
-    return open_trace(root)
+    return open_trace(roots, clock_offsets=clock_offsets)
 
 
 def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
@@ -356,32 +370,34 @@ def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) 
     )
 
 
-def _fingerprint(recording: Recording) -> str:
-    """Digest of names, sizes and times of all files of its traces.
+def _fingerprint(recording: Recording, clock_offsets: Mapping[str, int]) -> str:
+    """Digest of names, sizes and times of all files of its traces, and of what is done to them.
 
     Raises
     ------
     UsageError
         There is no trace, nor the manifest of a run that made none.
     """
-    root = recording.trace_root
-    found = find_traces(root)
+    found = [(root, trace) for root in recording.trace_roots for trace in find_traces(root)]
     if not found and not recording.has_manifest:
-        raise UsageError(f"{root}: no CTF trace here (no file named 'metadata' at or below it)")
+        raise UsageError(
+            f"{recording.trace_root}: no CTF trace here (no file named 'metadata' at or below it)"
+        )
     manifest = recording.manifest
     # What the model takes from the manifest.
     lines = (
         [] if manifest is None else [f"{manifest.environment.rmw} {manifest.clock.synchronisation}"]
     )
+    lines += [f"clock {host} {ns}" for host, ns in sorted(clock_offsets.items())]
     own = [recording.events, recording.tables]
     if recording.output != recording.path:
         own.append(recording.output)
     own += store.leftovers(recording)
-    for trace in found:
+    for root, trace in found:
         for path in sorted(trace.rglob("*")):
             if path.is_file() and not any(path.is_relative_to(folder) for folder in own):
                 state = path.stat()
-                name = path.relative_to(root).as_posix()
+                name = f"{root.name}/{path.relative_to(root).as_posix()}"
                 lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
     return _digest("\n".join(lines).encode())
 

@@ -9,7 +9,7 @@ Columns are those of `collectors.event_columns`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -306,21 +306,41 @@ class Trace:
         )
 
 
-def open_trace(root: Path) -> Trace:
-    """Find and open every CTF trace at or below `root`.
+def open_trace(
+    root: Path | Sequence[Path], *, clock_offsets: Mapping[str, int] | None = None
+) -> Trace:
+    """Find and open every CTF trace at or below `root`, as one time line.
 
-    Reads all metadata and the heads of all packets. LTTng's index files are not needed.
+    Reads all metadata and the heads of all packets. LTTng's index files are not needed. A packet
+    that several snapshots of a session hold is read once.
 
     Parameters
     ----------
     root
-        For example what ``ros2 trace`` wrote, or `Recording.trace_root`.
+        For example what ``ros2 trace`` wrote, or `Recording.trace_root`. With several, the label
+        of each trace begins with the name of its folder.
+    clock_offsets
+        Nanoseconds to add to all times of a host, given by its name or label.
 
     Raises
     ------
     UsageError
-        No trace, unreadable metadata (with line and column, or byte), or no readable stream.
+        No trace, unreadable metadata (with line and column, or byte), no readable stream, or a
+        clock offset of a host that is not there.
     """
+    roots = [root] if isinstance(root, Path) else list(root)
+    traces = [trace for one in roots for trace in _labelled(one, alone=len(roots) == 1)]
+    labels = [label for _, label in traces]
+    if len(set(labels)) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
+        raise UsageError(f"two traces are named '{twice}'; give folders of different names")
+    with _errors(roots[0]):
+        reader = _native.Reader(traces, dict(clock_offsets or {}))
+    return Trace(roots[0], reader)
+
+
+def _labelled(root: Path, *, alone: bool) -> list[tuple[Path, str]]:
+    """The traces below a folder, with their labels."""
     if not root.is_dir():
         raise UsageError(f"{root}: not a folder; give a folder with a CTF trace")
     traces = find_traces(root)
@@ -329,9 +349,8 @@ def open_trace(root: Path) -> Trace:
             f"{root}: no CTF trace here (no file named 'metadata' at or below it); give the "
             "folder that 'ros2 trace' or 'lttng' wrote"
         )
-    with _errors(root):
-        reader = _native.Reader([(trace, trace.relative_to(root).as_posix()) for trace in traces])
-    return Trace(root, reader)
+    base = Path() if alone else Path(root.resolve().name)
+    return [(trace, (base / trace.relative_to(root)).as_posix()) for trace in traces]
 
 
 def _list(names: Iterable[str] | None) -> list[str] | None:

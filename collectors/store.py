@@ -17,6 +17,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -96,7 +97,7 @@ def making(recording: Recording) -> Iterator[Recording]:
     except OSError as error:
         raise cannot_write(recording, error) from error
     try:
-        yield Recording.at(recording.path, folder)
+        yield replace(recording, output=folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

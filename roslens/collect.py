@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from rich.progress import (
 from collectors.collect import Collected, Done, Engine, collect
 from collectors.collect import Progress as Say
 from collectors.limits import Limits
-from roslens.cluster import Workers, attempt, each
+from roslens.fleet.cluster import Workers, attempt, each
 from tracing.recording import Recording, RoslensError, UsageError, find_recordings
 
 
@@ -36,6 +36,7 @@ class Options:
     force: bool = False
     verify: bool = False
     limits: Limits | None = None
+    clock_offsets: Mapping[str, int] | None = None
 
 
 def collect_all(
@@ -45,6 +46,7 @@ def collect_all(
     options: Options,
     workers: Workers,
     console: Console,
+    merge: bool = False,
 ) -> list[Collected]:
     """Collect all recordings at or below `paths`, printing a line for each.
 
@@ -55,6 +57,8 @@ def collect_all(
         recording, ``output/<name>`` for several.
     workers
         The processes that do it.
+    merge
+        All recordings are one, with one time line; needs `output`.
 
     Raises
     ------
@@ -63,7 +67,11 @@ def collect_all(
         line of its own.
     """
     recordings = [found for path in paths for found in find_recordings(path)]
-    if output is not None:
+    if merge:
+        if output is None:
+            raise UsageError("--merge needs a folder for what is merged: give -o DIR")
+        recordings = [Recording(output, output, tuple(found.path for found in recordings))]
+    elif output is not None:
         recordings = _with_output(recordings, output)
     together = workers.wanted(len(recordings))
     results = _by_workers if together else _one_by_one
@@ -139,6 +147,29 @@ def _with_output(recordings: Sequence[Recording], output: Path) -> list[Recordin
         twice = next(name for name in names if names.count(name) > 1)
         raise UsageError(f"two recordings are named '{twice}'; collect them into separate folders")
     return [Recording.at(recording.path, output / recording.name) for recording in recordings]
+
+
+def parse_offsets(texts: Sequence[str]) -> dict[str, int]:
+    """Nanoseconds by host from texts such as ``h1=-2500``.
+
+    Raises
+    ------
+    UsageError
+        One is not of that form, or a host is given twice.
+    """
+    found: dict[str, int] = {}
+    for text in texts:
+        host, _, number = text.rpartition("=")
+        try:
+            value = int(number)
+        except ValueError:
+            host = ""
+        if not host or abs(value) >= 2**63:
+            raise UsageError(f"--clock-offset: '{text}' is not HOST=NANOSECONDS, such as h1=-2500")
+        if host in found:
+            raise UsageError(f"--clock-offset: host '{host}' is given twice")
+        found[host] = value
+    return found
 
 
 def _line(collected: Collected) -> str:

@@ -75,13 +75,15 @@ def work_of_runs(
     runs: Sequence[Run],
     warm_up_s: float = 0.0,
 ) -> list[Work]:
-    """The work of each run: its goals, else its calls, else its messages; none: left out.
+    """The work of each run: messages on its work topic, else goals, else calls, else any messages.
 
-    An action is made of services and topics, and so is a service's answer no message: the first
-    of these kinds that a run has is what it was made for.
+    An action is made of services and topics: the first of these that a run has is what it was made
+    for. Runs without any are left out.
     """
     found: dict[str, Work] = {}
     by_name = {run.name: run for run in runs}
+    for work in _messages(messages, [run for run in runs if run.work_topic], warm_up_s):
+        found[work.run.name] = work
     of_goals = _durations(goals, "goal_sent_ns", "result_taken_ns", pl.lit(value=True), warm_up_s)
     own = ~pl.any_horizontal(pl.col("service").str.ends_with(x) for x in INFRASTRUCTURE)
     own = own & ~pl.col("service").str.contains("/_action/")
@@ -91,11 +93,17 @@ def work_of_runs(
             if name in by_name and array.size and name not in found:
                 found[name] = Work(by_name[name], kind, array)
     rest = [run for run in runs if run.name not in found]
-    group = topic_groups(messages, rest)[0]
-    for sample in run_samples(messages, rest, group, warm_up_s):
-        if sample.delivered_ns.size:
-            found[sample.run.name] = Work(sample.run, MESSAGE, sample.delivered_ns)
+    for work in _messages(messages, rest, warm_up_s):
+        found[work.run.name] = work
     return [found[run.name] for run in runs if run.name in found]
+
+
+def _messages(messages: pl.LazyFrame, runs: Sequence[Run], warm_up_s: float) -> list[Work]:
+    if not runs:
+        return []
+    group = topic_groups(messages, runs)[0]
+    samples = run_samples(messages, runs, group, warm_up_s)
+    return [Work(s.run, MESSAGE, s.delivered_ns) for s in samples if s.delivered_ns.size]
 
 
 def _durations(

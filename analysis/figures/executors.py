@@ -71,8 +71,13 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
         finish(axes)
     for row in grid:
         row[0].set_ylabel(f"{title} [{unit}]")
+    loaded = any(_is_number(e, load) for e in estimates)
+    for axes in grid.flat:
+        if not loaded:
+            axes.set_xticks([])
+            axes.margins(x=0.5)
     for axes in grid[-1]:
-        axes.set_xlabel(load)
+        axes.set_xlabel(load if loaded else "")
     legend_above(
         figure,
         [Line2D([], [], color=colour(i), marker="o", label=x) for i, x in enumerate(levels)],

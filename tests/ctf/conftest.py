@@ -32,7 +32,10 @@ def kinds(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def record(kinds, tmp_path) -> Record:
-    """Record ``kinds COUNT``; options are those of ``lttng enable-channel``."""
+    """Record ``kinds COUNT``; options are those of ``lttng enable-channel``.
+
+    With ``snapshots``, nothing is written but a snapshot of the buffers after each run.
+    """
 
     def run(
         count: int,
@@ -41,12 +44,14 @@ def record(kinds, tmp_path) -> Record:
         runs: int = 1,
         blocking: bool = False,
         create: tuple[str, ...] = (),
+        snapshots: bool = False,
     ) -> Path:
         output = tmp_path / "trace"
         with session_daemon(kernel="off") as daemon:
             name = daemon.session_name
             call = daemon.tool.call
-            call("create", name, f"--output={output}", *create)
+            how = ("--snapshot",) if snapshots else ()
+            call("create", name, f"--output={output}", *how, *create)
             try:
                 call("enable-channel", "-u", "-s", name, *options, "ch")
                 call("enable-event", "-u", "-s", name, "-c", "ch", "kinds:*")
@@ -59,6 +64,8 @@ def record(kinds, tmp_path) -> Record:
                     variables["LTTNG_UST_ALLOW_BLOCKING"] = "1"
                 for _ in range(runs):
                     subprocess.run([str(kinds), str(count)], env=variables, check=True, timeout=60)
+                    if snapshots:
+                        call("snapshot", "record", "-s", name)
             finally:
                 call("destroy", name)
         return output

@@ -28,6 +28,8 @@ EVENT = w.Event(
 )
 COMMON = w.Struct((("_vpid", w.Int(32, True)), ("_procname", w.Chars(17))))
 
+COMMON_VALUES = {"_vpid": 1, "_procname": "proc"}
+
 
 @dataclass
 class Made:
@@ -122,6 +124,41 @@ def test_a_damaged_packet_costs_only_its_rest(tmp_path):
     info = trace.info()
     assert info.losses["kind"].to_list() == ["truncated"]
     assert f"byte {second}: the metadata declares no event 9" in info.warnings[0]
+
+
+def test_a_file_that_is_two_files_in_a_row(tmp_path):
+    """Two streams of a trace in one file: both are read, and each keeps its own count."""
+    first = make(packets=2)
+    first.stream.packet(discarded=3)
+    other = w.Stream(first.trace, instance=1, cpu=1)
+    other.event(EVENT, 1_005, {"_n": 99, "_text": "", "_len": 0, "_l": []}, COMMON_VALUES)
+    other.packet(discarded=5)
+    first.trace.save(tmp_path)
+    (tmp_path / "s").write_bytes(bytes(first.stream.data + other.data))
+    info = open_trace(tmp_path).info()
+    assert read_numbers(tmp_path) == [0, 99, *range(1, 8)]
+    assert info.discarded_events == 3 + 5
+    assert set(info.losses["kind"]) == {"discarded_events"}
+
+
+@pytest.mark.parametrize("cut", [1, 40, 100])
+def test_a_torn_file_with_another_behind_it(tmp_path, cut):
+    """What follows a torn packet is at an unknown place: lost, said, and placed in time."""
+    made = make()
+    data = bytes(made.stream.data)
+    _, content = made.packets[1]
+    made.trace.save(tmp_path)
+    (tmp_path / "s").write_bytes(data[: content - cut] + data)
+    info = open_trace(tmp_path).info()
+    whole = [i for i, end in enumerate(made.ends) if end <= content - cut]
+    found = read_numbers(tmp_path)
+    assert found[: len(whole)] == whole
+    truncated = info.losses.filter(info.losses["kind"] == "truncated")
+    assert truncated.height >= 1
+    # After the last event of the first packet, which is whole.
+    last_whole = 1_000 + 10 * 3
+    assert all(begin >= last_whole for begin in truncated["begin_ns"])
+    assert info.warnings
 
 
 def test_a_stream_of_no_bytes_is_no_matter(tmp_path):

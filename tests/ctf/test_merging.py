@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import ctf_writer as w
@@ -11,6 +13,7 @@ from polars.testing import assert_frame_equal
 
 from collectors import babeltrace
 from collectors.reader import open_trace
+from tracing.recording import UsageError
 
 
 def write(root: Path, payload: w.Struct, rows: list[tuple[int, dict]], **options: object) -> None:
@@ -42,8 +45,8 @@ def test_rows_are_merged_by_time_then_trace(tmp_path):
 
 def test_hosts_are_labelled_by_name(tmp_path):
     one = w.Struct((("n", w.Int(8)),))
-    for folder, hostname in [("a", "x"), ("b", "y"), ("c", "x"), ("d", None)]:
-        write(tmp_path / folder, one, [(1, {"n": 0})], hostname=hostname)
+    for number, (folder, hostname) in enumerate(zip("abcd", ["x", "y", "x", None], strict=True)):
+        write(tmp_path / folder, one, [(1, {"n": number})], hostname=hostname)
     frame = check_engines(tmp_path)
     assert frame["host"].to_list() == ["h0", "h1", "h0", "h2"]
     assert open_trace(tmp_path).info().hosts == ["h0", "h1", "h2"]
@@ -131,3 +134,96 @@ def test_events_without_provider_go_to_the_folder_of_their_domain(tmp_path):
     open_trace(root).write_events(tmp_path / "events")
     found = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.parquet"))
     assert found == ["events/a_.._b/_c.parquet", "events/ust/sched_switch.parquet"]
+
+
+def snapshots(root: Path) -> None:
+    """Two parts of one recording: the second repeats the first packet, and has one more."""
+    event = w.Event("p:e", 0, w.Struct((("n", w.Int(32)),)))
+    trace = w.TraceWriter([event])
+    stream = w.Stream(trace)
+    sizes = []
+    for n in range(3):
+        stream.event(event, 100 * (n + 1), {"n": n}, {})
+        stream.packet(discarded=n)
+        sizes.append(len(stream.data))
+    whole = bytes(stream.data)
+    for name, part in (("one", whole[: sizes[1]]), ("two", whole[sizes[0] :])):
+        trace.save(root / name)
+        (root / name / "s").write_bytes(part)
+
+
+def test_a_packet_that_two_snapshots_hold_is_read_once(tmp_path):
+    snapshots(tmp_path)
+    trace = open_trace(tmp_path)
+    frame = trace.read()["p:e"]
+    assert frame["n"].to_list() == [0, 1, 2]
+    assert frame["trace"].to_list() == ["one", "one", "two"]
+    info = trace.info()
+    assert info.discarded_events == 1 + 2
+    assert ["two: 1 packets that another part" in warning for warning in info.warnings] == [True]
+
+
+def test_equal_numbers_but_other_bytes_are_other_packets(tmp_path):
+    snapshots(tmp_path)
+    data = bytearray((tmp_path / "two" / "s").read_bytes())
+    at = data.index((1).to_bytes(4, "little"), w.TraceWriter([]).head_bits // 8)
+    data[at] = 9
+    (tmp_path / "two" / "s").write_bytes(data)
+    assert open_trace(tmp_path).read()["p:e"]["n"].to_list() == [0, 1, 9, 2]
+
+
+def two_hosts(root: Path, frequency: int = 1_000_000_000) -> list[Path]:
+    one = w.Struct((("n", w.Int(8)),))
+    write(root / "a", one, [(10, {"n": 0}), (30, {"n": 1})], hostname="x", frequency=frequency)
+    write(root / "b", one, [(15, {"n": 2}), (25, {"n": 3})], hostname="y", frequency=frequency)
+    return [root / "a", root / "b"]
+
+
+@pytest.mark.parametrize("name", ["y", "h1"])
+@pytest.mark.parametrize("offset", [10, -1_500_000_000_000, 3_999_999_999])
+def test_the_clock_of_a_host_is_set(tmp_path, name, offset):
+    trace = open_trace(two_hosts(tmp_path), clock_offsets={name: offset})
+    frame = trace.read()["p:e"]
+    times = {10: 0, 30: 1, 15 + offset: 2, 25 + offset: 3}
+    assert dict(frame.select("time_ns", "n").iter_rows()) == times
+    assert frame["time_ns"].is_sorted()
+    assert trace.span == (min(times), max(times))
+
+
+def test_a_slow_clock_is_set_as_exactly_as_it_can_be(tmp_path):
+    """Of 1 MHz: a cycle is 1,000 ns; rounded down, as its times are."""
+    trace = open_trace(two_hosts(tmp_path, 1_000_000), clock_offsets={"y": -2_000_000_500})
+    times = trace.read()["p:e"].filter(pl.col("host") == "h1")["time_ns"]
+    assert times.to_list() == [15_000 - 2_000_001_000, 25_000 - 2_000_001_000]
+
+
+def test_the_clock_of_nobody(tmp_path):
+    with pytest.raises(UsageError, match="no host 'z' in these traces"):
+        open_trace(two_hosts(tmp_path), clock_offsets={"z": 1})
+
+
+def test_two_folders_of_one_name(tmp_path):
+    one = two_hosts(tmp_path / "1")
+    other = two_hosts(tmp_path / "2")
+    with pytest.raises(UsageError, match="two traces are named 'a'"):
+        open_trace([one[0], other[0]])
+
+
+def test_collect_merges(tmp_path):
+    """The command: one output, one time line, made again when the offset changes."""
+    paths = two_hosts(tmp_path)
+    out = tmp_path / "out"
+
+    def collect(*more: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "roslens", "collect", *paths, "--merge", *more]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert collect().returncode == 2
+    assert collect("-o", out, "--clock-offset", "y").returncode == 2
+    for offset, order in (("-10", [2, 0, 3, 1]), ("0", [0, 2, 3, 1])):
+        done = collect("-o", out, "--clock-offset", f"y={offset}")
+        assert done.returncode == 0, done.stderr
+        frame = pl.read_parquet(out / "events" / "p" / "e.parquet")
+        assert frame["n"].to_list() == order
+    assert set(frame["trace"]) == {"a", "b"}
+    assert "up to date" in collect("-o", out, "--clock-offset", "y=0").stdout

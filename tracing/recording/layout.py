@@ -29,10 +29,13 @@ class Recording:
     output
         Where ``events/`` and ``tables/`` go; by default the run's folder, or
         ``<path>/roslens`` for a bare trace.
+    parts
+        Recordings that are this one together, as one time line; empty where it is its own.
     """
 
     path: Path
     output: Path
+    parts: tuple[Path, ...] = ()
 
     @classmethod
     def at(cls, path: Path, output: Path | None = None) -> Recording:
@@ -67,6 +70,11 @@ class Recording:
         """The folder below which all its CTF traces lie."""
         own = self.path / "trace"
         return own if self.has_manifest and own.is_dir() else self.path
+
+    @property
+    def trace_roots(self) -> list[Path]:
+        """The folders below which all traces of its parts lie."""
+        return [Recording.at(part).trace_root for part in self.parts] or [self.trace_root]
 
     @property
     def resources(self) -> Path:

@@ -83,8 +83,6 @@ class ProcessReader:
         OSError
             It has ended (also when another process has its id by now).
         """
-        now = time.time_ns()
-        cpu = cpu_time_ns(self.pid)
         fields = stat(self.pid)
         if fields[STARTED] != self.started:
             raise ProcessLookupError(self.pid)
@@ -94,6 +92,10 @@ class ProcessReader:
         if state != self._memory_state or time.monotonic() >= self._memory_due:
             self._memory, self._memory_state = memory(self.pid), state
             self._memory_due = time.monotonic() + MEMORY_SECONDS
+        # Counting takes longer the more there is, and what a process gains meanwhile is counted:
+        # a time from before it would make a growing process grow faster than it does.
+        now = time.time_ns()
+        cpu = cpu_time_ns(self.pid)
         name, threads, voluntary, involuntary = b"", 0, 0, 0
         for task in os.listdir(f"{self.folder}/task"):  # noqa: PTH208 (names are enough)
             status = read(f"{self.folder}/task/{task}/status")

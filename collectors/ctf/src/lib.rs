@@ -22,6 +22,8 @@
 //!
 //! # Limits
 //!
+//! `docs/ctf_reader.md` has these and those of the program around this crate, and a glossary.
+//!
 //! * Integers, bit maps and booleans of at most 64 bits; floating point numbers of 16 (CTF 2), 32
 //!   or 64 bits; packets of at most 512 MiB; types nested in at most 512 levels.
 //! * A TSDL type that is named inside a structure takes the lengths and tags it refers to from

@@ -479,6 +479,16 @@ impl Clock {
         let total = self.offset_seconds.checked_mul(SECOND)?.checked_add(ns)?;
         i64::try_from(total).ok()
     }
+
+    /// Set it `ns` nanoseconds forward, as exactly as its cycles allow.
+    pub fn shift(&mut self, ns: i64) {
+        const SECOND: i64 = 1_000_000_000;
+        let rest = i128::from(ns.rem_euclid(SECOND)) * i128::from(self.frequency);
+        let seconds = i128::from(ns.div_euclid(SECOND));
+        self.offset_seconds = self.offset_seconds.saturating_add(seconds);
+        let cycles = rest / i128::from(SECOND);
+        self.offset_cycles = self.offset_cycles.saturating_add(cycles);
+    }
 }
 
 /// One kind of event.

@@ -1,6 +1,6 @@
 //! The packets of all stream files, found by reading their heads from the files themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -84,25 +84,42 @@ const WINDOW: u64 = 2 << 10;
 const MAX_METADATA: u64 = 1 << 30;
 
 impl Index {
-    /// Read the metadata of the traces (path and label) and find all their packets.
-    pub fn open(traces: &[(PathBuf, String)]) -> Result<Self> {
+    /// Read the metadata of the traces (path and label) and find all their packets. The clocks of
+    /// hosts, by name or label, are set forward by so many nanoseconds.
+    pub fn open(traces: &[(PathBuf, String)], clocks: &BTreeMap<String, i64>) -> Result<Self> {
         let mut members = Vec::new();
         let mut hosts: Vec<Option<String>> = Vec::new();
         for (path, label) in traces {
-            let trace = read_metadata(&path.join("metadata"))?;
+            let mut trace = read_metadata(&path.join("metadata"))?;
             let hostname = trace.env("hostname").map(str::to_owned);
             let host = hosts
                 .iter()
                 .position(|h| *h == hostname)
                 .unwrap_or_else(|| {
-                    hosts.push(hostname);
+                    hosts.push(hostname.clone());
                     hosts.len() - 1
                 });
+            let by_name = hostname.as_ref().and_then(|name| clocks.get(name));
+            if let Some(ns) = by_name.or_else(|| clocks.get(&format!("h{host}"))) {
+                trace.clocks.iter_mut().for_each(|clock| clock.shift(*ns));
+            }
             members.push(Member {
                 trace: Arc::new(trace),
                 host: format!("h{host}"),
                 label: label.clone(),
             });
+        }
+        for name in clocks.keys() {
+            let label = |at: usize| format!("h{at}");
+            let known = hosts.iter().flatten().any(|host| host == name)
+                || (0..hosts.len()).any(|at| label(at) == *name);
+            if !known {
+                let labels: Vec<String> = (0..hosts.len()).map(label).collect();
+                return Err(Failure::Input(format!(
+                    "no host '{name}' in these traces; give its name or one of: {}",
+                    labels.join(", ")
+                )));
+            }
         }
         let mut index = Self {
             catalog: Catalog::new(members),
@@ -131,6 +148,7 @@ impl Index {
             return Err(problem);
         }
         index.sort();
+        index.drop_repeated()?;
         index.account();
         Ok(index)
     }
@@ -260,6 +278,53 @@ impl Index {
                 p.offset,
             )
         });
+    }
+
+    /// Leave out packets that an earlier file holds byte for byte: each snapshot repeats what is
+    /// still in the buffers.
+    fn drop_repeated(&mut self) -> Result<()> {
+        let mut first = HashMap::new();
+        let mut repeated: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut keep = vec![true; self.packets.len()];
+        for (number, packet) in self.packets.iter().enumerate() {
+            let member = self.files[packet.file].member;
+            let trace = &self.catalog.members[member].trace;
+            let class = trace.streams[packet.head.stream].id;
+            let (Some(uuid), Some(instance), Some(sequence)) =
+                (trace.uuid, packet.head.instance, packet.head.sequence)
+            else {
+                continue;
+            };
+            let before = *first
+                .entry((uuid, class, instance, sequence))
+                .or_insert(number);
+            let other = &self.packets[before];
+            if other.file != packet.file
+                && other.head == packet.head
+                && other.bytes == packet.bytes
+                && self.bytes_of(other)? == self.bytes_of(packet)?
+            {
+                keep[number] = false;
+                *repeated.entry(member).or_default() += 1;
+            }
+        }
+        let mut keep = keep.into_iter();
+        self.packets.retain(|_| keep.next() != Some(false));
+        for (member, count) in repeated {
+            let label = &self.catalog.members[member].label;
+            self.warnings.push(format!(
+                "{label}: {count} packets that another part of this recording holds too are \
+                 counted once"
+            ));
+        }
+        Ok(())
+    }
+
+    fn bytes_of(&self, packet: &Packet) -> Result<Vec<u8>> {
+        let path = &self.files[packet.file].path;
+        File::open(path)
+            .and_then(|file| read_at(&file, packet.offset, packet.bytes))
+            .map_err(|e| Failure::input(path, e))
     }
 
     /// Losses from the counters in the heads.

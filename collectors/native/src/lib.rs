@@ -61,11 +61,18 @@ struct Reader {
 
 #[pymethods]
 impl Reader {
-    /// Open traces, given as (folder, label) in the order that breaks ties in time.
+    /// Open traces, given as (folder, label) in the order that breaks ties in time; the clocks of
+    /// hosts (by name or label) are set forward by nanoseconds.
     #[new]
+    #[pyo3(signature = (traces, clock_offsets=None))]
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-    fn new(py: Python<'_>, traces: Vec<(PathBuf, String)>) -> PyResult<Self> {
-        let index = py.detach(|| Index::open(&traces))?;
+    fn new(
+        py: Python<'_>,
+        traces: Vec<(PathBuf, String)>,
+        clock_offsets: Option<BTreeMap<String, i64>>,
+    ) -> PyResult<Self> {
+        let clocks = clock_offsets.unwrap_or_default();
+        let index = py.detach(|| Index::open(&traces, &clocks))?;
         Ok(Self {
             index: Arc::new(index),
         })
