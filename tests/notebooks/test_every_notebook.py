@@ -1,0 +1,73 @@
+"""Every notebook on every sample: it runs, or it refuses in one line; the figures are as kept.
+
+The kept figures are a record of this implementation, with a tolerance: see golden.py.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from html import escape
+from pathlib import Path
+
+import pytest
+
+from roslens.report import ReportResult
+from roslens.summary_text import SUMMARY_NAME, Summary
+
+sys.path.insert(0, str(Path(__file__).parent))
+import golden
+
+# What a browser would load: everything but what is within the page itself, and links to click on.
+LOADED = re.compile(
+    r"""<(?!a\b)[a-z]+\b[^>]*\b(?:src|href|srcset|poster|data)\s*=\s*["'](?!data:|\#)""",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture(scope="module")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy: the tables are made once, and not in the repository."""
+    copy = tmp_path_factory.mktemp("samples") / "samples"
+    shutil.copytree(golden.SAMPLES, copy, ignore=shutil.ignore_patterns("tables", "events"))
+    return copy
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize(("notebook", "sample"), golden.pairs())
+def test_a_notebook_on_a_sample(samples: Path, tmp_path: Path, notebook: str, sample: str) -> None:
+    kept = json.loads(golden.place(notebook, sample).read_text(encoding="utf-8"))
+    result = golden.run(notebook, samples / sample, tmp_path / "out")
+    found = golden.found_by(result)
+    assert found.get("refused") == kept.get("refused")
+    if not isinstance(result, ReportResult):
+        assert "\n" not in result
+        return
+    # The same estimates, in the same order, with the same verdicts and refusals.
+    facts = ("metric", "cell", "verdict", "refused")
+    assert [[e[name] for name in facts] for e in found["estimates"]] == [
+        [e[name] for name in facts] for e in kept["estimates"]
+    ]
+    for have, want in zip(found["estimates"], kept["estimates"], strict=True):
+        for name in ("value", "low", "high"):
+            about = f"{name} of {want['metric']} in {want['cell']}"
+            if want[name] is None:
+                assert have[name] is None, about
+            else:
+                close = pytest.approx(want[name], rel=kept["tolerance"], abs=1e-9)
+                assert have[name] == close, about
+    page = result.html.read_text()
+    assert not LOADED.search(page)
+    assert "<script" not in page
+    assert "@import" not in page
+    assert "url(" not in page
+    assert len(page) < 5_000_000
+    assert "prefers-color-scheme: dark" in page
+    assert "@media print" in page
+    if result.metrics is not None:
+        # Runs and loss, then verdicts and figures in short, stand above everything else.
+        told = Summary.read(result.metrics, notebook).runs
+        assert page.index(escape(told)) < page.index("<table")
+        assert (result.metrics.parent / SUMMARY_NAME).read_text().startswith("### ")
