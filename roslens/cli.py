@@ -359,8 +359,8 @@ def collect(
         # Before polars is imported, which makes as many threads as it then finds here.
         os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
     from collectors.limits import Limits  # noqa: PLC0415
-    from roslens.cluster import Workers  # noqa: PLC0415
     from roslens.collect import Options, collect_all, parse_offsets  # noqa: PLC0415
+    from roslens.fleet.cluster import Workers  # noqa: PLC0415
     from roslens.sizes import parse_size  # noqa: PLC0415
 
     limits = Limits(
@@ -505,3 +505,85 @@ def check(
     if not paths:
         raise UsageError("no recording given; give one or more folders, or a metrics.json")
     return run_check(budgets, paths, json_file=json_file, console=Console())
+
+
+SuiteOption = Annotated[list[str], Parameter(negative="", help="Of this suite; may be repeated.")]
+SinceOption = Annotated[str | None, Parameter(help="Started since: 2026-11-01, or 30d ago.")]
+CatalogFile = Annotated[
+    Path | None, Parameter(name="--file", help="The catalog; default: catalog.parquet there.")
+]
+
+
+@app.command
+def catalog(
+    where: Annotated[str, Parameter(help="A folder of recordings, or an address (s3://...).")],
+    /,
+    *,
+    suite: SuiteOption = [],  # noqa: B006  (cyclopts copies it)
+    distro: Annotated[list[str], Parameter(negative="", help="Of this ROS distribution.")] = [],  # noqa: B006
+    since: SinceOption = None,
+    until: Annotated[str | None, Parameter(help="Started before.")] = None,
+    as_json: Annotated[
+        bool, Parameter(name="--json", negative="", help="One object per recording and line.")
+    ] = False,
+    file: CatalogFile = None,
+    collect: Annotated[bool, Parameter(negative="", help="Make missing tables first.")] = False,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+) -> None:
+    """Keep a catalog of all recordings: manifest, health and key metrics of each."""
+    from roslens.fleet import show  # noqa: PLC0415
+    from roslens.fleet.cluster import Workers  # noqa: PLC0415
+
+    console = Console(stderr=as_json, width=None if sys.stdout.isatty() else 130)
+    found, changes = show.updated(
+        where, file, collect=collect, workers=Workers(workers, scheduler), console=console
+    )
+    chosen = found.select(suite=suite or None, distro=distro or None, since=since, until=until)
+    if as_json:
+        show.print_json(chosen)
+    else:
+        show.show_catalog(found, changes, chosen, console)
+
+
+@app.command
+def trend(
+    where: Annotated[str, Parameter(help="A folder of campaigns, or an address (s3://...).")],
+    /,
+    *,
+    metric: Annotated[
+        list[str], Parameter(negative="", help="Default: latency_p99. May be repeated.")
+    ] = [],  # noqa: B006
+    suite: SuiteOption = [],  # noqa: B006
+    since: SinceOption = None,
+    threshold: Annotated[str, Parameter(help="Smaller changes are of no importance.")] = "5%",
+    false_alarms: Annotated[
+        str, Parameter(help="Chance of an alarm where nothing has changed.")
+    ] = "1%",
+    json_file: Annotated[
+        Path | None, Parameter(name="--json", help="Write all figures to this file.")
+    ] = None,
+    plot: Annotated[
+        Path | None, Parameter(help="Draw the series to this file (.png, .svg, .pdf).")
+    ] = None,
+    file: CatalogFile = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+) -> int:
+    """Find when a metric changed over nights: exit 0 no regression, 1 one that lasts, 3 too few."""
+    from roslens.fleet import show  # noqa: PLC0415
+    from roslens.fleet.cluster import Workers  # noqa: PLC0415
+
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    found, _ = show.updated(
+        where, file, collect=True, workers=Workers(workers, scheduler), console=console
+    )
+    return show.run_trend(
+        found.select(suite=suite or None, since=since),
+        metric or ["latency_p99"],
+        threshold=threshold,
+        false_alarms=false_alarms,
+        json_file=json_file,
+        plot_file=plot,
+        console=console,
+    )

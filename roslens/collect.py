@@ -22,7 +22,7 @@ from rich.progress import (
 from collectors.collect import Collected, Done, Engine, collect
 from collectors.collect import Progress as Say
 from collectors.limits import Limits
-from roslens.cluster import Workers, attempt, each
+from roslens.fleet.cluster import Workers, attempt, each
 from tracing.recording import Recording, RoslensError, UsageError, find_recordings
 
 

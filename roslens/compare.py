@@ -19,6 +19,7 @@ from roslens.recordings import open_recordings, resolve
 from tracing.recording import UsageError
 
 if TYPE_CHECKING:
+    from analysis.figures.plot import Plot
     from analysis.reports.latency import LatencyReport
 
 _PERCENTILE = re.compile(r"latency_(?:sent_)?p(\d+(?:\.\d+)?)")
@@ -115,7 +116,7 @@ def _leaks(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
     return slopes_named(wanted, report.tables.resources, report.messages, report.counting)
 
 
-def parse_threshold(text: str) -> float:
+def parse_threshold(text: str, option: str = "--threshold") -> float:
     """``5%`` or ``0.05``, as a fraction.
 
     Raises
@@ -130,7 +131,7 @@ def parse_threshold(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value < 1:
-        raise UsageError(f"--threshold {text}: give a percentage between 0 and 100, such as 5%")
+        raise UsageError(f"{option} {text}: give a percentage between 0 and 100, such as 5%")
     return value
 
 
@@ -172,16 +173,20 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_plot(path: Path, found: Comparisons) -> None:
-    """Draw the comparison, in the format that the file's name ends with.
+    """Draw the comparison; see `save_plot`."""
+    from analysis.figures.comparison import comparison_plot  # noqa: PLC0415  (matplotlib)
+
+    save_plot(path, comparison_plot(found))
+
+
+def save_plot(path: Path, plot: Plot) -> None:
+    """Write a figure in the format that the file's name ends with.
 
     Raises
     ------
     UsageError
         It cannot be written, or is of no known format.
     """
-    from analysis.figures.comparison import comparison_plot  # noqa: PLC0415  (matplotlib)
-
-    plot = comparison_plot(found)
     formats = sorted(plot.figure.canvas.get_supported_filetypes())
     if path.suffix.lower().removeprefix(".") not in formats:
         raise UsageError(f"--plot {path}: end the name with one of .{', .'.join(formats)}")

@@ -1,0 +1,67 @@
+"""Figure of a trend: each night with its interval, the levels, where they changed."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import matplotlib.dates as mdates
+import numpy as np
+from matplotlib.axes import Axes
+
+from analysis.estimate import cell_label
+from analysis.figures.style import COLOURS, FAINT, LOUD, Plot, finish, new_figure, styled, wrapped
+from analysis.reports.numbers import shown_unit
+from analysis.verdicts.trend import Series, Trends
+
+_MOST_PANELS = 12
+_MOST_SOFTWARE = 3
+
+
+@styled
+def trend_plot(trends: Trends) -> Plot:
+    """One panel per series."""
+    shown = trends.series[:_MOST_PANELS]
+    figure = new_figure(0.6 + 2.3 * max(1, len(shown)))
+    rows = figure.subplots(max(1, len(shown)), 1, squeeze=False)[:, 0]
+    for axes, series in zip(rows, shown, strict=False):
+        _panel(axes, series)
+    left = len(trends.series) - len(shown)
+    more = f" {left} further series are not drawn." if left > 0 else ""
+    return Plot(
+        figure,
+        "Mean of each campaign over its runs, with its 95 % interval where it has three or more; "
+        "lines are the levels between changes. A set of series without any change would show one "
+        f"with probability {trends.false_alarms:g} at most.{more}",
+    )
+
+
+def _panel(axes: Axes, series: Series) -> None:
+    factor, unit = shown_unit(series.unit)
+    times = mdates.date2num([night.start for night in series.nights])  # type: ignore[no-untyped-call]
+    means = np.array([np.mean(night.values) for night in series.nights]) * factor
+    for time, night in zip(times, series.nights, strict=True):
+        found = night.interval
+        if found.low is not None and found.high is not None:
+            axes.plot([time, time], [found.low * factor, found.high * factor], color=FAINT, lw=1.2)
+    axes.plot(times, means, "o", ms=3.5, color=COLOURS[0])
+    edges = [0, *(change.index for change in series.changes), len(times)]
+    for begin, end in pairwise(edges):
+        if end > begin:
+            level = float(means[begin:end].mean())
+            axes.plot([times[begin], times[end - 1]], [level, level], "-", color=COLOURS[6], lw=1.4)
+    top = axes.get_ylim()[1]
+    for change in series.changes:
+        colour = LOUD if change.verdict == "regression" else COLOURS[2]
+        place = (times[change.index - 1] + times[change.index]) / 2
+        axes.axvline(place, color=colour, lw=1.4, ls="--")
+        ratio = change.effect.value if change.effect is not None else math.inf
+        text = f" {100 * (ratio - 1):+.1f} %" if math.isfinite(ratio) else " from 0"
+        lines = [text, *(f" {name}" for name, _, _ in change.software[:_MOST_SOFTWARE])]
+        axes.text(place, top, "\n".join(lines), fontsize=7.5, color=colour, va="top")
+    axes.set_title(wrapped(f"{series.metric}: {cell_label(series.cell)}", 90))
+    axes.set_ylabel(unit)
+    locator = mdates.AutoDateLocator(minticks=3, maxticks=9)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(mdates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    finish(axes)

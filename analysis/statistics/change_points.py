@@ -1,0 +1,196 @@
+"""Where the mean of a series changes, with a known rate of false alarms.
+
+Circular binary segmentation (Olshen, Venkatraman, Lucito and Wigler 2004, Biostatistics 5): the
+statistic is the largest sum of squares between some stretch of the series and the rest of it, over
+all stretches, those that reach an end included, so that a change that was undone later is seen as
+well as one that stays. Its p is by permutation: if nothing changes and the order of the values
+means nothing, every order is equally likely, so the test holds its level whatever their
+distribution is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from analysis.statistics.finite import finite
+from analysis.statistics.over_runs import Floats
+
+Places: TypeAlias = NDArray[np.int64]
+
+LEAST = 3
+"""A segment has at least so many values: with fewer nothing tells how much they vary."""
+
+_AT_ONCE = 1 << 21
+_GRID = 60
+
+
+@dataclass(frozen=True)
+class ChangePoint:
+    """A place where the mean changes.
+
+    Attributes
+    ----------
+    index
+        Of the first value after the change.
+    p
+        Of the test that found it, in its part of the series.
+    """
+
+    index: int
+    p: float
+
+
+def change_points(
+    values: ArrayLike,
+    *,
+    false_alarms: float = 0.01,
+    least: int = LEAST,
+    permutations: int = 1999,
+    seed: int = 1,
+) -> list[ChangePoint]:
+    """Changes of the mean, in the order of the series.
+
+    The whole series is tested first and its parts only if it has a change; so a series without
+    any gives an alarm with probability at most `false_alarms`. Values that depend on those before
+    them give more.
+
+    Parameters
+    ----------
+    values
+        In the order of time, shape (n,); finite.
+    false_alarms
+        Level of each test, between 0 and 1.
+    least
+        Values in a segment.
+    permutations
+        Random orders that a test compares with; 1 / (permutations + 1) is the least p.
+    seed
+        Of these orders, so that the same series always has the same changes.
+    """
+    if not 0 < false_alarms < 1:
+        raise ValueError("the rate of false alarms must lie between 0 and 1")
+    x = finite(values, "a series", 0)
+    random = np.random.default_rng(seed)
+    found: list[ChangePoint] = []
+    waiting = [(0, x.size)]
+    while waiting:
+        begin, end = waiting.pop()
+        if end - begin < 2 * least:
+            continue
+        part = x[begin:end]
+        cuts, p = stretch(part, least=least, permutations=permutations, random=random)
+        if p <= false_alarms:
+            cuts = _kept(part, cuts, false_alarms, permutations, random)
+            found += [ChangePoint(begin + cut, p) for cut in cuts]
+            waiting += pairwise([begin, *(begin + cut for cut in cuts), end]) if cuts else []
+    return sorted(found, key=lambda point: point.index)
+
+
+def stretch(
+    x: Floats, *, least: int, permutations: int, random: np.random.Generator
+) -> tuple[list[int], float]:
+    """The stretch that differs most: where it begins and ends, and the permutation p.
+
+    Parameters
+    ----------
+    x
+        Shape (n,), n at least 2 `least`.
+
+    Returns
+    -------
+    cuts, p
+        One or two places within the series.
+    """
+    begins, ends = _stretches(x.size, least)
+    centred = _centred(x)
+    between = _between(centred[None, :], begins, ends)[0]
+    best = int(between.argmax())
+    cuts = [int(cut) for cut in (begins[best], ends[best]) if 0 < cut < x.size]
+    return cuts, _p(centred, float(between[best]), (begins, ends), permutations, random)
+
+
+def _kept(
+    x: Floats,
+    cuts: list[int],
+    false_alarms: float,
+    permutations: int,
+    random: np.random.Generator,
+) -> list[int]:
+    """Of two ends of a stretch, those at which the mean changes; one alone is the finding."""
+    if len(cuts) == 1:
+        return cuts
+    first, second = cuts
+    kept = []
+    for cut, part, length in ((first, x[:second], first), (second, x[first:], second - first)):
+        place = np.array([0]), np.array([length])
+        centred = _centred(part)
+        here = _between(centred[None, :], *place)[0, 0]
+        if _p(centred, float(here), place, permutations, random) <= false_alarms:
+            kept.append(cut)
+    return kept
+
+
+def _stretches(n: int, least: int) -> tuple[Places, Places]:
+    """Begins and ends of all stretches with `least` values within, before and after or none.
+
+    Of a long series those within begin and end on a grid: the level holds for any choice.
+    """
+    cuts = np.arange(least, n - least + 1)
+    grid = cuts[:: max(1, math.ceil(n / _GRID))]
+    first, second = np.meshgrid(grid, grid, indexing="ij")
+    inner = second - first >= least
+    return (
+        np.concatenate([np.zeros_like(cuts), first[inner]]),
+        np.concatenate([cuts, second[inner]]),
+    )
+
+
+def _centred(x: Floats) -> Floats:
+    scaled = x / (float(np.abs(x).max()) or 1.0)
+    return np.asarray(scaled - scaled.mean())
+
+
+def _p(
+    centred: Floats,
+    observed: float,
+    stretches: tuple[Places, Places],
+    permutations: int,
+    random: np.random.Generator,
+) -> float:
+    if observed <= 1e-24:
+        return 1.0
+    # Rounding must not tell apart what is the same.
+    large = observed * (1 - 1e-9)
+    rows = max(1, _AT_ONCE // max(stretches[0].size, centred.size))
+    as_large = 0
+    for first in range(0, permutations, rows):
+        shape = (min(rows, permutations - first), centred.size)
+        orders = random.permuted(np.broadcast_to(centred, shape), axis=1)
+        as_large += int((_between(orders, *stretches).max(axis=1) >= large).sum())
+    return (1 + as_large) / (1 + permutations)
+
+
+def _between(rows: Floats, begins: Places, ends: Places) -> Floats:
+    """Sum of squares between each stretch and the rest; the rows' means are 0."""
+    n = rows.shape[1]
+    sums = np.concatenate([np.zeros((rows.shape[0], 1)), rows.cumsum(axis=1)], axis=1)
+    within = ends - begins
+    return np.asarray((sums[:, ends] - sums[:, begins]) ** 2 * (n / (within * (n - within))))
+
+
+def least_length(false_alarms: float, least: int = LEAST) -> int:
+    """How long a series must be for any change to be found at this rate of false alarms.
+
+    Perfectly separated halves have a permutation p of at least
+    2 / binomial(n, n / 2).
+    """
+    n = 2 * least
+    while 2 / math.comb(n, n // 2) > false_alarms:
+        n += 1
+    return n

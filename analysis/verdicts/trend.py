@@ -1,0 +1,280 @@
+"""A metric over nights: its level, where it changed, what else changed there.
+
+A night is a campaign; its value is the mean over its runs, and nights are the units of the search
+for changes, for what one night was dealt all its runs share.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from analysis.estimate import Cell
+from analysis.statistics.change_points import LEAST, change_points, least_length, stretch
+from analysis.statistics.multiplicity import holm
+from analysis.statistics.over_runs import Interval, student_t
+from analysis.statistics.ratio import Effect, Spread, ratio_of_means, too_far_apart
+from analysis.verdicts.comparison import verdict_of
+from tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
+
+FALSE_ALARMS = 0.01
+_MOST_PERMUTATIONS = 50_000
+
+Verdict = Literal["regression", "improvement", "no_difference", "not_enough_evidence"]
+
+
+@dataclass(frozen=True)
+class Night:
+    """One campaign in one cell.
+
+    Attributes
+    ----------
+    start
+        Of its first run.
+    values
+        One finite value per run.
+    left_out
+        Runs without a finite value.
+    software
+        What ran: ``commit`` and the version of each package, those that all its runs share.
+    """
+
+    campaign: str
+    start: datetime
+    values: tuple[float, ...]
+    left_out: int = 0
+    software: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def interval(self) -> Interval:
+        """Mean over its runs, with Student's t interval if there are enough."""
+        return student_t(self.values)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of the level.
+
+    Attributes
+    ----------
+    index
+        Of the first night after it.
+    p
+        Of the permutation test that found it.
+    before, after
+        Nights on either side, up to the next changes.
+    effect
+        Ratio after / before with its 95 % interval, above 1 is worse; None where the level before
+        is zero.
+    verdict
+        By the same rule as comparisons.
+    lasts
+        Whether the last level still is as bad: worse than before by the threshold or more.
+    software
+        What changed with it: name, before, after.
+    """
+
+    index: int
+    p: float
+    before: Spread
+    after: Spread
+    effect: Effect | None
+    verdict: Verdict
+    lasts: bool
+    software: tuple[tuple[str, str | None, str | None], ...]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A metric in one cell over all nights.
+
+    Attributes
+    ----------
+    p
+        Of there being no change at all, adjusted by Holm for the number of series.
+    refused
+        Why no change can be looked for.
+    """
+
+    metric: str
+    unit: str
+    cell: Cell
+    nights: tuple[Night, ...]
+    changes: tuple[Change, ...] = ()
+    p: float | None = None
+    refused: str | None = None
+
+    @property
+    def regressions(self) -> list[Change]:
+        """Those that last."""
+        return [c for c in self.changes if c.verdict == "regression" and c.lasts]
+
+
+@dataclass(frozen=True)
+class Trends:
+    """All series, and what they say together."""
+
+    series: tuple[Series, ...]
+    threshold: float
+    false_alarms: float
+
+    @property
+    def exit_code(self) -> int:
+        """1 a regression that lasts; else 3 if some series is too short; else 0."""
+        if any(series.regressions for series in self.series):
+            return EXIT_VERDICT
+        if not self.series or any(series.refused for series in self.series):
+            return EXIT_NOT_ENOUGH_EVIDENCE
+        return EXIT_OK
+
+    def json_text(self) -> str:
+        """All figures, for programs."""
+        data = {
+            "schema_version": 1,
+            "threshold": self.threshold,
+            "false_alarms": self.false_alarms,
+            "exit_code": self.exit_code,
+            "series": [_series_json(series) for series in self.series],
+        }
+        return json.dumps(data, indent=1, allow_nan=False) + "\n"
+
+
+def find_trends(
+    series: Sequence[Series], threshold: float = 0.05, false_alarms: float = FALSE_ALARMS
+) -> Trends:
+    """Look for changes in each series.
+
+    Parameters
+    ----------
+    series
+        As recorded, nights in the order of time.
+    threshold
+        Smaller changes are of no importance.
+    false_alarms
+        Probability that a set of series without any change gives an alarm.
+    """
+    usable = [s for s in series if _too_short(s, false_alarms / len(series)) is None]
+    tests = max(1, len(usable))
+    permutations = min(_MOST_PERMUTATIONS, max(1999, math.ceil(20 * tests / false_alarms)))
+    p_values = [_p_of_any(s, permutations) for s in usable]
+    adjusted = dict(zip(map(id, usable), holm(p_values) if usable else [], strict=True))
+    found = []
+    for one in series:
+        p = adjusted.get(id(one))
+        if p is None:
+            found.append(replace(one, refused=_too_short(one, false_alarms / len(series))))
+            continue
+        checked = replace(one, p=float(p))
+        if p <= false_alarms:
+            checked = _with_changes(checked, threshold, false_alarms, permutations)
+        found.append(checked)
+    return Trends(tuple(found), threshold, false_alarms)
+
+
+def _too_short(series: Series, false_alarms: float) -> str | None:
+    needed = least_length(false_alarms)
+    if len(series.nights) >= needed:
+        return None
+    return f"{len(series.nights)} campaigns; a change can be told from chance with {needed} or more"
+
+
+def _means(series: Series) -> list[float]:
+    return [float(np.mean(night.values)) for night in series.nights]
+
+
+def _p_of_any(series: Series, permutations: int) -> float:
+    values = np.asarray(_means(series))
+    random = np.random.default_rng(1)
+    return stretch(values, least=LEAST, permutations=permutations, random=random)[1]
+
+
+def _with_changes(
+    series: Series, threshold: float, false_alarms: float, permutations: int
+) -> Series:
+    means = _means(series)
+    points = change_points(means, false_alarms=false_alarms, permutations=permutations)
+    edges = [0, *(point.index for point in points), len(means)]
+    parts = [means[begin:end] for begin, end in pairwise(edges)]
+    last = float(np.mean(parts[-1]))
+    changes = []
+    for point, old, new in zip(points, parts, parts[1:], strict=False):
+        before, after = Spread.of(old), Spread.of(new)
+        effect = None
+        if before.mean > 0 and after.mean >= 0 and not too_far_apart(after, before):
+            effect = ratio_of_means(after, before)
+        verdict: Verdict = "regression" if after.mean > before.mean else "improvement"
+        if effect is not None:
+            verdict = verdict_of(effect, threshold)
+        changes.append(
+            Change(
+                index=point.index,
+                p=point.p,
+                before=before,
+                after=after,
+                effect=effect,
+                verdict=verdict,
+                lasts=last > before.mean * (1 + threshold),
+                software=_differences(series.nights[point.index - 1], series.nights[point.index]),
+            )
+        )
+    return replace(series, changes=tuple(changes))
+
+
+def _differences(old: Night, new: Night) -> tuple[tuple[str, str | None, str | None], ...]:
+    names = sorted(old.software.keys() | new.software.keys(), key=lambda n: (n != "commit", n))
+    return tuple(
+        (name, old.software.get(name), new.software.get(name))
+        for name in names
+        if old.software.get(name) != new.software.get(name)
+    )
+
+
+def _series_json(series: Series) -> dict[str, Any]:
+    return {
+        "metric": series.metric,
+        "unit": series.unit,
+        "cell": dict(series.cell),
+        "p": series.p,
+        "refused": series.refused,
+        "nights": [
+            {
+                "campaign": night.campaign,
+                "start": night.start.isoformat(),
+                "runs": len(night.values),
+                "left_out": night.left_out,
+                "value": night.interval.value,
+                "low": night.interval.low,
+                "high": night.interval.high,
+            }
+            for night in series.nights
+        ],
+        "changes": [
+            {
+                "campaign": series.nights[change.index].campaign,
+                "p": change.p,
+                "before": change.before.mean,
+                "after": change.after.mean,
+                "ratio": _finite(change.effect.value if change.effect else None),
+                "low": _finite(change.effect.low if change.effect else None),
+                "high": _finite(change.effect.high if change.effect else None),
+                "verdict": change.verdict,
+                "lasts": change.lasts,
+                "software": [
+                    {"name": name, "before": before, "after": after}
+                    for name, before, after in change.software
+                ],
+            }
+            for change in series.changes
+        ],
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

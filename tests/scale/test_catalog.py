@@ -1,0 +1,203 @@
+"""The catalog against the manifests and tables that it describes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import fsspec
+import polars as pl
+import pytest
+
+import roslens as rl
+from roslens.fleet.catalog import Catalog, moment
+from roslens.fleet.cluster import Workers
+from roslens.fleet.trees import session_of
+from tracing.recording import UsageError
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
+OTHER = SAMPLES / "lifecycle" / "000_r0_cell"
+DAY_NS = 86_400 * 10**9
+
+
+def manifests(folder: Path, count: int) -> None:
+    """Manifests alone, one a day from 2026-01-01, distributions in turn."""
+    data = json.loads((RUN / "manifest.json").read_text())
+    start = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 10**9
+    for number in range(count):
+        run = folder / f"night{number:03d}" / "run"
+        run.mkdir(parents=True)
+        data |= {"campaign": f"night{number:03d}", "start_ns": start + number * DAY_NS}
+        data["factors"] = {"payload": 100 * (number % 2)}
+        data["environment"]["ros_distro"] = ("humble", "jazzy")[number % 2]
+        (run / "manifest.json").write_text(json.dumps(data))
+
+
+def test_selecting(tmp_path: Path) -> None:
+    """Counts by hand: 40 nights, every second one jazzy with payload 100."""
+    manifests(tmp_path, 40)
+    found = rl.catalog(tmp_path)
+    assert len(found.select()) == 40
+    assert len(found.select(distro="jazzy")) == 20
+    assert len(found.select(distro=["jazzy", "humble"], suite="two_*")) == 40
+    assert len(found.select(since="2026-01-11")) == 30
+    assert len(found.select(since="2026-01-11", until="2026-01-21", distro="jazzy")) == 5
+    assert len(found.select(factors={"payload": 100})) == 20
+    assert len(found.select(factors={"payload": 7})) == 0
+    assert len(found.select(campaign="night00?")) == 10
+    assert len(found.select(suite="another")) == 0
+    assert len(found.select(where=pl.col("repetition") == 0)) == 40
+    with pytest.raises(UsageError, match="no time"):
+        found.select(since="yesterday")
+
+
+def test_moments() -> None:
+    assert moment("2026-11-01") == datetime(2026, 11, 1, tzinfo=UTC)
+    assert moment("2026-11-01T02:00+02:00") == datetime(2026, 11, 1, tzinfo=UTC)
+    before = datetime.now(UTC)
+    assert before <= moment("30d") + timedelta(days=30) <= datetime.now(UTC)
+    assert before <= moment(timedelta(hours=1)) + timedelta(hours=1) <= datetime.now(UTC)
+
+
+def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:
+    manifests(tmp_path, 5)
+    found = Catalog(rl.catalog(tmp_path).tree, tmp_path / "own.parquet")
+    first = found.update()
+    assert (first.recordings, first.renewed, first.removed) == (5, 5, 0)
+    again = found.update()
+    assert (again.renewed, again.removed) == (0, 0)
+    shutil.rmtree(tmp_path / "night000")
+    (tmp_path / "night001" / "run" / "manifest.json").write_text("{")
+    changes = found.update()
+    assert (changes.recordings, changes.renewed, changes.removed) == (4, 1, 1)
+    (problem,) = found.frame.collect()["problem"].drop_nulls()
+    assert "not" in problem
+
+
+def test_a_damaged_catalog_is_made_again(tmp_path: Path) -> None:
+    manifests(tmp_path, 3)
+    found = rl.catalog(tmp_path)
+    found.file.write_bytes(found.file.read_bytes()[:100])
+    assert found.update().renewed == 3
+    assert len(found.select()) == 3
+
+
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of ours and a bare trace, collected."""
+    folder = tmp_path_factory.mktemp("fleet")
+    made = shutil.ignore_patterns("events", "tables")
+    shutil.copytree(RUN, folder / "a" / "run", ignore=made)
+    shutil.copytree(OTHER, folder / "b" / "run", ignore=made)
+    shutil.copytree(RUN / "trace", folder / "bare")
+    rl.catalog(folder, collect=True)
+    return folder
+
+
+@pytest.mark.recording
+def test_tables_of_all(collected: Path) -> None:
+    """Against the tables themselves, read one by one; by polars and by DuckDB."""
+    found = rl.catalog(collected)
+    chosen = found.select()
+    assert sorted(chosen.rows["path"]) == ["a/run", "b/run", "bare"]
+    assert chosen.rows["collected"].all()
+    files = [
+        collected / "a" / "run" / "tables" / "messages.parquet",
+        collected / "b" / "run" / "tables" / "messages.parquet",
+        collected / "bare" / "roslens" / "tables" / "messages.parquet",
+    ]
+    expected = [pl.read_parquet(file) for file in files]
+    frame = chosen.messages.collect()
+    assert frame.height == sum(one.height for one in expected)
+    for path, one in zip(("a/run", "b/run", "bare"), expected, strict=True):
+        assert frame.filter(path=path).select(one.columns).equals(one)
+    query = f"select count(*) from read_parquet({chosen.files('messages')})"
+    ((count,),) = duckdb.sql(query).fetchall()
+    assert count == frame.height
+    assert chosen.rows["messages"].to_list() == [one.height for one in expected]
+    assert len(found.select(suite="two_process").messages.collect()) == expected[0].height
+    assert found.select(suite="none").messages.collect().is_empty()
+
+
+@pytest.mark.recording
+def test_metrics_are_those_of_the_report(collected: Path) -> None:
+    from roslens.compare import load_side
+
+    row = rl.catalog(collected).select(suite="two_process").rows.row(0, named=True)
+    side = load_side(collected / "a" / "run")
+    for metric in ("latency_p50", "latency_p99", "loss", "cpu"):
+        (estimate,) = [e for e in side.estimates if e.metric == metric]
+        assert row[metric] == estimate.value
+    health = pl.read_parquet(collected / "a" / "run" / "tables" / "health.parquet")
+    assert row["health_errors"] == health.filter(severity="error").height
+    assert row["health_kinds"] == sorted(health["kind"].unique())
+
+
+@pytest.mark.recording
+def test_workers_make_the_same_catalog(collected: Path, tmp_path: Path) -> None:
+    one = rl.catalog(collected, file=tmp_path / "one.parquet").frame.collect()
+    two = rl.catalog(collected, file=tmp_path / "two.parquet", workers=Workers(2)).frame.collect()
+    assert one.equals(two)
+
+
+@pytest.fixture
+def remote(collected: Path) -> Iterator[str]:
+    """The same tree in fsspec's memory."""
+    files = fsspec.filesystem("memory")
+    for path in collected.rglob("*"):
+        if path.is_file() and path.suffix != ".lock":
+            files.pipe_file(f"/fleet/{path.relative_to(collected).as_posix()}", path.read_bytes())
+    yield "memory://fleet"
+    files.rm("/fleet", recursive=True)
+
+
+@pytest.mark.recording
+def test_behind_an_address(collected: Path, remote: str, tmp_path: Path) -> None:
+    """The same rows as of the local tree, times and sizes of files aside."""
+    there = rl.catalog(remote, file=tmp_path / "c.parquet").frame.collect()
+    here = rl.catalog(collected).frame.collect()
+    assert there.drop("stamp").equals(here.drop("stamp"))
+    assert rl.catalog(remote, file=tmp_path / "c.parquet").update().renewed == 0
+
+
+def test_places_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        rl.catalog(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match="no such folder"):
+        rl.catalog("memory://nowhere/at/all", file=tmp_path / "c.parquet")
+    with pytest.raises(UsageError, match="cannot be opened"):
+        rl.catalog("protocol-of-nobody://x", file=tmp_path / "c.parquet")
+
+
+@pytest.mark.parametrize(
+    ("folder", "session"),
+    [
+        ("s/ust/uid/1000/64-bit", "s"),
+        ("a/s/kernel", "a/s"),
+        ("s/ust/pid/talker-123-20261101-120000", "s"),
+        ("plain", "plain"),
+        (".", "."),
+    ],
+)
+def test_the_session_of_a_trace(folder: str, session: str) -> None:
+    """The layouts in which LTTng writes, by its manual."""
+    assert session_of(folder) == session
+
+
+@pytest.mark.recording
+def test_a_tree_that_cannot_be_written_is_collected_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also root may not write here: `os.access` is told no."""
+    shutil.copytree(RUN, tmp_path / "tree" / "run", ignore=shutil.ignore_patterns("tables"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("os.access", lambda *_, **__: False)
+    chosen = rl.catalog(tmp_path / "tree", collect=True).select()
+    assert chosen.messages.collect().height > 0
+    assert not (tmp_path / "tree" / "run" / "tables").exists()
+    assert not (tmp_path / "tree" / "catalog.parquet").exists()

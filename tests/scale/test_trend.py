@@ -1,0 +1,225 @@
+"""Changes over time: against hand calculation, exact permutation counts, and planted changes."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import roslens as rl
+from analysis.estimate import Cell
+from analysis.figures.trend import trend_plot
+from analysis.statistics.change_points import change_points, least_length, stretch
+from analysis.verdicts.trend import Night, Series, find_trends
+from roslens.fleet.series import series_of
+from tracing.recording import UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def series(values: list[list[float]], commits: list[str] | None = None, **cell: str) -> Series:
+    nights = [
+        Night(
+            f"night{n:03d}",
+            START + timedelta(days=n),
+            tuple(runs),
+            software={} if commits is None else {"commit": commits[n], "rclcpp": "28.1"},
+        )
+        for n, runs in enumerate(values)
+    ]
+    found: Cell = dict(cell)
+    return Series("latency_p99", "ns", found, tuple(nights))
+
+
+def noisy(level: float, count: int, seed: int) -> list[list[float]]:
+    random = np.random.default_rng(seed)
+    return (level * (1 + 0.02 * random.standard_normal((count, 3)))).tolist()
+
+
+def test_the_p_value_is_that_of_all_orders() -> None:
+    """All 7! orders of a series counted, by definition: sums of squares between two groups.
+
+    Of seven values with three in each part, a stretch is the first three or four.
+    """
+    x = np.array([1.0, 2.0, 1.5, 4.0, 3.0, 5.5, 4.5])
+
+    def largest(y: np.ndarray) -> float:
+        total = ((y - y.mean()) ** 2).sum()
+        within = [
+            ((y[:k] - y[:k].mean()) ** 2).sum() + ((y[k:] - y[k:].mean()) ** 2).sum()
+            for k in (3, 4)
+        ]
+        return float(total - min(within))
+
+    exact = np.mean([largest(np.array(o)) >= largest(x) - 1e-9 for o in permutations(x)])
+    random = np.random.default_rng(3)
+    cuts, p = stretch(x, least=3, permutations=20_000, random=random)
+    assert cuts == [3]
+    # Three standard errors of 20,000 draws.
+    assert abs(p - exact) < 3 * np.sqrt(exact * (1 - exact) / 20_000) + 1e-4
+
+
+def test_two_planted_changes_are_found_where_they_are() -> None:
+    means = np.concatenate([np.full(20, 10.0), np.full(15, 12.0), np.full(12, 10.0)])
+    noise = np.random.default_rng(5).normal(0, 0.2, means.size)
+    found = change_points(means + noise)
+    assert [point.index for point in found] == [20, 35]
+
+
+def test_no_change_in_what_does_not_vary() -> None:
+    assert change_points([0.1] * 50) == []
+    assert change_points([]) == []
+    assert change_points([1.0, 2.0, 3.0]) == []
+
+
+@given(st.lists(st.integers(-1000, 1000), max_size=25), st.integers(-8, 8))
+def test_changes_do_not_depend_on_the_unit(values: list[int], power: int) -> None:
+    """Multiplying by a power of two loses nothing."""
+    x = np.array(values, dtype=float)
+    first = change_points(x, permutations=99, false_alarms=0.05)
+    assert change_points(x * 2.0**power, permutations=99, false_alarms=0.05) == first
+    assert all(3 <= point.index <= len(values) - 3 for point in first)
+
+
+def test_false_alarms_are_as_rare_as_said() -> None:
+    """1,000 skewed series without a change; the level is exact, the bound 4 standard errors."""
+    random = np.random.default_rng(11)
+    alarms = sum(
+        bool(change_points(x, false_alarms=0.05, permutations=199))
+        for x in random.lognormal(0, 1, (1000, 24))
+    )
+    assert alarms / 1000 < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 1000)
+
+
+def test_least_length() -> None:
+    """2 / C(n, n / 2): 2 / 252 for ten values, 2 / 126 for nine."""
+    assert least_length(0.01) == 10
+    assert least_length(0.016) == 9
+
+
+def test_a_regression_is_found_without_a_base() -> None:
+    values = [*noisy(1e6, 20, 1), *noisy(1.2e6, 6, 2)]
+    commits = ["a" * 40] * 20 + ["b" * 40] * 6
+    found = find_trends([series(values, commits, rmw="x"), series(noisy(1e6, 26, 3), rmw="y")])
+    (change,) = found.series[0].changes
+    assert (change.index, change.verdict, change.lasts) == (20, "regression", True)
+    assert change.effect is not None
+    assert change.effect.low < 1.2 < change.effect.high
+    assert change.software == (("commit", "a" * 40, "b" * 40),)
+    assert found.series[1].changes == ()
+    assert found.exit_code == 1
+    assert json.loads(found.json_text())["series"][0]["changes"][0]["campaign"] == "night020"
+    assert len(trend_plot(found).figure.axes) == 2
+
+
+def test_what_was_mended_is_no_alarm() -> None:
+    values = [*noisy(1e6, 15, 1), *noisy(1.2e6, 8, 2), *noisy(1e6, 8, 3)]
+    found = find_trends([series(values)])
+    assert [c.verdict for c in found.series[0].changes] == ["regression", "improvement"]
+    assert found.exit_code == 0
+
+
+def test_a_stretch_that_ends_where_its_begin_is_far() -> None:
+    """Begin and length of the second part coincide: 14 values before, 14 to the end."""
+    means = np.concatenate([np.full(14, 1.0), np.full(6, 2.0), np.full(8, 1.0)])
+    noise = np.random.default_rng(2).normal(0, 0.05, means.size)
+    assert [p.index for p in change_points(means + noise)] == [14, 20]
+
+
+def test_a_change_below_the_threshold_is_no_regression() -> None:
+    values = [*noisy(1e6, 25, 1), *noisy(1.05e6, 25, 2)]
+    found = find_trends([series(values)], threshold=0.5)
+    assert [c.verdict for c in found.series[0].changes] == ["no_difference"]
+    assert found.exit_code == 0
+
+
+def test_too_few_nights() -> None:
+    found = find_trends([series(noisy(1e6, 9, 1))])
+    assert found.exit_code == 3
+    assert found.series[0].refused == (
+        "9 campaigns; a change can be told from chance with 10 or more"
+    )
+    assert find_trends([]).exit_code == 3
+
+
+def test_a_level_of_zero() -> None:
+    """Loss that begins: no ratio, and a regression all the same."""
+    values = [[0.0, 0.0]] * 15 + [[0.01, 0.02], [0.015, 0.02], [0.01, 0.01], [0.02, 0.02]]
+    found = find_trends([series(values)])
+    (change,) = found.series[0].changes
+    assert (change.index, change.effect, change.verdict) == (15, None, "regression")
+    assert found.exit_code == 1
+
+
+def manifests(folder: Path, count: int) -> None:
+    data = json.loads((RUN / "manifest.json").read_text())
+    for number in range(count):
+        run = folder / f"night{number:03d}" / "run"
+        run.mkdir(parents=True)
+        start = int((START + timedelta(days=number)).timestamp()) * 10**9
+        data |= {"campaign": f"night{number:03d}", "start_ns": start}
+        data["environment"]["git_commit"] = ("a" if number < 14 else "b") * 40
+        (run / "manifest.json").write_text(json.dumps(data))
+
+
+@pytest.fixture
+def nightly(tmp_path: Path) -> Path:
+    """A catalog of 20 nights whose P99 is given, 30 % higher from the 15th on."""
+    manifests(tmp_path, 20)
+    found = rl.catalog(tmp_path)
+    random = np.random.default_rng(1)
+    level = np.where(np.arange(20) < 14, 1e6, 1.3e6)
+    rows = found.frame.collect().with_columns(
+        pl.Series("latency_p99", level * (1 + 0.01 * random.standard_normal(20))),
+        pl.lit(value=True).alias("collected"),
+    )
+    metadata = pl.read_parquet_metadata(found.file)
+    rows.write_parquet(
+        found.file, metadata={k: v for k, v in metadata.items() if k.startswith("roslens")}
+    )
+    return tmp_path
+
+
+def test_series_of_a_catalog(nightly: Path) -> None:
+    rows = rl.catalog(nightly, update=False).frame.collect()
+    (found,), left_out = series_of(rows, ["latency_p99"])
+    assert [n.campaign for n in found.nights] == [f"night{n:03d}" for n in range(20)]
+    assert not left_out
+    assert series_of(rows.with_columns(collected=False), ["latency_p99"]) == (
+        [],
+        ["20 recordings have no tables and are left out"],
+    )
+    with pytest.raises(UsageError, match="no metric"):
+        series_of(rows, ["latency_p12"])
+
+
+def test_the_verb(nightly: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "roslens", "trend", str(nightly)]
+    options = ["--plot", str(tmp_path / "t.png"), "--json", str(tmp_path / "t.json")]
+    done = subprocess.run(
+        [*command, *options], check=False, capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 1, done.stderr
+    assert re.search(r"REGRESSION: latency_p99 \(.*\) since night014", done.stdout)
+    assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
+    found = json.loads((tmp_path / "t.json").read_text())
+    assert found["exit_code"] == 1
+    (software,) = found["series"][0]["changes"][0]["software"]
+    assert software == {"name": "commit", "before": "a" * 40, "after": "b" * 40}
+    early = subprocess.run(
+        [*command, "--suite", "none"], check=False, capture_output=True, text=True, cwd=ROOT
+    )
+    assert early.returncode == 2
+    assert early.stderr.count("roslens: error:") == 1
