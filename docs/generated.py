@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 from roslens.cli import app
 from tracing.suite import suite_schema
 
-GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "notebooks" / "golden"
+DOCS = Path(__file__).resolve().parent
+GOLDEN = DOCS.parent / "tests" / "notebooks" / "golden"
+_LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -24,6 +28,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     ):
         files.append(File.generated(config, f"reference/{name}.md", content=text))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    """Links out of docs/ lead to files of the repository, which the site does not have."""
+
+    def named(link: re.Match[str]) -> str:
+        target = (DOCS / Path(page.file.src_uri).parent / link[2]).resolve()
+        if target.is_relative_to(DOCS) or not target.exists():
+            return link[0]
+        return f"{link[1]} (`{target.relative_to(DOCS.parent).as_posix()}`)"
+
+    return _LINK.sub(named, markdown)
 
 
 def command_line() -> str:
@@ -96,6 +112,6 @@ def _metrics() -> dict[str, dict[str, tuple[str, str | None, str]]]:
     for path in sorted(GOLDEN.glob("*.json")):
         golden = json.loads(path.read_text(encoding="utf-8"))
         of_notebook = found.setdefault(golden["notebook"], {})
-        for name, told in golden["metrics"].items():
+        for name, told in golden.get("metrics", {}).items():
             of_notebook.setdefault(name, (told["unit"], told["better"], told["definition"]))
     return found

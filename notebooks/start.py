@@ -51,6 +51,12 @@ page.overview()
 page.graph()
 
 # %% [markdown]
+# The longest chain of messages, part by part:
+
+# %%
+page.chain()
+
+# %% [markdown]
 # ## Timeline
 #
 # Wheel or + and - zoom, dragging or the arrow keys pan. Click a callback for its message's whole

@@ -71,7 +71,8 @@ class Summary:
     def section(self) -> Section:
         """For the top of a page."""
         told = [Sentence(f"Verdicts: {self.verdicts}.")] if self.verdicts else []
-        return Section(Sentence(f"{self.runs}.", loud=self.lossy), *told, self.table)
+        table = [self.table] if self.table.rows else []
+        return Section(Sentence(f"{self.runs}.", loud=self.lossy), *told, *table)
 
     def markdown(self) -> str:
         """For a pull request."""

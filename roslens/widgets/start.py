@@ -15,6 +15,9 @@ from analysis.figures.drawing import Drawing
 from analysis.figures.graph import draw_graph
 from analysis.figures.heat import latency_heat
 from analysis.figures.plot import Plot
+from analysis.figures.waterfall import chain_waterfall
+from analysis.flow.chains import chain_instances
+from analysis.flow.flow_graph import find_chains
 from analysis.measures.loss import health_findings
 from analysis.overview.graph import INFRASTRUCTURE, graph_edges
 from analysis.overview.tables import runs_overview, topics_overview
@@ -28,6 +31,7 @@ from roslens.widgets import FOLDER, VARIABLE
 from roslens.widgets.timeline import TimelineWidget
 
 DEFAULT = "data/samples"
+_MOST_CHAINS = 8
 _NOTEBOOKS = ("latency", "executors", "communication", "leaks")
 
 
@@ -164,6 +168,16 @@ class StartPage:
         """The graph of nodes and topics, with rates, latency and loss on its edges."""
         found = draw_graph(graph_edges(self.run.messages))
         return found or Section(Sentence("No node sent a message on a topic of its own."))
+
+    def chain(self) -> Plot | Section:
+        """The longest chain of topics of the chosen run, part by part."""
+        run = self.run
+        chains = [c for c in find_chains(run) if not set(INFRASTRUCTURE).intersection(c.topics)]
+        for chain in sorted(chains, key=lambda c: len(c.topics), reverse=True)[:_MOST_CHAINS]:
+            found = chain_instances(run, chain)
+            if found.complete.height:
+                return chain_waterfall(found)
+        return Section(Sentence("No message led to another, nor reached a callback."))
 
     def timeline(self) -> TimelineWidget:
         """The timeline of the chosen run."""

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 
 import roslens as rl
 from analysis.communication.published import published_cell
 from analysis.communication.report import CommunicationParameters, CommunicationReport
-from tracing.suite import SHIPPED, load_suite
+from tests.record_suite import record_changed
+from tracing.suite import load_suite
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,20 +28,8 @@ EXCLUDED = [{"subscriptions": 1, "processes": 1}, {"subscriptions": 3, "processe
 
 @pytest.mark.live
 def test_counts_are_those_that_the_workload_logged(tmp_path: Path) -> None:
-    suite = yaml.safe_load((SHIPPED / "communication.yaml").read_text())
     changes = {"factors": FACTORS, "exclude": EXCLUDED, "duration": 1, "repetitions": 1}
-    file = tmp_path / "suite.yaml"
-    file.write_text(yaml.safe_dump(suite | changes))
-    command = [sys.executable, "-m", "roslens", "record", "--suite", str(file)]
-    done = subprocess.run(
-        [*command, "-o", str(tmp_path / "recordings")],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    opened = rl.open(tmp_path / "recordings")
+    opened = rl.open(record_changed("communication", tmp_path, changes))
     parameters = CommunicationParameters.checked({"recordings": str(tmp_path)})
     report = CommunicationReport(opened, parameters, ROOT / "data" / "published" / "communication")
     rows = {row["run"]: row for row in report.cells.iter_rows(named=True)}

@@ -11,33 +11,15 @@ from typing import Any
 
 import polars as pl
 import pytest
-import yaml
 
 import roslens as rl
 from analysis.memory.by_cell import leaks_by_cell
-from tracing.suite import SHIPPED
+from tests.record_suite import record_changed
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.live
 
 CHUNK = 8208  # 8,192 bytes asked for and the header, rounded up to 16: glibc on 64 bits
-
-
-def record(name: str, folder: Path, changes: dict[str, Any]) -> Path:
-    """Record a suite that ships with roslens, changed."""
-    suite = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text())
-    file = folder / "suite.yaml"
-    file.write_text(yaml.safe_dump(suite | changes))
-    command = [sys.executable, "-m", "roslens", "record", "--suite", str(file)]
-    done = subprocess.run(
-        [*command, "-o", str(folder / "recordings")],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return folder / "recordings"
 
 
 def test_messages_calls_and_goals_are_as_they_were_logged(tmp_path: Path) -> None:
@@ -48,7 +30,7 @@ def test_messages_calls_and_goals_are_as_they_were_logged(tmp_path: Path) -> Non
         "clients": [2],
     }
     changes: dict[str, Any] = {"factors": factors, "exclude": [], "duration": 1, "warm_up": 0}
-    recordings = record("executors", tmp_path, {**changes, "repetitions": 1})
+    recordings = record_changed("executors", tmp_path, {**changes, "repetitions": 1})
     check = ROOT / "benchmarks" / "ground_truth.py"
     done = subprocess.run(
         [sys.executable, str(check), str(recordings)], capture_output=True, text=True, check=False
@@ -61,7 +43,7 @@ def test_messages_calls_and_goals_are_as_they_were_logged(tmp_path: Path) -> Non
 def test_simulated_time_drives_the_work(tmp_path: Path) -> None:
     factors = {"executor": ["SingleThreaded"], "sim_time": [True]}
     changes: dict[str, Any] = {"factors": factors, "duration": 1, "repetitions": 1}
-    opened = rl.open(record("executors-sim-time", tmp_path, changes))
+    opened = rl.open(record_changed("executors-sim-time", tmp_path, changes))
     topics = opened.messages.group_by("topic").len().collect()
     counts = dict(topics.iter_rows())
     # 500 ticks and 100 messages per second were asked for; a loaded machine gives fewer.
@@ -71,7 +53,7 @@ def test_simulated_time_drives_the_work(tmp_path: Path) -> None:
 def test_as_many_entities_as_asked_for_are_in_the_trace(tmp_path: Path) -> None:
     factors = {"entity": ["subscription", "node"], "count": [7]}
     changes: dict[str, Any] = {"factors": factors, "duration": 0.5, "repetitions": 1}
-    opened = rl.open(record("entities", tmp_path, changes))
+    opened = rl.open(record_changed("entities", tmp_path, changes))
     found = opened.subscriptions.filter(pl.col("topic").str.starts_with("/topic_")).collect()
     assert found["topic"].n_unique() == 7
     nodes = opened.nodes.filter(pl.col("node").str.starts_with("/node_")).collect()
@@ -80,7 +62,7 @@ def test_as_many_entities_as_asked_for_are_in_the_trace(tmp_path: Path) -> None:
 
 def test_resident_memory_grows_by_the_allocator_s_chunk_per_message(tmp_path: Path) -> None:
     changes = {"duration": 6, "repetitions": 1, "factors": {"leak": [8192]}, "sampler_hz": 20}
-    opened = rl.open(record("leak-injection", tmp_path, changes))
+    opened = rl.open(record_changed("leak-injection", tmp_path, changes))
     native = opened.recordings[0].native
     told = json.loads((native / "leak.json").read_text())
     assert (told["bytes"], told["chunk_bytes"]) == (8192, CHUNK)

@@ -29,6 +29,8 @@ from rich.console import Console
 import roslens as rl
 from analysis.reports.numbers import milliseconds
 from analysis.timeline.tracks import Timeline, build_timeline
+from collectors import store
+from collectors.collect import NOTE
 from roslens.lab import run_lab
 from roslens.recordings import Recordings
 from roslens.report import run_report
@@ -55,6 +57,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 renamed = pl.col(name).replace({"/data": TOPIC, "/listener": NODE})
                 frame = frame.with_columns(renamed)
         frame.write_parquet(path)
+    # The digests of the tables as they are now, or they would be made again.
+    note = recording.tables / NOTE
+    told = json.loads(note.read_text())
+    files = store.describe(recording)
+    note.write_text(json.dumps(told | {"files": {name: files[name] for name in told["files"]}}))
+    assert TOPIC in rl.open(bare).messages.collect()["topic"].to_list()
     return bare
 
 
@@ -125,8 +133,11 @@ def free_port() -> int:
 def server(
     hostile: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """``roslens lab`` of a user who never used Jupyter."""
+    """``roslens lab`` of a user whose JupyterLab keeps all cells in the page."""
     home = tmp_path_factory.mktemp("home")
+    settings = home / ".jupyter/lab/user-settings/@jupyterlab/notebook-extension"
+    settings.mkdir(parents=True)
+    (settings / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
     environment = {name: v for name, v in os.environ.items() if not name.startswith("JUPYTER")}
     environment |= {
         "HOME": str(home),
@@ -178,8 +189,7 @@ def lab(server: tuple[subprocess.Popen[bytes], str, Path], hostile: Path) -> Ite
         browser = playwright.chromium.launch(
             executable_path=browser_file, args=["--no-sandbox"], timeout=SECONDS * 1000
         )
-        # So high that JupyterLab keeps every cell in the page.
-        page = browser.new_page(viewport={"width": 1300, "height": 4200})
+        page = browser.new_page(viewport={"width": 1300, "height": 3000})
         page.set_default_timeout(SECONDS * 1000)
         page.goto(url)
         page.wait_for_function(

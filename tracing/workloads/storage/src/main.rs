@@ -15,6 +15,7 @@ mod process;
 mod report;
 mod sinks;
 mod sustained;
+mod timed;
 mod tracepoints;
 
 use std::process::ExitCode;

@@ -8,8 +8,8 @@ use crate::content::Content;
 use crate::failure::{Failure, Result};
 use crate::messages::{Message, Suite, batches};
 use crate::process::{cpu_ns, forget_peak, memory, now_ns};
-use crate::report::{Report, Row};
-use crate::{place, report, sinks, tracepoints};
+use crate::report::Report;
+use crate::{place, report, sinks, timed};
 
 /// What is written, made ready beforehand.
 pub struct Load {
@@ -58,31 +58,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let cpu_begin = cpu_ns();
     let mut first = 0;
     for (call, batch) in (0..).zip(&batches) {
-        let bytes = batch.iter().map(|message| message.length as u64).sum();
-        let messages = batch.len() as u64;
-        tracepoints::write_begin(call, bytes, messages);
-        let begin = now_ns();
-        let written = sink.write(first, batch, &load.content);
-        let end = now_ns();
-        tracepoints::write_end(call);
-        written.map_err(|error| no_room(error, arguments))?;
-        first += messages;
-        rows.push(Row {
-            bytes,
-            messages,
-            write_ns: end - begin,
-        });
+        let row = timed::write(sink.as_mut(), call, first, batch, &load.content)
+            .map_err(|error| no_room(error, arguments))?;
+        first += row.messages;
+        rows.push(row);
         if let Some(file) = &acknowledge {
             file.write_all_at(&first.to_le_bytes(), 0)?;
         }
     }
-    tracepoints::close_begin();
-    let begin = now_ns();
-    let closed = sink.close();
-    let close_ns = now_ns() - begin;
-    tracepoints::close_end();
-    closed.map_err(|error| no_room(error, arguments))?;
-    drop(sink);
+    let close_ns = timed::close(sink, arguments)?;
     let cpu = cpu_ns() - cpu_begin;
     let (_, peak) = memory();
 

@@ -12,8 +12,8 @@ use crate::failure::Result;
 use crate::measure::{Load, no_room};
 use crate::messages::Message;
 use crate::process::{cpu_ns, forget_peak, memory, now_ns};
-use crate::report::{Arrivals, Report, Row};
-use crate::{report, sinks, tracepoints};
+use crate::report::{Arrivals, Report};
+use crate::{report, sinks, timed};
 
 /// Messages due within so long are put into the queue together.
 const TICK: Duration = Duration::from_micros(500);
@@ -54,37 +54,24 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let mut batch = Vec::new();
         let mut first = 0;
         while queue.take(&mut batch) {
-            let bytes = batch.iter().map(|m: &Message| m.length as u64).sum();
-            let messages = batch.len() as u64;
             let call = rows.len() as u64;
-            tracepoints::write_begin(call, bytes, messages);
-            let begin = now_ns();
-            let written = sink.write(first, &batch, &load.content);
-            let end = now_ns();
-            tracepoints::write_end(call);
-            if written.is_err() {
-                failed = written;
-                break;
+            match timed::write(sink.as_mut(), call, first, &batch, &load.content) {
+                Ok(row) => {
+                    first += row.messages;
+                    kept.extend_from_slice(&batch);
+                    rows.push(row);
+                }
+                Err(error) => {
+                    failed = Err(error);
+                    break;
+                }
             }
-            first += messages;
-            kept.extend_from_slice(&batch);
-            rows.push(Row {
-                bytes,
-                messages,
-                write_ns: end - begin,
-            });
         }
         producer.join()
     });
     failed.map_err(|error| no_room(error, arguments))?;
     let arrivals = arrivals.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    tracepoints::close_begin();
-    let begin = now_ns();
-    let closed = sink.close();
-    let close_ns = now_ns() - begin;
-    tracepoints::close_end();
-    closed.map_err(|error| no_room(error, arguments))?;
-    drop(sink);
+    let close_ns = timed::close(sink, arguments)?;
     let cpu = cpu_ns() - cpu_begin;
     let (_, peak) = memory();
     Report {

@@ -1,0 +1,146 @@
+"""The graph of nodes and topics and the waterfall of a chain, against counting by hand."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.figures.graph import MOST_TOPICS, draw_graph
+from analysis.figures.layers import layered
+from analysis.figures.waterfall import chain_waterfall, mean_parts
+from analysis.flow.chain import Chain
+from analysis.flow.chains import ChainInstances
+from analysis.overview.graph import graph_edges
+
+MS = 1_000_000
+HOSTILE = '/<img src=x onerror="alert(1)">'
+
+
+def messages() -> pl.LazyFrame:
+    # /a sends five messages, 100 ms apart, to /b and /c; /b gets all, /c loses two of them.
+    rows = []
+    for i in range(5):
+        common = {"run": "r", "topic": "/t", "publisher_node": "/a", "publish_ns": 100 * MS * i}
+        rows.append({**common, "subscription_node": "/b", "outcome": "delivered",
+                     "latency_ns": (i + 1) * MS})  # fmt: skip
+        lost = i in (1, 2)
+        rows.append({**common, "subscription_node": "/c",
+                     "outcome": "lost" if lost else "delivered",
+                     "latency_ns": None if lost else 10 * MS})  # fmt: skip
+    rows.append({"run": "r", "topic": "/nobody", "publisher_node": "/b", "publish_ns": 0,
+                 "subscription_node": None, "outcome": "no_subscriber",
+                 "latency_ns": None})  # fmt: skip
+    return pl.LazyFrame(rows, infer_schema_length=None)
+
+
+def test_edges_have_rate_latency_and_loss() -> None:
+    edges = graph_edges(messages())
+    found = {
+        (r["node"], r["topic"]): (
+            r["publishes"],
+            r["messages"],
+            r["rate_hz"],
+            r["p50_ms"],
+            r["lost"],
+        )
+        for r in edges.iter_rows(named=True)
+    }
+    # A message to two subscriptions was published once; four intervals of 0.1 s are 10 Hz.
+    assert found == {
+        ("/a", "/t"): (True, 5, pytest.approx(10), None, None),
+        ("/b", "/t"): (False, 5, pytest.approx(10), pytest.approx(3), 0),
+        ("/c", "/t"): (False, 5, pytest.approx(10), pytest.approx(10), pytest.approx(0.4)),
+        ("/b", "/nobody"): (True, 1, None, None, None),
+    }
+
+
+def texts(svg: str) -> list[str]:
+    root = ElementTree.fromstring(svg)
+    return [e.text or "" for e in root.iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_the_drawing_shows_names_rates_latency_and_loss() -> None:
+    drawing = draw_graph(graph_edges(messages()))
+    assert drawing is not None
+    assert sorted(texts(drawing.svg)) == sorted(
+        ["/a", "/b", "/c", "/t", "/nobody", "10.0 Hz", "3.00 ms", "10.0 ms", "40 % lost"]
+    )
+
+
+def test_hostile_names_are_text_and_what_every_node_has_is_left_out() -> None:
+    renamed = messages().with_columns(pl.col("topic").replace({"/t": HOSTILE}))
+    drawing = draw_graph(graph_edges(renamed))
+    assert drawing is not None
+    assert "<img" not in drawing._repr_html_()
+    assert any(text.startswith("/<img") for text in texts(drawing.svg))
+    assert draw_graph(graph_edges(messages().with_columns(topic=pl.lit("/rosout")))) is None
+
+
+def test_more_topics_than_can_be_read_are_counted() -> None:
+    many = pl.concat(
+        [messages().with_columns(topic=pl.lit(f"/t{i}")) for i in range(MOST_TOPICS + 3)]
+    )
+    drawing = draw_graph(graph_edges(many))
+    assert drawing is not None
+    assert "3 less busy topics are not shown" in drawing.caption
+
+
+EDGES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=25)
+
+
+@given(EDGES)
+def test_every_vertex_is_in_one_layer(edges: list[tuple[int, int]]) -> None:
+    layers = layered(range(10), edges)
+    assert sorted(v for layer in layers for v in layer) == list(range(10))
+    assert all(layers)
+
+
+@given(EDGES)
+def test_without_cycles_every_edge_leads_on(edges: list[tuple[int, int]]) -> None:
+    forward = [(min(e), max(e)) for e in edges if e[0] != e[1]]
+    layers = layered(range(10), forward)
+    place = {v: i for i, layer in enumerate(layers) for v in layer}
+    assert all(place[a] < place[b] for a, b in forward)
+
+
+def test_layers_keep_lines_from_crossing() -> None:
+    layers = layered(["a", "b", "x", "y"], [("a", "y"), ("b", "x")])
+    assert [layers[0].index("a"), layers[0].index("b")] == [
+        layers[1].index("y"),
+        layers[1].index("x"),
+    ]
+
+
+def chain_of_two() -> ChainInstances:
+    rows = []
+    for instance, (transport, callback) in enumerate([(2, 4), (6, 8)]):
+        rows += [
+            (instance, 0, "/t", "/b", "transport", transport * MS),
+            (instance, 0, "/t", "/b", "callback", callback * MS),
+        ]
+    hops = pl.DataFrame(
+        rows, schema=["instance", "hop", "topic", "node", "part", "duration_ns"], orient="row"
+    )
+    instances = pl.DataFrame(
+        {
+            "instance": [0, 1, 2],
+            "outcome": ["complete", "complete", "lost"],
+            "latency_ns": [6 * MS, 14 * MS, None],
+        }
+    )
+    return ChainInstances(Chain(("/a", "/t", "/b")), instances, hops, ())
+
+
+def test_parts_of_the_waterfall_add_up_to_the_mean_latency() -> None:
+    parts = mean_parts(chain_of_two())
+    assert parts["part"].to_list() == ["transport", "callback"]
+    assert parts["begin_ms"].to_list() == [0, 4]
+    assert parts["duration_ms"].to_list() == [4, 6]
+    plot = chain_waterfall(chain_of_two())
+    assert "2 complete instances" in plot.caption
+    assert "together 10.0 ms" in plot.caption
+    assert "1 more did not reach the end" in plot.caption
