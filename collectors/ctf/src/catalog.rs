@@ -166,6 +166,13 @@ impl Catalog {
         }
     }
 
+    /// The event classes of a table, with their numbers: they follow each other.
+    pub fn layouts_of(&self, table: usize) -> impl Iterator<Item = (usize, &Layout)> {
+        let first = self.layouts.partition_point(|l| l.table < table);
+        let all = self.layouts.iter().enumerate().skip(first);
+        all.take_while(move |(_, layout)| layout.table == table)
+    }
+
     /// The table of an event name.
     #[must_use]
     pub fn table(&self, name: &str) -> Option<usize> {

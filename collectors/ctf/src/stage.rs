@@ -180,10 +180,7 @@ impl<'a> Stage<'a> {
         let filled: Vec<usize> = wanted.iter().filter_map(|i| i.checked_sub(GIVEN)).collect();
         let mut shapes: Vec<Shape> = Vec::new();
         let mut of_layout = Vec::new();
-        for (number, layout) in catalog.layouts.iter().enumerate() {
-            if layout.table != table {
-                continue;
-            }
+        for (number, layout) in catalog.layouts_of(table) {
             let Plan::Flat(segments, _) = &layout.plan else {
                 continue;
             };

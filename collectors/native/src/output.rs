@@ -179,10 +179,9 @@ fn properties(schema: &SchemaRef, event: &str) -> WriterProperties {
 /// `kernel` or `ust`, from the environment of the trace that declares a table.
 fn domain(catalog: &Catalog, table: usize) -> &str {
     catalog
-        .layouts
-        .iter()
-        .find(|l| l.table == table)
-        .and_then(|l| catalog.members[l.member].trace.env("domain"))
+        .layouts_of(table)
+        .next()
+        .and_then(|(_, l)| catalog.members[l.member].trace.env("domain"))
         .unwrap_or("trace")
 }
 

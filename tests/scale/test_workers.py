@@ -1,0 +1,87 @@
+"""Work by several processes: the same files, and a bad recording or a dead worker costs itself."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roslens.fleet.cluster import Workers, each
+from tracing.recording import RoslensError, RunFailedError, UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "data" / "samples"
+
+
+def task(item: tuple[str, str]) -> str:
+    """Ends its own worker, always or where a file says that it has not yet; else its name."""
+    name, marker = item
+    if name == "refuses":
+        raise UsageError("this one is damaged")
+    if name == "fails":
+        raise ValueError("nobody foresaw\nthis")
+    if name == "kills" or (name == "kills once" and not Path(marker).exists()):
+        Path(marker).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return name
+
+
+def test_dead_workers_and_errors_cost_themselves(tmp_path: Path) -> None:
+    names = ["a", "kills once", "b", "refuses", "c", "fails", "kills", "d", "e"]
+    items = [(name, str(tmp_path / f"{n}")) for n, name in enumerate(names)]
+    found = dict(each(task, items, Workers(2)))
+    assert sorted(found) == list(range(len(names)))
+    errors = {names[n]: x for n, x in found.items() if isinstance(x, RoslensError)}
+    assert {names[n] for n, x in found.items() if x == names[n]} == set(names) - set(errors)
+    assert sorted(errors) == ["fails", "kills", "refuses"]
+    assert isinstance(errors["refuses"], UsageError)
+    assert str(errors["fails"]) == "ValueError: nobody foresaw this"
+    assert isinstance(errors["kills"], RunFailedError)
+    assert "died" in str(errors["kills"])
+
+
+def test_wrong_use() -> None:
+    with pytest.raises(UsageError, match="--workers -1"):
+        Workers(-1)
+    with pytest.raises(UsageError, match="not both"):
+        Workers(2, "tcp://127.0.0.1:1")
+    assert not Workers(1).wanted(1000)
+    assert not Workers().wanted(3)
+    assert Workers(0).wanted(3)
+
+
+@pytest.mark.recording
+def test_files_are_those_of_one_process(tmp_path: Path) -> None:
+    """Six recordings, one of them without metadata: five alike, one line, exit code 2."""
+    runs = [p.parent for p in sorted(SAMPLES.glob("*/*/manifest.json"))]
+    digests = []
+    for name, options in (("one", ["--workers", "1"]), ("two", ["--workers", "2"])):
+        for number, run in enumerate(runs[:6]):
+            made = shutil.ignore_patterns("events", "tables")
+            shutil.copytree(run, tmp_path / name / f"{number}", ignore=made)
+        next((tmp_path / name / "3").rglob("metadata")).write_bytes(b"")
+        done = subprocess.run(
+            [sys.executable, "-m", "roslens", "collect", str(tmp_path / name), *options],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=ROOT,
+        )
+        assert done.returncode == 2, done.stdout + done.stderr
+        assert done.stdout.count("failed:") == 1
+        assert done.stderr.count("roslens: error:") == 1
+        assert "Traceback" not in done.stderr
+        digests.append(
+            {
+                path.relative_to(tmp_path / name): hashlib.sha256(path.read_bytes()).hexdigest()
+                for path in (tmp_path / name).rglob("*.parquet")
+            }
+        )
+    assert digests[0] == digests[1]
+    assert len({path.parts[0] for path in digests[0] if "tables" in path.parts}) == 5
