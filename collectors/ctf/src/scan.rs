@@ -259,6 +259,7 @@ impl<'a> Reading<'a> {
         }
         let time = (*base)?.checked_add_unsigned(cycles)?;
         *clock = cycles;
+        self.state.clock = Some(short.clock);
         self.begins = begin as u64 * 8;
         #[expect(
             clippy::cast_possible_truncation,
@@ -312,12 +313,13 @@ impl<'a> Reading<'a> {
         if let Some(field) = &branch.id {
             id = field.at(bytes, begin);
         }
-        let clock = branch.time.map(|(field, clock)| {
+        if let Some((field, clock)) = branch.time {
             let value = field.at(bytes, begin);
             self.state.clocks[clock] = advance(self.state.clocks[clock], value, field.bits);
-            clock
-        });
-        let time = self.time(clock)?;
+            // An event without a time of its own has that of the event before it.
+            self.state.clock = Some(clock);
+        }
+        let time = self.time()?;
         let layout = self.layout(id)?;
         if matches!(self.catalog.layouts[layout].plan, Plan::General) {
             return self.general(start * 8).map(Some);
@@ -343,7 +345,7 @@ impl<'a> Reading<'a> {
         let stream = self.stream;
         self.state.slots.clone_from(&self.packet.head.slots);
         let id = header(&mut cursor, stream.event_header.as_ref(), &mut self.state)?;
-        let time = self.time(None)?;
+        let time = self.time()?;
         let layout = self.layout(id)?;
         let event = &stream.events[self.catalog.layouts[layout].event];
         for kind in [&stream.event_context, &event.context, &event.payload]
@@ -368,8 +370,8 @@ impl<'a> Reading<'a> {
             .ok_or_else(|| Stop::Bad(format!("the metadata declares no event {id}")))
     }
 
-    fn time(&self, clock: Option<usize>) -> Result<i64, Stop> {
-        match clock.or(self.state.clock) {
+    fn time(&self) -> Result<i64, Stop> {
+        match self.state.clock {
             Some(clock) => self.scales[clock].ns(self.state.clocks[clock]),
             None => Ok(0),
         }

@@ -73,3 +73,29 @@ fn damaged_traces_decode_in_both_ways() {
     }
     assert!(accepted > 200);
 }
+
+/// The second event's header has no time: it has that of the first one, in both ways.
+#[test]
+fn an_event_without_a_time_has_that_of_the_one_before() {
+    let metadata = b"/* CTF 1.8 */
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; freq = 1000000000; };
+        stream {
+            event.header := struct {
+                enum : integer { size = 8; align = 8; } { short = 0 ... 254, long = 255 } id;
+                variant <id> {
+                    struct { integer { size = 8; align = 8; } none; } short;
+                    struct {
+                        integer { size = 8; align = 8; } id;
+                        integer { size = 64; align = 8; map = clock.c.value; } timestamp;
+                    } long;
+                } v;
+            };
+        };
+        event { name = a; id = 0; fields := struct { integer { size = 8; align = 8; } x; }; };
+        event { name = b; id = 1; fields := struct { integer { size = 8; align = 8; } x; }; };";
+    let mut stream = vec![255, 1];
+    stream.extend(1_234_567_u64.to_le_bytes());
+    stream.extend([7, 0, 0, 8]);
+    assert_eq!(exercise(metadata, &stream), Some(2));
+}
