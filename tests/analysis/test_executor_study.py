@@ -48,13 +48,13 @@ def test_goals_come_before_calls_before_messages() -> None:
             # Of every node, and of an action: no work of their own.
             {"run": "calls", "service": "/n/get_parameters", "request_sent_ns": 0,
              "response_taken_ns": 1},
-            {"run": "goals", "service": "/work/_action/send_goal", "request_sent_ns": 0,
+            {"run": "goals", "service": "/move/_action/send_goal", "request_sent_ns": 0,
              "response_taken_ns": 1},
         ],
     )  # fmt: skip
     goals = table(
         "action_goals",
-        [{"run": "goals", "action": "/work", "goal_sent_ns": 5, "result_taken_ns": 25}],
+        [{"run": "goals", "action": "/move", "goal_sent_ns": 5, "result_taken_ns": 25}],
     )
     found = work_of_runs(table("messages", []), calls, goals, runs)
     assert [(w.run.name, w.kind, w.values_ns.tolist()) for w in found] == [

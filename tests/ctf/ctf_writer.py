@@ -103,12 +103,17 @@ class Text:
         return "string"
 
     def write(self, bits: Bits, value: str) -> None:
-        bits.align(8)
-        for byte in value.encode() + b"\0":
-            bits.number(byte, 8)
+        write_bytes(bits, value.encode() + b"\0")
 
     def expected(self, value: str) -> str:
         return value
+
+
+def write_bytes(bits: Bits, data: bytes) -> None:
+    """Bytes, aligned to one."""
+    bits.align(8)
+    for byte in data:
+        bits.number(byte, 8)
 
 
 CHAR = "integer { size = 8; align = 8; signed = true; encoding = UTF8; }"
@@ -128,9 +133,7 @@ class Chars:
         return f"[{self.length}]"
 
     def write(self, bits: Bits, value: str) -> None:
-        bits.align(8)
-        for byte in value.encode().ljust(self.length, b"\0"):
-            bits.number(byte, 8)
+        write_bytes(bits, value.encode().ljust(self.length, b"\0"))
 
     def expected(self, value: str) -> str:
         return value
@@ -205,9 +208,7 @@ class TextSequence:
         return f"[{self.length_field}]"
 
     def write(self, bits: Bits, value: str) -> None:
-        bits.align(8)
-        for byte in value.encode():
-            bits.number(byte, 8)
+        write_bytes(bits, value.encode())
 
     def expected(self, value: str) -> str:
         return value
