@@ -19,6 +19,7 @@ from papermill.engines import (  # type: ignore[import-untyped]
 )
 from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
 
+from roslens.widgets import STATIC
 from tracing.recording import RunFailedError, UsageError
 
 CellDone = Callable[[int, int], None]
@@ -106,6 +107,7 @@ def execute(
         # Neither the user's start-up files nor a home that cannot be written to may interfere.
         before = os.environ.get("IPYTHONDIR")
         os.environ["IPYTHONDIR"] = private
+        os.environ[STATIC] = "1"
         try:
             executed = papermill.execute_notebook(
                 str(notebook),
@@ -129,6 +131,7 @@ def execute(
                 f"notebook {notebook.name}: {error} (as far as it came: {output})"
             ) from error
         finally:
+            del os.environ[STATIC]
             if before is None:
                 del os.environ["IPYTHONDIR"]
             else:

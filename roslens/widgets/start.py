@@ -27,7 +27,7 @@ from analysis.reports.table import ReportTable, Sentence
 from analysis.reports.tables import health_table
 from roslens.recordings import Recordings, open_recordings, resolve
 from roslens.report import find_notebook
-from roslens.widgets import FOLDER, VARIABLE
+from roslens.widgets import FOLDER, STATIC, VARIABLE
 from roslens.widgets.timeline import TimelineWidget
 
 DEFAULT = "data/samples"
@@ -184,14 +184,18 @@ class StartPage:
         self.widget = TimelineWidget(self.run)
         return self.widget
 
-    def latency_of_range(self, topic: str = "") -> ipywidgets.Output:
+    def latency_of_range(self, topic: str = "") -> ipywidgets.Output | Section | Plot:
         """A heat map of latency that follows the range selected in the timeline.
+
+        In a report, where nothing can be selected, it is a picture.
 
         Parameters
         ----------
         topic
             Which messages; the busiest topic of an application by default.
         """
+        if os.environ.get(STATIC):
+            return _heat(self.run, topic)
         out = ipywidgets.Output()
         self._show(out, topic)
         if self.widget is not None:
