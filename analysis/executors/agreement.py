@@ -6,9 +6,6 @@ import polars as pl
 
 from collectors.results.tool_result import ToolResult
 
-ROUNDING_NS = 1_000
-"""The tool rounds to whole microseconds."""
-
 EXPLANATION = (
     "The tool takes its time just before publish() and on the first line of the callback; the "
     "trace at the first publish event and at callback_start. So the tool's latency is longer by "

@@ -102,27 +102,6 @@ def _total(samples: pl.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
     return times, total
 
 
-def leaks_by_cell(
-    resources: pl.LazyFrame,
-    messages: pl.LazyFrame,
-    runs: Sequence[Run],
-    *,
-    names: Sequence[MemoryName] = MEMORY,
-    level: float = 0.95,
-    margin: float = MARGIN,
-    warm_up_s: float | None = None,
-    work: Mapping[str, WorkLog] | None = None,
-) -> list[Leak]:
-    """Slope and verdict of each memory size that was measured, cell by cell; see `leaks.leak`."""
-    found = []
-    for name in names:
-        series = memory_series(resources, messages, runs, name, work)
-        found += leaks_of(
-            series, name, runs, level=level, margin=margin, warm_up_s=warm_up_s, measured=True
-        )
-    return found
-
-
 def leaks_of(
     series: Mapping[str, Series],
     name: MemoryName,

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.memory.by_cell import leaks_by_cell, memory_series, slopes_named
+from analysis.memory.by_cell import MEMORY, leaks_of, memory_series, slopes_named
 from analysis.runs import Run
 from collectors.work_log import WorkLog, read_work_log
 from tracing.recording import UsageError
@@ -66,7 +66,16 @@ def test_leaks_by_cell() -> None:
         for t in range(100):
             sampled.append((name, 1, float(t), 5_000_000 + 10_000 * leaks * t))
             sent += [(name, "/a", 10 * t + i, t - 0.05 + i / 10) for i in range(10)]
-    stable, climbs = leaks_by_cell(resources(sampled), messages(sent), runs)
+    stable, climbs = [
+        found
+        for name in MEMORY
+        for found in leaks_of(
+            memory_series(resources(sampled), messages(sent), runs, name),
+            name,
+            runs,
+            measured=True,
+        )
+    ]
     assert (stable.verdict, climbs.verdict) == ("stable", "climbs")
     assert dict(climbs.per_second.cell) == {"leak": 1}
     assert climbs.per_second.value == pytest.approx(10_000)

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import roslens as rl
-from analysis.memory.by_cell import leaks_by_cell
+from analysis.memory.by_cell import leaks_of, memory_series
 from tests.record_suite import record_changed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -72,7 +72,8 @@ def test_resident_memory_grows_by_the_allocator_s_chunk_per_message(tmp_path: Pa
     assert told["messages"] == len(received) > 500
     work = opened.messages.collect()
     assert work.filter(topic="/data").height == len(logged)
-    (found,) = leaks_by_cell(opened.resources, opened.messages, opened.runs, names=["rss"])
+    series = memory_series(opened.resources, opened.messages, opened.runs, "rss")
+    (found,) = leaks_of(series, "rss", opened.runs)
     assert found.verdict in {"climbs", "not_enough_evidence"}  # it is one run
     # The node itself and the tracer's buffers grow a little in so short a time.
     assert found.per_message.value == pytest.approx(CHUNK, rel=0.05)
