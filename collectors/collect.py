@@ -18,18 +18,18 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import polars as pl
-
-from collectors import babeltrace, store
+from collectors import store
 from collectors.schema import RAW_EVENT_COLUMNS, TABLES
 from tracing.recording import Recording, RunFailedError, UsageError
 from tracing.recording.files import write_atomically
 from tracing.recording.layout import find_traces
-from tracing.recording.schema import TYPES
 
+# What only makes tables is imported where they are made: raw events are written without polars.
 if TYPE_CHECKING:
+    import polars as pl
+
     from collectors.limits import Limits
-    from collectors.reader import Trace
+    from collectors.reader import Trace, TraceInfo
 
 Engine: TypeAlias = Literal["native", "babeltrace2"]
 Progress: TypeAlias = Callable[[str], None]
@@ -37,7 +37,6 @@ Progress: TypeAlias = Callable[[str], None]
 Done: TypeAlias = Callable[[int, int], object]
 """Called with the bytes of trace that were read, and how many there are."""
 
-_NO_EVENTS = pl.DataFrame(schema={c.name: TYPES[c.type] for c in RAW_EVENT_COLUMNS})
 _NO_TRACE = "no program of this run made a CTF trace: there are no events"
 _NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
@@ -72,6 +71,20 @@ class Raw:
     counts: Mapping[str, int]
     warnings: list[str] = field(default_factory=list)
     hosts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What was decoded into ``events/``; `frames` is what the model reads of it."""
+
+    counts: Mapping[str, int]
+    discarded_events: int
+    warnings: list[str]
+    frames: Callable[[], Raw]
+
+    @classmethod
+    def of(cls, raw: Raw) -> _Written:
+        return cls(raw.counts, 0, raw.warnings, lambda: raw)
 
 
 @dataclass(frozen=True)
@@ -176,12 +189,13 @@ def collect(
             return before
         with store.making(recording) as made:
             say("reading")
-            raw = _to_parquet(made, offsets, engine=engine, threads=threads, done=done)
+            written = _to_parquet(made, offsets, engine=engine, threads=threads, done=done)
             tables: dict[str, pl.DataFrame] = {}
             if not events_only:
                 from collectors.ros2 import build_tables  # noqa: PLC0415  (events need no model)
 
                 say("model")
+                raw = written.frames()
                 tables = build_tables(
                     raw.events,
                     raw.losses,
@@ -194,16 +208,15 @@ def collect(
             with ThreadPoolExecutor(2) as beside:
                 paths = [made.tables / f"{name}.parquet" for name in tables]
                 list(beside.map(_write, tables.values(), paths))
-            discarded = raw.losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
             note = {
                 "note_version": _NOTE_VERSION,
                 "collector": _collector(),
                 "options": options,
                 "trace": fingerprint,
-                "events_by_name": dict(sorted(raw.counts.items())),
+                "events_by_name": dict(sorted(written.counts.items())),
                 "rows": {name: frame.height for name, frame in tables.items()},
-                "discarded_events": int(discarded or 0),
-                "warnings": raw.warnings,
+                "discarded_events": written.discarded_events,
+                "warnings": written.warnings,
             }
             with _writing(made.output):
                 note["files"] = store.describe(made)
@@ -239,6 +252,8 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
     """
     root = recording.trace_root
     if engine == "babeltrace2":
+        from collectors import babeltrace  # noqa: PLC0415
+
         events = babeltrace.read(root)
         counts = {name: frame.height for name, frame in events.items() if frame.height}
         return Raw(events, TABLES["losses"].empty(), counts, [_NO_LOSSES])
@@ -255,11 +270,11 @@ def _to_parquet(
     engine: Engine,
     threads: int,
     done: Done | None,
-) -> Raw:
-    """Decode all traces into ``events/``; the frames of the result read from there."""
+) -> _Written:
+    """Decode all traces into ``events/``."""
     if recording.has_manifest and not any(map(find_traces, recording.trace_roots)):
         # A run of programs without tracepoints: no event, and other files that count.
-        return Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE])
+        return _Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
     if engine == "babeltrace2":
         raw = read_raw(recording, engine=engine)
         for name in raw.counts:
@@ -267,16 +282,29 @@ def _to_parquet(
             path = recording.events / (provider or "kernel") / f"{event}.parquet"
             path.parent.mkdir(exist_ok=True)
             _write(raw.events[name].lazy().collect(), path)
-        return raw
+        return _Written.of(raw)
     trace = _open(recording.trace_roots, clock_offsets)
     info = trace.write_events(recording.events, threads=threads, progress=done)
-    events: dict[str, pl.LazyFrame] = {
+    return _Written(
+        info.events_by_name,
+        info.discarded_events,
+        info.warnings,
+        lambda: _scanned(recording.events, trace, info),
+    )
+
+
+def _scanned(folder: Path, trace: Trace, info: TraceInfo) -> Raw:
+    """The events of a trace as they were written below a folder."""
+    import polars as pl  # noqa: PLC0415
+
+    events = {
         f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
-        for path in sorted(recording.events.glob("*/*.parquet"))
+        for path in sorted(folder.glob("*/*.parquet"))
     }
+    none = pl.LazyFrame(schema={c.name: c.dtype for c in RAW_EVENT_COLUMNS})
     for name in trace.event_names:
         if name not in info.events_by_name:
-            events[name] = _NO_EVENTS.lazy()
+            events[name] = none
     return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
 
 
@@ -299,22 +327,28 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
         raise UsageError(
             f"{recording.path}: no table '{missing[0]}' yet; run 'roslens collect {recording.path}'"
         )
+    import polars as pl  # noqa: PLC0415
+
     return {name: pl.scan_parquet(recording.tables / f"{name}.parquet") for name in TABLES}
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
+    import polars as pl  # noqa: PLC0415
+
     with _writing(path):
-        frame.write_parquet(path, compression="zstd", compression_level=1)
+        try:
+            frame.write_parquet(path, compression="zstd", compression_level=1)
+        except pl.exceptions.ComputeError as error:
+            # polars tells of a full disk by this, too.
+            raise OSError(str(error)) from error
 
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, pl.exceptions.ComputeError) as error:
-        # polars tells of a full disk by either.
-        reason = getattr(error, "strerror", None) or str(error)
-        raise RunFailedError(f"{path}: cannot be written: {reason}") from error
+    except OSError as error:
+        raise RunFailedError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _write_note(note: Mapping[str, Any], path: Path) -> None:

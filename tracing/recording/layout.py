@@ -11,10 +11,14 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracing.recording.errors import UsageError
-from tracing.recording.manifest import MANIFEST_NAME, Manifest, read_manifest
 
+if TYPE_CHECKING:
+    from tracing.recording.manifest import Manifest
+
+MANIFEST_NAME = "manifest.json"
 _OUTPUT_OF_BARE_TRACE = "roslens"
 
 
@@ -63,7 +67,11 @@ class Recording:
         UsageError
             The manifest is there but is not valid.
         """
-        return read_manifest(self.path / MANIFEST_NAME) if self.has_manifest else None
+        if not self.has_manifest:
+            return None
+        from tracing.recording.manifest import read_manifest  # noqa: PLC0415  (needs pydantic)
+
+        return read_manifest(self.path / MANIFEST_NAME)
 
     @property
     def trace_root(self) -> Path:
