@@ -9,6 +9,7 @@ Columns are those of `collectors.event_columns`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -78,6 +79,28 @@ class TraceInfo:
     hosts: list[str]
     warnings: list[str]
     losses: pl.DataFrame = field(repr=False, compare=False)
+
+    def joined(self, other: TraceInfo) -> TraceInfo:
+        """What is known of both, of other events of the same trace."""
+        begins = [time for time in (self.begin_ns, other.begin_ns) if time is not None]
+        ends = [time for time in (self.end_ns, other.end_ns) if time is not None]
+        counts = {**self.events_by_name}
+        for name, count in other.events_by_name.items():
+            counts[name] = counts.get(name, 0) + count
+        key = operator.attrgetter("host", "vpid")
+        processes = {key(process): process for process in (*other.processes, *self.processes)}
+        losses = pl.concat([self.losses, other.losses]).unique(maintain_order=True)
+        return TraceInfo(
+            events=self.events + other.events,
+            events_by_name=counts,
+            discarded_events=max(self.discarded_events, other.discarded_events),
+            begin_ns=min(begins, default=None),
+            end_ns=max(ends, default=None),
+            processes=sorted(processes.values(), key=key),
+            hosts=self.hosts,
+            warnings=list(dict.fromkeys([*self.warnings, *other.warnings])),
+            losses=losses,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, as ``roslens info --json`` prints it."""

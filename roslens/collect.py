@@ -21,6 +21,7 @@ from rich.progress import (
 
 from collectors.collect import Collected, Done, Engine, collect
 from collectors.collect import Progress as Say
+from collectors.excerpt import Excerpt
 from collectors.limits import Limits
 from roslens.fleet.cluster import Workers, attempt, each
 from tracing.recording import Recording, RoslensError, UsageError, find_recordings
@@ -37,6 +38,7 @@ class Options:
     verify: bool = False
     limits: Limits | None = None
     clock_offsets: Mapping[str, int] | None = None
+    excerpt: Excerpt | None = None
 
 
 def collect_all(
@@ -70,8 +72,14 @@ def collect_all(
     if merge:
         if output is None:
             raise UsageError("--merge needs a folder for what is merged: give -o DIR")
+        if options.excerpt is not None:
+            raise UsageError("--merge makes one of whole recordings, not of parts of them")
         recordings = [Recording(output, output, tuple(found.path for found in recordings))]
     elif output is not None:
+        if options.excerpt is not None and any(found.is_excerpt for found in recordings):
+            raise UsageError(
+                "these are excerpts already; give the recordings that they were made of"
+            )
         recordings = _with_output(recordings, output)
     together = workers.wanted(len(recordings))
     results = _by_workers if together else _one_by_one
@@ -181,4 +189,5 @@ def _line(collected: Collected) -> str:
     )
     messages = f", {collected.rows['messages']:,} messages" if "messages" in collected.rows else ""
     fresh = "" if collected.rebuilt else " (up to date)"
-    return f"{escape(str(collected.recording.output))}: {events}, {lost}{messages}{fresh}"
+    what = f" (excerpt: {escape(collected.excerpt)})" if collected.excerpt else ""
+    return f"{escape(str(collected.recording.output))}{what}: {events}, {lost}{messages}{fresh}"
