@@ -18,19 +18,19 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import polars as pl
-
-from collectors import babeltrace, store
-from collectors.excerpt import Excerpt, cut, excerpt_of, write_events
+from collectors import store
 from collectors.schema import RAW_EVENT_COLUMNS, TABLES
 from tracing.recording import Recording, RunFailedError, UsageError
 from tracing.recording.files import write_atomically
 from tracing.recording.layout import find_traces
-from tracing.recording.schema import TYPES
 
+# What only makes tables is imported where they are made: raw events are written without polars.
 if TYPE_CHECKING:
+    import polars as pl
+
+    from collectors.excerpt import Excerpt
     from collectors.limits import Limits
-    from collectors.reader import Trace
+    from collectors.reader import Trace, TraceInfo
 
 Engine: TypeAlias = Literal["native", "babeltrace2"]
 Progress: TypeAlias = Callable[[str], None]
@@ -38,7 +38,6 @@ Progress: TypeAlias = Callable[[str], None]
 Done: TypeAlias = Callable[[int, int], object]
 """Called with the bytes of trace that were read, and how many there are."""
 
-_NO_EVENTS = pl.DataFrame(schema={c.name: TYPES[c.type] for c in RAW_EVENT_COLUMNS})
 _NO_TRACE = "no program of this run made a CTF trace: there are no events"
 _NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
@@ -66,8 +65,6 @@ class Raw:
         What the reader has to say, one line each.
     hosts
         Labels of all hosts, where they are known.
-    window
-        First and last time that was asked for, ns.
     """
 
     events: Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
@@ -75,7 +72,24 @@ class Raw:
     counts: Mapping[str, int]
     warnings: list[str] = field(default_factory=list)
     hosts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What was decoded into ``events/``; `frames` is what the model reads of it.
+
+    An excerpt is of the times in `window`.
+    """
+
+    counts: Mapping[str, int]
+    discarded_events: int
+    warnings: list[str]
+    frames: Callable[[], Raw]
     window: tuple[int | None, int | None] = (None, None)
+
+    @classmethod
+    def of(cls, raw: Raw) -> _Written:
+        return cls(raw.counts, 0, raw.warnings, lambda: raw)
 
 
 @dataclass(frozen=True)
@@ -192,7 +206,7 @@ def collect(
             return before
         with store.making(recording) as made:
             say("reading")
-            raw = _to_parquet(
+            written = _to_parquet(
                 made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done
             )
             tables: dict[str, pl.DataFrame] = {}
@@ -200,6 +214,7 @@ def collect(
                 from collectors.ros2 import build_tables  # noqa: PLC0415  (events need no model)
 
                 say("model")
+                raw = written.frames()
                 tables = build_tables(
                     raw.events,
                     raw.losses,
@@ -215,18 +230,19 @@ def collect(
             rows = {name: frame.height for name, frame in tables.items()}
             about = None
             if excerpt is not None:
-                about, rows = cut(made, recording, excerpt, raw.window, _write)
-            discarded = raw.losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
+                from collectors.excerpt import cut  # noqa: PLC0415
+
+                about, rows = cut(made, recording, excerpt, written.window, _write)
             note = {
                 "note_version": _NOTE_VERSION,
                 "collector": _collector(),
                 "options": options,
                 "trace": fingerprint,
-                "events_by_name": dict(sorted(raw.counts.items())),
+                "events_by_name": dict(sorted(written.counts.items())),
                 "rows": rows,
                 "excerpt": about,
-                "discarded_events": int(discarded or 0),
-                "warnings": raw.warnings,
+                "discarded_events": written.discarded_events,
+                "warnings": written.warnings,
             }
             with _writing(made.output):
                 note["files"] = store.describe(made)
@@ -279,6 +295,8 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
     """
     root = recording.trace_root
     if engine == "babeltrace2":
+        from collectors import babeltrace  # noqa: PLC0415
+
         events = babeltrace.read(root)
         counts = {name: frame.height for name, frame in events.items() if frame.height}
         return Raw(events, TABLES["losses"].empty(), counts, [_NO_LOSSES])
@@ -296,11 +314,11 @@ def _to_parquet(
     threads: int,
     excerpt: Excerpt | None,
     done: Done | None,
-) -> Raw:
-    """Decode all traces into ``events/``; the frames of the result read from there."""
+) -> _Written:
+    """Decode all traces into ``events/``."""
     if recording.has_manifest and not any(map(find_traces, recording.trace_roots)):
         # A run of programs without tracepoints: no event, and other files that count.
-        return Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE])
+        return _Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
     if engine == "babeltrace2":
         raw = read_raw(recording, engine=engine)
         for name in raw.counts:
@@ -308,22 +326,38 @@ def _to_parquet(
             path = recording.events / (provider or "kernel") / f"{event}.parquet"
             path.parent.mkdir(exist_ok=True)
             _write(raw.events[name].lazy().collect(), path)
-        return raw
+        return _Written.of(raw)
     trace = _open(recording.trace_roots, clock_offsets)
     window: tuple[int | None, int | None] = (None, None)
     if excerpt is None:
         info = trace.write_events(recording.events, threads=threads, progress=done)
     else:
+        from collectors.excerpt import write_events  # noqa: PLC0415
+
         window = excerpt.window(trace)
         info = write_events(trace, recording.events, excerpt, window, threads=threads, done=done)
-    events: dict[str, pl.LazyFrame] = {
+    return _Written(
+        info.events_by_name,
+        info.discarded_events,
+        info.warnings,
+        lambda: _scanned(recording.events, trace, info),
+        window,
+    )
+
+
+def _scanned(folder: Path, trace: Trace, info: TraceInfo) -> Raw:
+    """The events of a trace as they were written below a folder."""
+    import polars as pl  # noqa: PLC0415
+
+    events = {
         f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
-        for path in sorted(recording.events.glob("*/*.parquet"))
+        for path in sorted(folder.glob("*/*.parquet"))
     }
+    none = pl.LazyFrame(schema={c.name: c.dtype for c in RAW_EVENT_COLUMNS})
     for name in trace.event_names:
         if name not in info.events_by_name:
-            events[name] = _NO_EVENTS.lazy()
-    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts, window)
+            events[name] = none
+    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
 
 
 def _open(roots: Sequence[Path], clock_offsets: Mapping[str, int] | None = None) -> Trace:
@@ -345,22 +379,28 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
         raise UsageError(
             f"{recording.path}: no table '{missing[0]}' yet; run 'roslens collect {recording.path}'"
         )
+    import polars as pl  # noqa: PLC0415
+
     return {name: pl.scan_parquet(recording.tables / f"{name}.parquet") for name in TABLES}
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
+    import polars as pl  # noqa: PLC0415
+
     with _writing(path):
-        frame.write_parquet(path, compression="zstd", compression_level=1)
+        try:
+            frame.write_parquet(path, compression="zstd", compression_level=1)
+        except pl.exceptions.ComputeError as error:
+            # polars tells of a full disk by this, too.
+            raise OSError(str(error)) from error
 
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, pl.exceptions.ComputeError) as error:
-        # polars tells of a full disk by either.
-        reason = getattr(error, "strerror", None) or str(error)
-        raise RunFailedError(f"{path}: cannot be written: {reason}") from error
+    except OSError as error:
+        raise RunFailedError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _write_note(note: Mapping[str, Any], path: Path) -> None:
@@ -406,7 +446,7 @@ def _up_to_date(
 def _asked(note: Mapping[str, Any]) -> dict[str, Any] | None:
     """What the excerpt was asked for of which the note tells; None for a whole recording."""
     about = note.get("excerpt")
-    return None if about is None else {key: about.get(key) for key in Excerpt().asked}
+    return None if about is None else about.get("asked", {})
 
 
 def _of_excerpt(recording: Recording, *, verify: bool, asked: bool) -> Collected:
@@ -417,6 +457,8 @@ def _of_excerpt(recording: Recording, *, verify: bool, asked: bool) -> Collected
     UsageError
         It is damaged, of another version of the collectors, or something else was asked for.
     """
+    from collectors.excerpt import excerpt_of  # noqa: PLC0415
+
     about = excerpt_of(recording)
     note = _read_note(recording)
     problem = None

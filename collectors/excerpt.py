@@ -101,8 +101,10 @@ class Excerpt:
         Raises
         ------
         UsageError
-            The output is the recording's own, or holds tables of all of a recording.
+            It is everything, or the output is the recording's own, or holds tables of all of a recording.
         """
+        if not self.any:
+            raise UsageError("part of a recording: give a time, a topic or a node")
         own = Recording.at(recording.path).output
         if recording.output.resolve() in (own.resolve(), recording.path.resolve()):
             raise UsageError("part of a recording goes into a folder of its own: give one with -o")
@@ -231,7 +233,7 @@ def cut(
     about = {
         "of": source.name,
         "in_words": excerpt.in_words(),
-        **excerpt.asked,
+        "asked": excerpt.asked,
         "start_ns": window[0],
         "end_ns": window[1],
     }
@@ -283,8 +285,8 @@ def _chosen(
 def _finding(about: Mapping[str, Any]) -> pl.DataFrame:
     health = TABLES["health"]
     what = f"only part of the recording is here: {about['in_words']}"
-    if about["margin_ns"]:
-        margin = about["margin_ns"] / 1e9
+    if about["asked"]["margin_ns"]:
+        margin = about["asked"]["margin_ns"] / 1e9
         what += (
             f"; what began more than {margin:g} s before that is not known, and what went on for "
             f"more than {margin:g} s after it lacks its end"

@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from collectors import store
 from tracing.recording import Recording, RoslensError, RunFailedError, UsageError
 
@@ -154,6 +152,8 @@ def _watch(
     process: subprocess.Popen[str], recording: Recording, limits: Limits, begin: float
 ) -> str | None:
     """Wait for its end, or for the limit it goes beyond."""
+    import psutil  # noqa: PLC0415  (without limits there is nothing to watch)
+
     watched = psutil.Process(process.pid)
     while True:
         try:

@@ -369,7 +369,6 @@ def collect(
     if threads:
         # Before polars is imported, which makes as many threads as it then finds here.
         os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
-    from collectors.excerpt import Excerpt  # noqa: PLC0415
     from collectors.limits import Limits  # noqa: PLC0415
     from collectors.times import parse_duration  # noqa: PLC0415
     from roslens.collect import Options, collect_all, parse_offsets  # noqa: PLC0415
@@ -380,7 +379,12 @@ def collect(
         max_time, parse_size("--max-memory", max_memory), parse_size("--max-output", max_output)
     )
     offsets = parse_offsets(clock_offset or [])
-    excerpt = Excerpt(start, end, tuple(topic), tuple(node), parse_duration("--margin", margin))
+    margin_ns = parse_duration("--margin", margin)
+    excerpt = None
+    if start is not None or end is not None or topic or node:
+        from collectors.excerpt import Excerpt  # noqa: PLC0415
+
+        excerpt = Excerpt(start, end, tuple(topic), tuple(node), margin_ns)
     options = Options(
         engine,
         threads,
@@ -389,7 +393,7 @@ def collect(
         verify,
         limits,
         offsets,
-        excerpt if excerpt.any else None,
+        excerpt,
     )
     # Who says how many threads to use wants no other processes.
     number = 1 if threads and workers is None and scheduler is None else workers

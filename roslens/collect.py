@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
@@ -21,10 +21,12 @@ from rich.progress import (
 
 from collectors.collect import Collected, Done, Engine, collect
 from collectors.collect import Progress as Say
-from collectors.excerpt import Excerpt
 from collectors.limits import Limits
 from roslens.fleet.cluster import Workers, attempt, each
 from tracing.recording import Recording, RoslensError, UsageError, find_recordings
+
+if TYPE_CHECKING:
+    from collectors.excerpt import Excerpt
 
 
 @dataclass(frozen=True)
@@ -70,16 +72,8 @@ def collect_all(
     """
     recordings = [found for path in paths for found in find_recordings(path)]
     if merge:
-        if output is None:
-            raise UsageError("--merge needs a folder for what is merged: give -o DIR")
-        if options.excerpt is not None:
-            raise UsageError("--merge makes one of whole recordings, not of parts of them")
-        recordings = [Recording(output, output, tuple(found.path for found in recordings))]
+        recordings = [_merged(recordings, output, options)]
     elif output is not None:
-        if options.excerpt is not None and any(found.is_excerpt for found in recordings):
-            raise UsageError(
-                "these are excerpts already; give the recordings that they were made of"
-            )
         recordings = _with_output(recordings, output)
     together = workers.wanted(len(recordings))
     results = _by_workers if together else _one_by_one
@@ -147,7 +141,18 @@ def _collect(options: Options, recording: Recording) -> Collected:
     return collect(recording, **vars(options))
 
 
+def _merged(recordings: Sequence[Recording], output: Path | None, options: Options) -> Recording:
+    if output is None:
+        raise UsageError("--merge needs a folder for what is merged: give -o DIR")
+    if options.excerpt is not None:
+        raise UsageError("--merge makes one of whole recordings, not of parts of them")
+    return Recording(output, output, tuple(found.path for found in recordings))
+
+
 def _with_output(recordings: Sequence[Recording], output: Path) -> list[Recording]:
+    excerpts = [found.path for found in recordings if found.is_excerpt]
+    if excerpts:
+        raise UsageError(f"{excerpts[0]}: an excerpt; give the recording that it was made of")
     if len(recordings) == 1:
         return [Recording.at(recordings[0].path, output)]
     names = [recording.name for recording in recordings]

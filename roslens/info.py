@@ -57,7 +57,7 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
         processes=[Process(*about) for about in processes.select(_PROCESS).iter_rows()],
         hosts=sorted(processes["host"].unique()),
         warnings=there.warnings,
-        losses=TABLES["losses"].empty(),
+        loss_rows=[],
     )
     return info, excerpt
 

@@ -141,7 +141,7 @@ def test_an_excerpt_says_that_it_is_one(whole: dict[Path, Recording], tmp_path: 
         cwd=ROOT,
     )
     told = json.loads(done.stdout)
-    assert told["excerpt"]["start"] == "+2s"
+    assert told["excerpt"]["asked"]["start"] == "+2s"
     assert told["events"] == sum(note["events_by_name"].values())
 
 

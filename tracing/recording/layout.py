@@ -11,9 +11,14 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracing.recording.errors import UsageError
-from tracing.recording.manifest import MANIFEST_NAME, Manifest, read_manifest
+
+if TYPE_CHECKING:
+    from tracing.recording.manifest import Manifest
+
+MANIFEST_NAME = "manifest.json"
 
 EXCERPT_NAME = "excerpt.json"
 """Beside the tables of a part of a recording: which part that is."""
@@ -76,9 +81,13 @@ class Recording:
         UsageError
             The manifest is there but is not valid.
         """
-        if self.is_excerpt and (self.tables / EXCERPT_MANIFEST_NAME).is_file():
-            return read_manifest(self.tables / EXCERPT_MANIFEST_NAME)
-        return read_manifest(self.path / MANIFEST_NAME) if self.has_manifest else None
+        excerpt = self.tables / EXCERPT_MANIFEST_NAME
+        found = excerpt if self.is_excerpt else self.path / MANIFEST_NAME
+        if not found.is_file():
+            return None
+        from tracing.recording.manifest import read_manifest  # noqa: PLC0415  (needs pydantic)
+
+        return read_manifest(found)
 
     @property
     def trace_root(self) -> Path:
