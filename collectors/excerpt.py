@@ -101,7 +101,7 @@ class Excerpt:
         Raises
         ------
         UsageError
-            It is everything, or the output is the recording's own, or holds tables of all of a recording.
+            It is everything, or the output belongs to whole tables.
         """
         if not self.any:
             raise UsageError("part of a recording: give a time, a topic or a node")
