@@ -43,12 +43,13 @@ class Callbacks:
 
 def find_callbacks(events: Events, objects: Objects) -> Callbacks:
     """Callback objects with their owners, and each of their executions."""
-    table = _objects(events, objects)
-    instances, ends_alone = _instances(events, table)
+    table = callback_objects(events, objects)
+    instances, ends_alone = find_instances(events, table)
     return Callbacks(objects=table, instances=instances, ends_alone=ends_alone)
 
 
-def _objects(events: Events, objects: Objects) -> pl.DataFrame:
+def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
+    """Callback objects with their owners."""
     added = pl.concat(
         [
             _of_subscriptions(events, objects),
@@ -122,7 +123,8 @@ def _period(column: str) -> pl.Expr:
     return text
 
 
-def _instances(events: Events, objects: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def find_instances(events: Events, objects: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Each execution of these callback objects, and the number of ends without a start."""
     starts, ends = events["callback_start"], events["callback_end"]
     line = timeline(
         [(starts.with_row_index("row"), ["row", "callback"]), (ends, ["callback"])]

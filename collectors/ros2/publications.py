@@ -16,13 +16,13 @@ from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
 from collectors.ros2.types import I64
 
 INTRA, RCLCPP, RCL, RMW = range(4)
-_TIMES = {
+TIMES = {
     INTRA: "intra_publish_ns",
     RCLCPP: "rclcpp_publish_ns",
     RCL: "rcl_publish_ns",
     RMW: "rmw_publish_ns",
 }
-_EVENTS = {
+EVENTS = {
     INTRA: "rclcpp_intra_publish",
     RCLCPP: "rclcpp_publish",
     RCL: "rcl_publish",
@@ -41,8 +41,8 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
         four times, source_timestamp_ns, callback_instance_id, guessed (whether the publisher
         follows only from what else the process could publish).
     """
-    calls = _group(events)
-    calls = _with_publisher(calls, events, objects)
+    calls = group(events)
+    calls = with_publisher(calls, events, objects)
     calls = calls.sort("publish_ns", "thread", maintain_order=True).with_row_index("message_id")
     moments = calls.select("thread", pl.col("publish_ns").alias("time_ns"))
     return calls.with_columns(
@@ -50,9 +50,15 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
     )
 
 
-def _group(events: Events) -> pl.DataFrame:
-    """Publish events put together: one row per publication, in order per thread."""
-    kinds = {kind: events[name].with_row_index("row") for kind, name in _EVENTS.items()}
+def group(events: Events, python: list[int] | None = None) -> pl.DataFrame:
+    """Publish events put together: one row per publication, in order per thread.
+
+    Parameters
+    ----------
+    python
+        The processes in which rcl never sees the address that rclcpp tells; found where None.
+    """
+    kinds = {kind: events[name].with_row_index("row") for kind, name in EVENTS.items()}
     columns = ["row", "message"]
     line = timeline(
         [
@@ -75,7 +81,7 @@ def _group(events: Events) -> pl.DataFrame:
         pl.when((kind == RCLCPP) & (previous == INTRA))
         .then(intra_then_rclcpp)
         .when((kind == RCL) & (previous == RCLCPP))
-        .then(same_message | _of_python(line, pair, same_message))
+        .then(same_message | _of_python(line, pair, same_message, python))
         .when((kind == RCL) & (previous == INTRA))
         .then(same_publisher)
         .when((kind == RMW) & (previous == RCL))
@@ -88,9 +94,9 @@ def _group(events: Events) -> pl.DataFrame:
         "begins",
         "thread",
         pl.col("time_ns").alias("publish_ns"),
-        *(first_of_group(kind == k, "row", "call").alias(name) for k, name in _TIMES.items()),
+        *(first_of_group(kind == k, "row", "call").alias(name) for k, name in TIMES.items()),
     ).filter("begins")
-    parts = {k: pick(kinds[k], heads[name], *kinds[k].columns) for k, name in _TIMES.items()}
+    parts = {k: pick(kinds[k], heads[name], *kinds[k].columns) for k, name in TIMES.items()}
     handles = (parts[k]["publisher_handle"] for k in (RCL, INTRA, RCLCPP))
     return heads.select(
         "thread",
@@ -99,20 +105,27 @@ def _group(events: Events) -> pl.DataFrame:
         pl.coalesce(*handles).alias("publisher_handle"),
         parts[RMW]["rmw_publisher_handle"],
         parts[RMW]["timestamp"].alias("source_timestamp_ns"),
-        *(parts[k]["time_ns"].alias(name) for k, name in _TIMES.items()),
+        *(parts[k]["time_ns"].alias(name) for k, name in TIMES.items()),
     )
 
 
-def _of_python(line: pl.DataFrame, pair: pl.Expr, same_message: pl.Expr) -> pl.Expr:
+def _of_python(
+    line: pl.DataFrame, pair: pl.Expr, same_message: pl.Expr, python: list[int] | None
+) -> pl.Expr:
     """Whether an event is of a process in which rcl never sees the address that rclcpp tells."""
-    pairs = line.lazy().select("thread", pair.alias("pair"), same_message.alias("equal"))
-    pairs = pairs.filter("pair").select(proc().alias("proc"), "equal")
-    found = pairs.group_by("proc").agg(pl.col("equal").any()).collect()
-    python = found.filter(~pl.col("equal"))["proc"].to_list()
+    if python is None:
+        python = _python(line, pair, same_message)
     return proc().is_in(python) if python else pl.lit(value=False)
 
 
-def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
+def _python(line: pl.DataFrame, pair: pl.Expr, same_message: pl.Expr) -> list[int]:
+    pairs = line.lazy().select("thread", pair.alias("pair"), same_message.alias("equal"))
+    pairs = pairs.filter("pair").select(proc().alias("proc"), "equal")
+    found = pairs.group_by("proc").agg(pl.col("equal").any()).collect()
+    return found.filter(~pl.col("equal"))["proc"].to_list()
+
+
+def with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
     """Add publisher_id, topic, node: by the rmw handle first, as rosout's rcl handle varies."""
     calls = as_of(
         calls,
@@ -141,7 +154,7 @@ def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl
         "topic",
         "node",
         "publish_ns",
-        *_TIMES.values(),
+        *TIMES.values(),
         "source_timestamp_ns",
         "guessed",
     )
