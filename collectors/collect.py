@@ -28,6 +28,7 @@ from tracing.recording.layout import find_traces
 if TYPE_CHECKING:
     import polars as pl
 
+    from collectors.excerpt import Excerpt
     from collectors.limits import Limits
     from collectors.reader import Trace, TraceInfo
 
@@ -75,12 +76,16 @@ class Raw:
 
 @dataclass(frozen=True)
 class _Written:
-    """What was decoded into ``events/``; `frames` is what the model reads of it."""
+    """What was decoded into ``events/``; `frames` is what the model reads of it.
+
+    An excerpt is of the times in `window`.
+    """
 
     counts: Mapping[str, int]
     discarded_events: int
     warnings: list[str]
     frames: Callable[[], Raw]
+    window: tuple[int | None, int | None] = (None, None)
 
     @classmethod
     def of(cls, raw: Raw) -> _Written:
@@ -105,6 +110,8 @@ class Collected:
         What the reader had to say.
     rebuilt
         False if everything was up to date and nothing was read.
+    excerpt
+        Which part of the recording this is, in words; None for all of it.
     """
 
     recording: Recording
@@ -113,6 +120,7 @@ class Collected:
     discarded_events: int
     warnings: list[str]
     rebuilt: bool
+    excerpt: str | None = None
 
     @property
     def events(self) -> int:
@@ -130,6 +138,7 @@ def collect(
     verify: bool = False,
     limits: Limits | None = None,
     clock_offsets: Mapping[str, int] | None = None,
+    excerpt: Excerpt | None = None,
     progress: Progress | None = None,
     done: Done | None = None,
 ) -> Collected:
@@ -153,6 +162,8 @@ def collect(
         What it may take; with any, another process does the work.
     clock_offsets
         Nanoseconds to add to all times of a host, given by its name or label.
+    excerpt
+        Only part of it, into an output that is not the recording's own.
     progress
         Called with the name of each step as it begins.
     done
@@ -161,35 +172,43 @@ def collect(
     Raises
     ------
     UsageError
-        The manifest is not valid, no trace there, a trace cannot be read, or the output folder
-        cannot be written to.
+        The manifest is not valid, no trace there, a trace cannot be read, the output folder
+        cannot be written to, or there is nothing of which an excerpt is wanted.
     RunFailedError
         A file cannot be written (no space left), or a limit was reached.
     """
     say = progress if progress is not None else lambda _: None
+    if recording.is_excerpt:
+        return _of_excerpt(recording, verify=verify, asked=force or excerpt is not None)
+    if excerpt is not None:
+        excerpt.check(recording)
     options = {"engine": engine, "events_only": events_only}
     # Read before the work, not after it.
     manifest = recording.manifest
     offsets = dict(clock_offsets or {})
     apart = limits is not None and limits.any
-    if (recording.parts or offsets) and (apart or engine != "native"):
-        raise UsageError("merging and clock offsets go with the native engine, without limits")
+    _check_options(recording, options, excerpt, offsets, apart=apart)
     fingerprint = _fingerprint(recording, offsets)
 
     def known() -> Collected | None:
-        return None if force else _up_to_date(recording, options, fingerprint, verify=verify)
+        if force:
+            return None
+        return _up_to_date(recording, options, fingerprint, excerpt, verify=verify)
 
     if (before := known()) is not None:
         return before
     if limits is not None and apart:
-        return _collect_apart(recording, {**options, "threads": threads}, limits, say, done)
+        wanted = {**options, "threads": threads, "excerpt": excerpt and excerpt.asked}
+        return _collect_apart(recording, wanted, limits, say, done)
     with store.locked(recording, lambda: say("waiting for another roslens")):
         # Another may have made them meanwhile.
         if (before := known()) is not None:
             return before
         with store.making(recording) as made:
             say("reading")
-            written = _to_parquet(made, offsets, engine=engine, threads=threads, done=done)
+            written = _to_parquet(
+                made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done
+            )
             tables: dict[str, pl.DataFrame] = {}
             if not events_only:
                 from collectors.ros2 import build_tables  # noqa: PLC0415  (events need no model)
@@ -208,13 +227,20 @@ def collect(
             with ThreadPoolExecutor(2) as beside:
                 paths = [made.tables / f"{name}.parquet" for name in tables]
                 list(beside.map(_write, tables.values(), paths))
+            rows = {name: frame.height for name, frame in tables.items()}
+            about = None
+            if excerpt is not None:
+                from collectors.excerpt import cut  # noqa: PLC0415
+
+                about, rows = cut(made, recording, excerpt, written.window, _write)
             note = {
                 "note_version": _NOTE_VERSION,
                 "collector": _collector(),
                 "options": options,
                 "trace": fingerprint,
                 "events_by_name": dict(sorted(written.counts.items())),
-                "rows": {name: frame.height for name, frame in tables.items()},
+                "rows": rows,
+                "excerpt": about,
                 "discarded_events": written.discarded_events,
                 "warnings": written.warnings,
             }
@@ -223,6 +249,23 @@ def collect(
                 _write_note(note, made.tables / NOTE)
             store.put_in_place(made, recording)
     return _from_note(recording, note, rebuilt=True)
+
+
+def _check_options(
+    recording: Recording,
+    options: Mapping[str, Any],
+    excerpt: Excerpt | None,
+    offsets: Mapping[str, int],
+    *,
+    apart: bool,
+) -> None:
+    native = options["engine"] == "native"
+    if (recording.parts or offsets) and (apart or not native):
+        raise UsageError("merging and clock offsets go with the native engine, without limits")
+    if excerpt is not None and not native:
+        raise UsageError("part of a recording goes with the native engine")
+    if excerpt is not None and options["events_only"] and (excerpt.topics or excerpt.nodes):
+        raise UsageError("--topic and --node choose rows of tables: leave out --events-only")
 
 
 def _collect_apart(
@@ -269,6 +312,7 @@ def _to_parquet(
     *,
     engine: Engine,
     threads: int,
+    excerpt: Excerpt | None,
     done: Done | None,
 ) -> _Written:
     """Decode all traces into ``events/``."""
@@ -284,12 +328,20 @@ def _to_parquet(
             _write(raw.events[name].lazy().collect(), path)
         return _Written.of(raw)
     trace = _open(recording.trace_roots, clock_offsets)
-    info = trace.write_events(recording.events, threads=threads, progress=done)
+    window: tuple[int | None, int | None] = (None, None)
+    if excerpt is None:
+        info = trace.write_events(recording.events, threads=threads, progress=done)
+    else:
+        from collectors.excerpt import write_events  # noqa: PLC0415
+
+        window = excerpt.window(trace)
+        info = write_events(trace, recording.events, excerpt, window, threads=threads, done=done)
     return _Written(
         info.events_by_name,
         info.discarded_events,
         info.warnings,
         lambda: _scanned(recording.events, trace, info),
+        window,
     )
 
 
@@ -365,7 +417,12 @@ def _read_note(recording: Recording) -> dict[str, Any] | None:
 
 
 def _up_to_date(
-    recording: Recording, options: Mapping[str, Any], fingerprint: str, *, verify: bool
+    recording: Recording,
+    options: Mapping[str, Any],
+    fingerprint: str,
+    excerpt: Excerpt | None,
+    *,
+    verify: bool,
 ) -> Collected | None:
     note = _read_note(recording)
     if (
@@ -373,6 +430,7 @@ def _up_to_date(
         or note["collector"] != _collector()
         or note["trace"] != fingerprint
         or note["options"]["engine"] != options["engine"]
+        or _asked(note) != (None if excerpt is None else excerpt.asked)
         # Tables were asked for, and were not made.
         or (note["options"]["events_only"] and not options["events_only"])
     ):
@@ -382,6 +440,42 @@ def _up_to_date(
         return None
     if touched:
         _stamp_again(recording, note)
+    return _from_note(recording, note, rebuilt=False)
+
+
+def _asked(note: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the excerpt was asked for of which the note tells; None for a whole recording."""
+    about = note.get("excerpt")
+    return None if about is None else about.get("asked", {})
+
+
+def _of_excerpt(recording: Recording, *, verify: bool, asked: bool) -> Collected:
+    """What lies there: without the traces it cannot be made again.
+
+    Raises
+    ------
+    UsageError
+        It is damaged, of another version of the collectors, or something else was asked for.
+    """
+    from collectors.excerpt import excerpt_of  # noqa: PLC0415
+
+    about = excerpt_of(recording)
+    note = _read_note(recording)
+    problem = None
+    if asked:
+        problem = "more of it is not here"
+    elif about is None or note is None or _asked(note) is None:
+        problem = "it is damaged"
+    elif note["collector"] != _collector():
+        problem = "another version of the collectors made it"
+    elif not store.examine(recording, note["files"], read_all=verify)[0]:
+        problem = "it is damaged"
+    if problem is not None or note is None:
+        of = "the recording" if about is None else f"'{about['of']}'"
+        raise UsageError(
+            f"{recording.path}: an excerpt, and {problem}: run 'roslens collect' on {of} again, "
+            f"with -o {recording.path}"
+        )
     return _from_note(recording, note, rebuilt=False)
 
 
@@ -401,6 +495,7 @@ def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) 
         discarded_events=note["discarded_events"],
         warnings=note["warnings"],
         rebuilt=rebuilt,
+        excerpt=(note.get("excerpt") or {}).get("in_words"),
     )
 
 

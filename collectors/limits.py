@@ -71,7 +71,8 @@ def run_limited(
     Parameters
     ----------
     options
-        Of `collectors.collect.collect`: ``engine``, ``threads``, ``events_only``.
+        Of `collectors.collect.collect`: ``engine``, ``threads``, ``events_only``, ``excerpt``
+        (as plain data).
     say, done
         Progress, as there.
 
@@ -202,8 +203,11 @@ def _mib(number: int) -> str:
 def main(text: str) -> int:
     """Collect what `text` (JSON) asks for; progress and errors as lines of JSON."""
     from collectors.collect import collect  # noqa: PLC0415  (imports this module's Limits)
+    from collectors.excerpt import Excerpt  # noqa: PLC0415
 
     asked = json.loads(text)
+    if asked["excerpt"] is not None:
+        asked["excerpt"] = Excerpt(**asked["excerpt"])
     recording = Recording.at(Path(asked.pop("path")), Path(asked.pop("output")))
 
     def tell(*what: object) -> None:

@@ -9,6 +9,7 @@ Columns are those of `collectors.event_columns`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -88,6 +89,28 @@ class TraceInfo:
         table = TABLES["losses"]
         return table.conform(pl.DataFrame(self.loss_rows, schema=table.schema)).sort(
             "begin_ns", "trace", "stream", nulls_last=False, maintain_order=True
+        )
+
+    def joined(self, other: TraceInfo) -> TraceInfo:
+        """What is known of both, of other events of the same trace."""
+        begins = [time for time in (self.begin_ns, other.begin_ns) if time is not None]
+        ends = [time for time in (self.end_ns, other.end_ns) if time is not None]
+        counts = {**self.events_by_name}
+        for name, count in other.events_by_name.items():
+            counts[name] = counts.get(name, 0) + count
+        key = operator.attrgetter("host", "vpid")
+        processes = {key(process): process for process in (*other.processes, *self.processes)}
+        rows = [*self.loss_rows, *(row for row in other.loss_rows if row not in self.loss_rows)]
+        return TraceInfo(
+            events=self.events + other.events,
+            events_by_name=counts,
+            discarded_events=max(self.discarded_events, other.discarded_events),
+            begin_ns=min(begins, default=None),
+            end_ns=max(ends, default=None),
+            processes=sorted(processes.values(), key=key),
+            hosts=self.hosts,
+            warnings=list(dict.fromkeys([*self.warnings, *other.warnings])),
+            loss_rows=rows,
         )
 
     def to_json(self) -> dict[str, Any]:
