@@ -38,7 +38,7 @@ fn written(column: &ArrayRef, nullable: bool, sizes: &[usize]) -> (RecordBatch, 
         Field::new("x", kind, nullable),
     ]));
     let times: ArrayRef = Arc::new(Int64Array::from_iter_values(
-        (0..column.len() as i64).map(|i| i * i % 977 + i * 1000),
+        (0..i64::try_from(column.len()).unwrap()).map(|i| i * i % 977 + i * 1000),
     ));
     let whole = RecordBatch::try_new(Arc::clone(&schema), vec![times, Arc::clone(column)]).unwrap();
     let mut writer = TableWriter::new(Vec::new(), &schema, Vec::new()).unwrap();
@@ -52,7 +52,8 @@ fn written(column: &ArrayRef, nullable: bool, sizes: &[usize]) -> (RecordBatch, 
         at += rows;
     }
     let file = Bytes::from(writer.finish().unwrap());
-    let options = ArrowReaderOptions::new().with_page_index_policy(parquet::file::metadata::PageIndexPolicy::Required);
+    let options = ArrowReaderOptions::new()
+        .with_page_index_policy(parquet::file::metadata::PageIndexPolicy::Required);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).unwrap();
     let metadata = builder.metadata().as_ref().clone();
     assert_eq!(builder.schema().fields(), schema.fields());
@@ -236,7 +237,7 @@ fn narrow_and_floating_point_numbers() {
         0 => -0.0,
         1 => 0.0,
         2 => f64::NEG_INFINITY,
-        _ => 1.0 / (bits as f64 + 1.0),
+        _ => f64::from_bits(bits >> 2),
     };
     written(
         &numbers::<Float64Type>((0..30_000).map(|_| float(next()))),
@@ -258,7 +259,7 @@ fn nulls_are_kept() {
         .map(|i| match i {
             0..=9_999 => Some(i % 3),
             10_000..=59_999 => None,
-            _ => (next() % 3 > 0).then(|| next() % 1000),
+            _ => (!next().is_multiple_of(3)).then(|| next() % 1000),
         })
         .collect();
     written(
@@ -319,7 +320,7 @@ fn other_columns_are_left_to_the_crate_parquet() {
     }
     let gids: ArrayRef = Arc::new(gids.finish());
     written(&gids, true, &SIZES);
-    let label = StringViewArray::from_iter((0..rows).map(|i| (i % 2 == 0).then_some("on")));
+    let label: StringViewArray = (0..rows).map(|i| (i % 2 == 0).then_some("on")).collect();
     let both: ArrayRef = Arc::new(StructArray::new(
         Fields::from(vec![
             Field::new("value", arrow_schema::DataType::Boolean, true),
