@@ -70,7 +70,7 @@ class Work:
             state = step(number, state)
             self._unsaved[folder] = number + 1, state
             if time.monotonic() - self._saved_at >= _KEEP_SECONDS:
-                self._save()
+                self.save()
         return state
 
     def wrote(self, path: Path) -> None:
@@ -87,7 +87,8 @@ class Work:
             state[key] = pl.read_ipc(_path(folder, note["done"], key))
         return note["done"], state
 
-    def _save(self) -> None:
+    def save(self) -> None:
+        """Bring all that was done to the disk."""
         notes = {}
         for folder, (done, state) in self._unsaved.items():
             frames = {key: x for key, x in state.items() if isinstance(x, pl.DataFrame)}
