@@ -15,6 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
+from collectors import _native
 from collectors.ros2.callbacks import callback_objects
 from collectors.ros2.events import Events, Raw
 from collectors.ros2.executors import threads_without_events
@@ -123,14 +124,9 @@ def _written(tables: dict[str, pl.DataFrame], folder: Path, work: Work) -> dict[
     for number, name in enumerate(TABLES):
         work.say("tables", number, len(TABLES))
         path = folder / f"{name}.parquet"
-        frame = tables[name].lazy() if name in tables else _parts(work, name)
-        frame.sink_parquet(
-            path, compression="zstd", compression_level=1, maintain_order=True, engine="streaming"
-        )
+        if name in tables:
+            tables[name].write_parquet(path, compression="zstd", compression_level=1)
+        else:
+            _native.concat(sorted((work.folder / "tables" / name).glob("*.parquet")), path)
         rows[name] = pl.scan_parquet(path).select(pl.len()).collect().item()
     return rows
-
-
-def _parts(work: Work, name: str) -> pl.LazyFrame:
-    found = sorted((work.folder / "tables" / name).glob("*.parquet"))
-    return pl.scan_parquet(found) if found else TABLES[name].empty().lazy()

@@ -22,7 +22,7 @@ State: TypeAlias = dict[str, pl.DataFrame | int]
 """What one step tells the next one; small."""
 
 _NOTE = "done.json"
-_KEEP_SECONDS = 5.0
+KEEP_SECONDS = 5.0
 
 
 class Work:
@@ -69,7 +69,7 @@ class Work:
             self.say(name, number, steps)
             state = step(number, state)
             self._unsaved[folder] = number + 1, state
-            if time.monotonic() - self._saved_at >= _KEEP_SECONDS:
+            if time.monotonic() - self._saved_at >= KEEP_SECONDS:
                 self.save()
         return state
 
