@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
+from collectors.ros2.passes import in_order
 from collectors.ros2.processes import find_processes, identified
 from collectors.ros2.types import BYTES, I32, I64, NOTHING, POINTERS, TEXT, U64
 
@@ -186,8 +187,7 @@ class Events:
     def __getitem__(self, name: str) -> pl.DataFrame:
         """The events of one name: time_ns, proc, thread (one number), then the payload, typed.
 
-        Sorted by time where it is an init event. Absent events give an empty frame, absent
-        fields nulls.
+        Sorted by time. Absent events give an empty frame, absent fields nulls.
         """
         if name in self._frames:
             return self._frames[name]
@@ -252,8 +252,9 @@ class Events:
         if name in INIT_EVENTS:
             unique = frame.unique(maintain_order=True)
             self._repeated[name] = frame.height - unique.height
-            frame = unique.sort("time_ns", maintain_order=True)
-        return frame
+            frame = unique
+        # One piece: rows are picked by their numbers, again and again.
+        return in_order(frame).rechunk()
 
 
 def vtid(thread: str = "thread") -> pl.Expr:

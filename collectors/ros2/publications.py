@@ -11,7 +11,7 @@ import polars as pl
 
 from collectors.ros2.callbacks import Callbacks, enclosing
 from collectors.ros2.events import Events, proc
-from collectors.ros2.joins import as_of, first_of_group, follows, pick, timeline
+from collectors.ros2.joins import as_of, follows, pick, sorted_by, timeline
 from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
 from collectors.ros2.types import I64
 
@@ -43,7 +43,7 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
     """
     calls = _group(events)
     calls = _with_publisher(calls, events, objects)
-    calls = calls.sort("publish_ns", "thread", maintain_order=True).with_row_index("message_id")
+    calls = sorted_by(calls, "publish_ns", "thread").with_row_index("message_id")
     moments = calls.select("thread", pl.col("publish_ns").alias("time_ns"))
     return calls.with_columns(
         pl.col("message_id").cast(I64), enclosing(callbacks.instances, moments)
@@ -82,14 +82,29 @@ def _group(events: Events) -> pl.DataFrame:
         .then(same_message)
         .otherwise(statement=False)
     ) & follows(by=1)
-    begins = (~joined.fill_null(value=False)).alias("begins")
-    line = line.with_columns(begins).with_columns(pl.col("begins").cum_sum().alias("call"))
-    heads = line.select(
-        "begins",
+    line = line.select(
+        "kind",
+        "row",
         "thread",
         pl.col("time_ns").alias("publish_ns"),
-        *(first_of_group(kind == k, "row", "call").alias(name) for k, name in _TIMES.items()),
-    ).filter("begins")
+        joined.fill_null(value=False).alias("joined"),
+    )
+    # What is joined follows at once, later kinds after earlier ones.
+    joins, at = pl.lit(value=True), []
+    for step in range(len(_EVENTS)):
+        joins = joins & pl.col("joined").shift(-step) if step else joins
+        at.append((joins, pl.col("kind").shift(-step), pl.col("row").shift(-step)))
+    heads = line.select(
+        "joined",
+        "thread",
+        "publish_ns",
+        *(
+            pl.coalesce(pl.when(joins & (kind == k)).then(row) for joins, kind, row in at).alias(
+                name
+            )
+            for k, name in _TIMES.items()
+        ),
+    ).filter(~pl.col("joined"))
     parts = {k: pick(kinds[k], heads[name], *kinds[k].columns) for k, name in _TIMES.items()}
     handles = (parts[k]["publisher_handle"] for k in (RCL, INTRA, RCLCPP))
     return heads.select(

@@ -6,6 +6,7 @@ mod failure;
 mod feed;
 mod index;
 mod output;
+mod passes;
 mod run;
 mod stream;
 
@@ -394,4 +395,6 @@ fn report(progress: Option<&Py<PyAny>>, done: u64, total: u64) -> Result<()> {
 mod _native {
     #[pymodule_export]
     use super::{Batches, Reader, Stream, TraceError};
+    #[pymodule_export]
+    use crate::passes::{first_after, innermost, pairs, timeline};
 }
