@@ -8,8 +8,9 @@ they take turns, nothing tells the events apart.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import polars as pl
 
@@ -17,6 +18,10 @@ from collectors.ros2.types import I32, I64, NOTHING, TEXT
 
 KEY = ("host", "pid_ns", "vpid", "part")
 PID_NS = "ctx_pid_ns"
+
+Span: TypeAlias = tuple[int | None, int | None]
+"""A stretch of time: its begin, and its end, which is excluded; None where it is open."""
+EVER: Span = (None, None)
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,19 @@ def identified(columns: Collection[str], host: str | None) -> list[pl.Expr]:
     ]
 
 
+def during(frame: pl.LazyFrame, span: Span) -> pl.LazyFrame:
+    """The events of a stretch of time."""
+    begin, end = span
+    if begin is not None:
+        frame = frame.filter(pl.col("time_ns") >= begin)
+    return frame if end is None else frame.filter(pl.col("time_ns") < end)
+
+
 def find_processes(
-    raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None
+    raw: Mapping[str, pl.LazyFrame],
+    init: Iterable[str],
+    host: str | None,
+    spans: Sequence[Span] = (EVER,),
 ) -> Processes:
     """Every process that recorded an event.
 
@@ -96,12 +112,47 @@ def find_processes(
         Names of those that begin a process; rare.
     host
         The only host; None if there may be several.
+    spans
+        Stretches of time, which are read one after the other.
     """
-    boundaries, collisions = _reuse(raw, init, host)
+    boundaries, collisions = _reuse(raw, init, host, spans)
+    found = [_counted(raw, span, boundaries, host) for span in spans]
+    empty = pl.DataFrame(
+        schema={
+            "host": TEXT, "pid_ns": I64, "vpid": I32, "part": I32, "begin_ns": I64, "end_ns": I64,
+            "events": I64, "first": TEXT,
+        }
+    )  # fmt: skip
+    table = (
+        pl.concat([empty, *(part for parts in found for part in parts)])
+        .sort("begin_ns", maintain_order=True)
+        .group_by(KEY)
+        .agg(
+            pl.col("first").first(),
+            pl.col("begin_ns").min(),
+            pl.col("end_ns").max(),
+            pl.col("events").sum(),
+        )
+        .sort("begin_ns", "host", "pid_ns", "vpid", "part")
+        .with_row_index("proc")
+        .with_columns(pl.col("proc").cast(I32))
+    )
+    return Processes(
+        frame=_with_name(table, raw, host),
+        host=host,
+        boundaries=boundaries,
+        collisions=collisions,
+    )
+
+
+def _counted(
+    raw: Mapping[str, pl.LazyFrame], span: Span, boundaries: list[Boundary], host: str | None
+) -> list[pl.DataFrame]:
+    """First and last time and number of the events of a stretch, by name and process."""
     parts = []
     for name, frame in raw.items():
         columns = frame.collect_schema().names()
-        found = frame.select("time_ns", *identified(columns, host))
+        found = during(frame, span).select("time_ns", *identified(columns, host))
         if not name.startswith("ros2:"):
             found = found.filter(pl.col("vpid") != NOTHING)
         found = _with_part(found, boundaries, host)
@@ -122,32 +173,8 @@ def find_processes(
             )
             .with_columns(x.alias(name) for name, x in same.items() if x is not None)
         )
-    empty = pl.DataFrame(
-        schema={
-            "host": TEXT, "pid_ns": I64, "vpid": I32, "part": I32, "begin_ns": I64, "end_ns": I64,
-            "events": I64, "first": TEXT,
-        }
-    )  # fmt: skip
-    table = (
-        pl.concat([empty, *(part.select(empty.columns) for part in pl.collect_all(parts))])
-        .sort("begin_ns", maintain_order=True)
-        .group_by(KEY)
-        .agg(
-            pl.col("first").first(),
-            pl.col("begin_ns").min(),
-            pl.col("end_ns").max(),
-            pl.col("events").sum(),
-        )
-        .sort("begin_ns", "host", "pid_ns", "vpid", "part")
-        .with_row_index("proc")
-        .with_columns(pl.col("proc").cast(I32))
-    )
-    return Processes(
-        frame=_with_name(table, raw, host),
-        host=host,
-        boundaries=boundaries,
-        collisions=collisions,
-    )
+    columns = [*KEY, "begin_ns", "end_ns", "events", "first"]
+    return [part.select(columns) for part in pl.collect_all(parts)]
 
 
 def _with_part(frame: pl.LazyFrame, boundaries: list[Boundary], host: str | None) -> pl.LazyFrame:
@@ -173,7 +200,7 @@ def _with_name(
 
 
 def _reuse(
-    raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None
+    raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None, spans: Sequence[Span]
 ) -> tuple[list[Boundary], list[tuple[str, int]]]:
     """Where numbers were given again, and where several processes had one at the same time."""
     mains = []
@@ -206,7 +233,7 @@ def _reuse(
             Boundary(str(at), int(namespace), int(vpid), time)
             for time in runs["time_ns"].to_list()[1:]
         ]
-        if runs["procname"].is_unique().all() and not _still_there(raw, runs, mine[0], host):
+        if runs["procname"].is_unique().all() and not _still_there(raw, runs, mine[0], host, spans):
             boundaries += mine
         else:
             collisions.append((str(at), int(vpid)))
@@ -214,7 +241,11 @@ def _reuse(
 
 
 def _still_there(
-    raw: Mapping[str, pl.LazyFrame], runs: pl.DataFrame, of: Boundary, host: str | None
+    raw: Mapping[str, pl.LazyFrame],
+    runs: pl.DataFrame,
+    of: Boundary,
+    host: str | None,
+    spans: Sequence[Span],
 ) -> bool:
     """Whether a main thread of an earlier name records something after a later one began."""
     names, times = runs["procname"].to_list(), runs["time_ns"].to_list()
@@ -222,12 +253,16 @@ def _still_there(
         (pl.col("procname") == name) & (pl.col("time_ns") >= end)
         for name, end in zip(names[:-1], times[1:], strict=True)
     ]
-    found = [
-        frame.filter((pl.col("vpid") == of.vpid) & (pl.col("vtid") == of.vpid))
-        .filter(pl.any_horizontal(earlier))
-        .select(*identified(frame.collect_schema().names(), host))
-        .filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
-        .select(pl.len())
-        for frame in raw.values()
-    ]
-    return any(count.item() for count in pl.collect_all(found))
+    for span in spans:
+        found = [
+            during(frame, span)
+            .filter((pl.col("vpid") == of.vpid) & (pl.col("vtid") == of.vpid))
+            .filter(pl.any_horizontal(earlier))
+            .select(*identified(frame.collect_schema().names(), host))
+            .filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
+            .select(pl.len())
+            for frame in raw.values()
+        ]
+        if any(count.item() for count in pl.collect_all(found)):
+            return True
+    return False
