@@ -1,7 +1,7 @@
 # The compiled reader; use collectors.reader.
 from collections.abc import Callable, Sequence
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 class TraceError(ValueError): ...
 
@@ -54,7 +54,7 @@ class Stream:
     def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 # What has the buffer protocol: time and thread of each row, 64-bit integers.
-type _Columns = tuple[Any, Any]
+_Columns: TypeAlias = tuple[Any, Any]
 
 def timeline(parts: Sequence[_Columns]) -> Any: ...
 def first_after(heads: _Columns, rows: _Columns, keys: tuple[Any, Any] | None = None) -> Any: ...

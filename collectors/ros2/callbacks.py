@@ -153,8 +153,8 @@ def enclosing(instances: pl.DataFrame, moments: pl.DataFrame) -> pl.Series:
     Parameters
     ----------
     instances
-        As `Callbacks.instances`, sorted by start. One without an end counts until the next start on its thread:
-        whether it had returned by then cannot be known.
+        As `Callbacks.instances`, sorted by start. One without an end counts until the next start
+        on its thread: whether it had returned by then cannot be known.
     moments
         ``thread`` and ``time_ns``.
 

@@ -15,7 +15,7 @@ import polars as pl
 from collectors.ros2.approximate import by_order, estimate_timestamps
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
-from collectors.ros2.joins import pick
+from collectors.ros2.joins import pick, row_of
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.outcomes import bounds_of, settle
 from collectors.ros2.ring_buffers import PENDING
@@ -109,7 +109,10 @@ def by_timestamp(
     sent, received = _keyed(sent, received)
     columns = ["message_id", *(c for c in received.columns if c not in _KEY), "match"]
     key = pl.col("key")
-    shared = sent.filter(key.is_duplicated() & key.is_not_null())
+    known = sent["key"].drop_nulls()
+    shared = sent.clear()
+    if known.n_unique() < known.len():
+        shared = sent.filter(key.is_duplicated() & key.is_not_null())
     parts = []
     label = pl.when("estimated").then(pl.lit("approximate")).otherwise(pl.lit("exact"))
     if shared.height:
@@ -122,9 +125,13 @@ def by_timestamp(
         alone, rest = sent.filter(~key.is_in(keys)), received.filter(~key.is_in(keys))
     else:
         alone, rest = sent, received
-    exact = rest.join(
-        alone.select("key", "message_id", "estimated"), on="key", maintain_order="left"
-    ).with_columns(label.alias("match"))
+    alone = alone.filter(key.is_not_null()).sort("key")
+    row = row_of(rest["key"], alone["key"])
+    exact = (
+        rest.hstack(pick(alone, row, "message_id", "estimated"))
+        .filter(row.is_not_null())
+        .with_columns(label.alias("match"))
+    )
     # Of several takes of one subscription the first.
     again = exact.select(_PAIR.fill_null(-pl.col("message_id") - 1)).to_series()
     if again.n_unique() < again.len():

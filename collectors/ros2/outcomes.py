@@ -97,7 +97,8 @@ def settle(
     open_ones = rows.select(~arrived & ~fate.is_in(known).fill_null(value=False)).to_series()
     unknown = pl.Series("unknown", [False]).new_from_index(0, rows.height)
     if open_ones.any():
-        unknown = unknown.scatter(_unknown(rows, open_ones, events, losses, bounds), True)  # noqa: FBT003
+        nobody_knows = _unknown(rows, open_ones, events, losses, bounds)
+        unknown = unknown.scatter(nobody_knows, [True] * nobody_knows.len())
     outcome = (
         pl.when(fate == "replayed")
         .then(pl.lit("replayed"))
@@ -162,8 +163,10 @@ def _with_bounds(rows: pl.DataFrame, open_ones: pl.Series, bounds: Bounds) -> pl
     """The messages that never arrived, with ``row``; next_ns, when the subscription next took a
     later message of that publisher; and longest_ns, the longest that a message waited for it.
     """  # noqa: D205
-    columns = (*_WAY, "publish_ns", "key_ns", "topic", "subscription_proc", _taken().alias("taken"))
-    line = rows.select(*columns, open_ones.alias("open")).with_row_index("row")
+    columns = (*_WAY, "publish_ns", "key_ns", "topic", "subscription_proc")
+    line = rows.select(*columns, _taken().alias("taken"), open_ones.alias("open")).with_row_index(
+        "row"
+    )
     if not line["publish_ns"].is_sorted():
         line = line.sort("publish_ns", maintain_order=True)
     line = line.with_row_index("place")

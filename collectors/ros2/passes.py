@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 
 from collectors import _native
-from collectors.ros2.types import U64
 
 if TYPE_CHECKING:
     import numpy as np

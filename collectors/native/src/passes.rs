@@ -59,33 +59,70 @@ fn of_rows(py: Python<'_>, keys: &Keys, one: &Part, other: &Part) -> PyResult<(V
     Ok(found)
 }
 
-/// The threads that occur, numbered.
-struct Threads(Vec<i64>);
+/// The threads that occur, numbered: a table of twice as many places or more, found by hash.
+struct Threads {
+    places: Vec<(i64, u32)>,
+    count: usize,
+}
 
 impl Threads {
     fn new<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Self {
-        let mut found = Vec::new();
+        let mut made = Self {
+            places: vec![(0, NONE); 16],
+            count: 0,
+        };
         for part in parts {
-            let mut last = None;
             for thread in &part.threads {
-                if last != Some(thread) {
-                    last = Some(thread);
-                    if let Err(place) = found.binary_search(thread) {
-                        found.insert(place, *thread);
-                    }
+                made.insert(*thread);
+            }
+        }
+        made
+    }
+
+    /// Where a thread is in the table, or would be.
+    fn slot(&self, thread: i64) -> usize {
+        let mask = self.places.len() - 1;
+        let hash = thread.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let mut slot = usize::try_from(hash).unwrap_or_default() & mask;
+        while self.places[slot].1 != NONE && self.places[slot].0 != thread {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    }
+
+    fn insert(&mut self, thread: i64) {
+        let slot = self.slot(thread);
+        if self.places[slot].1 != NONE {
+            return;
+        }
+        self.places[slot] = (thread, row(self.count));
+        self.count += 1;
+        if 2 * self.count > self.places.len() {
+            let larger = vec![(0, NONE); 2 * self.places.len()];
+            for (thread, number) in std::mem::replace(&mut self.places, larger) {
+                if number != NONE {
+                    let slot = self.slot(thread);
+                    self.places[slot] = (thread, number);
                 }
             }
         }
-        Self(found)
     }
 
     fn place(&self, thread: i64) -> Option<usize> {
-        self.0.binary_search(&thread).ok()
+        let found = self.places[self.slot(thread)].1;
+        (found != NONE).then_some(found as usize)
+    }
+
+    /// Their numbers, by thread.
+    fn in_order(&self) -> Vec<usize> {
+        let mut found: Vec<_> = self.places.iter().filter(|p| p.1 != NONE).collect();
+        found.sort_unstable();
+        found.iter().map(|(_, number)| *number as usize).collect()
     }
 
     /// A state for each.
     fn each<T: Clone>(&self, state: T) -> Vec<T> {
-        vec![state; self.0.len()]
+        vec![state; self.count]
     }
 }
 
@@ -173,8 +210,8 @@ pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
             next[*place as usize] += 1;
         }
         let mut total = 0;
-        for count in &mut next {
-            (*count, total) = (total, total + *count);
+        for place in threads.in_order() {
+            (next[place], total) = (total, total + next[place]);
         }
         let mut offsets = Vec::new();
         let mut before = 0;
