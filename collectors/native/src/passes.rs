@@ -51,7 +51,12 @@ impl Part {
     }
 }
 
-fn of_rows(py: Python<'_>, keys: &Keys, one: &Part, other: &Part) -> PyResult<(Vec<u64>, Vec<u64>)> {
+fn of_rows(
+    py: Python<'_>,
+    keys: &Keys,
+    one: &Part,
+    other: &Part,
+) -> PyResult<(Vec<u64>, Vec<u64>)> {
     let found = (keys.0.to_vec(py)?, keys.1.to_vec(py)?);
     if found.0.len() != one.len() || found.1.len() != other.len() {
         return Err(PyValueError::new_err("a key for each row"));
@@ -189,7 +194,10 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> Batches {
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
-    let parts: Vec<Part> = parts.iter().map(|p| Part::new(py, p)).collect::<PyResult<_>>()?;
+    let parts: Vec<Part> = parts
+        .iter()
+        .map(|p| Part::new(py, p))
+        .collect::<PyResult<_>>()?;
     if i8::try_from(parts.len()).is_err() {
         return Err(PyValueError::new_err("at most 127 tables"));
     }
@@ -202,7 +210,9 @@ pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
             .iter()
             .map(|p| {
                 let found = p.threads.iter().map(|t| threads.place(*t));
-                found.map(|place| row(place.expect("all were seen"))).collect()
+                found
+                    .map(|place| row(place.expect("all were seen")))
+                    .collect()
             })
             .collect();
         let mut next = threads.each(0_usize);
@@ -260,9 +270,9 @@ pub fn first_after(
                 last[place] = row(number);
             } else if let Some(first) = found.get_mut(last[place] as usize)
                 && *first == NONE
-                && keys.as_ref().is_none_or(|(of_head, of_row)| {
-                    of_head[last[place] as usize] == of_row[number]
-                })
+                && keys
+                    .as_ref()
+                    .is_none_or(|(of_head, of_row)| of_head[last[place] as usize] == of_row[number])
             {
                 *first = row(number);
             }
@@ -274,12 +284,7 @@ pub fn first_after(
 /// The end of each start: the parentheses of one thread and key match; `row` of the ends.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-pub fn pairs(
-    py: Python<'_>,
-    starts: Columns,
-    ends: Columns,
-    keys: Keys,
-) -> PyResult<Batches> {
+pub fn pairs(py: Python<'_>, starts: Columns, ends: Columns, keys: Keys) -> PyResult<Batches> {
     let (starts, ends) = (Part::new(py, &starts)?, Part::new(py, &ends)?);
     let (of_start, of_end) = of_rows(py, &keys, &starts, &ends)?;
     py.detach(|| {
