@@ -30,8 +30,11 @@ from tracing.recording.schema import TYPES
 if TYPE_CHECKING:
     from collectors.limits import Limits
     from collectors.reader import Trace
+    from collectors.ros2.host_clocks import ClockOffset
 
 Engine: TypeAlias = Literal["native", "babeltrace2"]
+ClockOffsets: TypeAlias = Mapping[str, int] | Literal["auto"]
+"""Nanoseconds to add to all times of a host, by its name or label; or estimated from messages."""
 Progress: TypeAlias = Callable[[str], None]
 """Called with what begins now: reading, model, tables."""
 Done: TypeAlias = Callable[[int, int], object]
@@ -65,6 +68,8 @@ class Raw:
         What the reader has to say, one line each.
     hosts
         Labels of all hosts, where they are known.
+    clock_offsets
+        What was estimated of the hosts' clocks, one line each.
     """
 
     events: Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
@@ -72,6 +77,7 @@ class Raw:
     counts: Mapping[str, int]
     warnings: list[str] = field(default_factory=list)
     hosts: Sequence[str] = ()
+    clock_offsets: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,8 @@ class Collected:
         What the reader had to say.
     rebuilt
         False if everything was up to date and nothing was read.
+    clock_offsets
+        What was estimated of the hosts' clocks, and taken off them; one line each.
     """
 
     recording: Recording
@@ -100,6 +108,7 @@ class Collected:
     discarded_events: int
     warnings: list[str]
     rebuilt: bool
+    clock_offsets: Sequence[str] = ()
 
     @property
     def events(self) -> int:
@@ -116,7 +125,7 @@ def collect(
     force: bool = False,
     verify: bool = False,
     limits: Limits | None = None,
-    clock_offsets: Mapping[str, int] | None = None,
+    clock_offsets: ClockOffsets | None = None,
     progress: Progress | None = None,
     done: Done | None = None,
 ) -> Collected:
@@ -139,7 +148,8 @@ def collect(
     limits
         What it may take; with any, another process does the work.
     clock_offsets
-        Nanoseconds to add to all times of a host, given by its name or label.
+        Nanoseconds to add to all times of a host, given by its name or label; or ``"auto"``, see
+        `collectors.ros2.host_clocks`.
     progress
         Called with the name of each step as it begins.
     done
@@ -152,12 +162,14 @@ def collect(
         cannot be written to.
     RunFailedError
         A file cannot be written (no space left), or a limit was reached.
+    NotEnoughEvidenceError
+        The clocks' offsets cannot be estimated.
     """
     say = progress if progress is not None else lambda _: None
     options = {"engine": engine, "events_only": events_only}
     # Read before the work, not after it.
     manifest = recording.manifest
-    offsets = dict(clock_offsets or {})
+    offsets = clock_offsets or {}
     apart = limits is not None and limits.any
     if (recording.parts or offsets) and (apart or engine != "native"):
         raise UsageError("merging and clock offsets go with the native engine, without limits")
@@ -204,6 +216,7 @@ def collect(
                 "rows": {name: frame.height for name, frame in tables.items()},
                 "discarded_events": int(discarded or 0),
                 "warnings": raw.warnings,
+                "clock_offsets": list(raw.clock_offsets),
             }
             with _writing(made.output):
                 note["files"] = store.describe(made)
@@ -250,7 +263,7 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
 
 def _to_parquet(
     recording: Recording,
-    clock_offsets: Mapping[str, int],
+    clock_offsets: ClockOffsets,
     *,
     engine: Engine,
     threads: int,
@@ -268,7 +281,10 @@ def _to_parquet(
             path.parent.mkdir(exist_ok=True)
             _write(raw.events[name].lazy().collect(), path)
         return raw
-    trace = _open(recording.trace_roots, clock_offsets)
+    trace = _open(recording.trace_roots, {} if clock_offsets == "auto" else clock_offsets)
+    found: Sequence[ClockOffset] = ()
+    if clock_offsets == "auto" and (found := _estimate_offsets(trace, threads)):
+        trace = _open(recording.trace_roots, {one.host: -one.ahead_ns for one in found})
     info = trace.write_events(recording.events, threads=threads, progress=done)
     events: dict[str, pl.LazyFrame] = {
         f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
@@ -277,7 +293,19 @@ def _to_parquet(
     for name in trace.event_names:
         if name not in info.events_by_name:
             events[name] = _NO_EVENTS.lazy()
-    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
+    estimates = [str(one) for one in found]
+    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts, estimates)
+
+
+def _estimate_offsets(trace: Trace, threads: int) -> Sequence[ClockOffset]:
+    """How far the hosts' clocks are ahead of the first one's; nothing for one host."""
+    from collectors.ros2 import host_clocks  # noqa: PLC0415  (only who asks waits for it)
+
+    if len(trace.hosts) < 2:
+        return []
+    names = [name for name in trace.event_names if name in host_clocks.EVENTS]
+    frames = trace.read(names, fields=host_clocks.COLUMNS, threads=threads)
+    return host_clocks.clock_offsets(host_clocks.find_crossings(frames), trace.hosts)
 
 
 def _open(roots: Sequence[Path], clock_offsets: Mapping[str, int] | None = None) -> Trace:
@@ -367,10 +395,11 @@ def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) 
         discarded_events=note["discarded_events"],
         warnings=note["warnings"],
         rebuilt=rebuilt,
+        clock_offsets=note.get("clock_offsets", ()),
     )
 
 
-def _fingerprint(recording: Recording, clock_offsets: Mapping[str, int]) -> str:
+def _fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
     """Digest of names, sizes and times of all files of its traces, and of what is done to them.
 
     Raises
@@ -388,7 +417,10 @@ def _fingerprint(recording: Recording, clock_offsets: Mapping[str, int]) -> str:
     lines = (
         [] if manifest is None else [f"{manifest.environment.rmw} {manifest.clock.synchronisation}"]
     )
-    lines += [f"clock {host} {ns}" for host, ns in sorted(clock_offsets.items())]
+    if clock_offsets == "auto":
+        lines.append("clock auto")
+    else:
+        lines += [f"clock {host} {ns}" for host, ns in sorted(clock_offsets.items())]
     own = [recording.events, recording.tables]
     if recording.output != recording.path:
         own.append(recording.output)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import polars as pl
 
 from collectors.ros2.processes import find_processes, identified
+from collectors.ros2.sessions import recorded_once
 from collectors.ros2.types import BYTES, I32, I64, NOTHING, POINTERS, TEXT, U64
 
 FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
@@ -166,6 +168,7 @@ class Events:
         )
         self.processes = self.found.frame
         self._repeated: dict[str, int] = {}
+        self._twice: dict[str, int] = {}
         self._without_context: dict[str, int] = {}
         self._frames: dict[str, pl.DataFrame] = {}
 
@@ -173,6 +176,18 @@ class Events:
     def repeated(self) -> int:
         """Init events that were recorded more than once and left out, of those read so far."""
         return sum(self._repeated.values())
+
+    @property
+    def twice(self) -> int:
+        """Events that another session had recorded too and that were left out, likewise."""
+        return sum(self._twice.values())
+
+    @cached_property
+    def overlapping(self) -> bool:
+        """Whether two sessions recorded the same at the same time, by the init events."""
+        for name in INIT_EVENTS:
+            self[name]
+        return self.twice > 0
 
     @property
     def without_context(self) -> int:
@@ -223,6 +238,8 @@ class Events:
             return pl.DataFrame(schema=schema)
         columns = self._columns_of(name)
         identified_by = identified(columns, self.found.host)
+        sessions = name in INIT_EVENTS or self.overlapping
+        trace = ["trace"] if sessions and "trace" in columns else []
         frame = (
             self.found.numbered(
                 raw.select(
@@ -230,6 +247,7 @@ class Events:
                     *identified_by,
                     pl.col("vtid").cast(I64).fill_null(NOTHING),
                     ((pl.col("vpid").is_null()) | (pl.col("vtid").is_null())).alias("nowhere"),
+                    *trace,
                     *(
                         pl.col(field).cast(kind)
                         if field in columns
@@ -244,16 +262,24 @@ class Events:
                 (pl.col("proc").cast(I64) * 2**32 + pl.col("vtid")).alias("thread"),
                 *fields,
                 "nowhere",
+                *trace,
             )
             .collect()
         )
         self._without_context[name] = int(frame["nowhere"].sum())
         frame = frame.drop("nowhere")
+        own = [column for column in frame.columns if column != "trace"]
+        unique = frame
         if name in INIT_EVENTS:
-            unique = frame.unique(maintain_order=True)
+            unique = unique.unique(own, keep="first", maintain_order=True)
             self._repeated[name] = frame.height - unique.height
-            frame = unique.sort("time_ns", maintain_order=True)
-        return frame
+        if trace:
+            once = recorded_once(unique, [column for column in own if column != "time_ns"])
+            self._twice[name] = unique.height - once.height
+            unique = once.drop("trace")
+        if name in INIT_EVENTS:
+            unique = unique.sort("time_ns", maintain_order=True)
+        return unique
 
 
 def vtid(thread: str = "thread") -> pl.Expr:

@@ -334,6 +334,15 @@ def _objects(model: Model) -> Iterator[Finding]:
             "init events recorded more than once (snapshots repeat them); the copies are left out",
             where="trace",
         )
+    if model.events.twice:
+        yield finding(
+            "events_of_two_sessions",
+            "info",
+            model.events.twice,
+            "events that two sessions recorded at the same time; the later record of each is left "
+            "out of the tables (not of the raw events)",
+            where="trace",
+        )
     unknown = (
         ("publications", publications, "publisher_id", "publisher"),
         ("takes", model.takes, "subscription_id", "subscription"),

@@ -14,7 +14,7 @@ from collectors.ros2.joins import as_of, timeline
 from collectors.ros2.objects import Objects
 from collectors.ros2.types import I64, TEXT
 
-_KEY = ["gid_low", "gid_high", "sequence_number"]
+KEY = ["gid_low", "gid_high", "sequence_number"]
 _EVENTS = ("rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response")
 _UNKNOWN = (
     "client_id",
@@ -44,14 +44,14 @@ def find_service_calls(events: Events, objects: Objects, callbacks: Callbacks) -
     requests = _client_side(events, objects, "rmw_send_request")
     within = enclosing(callbacks.instances, requests.select("thread", "time_ns"))
     requests = requests.select(
-        *_KEY,
+        *KEY,
         "client_id",
         pl.col("time_ns").alias("request_sent_ns"),
         within.alias("client_callback_instance_id"),
     )
     taken = _with_callback(_server_side(events, objects, "rmw_take_request"), callbacks)
     taken = taken.select(
-        *_KEY,
+        *KEY,
         "service_id",
         pl.col("time_ns").alias("request_taken_ns"),
         "callback_instance_id",
@@ -59,13 +59,13 @@ def find_service_calls(events: Events, objects: Objects, callbacks: Callbacks) -
         "callback_end_ns",
     )
     sent = _server_side(events, objects, "rmw_send_response").select(
-        *_KEY,
+        *KEY,
         "service_id",
         pl.col("time_ns").alias("response_sent_ns"),
         pl.col("timestamp").alias("stamp"),
     )
-    calls = requests.join(taken, on=_KEY, how="full", coalesce=True)
-    calls = calls.join(sent, on=[*_KEY, "service_id"], how="full", coalesce=True, nulls_equal=True)
+    calls = requests.join(taken, on=KEY, how="full", coalesce=True)
+    calls = calls.join(sent, on=[*KEY, "service_id"], how="full", coalesce=True, nulls_equal=True)
     calls = _with_response(calls.unique(maintain_order=True), events, objects)
     return _named(calls, objects).sort(
         pl.coalesce("request_sent_ns", "request_taken_ns", "response_sent_ns"),
@@ -76,7 +76,7 @@ def find_service_calls(events: Events, objects: Objects, callbacks: Callbacks) -
     )
 
 
-def _halves(gid: str) -> list[pl.Expr]:
+def halves(gid: str) -> list[pl.Expr]:
     """The first 16 bytes as two numbers; what follows them is not part of the gid."""
 
     def number(start: int) -> pl.Expr:
@@ -94,7 +94,7 @@ def _client_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
     found = as_of(
         events[name], objects.clients, [("proc", "proc"), (handle, handle)], ["client_id", "gid"]
     )
-    return found.with_columns(_halves("gid"))
+    return found.with_columns(halves("gid"))
 
 
 def _server_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
@@ -104,7 +104,7 @@ def _server_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
     )
     if name == "rmw_take_request":
         found = found.filter(pl.col("taken") != 0)
-    return found.with_columns(_halves("client_gid"))
+    return found.with_columns(halves("client_gid"))
 
 
 def _with_callback(taken: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:
@@ -140,17 +140,17 @@ def _with_response(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.
     """Add response_taken_ns: by key and timestamp, else by key where one server answered."""
     taken = _client_side(events, objects, "rmw_take_response").filter(pl.col("taken") != 0)
     taken = taken.select(
-        *_KEY,
+        *KEY,
         pl.col("source_timestamp").alias("stamp"),
         pl.col("time_ns").alias("response_taken_ns"),
     )
-    exact = taken.unique([*_KEY, "stamp"], keep="first", maintain_order=True)
-    calls = calls.join(exact, on=[*_KEY, "stamp"], how="left", maintain_order="left")
-    single = taken.filter(~pl.struct(_KEY).is_duplicated()).select(
-        *_KEY, pl.col("response_taken_ns").alias("only_ns")
+    exact = taken.unique([*KEY, "stamp"], keep="first", maintain_order=True)
+    calls = calls.join(exact, on=[*KEY, "stamp"], how="left", maintain_order="left")
+    single = taken.filter(~pl.struct(KEY).is_duplicated()).select(
+        *KEY, pl.col("response_taken_ns").alias("only_ns")
     )
-    calls = calls.join(single, on=_KEY, how="left", maintain_order="left")
-    alone = pl.len().over(_KEY) == 1
+    calls = calls.join(single, on=KEY, how="left", maintain_order="left")
+    alone = pl.len().over(KEY) == 1
     used = pl.col("response_taken_ns").is_null() & alone
     calls = calls.with_columns(
         pl.when(used).then("only_ns").otherwise("response_taken_ns").alias("response_taken_ns")
