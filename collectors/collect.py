@@ -18,18 +18,19 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-import polars as pl
-
-from collectors import babeltrace, store
+from collectors import store
 from collectors.schema import RAW_EVENT_COLUMNS, TABLES
 from tracing.recording import Recording, RunFailedError, UsageError
 from tracing.recording.files import write_atomically
 from tracing.recording.layout import find_traces
-from tracing.recording.schema import TYPES
 
+# What only makes tables is imported where they are made: raw events are written without polars.
 if TYPE_CHECKING:
+    import polars as pl
+
+    from collectors.excerpt import Excerpt
     from collectors.limits import Limits
-    from collectors.reader import Trace
+    from collectors.reader import Trace, TraceInfo
     from collectors.ros2.host_clocks import ClockOffset
 
 Engine: TypeAlias = Literal["native", "babeltrace2"]
@@ -40,7 +41,6 @@ Progress: TypeAlias = Callable[[str], None]
 Done: TypeAlias = Callable[[int, int], object]
 """Called with the bytes of trace that were read, and how many there are."""
 
-_NO_EVENTS = pl.DataFrame(schema={c.name: TYPES[c.type] for c in RAW_EVENT_COLUMNS})
 _NO_TRACE = "no program of this run made a CTF trace: there are no events"
 _NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
@@ -68,8 +68,6 @@ class Raw:
         What the reader has to say, one line each.
     hosts
         Labels of all hosts, where they are known.
-    clock_offsets
-        What was estimated of the hosts' clocks, one line each.
     """
 
     events: Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
@@ -77,7 +75,25 @@ class Raw:
     counts: Mapping[str, int]
     warnings: list[str] = field(default_factory=list)
     hosts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class _Written:
+    """What was decoded into ``events/``; `frames` is what the model reads of it.
+
+    An excerpt is of the times in `window`.
+    """
+
+    counts: Mapping[str, int]
+    discarded_events: int
+    warnings: list[str]
+    frames: Callable[[], Raw]
+    window: tuple[int | None, int | None] = (None, None)
     clock_offsets: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, raw: Raw) -> _Written:
+        return cls(raw.counts, 0, raw.warnings, lambda: raw)
 
 
 @dataclass(frozen=True)
@@ -100,6 +116,8 @@ class Collected:
         False if everything was up to date and nothing was read.
     clock_offsets
         What was estimated of the hosts' clocks, and taken off them; one line each.
+    excerpt
+        Which part of the recording this is, in words; None for all of it.
     """
 
     recording: Recording
@@ -109,6 +127,7 @@ class Collected:
     warnings: list[str]
     rebuilt: bool
     clock_offsets: Sequence[str] = ()
+    excerpt: str | None = None
 
     @property
     def events(self) -> int:
@@ -126,6 +145,7 @@ def collect(
     verify: bool = False,
     limits: Limits | None = None,
     clock_offsets: ClockOffsets | None = None,
+    excerpt: Excerpt | None = None,
     progress: Progress | None = None,
     done: Done | None = None,
 ) -> Collected:
@@ -150,6 +170,8 @@ def collect(
     clock_offsets
         Nanoseconds to add to all times of a host, given by its name or label; or ``"auto"``, see
         `collectors.ros2.host_clocks`.
+    excerpt
+        Only part of it, into an output that is not the recording's own.
     progress
         Called with the name of each step as it begins.
     done
@@ -158,42 +180,51 @@ def collect(
     Raises
     ------
     UsageError
-        The manifest is not valid, no trace there, a trace cannot be read, or the output folder
-        cannot be written to.
+        The manifest is not valid, no trace there, a trace cannot be read, the output folder
+        cannot be written to, or there is nothing of which an excerpt is wanted.
     RunFailedError
         A file cannot be written (no space left), or a limit was reached.
     NotEnoughEvidenceError
         The clocks' offsets cannot be estimated.
     """
     say = progress if progress is not None else lambda _: None
+    if recording.is_excerpt:
+        return _of_excerpt(recording, verify=verify, asked=force or excerpt is not None)
+    if excerpt is not None:
+        excerpt.check(recording)
     options = {"engine": engine, "events_only": events_only}
     # Read before the work, not after it.
     manifest = recording.manifest
     offsets = clock_offsets or {}
     apart = limits is not None and limits.any
-    if (recording.parts or offsets) and (apart or engine != "native"):
-        raise UsageError("merging and clock offsets go with the native engine, without limits")
+    _check_options(recording, options, excerpt, offsets, apart=apart)
     fingerprint = _fingerprint(recording, offsets)
 
     def known() -> Collected | None:
-        return None if force else _up_to_date(recording, options, fingerprint, verify=verify)
+        if force:
+            return None
+        return _up_to_date(recording, options, fingerprint, excerpt, verify=verify)
 
     if (before := known()) is not None:
         return before
     if limits is not None and apart:
-        return _collect_apart(recording, {**options, "threads": threads}, limits, say, done)
+        wanted = {**options, "threads": threads, "excerpt": excerpt and excerpt.asked}
+        return _collect_apart(recording, wanted, limits, say, done)
     with store.locked(recording, lambda: say("waiting for another roslens")):
         # Another may have made them meanwhile.
         if (before := known()) is not None:
             return before
         with store.making(recording) as made:
             say("reading")
-            raw = _to_parquet(made, offsets, engine=engine, threads=threads, done=done)
+            written = _to_parquet(
+                made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done
+            )
             tables: dict[str, pl.DataFrame] = {}
             if not events_only:
                 from collectors.ros2 import build_tables  # noqa: PLC0415  (events need no model)
 
                 say("model")
+                raw = written.frames()
                 tables = build_tables(
                     raw.events,
                     raw.losses,
@@ -206,23 +237,46 @@ def collect(
             with ThreadPoolExecutor(2) as beside:
                 paths = [made.tables / f"{name}.parquet" for name in tables]
                 list(beside.map(_write, tables.values(), paths))
-            discarded = raw.losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
+            rows = {name: frame.height for name, frame in tables.items()}
+            about = None
+            if excerpt is not None:
+                from collectors.excerpt import cut  # noqa: PLC0415
+
+                about, rows = cut(made, recording, excerpt, written.window, _write)
             note = {
                 "note_version": _NOTE_VERSION,
                 "collector": _collector(),
                 "options": options,
                 "trace": fingerprint,
-                "events_by_name": dict(sorted(raw.counts.items())),
-                "rows": {name: frame.height for name, frame in tables.items()},
-                "discarded_events": int(discarded or 0),
-                "warnings": raw.warnings,
-                "clock_offsets": list(raw.clock_offsets),
+                "events_by_name": dict(sorted(written.counts.items())),
+                "rows": rows,
+                "excerpt": about,
+                "discarded_events": written.discarded_events,
+                "warnings": written.warnings,
+                "clock_offsets": list(written.clock_offsets),
             }
             with _writing(made.output):
                 note["files"] = store.describe(made)
                 _write_note(note, made.tables / NOTE)
             store.put_in_place(made, recording)
     return _from_note(recording, note, rebuilt=True)
+
+
+def _check_options(
+    recording: Recording,
+    options: Mapping[str, Any],
+    excerpt: Excerpt | None,
+    offsets: ClockOffsets,
+    *,
+    apart: bool,
+) -> None:
+    native = options["engine"] == "native"
+    if (recording.parts or offsets) and (apart or not native):
+        raise UsageError("merging and clock offsets go with the native engine, without limits")
+    if excerpt is not None and not native:
+        raise UsageError("part of a recording goes with the native engine")
+    if excerpt is not None and options["events_only"] and (excerpt.topics or excerpt.nodes):
+        raise UsageError("--topic and --node choose rows of tables: leave out --events-only")
 
 
 def _collect_apart(
@@ -252,6 +306,8 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
     """
     root = recording.trace_root
     if engine == "babeltrace2":
+        from collectors import babeltrace  # noqa: PLC0415
+
         events = babeltrace.read(root)
         counts = {name: frame.height for name, frame in events.items() if frame.height}
         return Raw(events, TABLES["losses"].empty(), counts, [_NO_LOSSES])
@@ -267,12 +323,13 @@ def _to_parquet(
     *,
     engine: Engine,
     threads: int,
+    excerpt: Excerpt | None,
     done: Done | None,
-) -> Raw:
-    """Decode all traces into ``events/``; the frames of the result read from there."""
+) -> _Written:
+    """Decode all traces into ``events/``."""
     if recording.has_manifest and not any(map(find_traces, recording.trace_roots)):
         # A run of programs without tracepoints: no event, and other files that count.
-        return Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE])
+        return _Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
     if engine == "babeltrace2":
         raw = read_raw(recording, engine=engine)
         for name in raw.counts:
@@ -280,21 +337,42 @@ def _to_parquet(
             path = recording.events / (provider or "kernel") / f"{event}.parquet"
             path.parent.mkdir(exist_ok=True)
             _write(raw.events[name].lazy().collect(), path)
-        return raw
+        return _Written.of(raw)
     trace = _open(recording.trace_roots, {} if clock_offsets == "auto" else clock_offsets)
     found: Sequence[ClockOffset] = ()
     if clock_offsets == "auto" and (found := _estimate_offsets(trace, threads)):
         trace = _open(recording.trace_roots, {one.host: -one.ahead_ns for one in found})
-    info = trace.write_events(recording.events, threads=threads, progress=done)
-    events: dict[str, pl.LazyFrame] = {
+    window: tuple[int | None, int | None] = (None, None)
+    if excerpt is None:
+        info = trace.write_events(recording.events, threads=threads, progress=done)
+    else:
+        from collectors.excerpt import write_events  # noqa: PLC0415
+
+        window = excerpt.window(trace)
+        info = write_events(trace, recording.events, excerpt, window, threads=threads, done=done)
+    return _Written(
+        info.events_by_name,
+        info.discarded_events,
+        info.warnings,
+        lambda: _scanned(recording.events, trace, info),
+        window,
+        [str(one) for one in found],
+    )
+
+
+def _scanned(folder: Path, trace: Trace, info: TraceInfo) -> Raw:
+    """The events of a trace as they were written below a folder."""
+    import polars as pl  # noqa: PLC0415
+
+    events = {
         f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
-        for path in sorted(recording.events.glob("*/*.parquet"))
+        for path in sorted(folder.glob("*/*.parquet"))
     }
+    none = pl.LazyFrame(schema={c.name: c.dtype for c in RAW_EVENT_COLUMNS})
     for name in trace.event_names:
         if name not in info.events_by_name:
-            events[name] = _NO_EVENTS.lazy()
-    estimates = [str(one) for one in found]
-    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts, estimates)
+            events[name] = none
+    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
 
 
 def _estimate_offsets(trace: Trace, threads: int) -> Sequence[ClockOffset]:
@@ -327,22 +405,28 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
         raise UsageError(
             f"{recording.path}: no table '{missing[0]}' yet; run 'roslens collect {recording.path}'"
         )
+    import polars as pl  # noqa: PLC0415
+
     return {name: pl.scan_parquet(recording.tables / f"{name}.parquet") for name in TABLES}
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
+    import polars as pl  # noqa: PLC0415
+
     with _writing(path):
-        frame.write_parquet(path, compression="zstd", compression_level=1)
+        try:
+            frame.write_parquet(path, compression="zstd", compression_level=1)
+        except pl.exceptions.ComputeError as error:
+            # polars tells of a full disk by this, too.
+            raise OSError(str(error)) from error
 
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
     try:
         yield
-    except (OSError, pl.exceptions.ComputeError) as error:
-        # polars tells of a full disk by either.
-        reason = getattr(error, "strerror", None) or str(error)
-        raise RunFailedError(f"{path}: cannot be written: {reason}") from error
+    except OSError as error:
+        raise RunFailedError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _write_note(note: Mapping[str, Any], path: Path) -> None:
@@ -359,7 +443,12 @@ def _read_note(recording: Recording) -> dict[str, Any] | None:
 
 
 def _up_to_date(
-    recording: Recording, options: Mapping[str, Any], fingerprint: str, *, verify: bool
+    recording: Recording,
+    options: Mapping[str, Any],
+    fingerprint: str,
+    excerpt: Excerpt | None,
+    *,
+    verify: bool,
 ) -> Collected | None:
     note = _read_note(recording)
     if (
@@ -367,6 +456,7 @@ def _up_to_date(
         or note["collector"] != _collector()
         or note["trace"] != fingerprint
         or note["options"]["engine"] != options["engine"]
+        or _asked(note) != (None if excerpt is None else excerpt.asked)
         # Tables were asked for, and were not made.
         or (note["options"]["events_only"] and not options["events_only"])
     ):
@@ -376,6 +466,42 @@ def _up_to_date(
         return None
     if touched:
         _stamp_again(recording, note)
+    return _from_note(recording, note, rebuilt=False)
+
+
+def _asked(note: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What the excerpt was asked for of which the note tells; None for a whole recording."""
+    about = note.get("excerpt")
+    return None if about is None else about.get("asked", {})
+
+
+def _of_excerpt(recording: Recording, *, verify: bool, asked: bool) -> Collected:
+    """What lies there: without the traces it cannot be made again.
+
+    Raises
+    ------
+    UsageError
+        It is damaged, of another version of the collectors, or something else was asked for.
+    """
+    from collectors.excerpt import excerpt_of  # noqa: PLC0415
+
+    about = excerpt_of(recording)
+    note = _read_note(recording)
+    problem = None
+    if asked:
+        problem = "more of it is not here"
+    elif about is None or note is None or _asked(note) is None:
+        problem = "it is damaged"
+    elif note["collector"] != _collector():
+        problem = "another version of the collectors made it"
+    elif not store.examine(recording, note["files"], read_all=verify)[0]:
+        problem = "it is damaged"
+    if problem is not None or note is None:
+        of = "the recording" if about is None else f"'{about['of']}'"
+        raise UsageError(
+            f"{recording.path}: an excerpt, and {problem}: run 'roslens collect' on {of} again, "
+            f"with -o {recording.path}"
+        )
     return _from_note(recording, note, rebuilt=False)
 
 
@@ -396,6 +522,7 @@ def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) 
         warnings=note["warnings"],
         rebuilt=rebuilt,
         clock_offsets=note.get("clock_offsets", ()),
+        excerpt=(note.get("excerpt") or {}).get("in_words"),
     )
 
 

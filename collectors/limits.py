@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from collectors import store
 from tracing.recording import Recording, RoslensError, RunFailedError, UsageError
 
@@ -73,7 +71,8 @@ def run_limited(
     Parameters
     ----------
     options
-        Of `collectors.collect.collect`: ``engine``, ``threads``, ``events_only``.
+        Of `collectors.collect.collect`: ``engine``, ``threads``, ``events_only``, ``excerpt``
+        (as plain data).
     say, done
         Progress, as there.
 
@@ -153,6 +152,8 @@ def _watch(
     process: subprocess.Popen[str], recording: Recording, limits: Limits, begin: float
 ) -> str | None:
     """Wait for its end, or for the limit it goes beyond."""
+    import psutil  # noqa: PLC0415  (without limits there is nothing to watch)
+
     watched = psutil.Process(process.pid)
     while True:
         try:
@@ -202,8 +203,11 @@ def _mib(number: int) -> str:
 def main(text: str) -> int:
     """Collect what `text` (JSON) asks for; progress and errors as lines of JSON."""
     from collectors.collect import collect  # noqa: PLC0415  (imports this module's Limits)
+    from collectors.excerpt import Excerpt  # noqa: PLC0415
 
     asked = json.loads(text)
+    if asked["excerpt"] is not None:
+        asked["excerpt"] = Excerpt(**asked["excerpt"])
     recording = Recording.at(Path(asked.pop("path")), Path(asked.pop("output")))
 
     def tell(*what: object) -> None:

@@ -9,20 +9,20 @@ Columns are those of `collectors.event_columns`.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from collectors import _native
-from collectors.schema import TABLES
 from tracing.recording import RunFailedError, UsageError
 from tracing.recording.layout import find_traces
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
 
@@ -65,8 +65,8 @@ class TraceInfo:
         Labels of the hosts.
     warnings
         Sentences about what could not be read, or is not there.
-    losses
-        The table `losses`.
+    loss_rows
+        Rows of the table `losses`, in no order.
     """
 
     events: int
@@ -77,7 +77,41 @@ class TraceInfo:
     processes: list[Process]
     hosts: list[str]
     warnings: list[str]
-    losses: pl.DataFrame = field(repr=False, compare=False)
+    loss_rows: list[dict[str, Any]] = field(repr=False, compare=False)
+
+    @cached_property
+    def losses(self) -> pl.DataFrame:
+        """The table `losses`."""
+        import polars as pl  # noqa: PLC0415  (a tenth of a second that writing events needs not)
+
+        from collectors.schema import TABLES  # noqa: PLC0415
+
+        table = TABLES["losses"]
+        return table.conform(pl.DataFrame(self.loss_rows, schema=table.schema)).sort(
+            "begin_ns", "trace", "stream", nulls_last=False, maintain_order=True
+        )
+
+    def joined(self, other: TraceInfo) -> TraceInfo:
+        """What is known of both, of other events of the same trace."""
+        begins = [time for time in (self.begin_ns, other.begin_ns) if time is not None]
+        ends = [time for time in (self.end_ns, other.end_ns) if time is not None]
+        counts = {**self.events_by_name}
+        for name, count in other.events_by_name.items():
+            counts[name] = counts.get(name, 0) + count
+        key = operator.attrgetter("host", "vpid")
+        processes = {key(process): process for process in (*other.processes, *self.processes)}
+        rows = [*self.loss_rows, *(row for row in other.loss_rows if row not in self.loss_rows)]
+        return TraceInfo(
+            events=self.events + other.events,
+            events_by_name=counts,
+            discarded_events=max(self.discarded_events, other.discarded_events),
+            begin_ns=min(begins, default=None),
+            end_ns=max(ends, default=None),
+            processes=sorted(processes.values(), key=key),
+            hosts=self.hosts,
+            warnings=list(dict.fromkeys([*self.warnings, *other.warnings])),
+            loss_rows=rows,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As plain data, as ``roslens info --json`` prints it."""
@@ -177,6 +211,8 @@ class Trace:
         UsageError
             A stream file can no longer be read.
         """
+        import polars as pl  # noqa: PLC0415
+
         with _errors(self.root):
             tables = self._reader.read(_list(names), begin_ns, end_ns, threads, _list(fields))
         return {name: pl.DataFrame(table) for name, table in tables.items()}
@@ -293,21 +329,19 @@ class Trace:
         return info
 
     def _describe(self, found: dict[str, Any]) -> TraceInfo:
-        table = TABLES["losses"]
-        losses = table.conform(pl.DataFrame(found["losses"], schema=table.schema)).sort(
-            "begin_ns", "trace", "stream", nulls_last=False, maintain_order=True
+        discarded = (
+            row["count"] or 0 for row in found["losses"] if row["kind"] == "discarded_events"
         )
-        discarded = losses.filter(pl.col("kind") == "discarded_events")["count"]
         return TraceInfo(
             events=sum(found["events_by_name"].values()),
             events_by_name=found["events_by_name"],
-            discarded_events=sum(discarded.drop_nulls().to_list()),
+            discarded_events=sum(discarded),
             begin_ns=found["begin_ns"],
             end_ns=found["end_ns"],
             processes=[Process(*process) for process in found["processes"]],
             hosts=self._reader.hosts,
             warnings=found["warnings"],
-            losses=losses,
+            loss_rows=found["losses"],
         )
 
 

@@ -248,16 +248,13 @@ def info(
     as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
 ) -> None:
     """Show what a recording holds: events, times, processes, and first of all what was lost."""
-    from collectors.reader import open_trace  # noqa: PLC0415  (starts quickly without it)
-    from roslens.info import show_info  # noqa: PLC0415
+    from roslens.info import find_info, show_info  # noqa: PLC0415  (starts quickly without it)
 
-    if not path.exists():
-        raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
-    found = open_trace(path).info()
+    found, excerpt = find_info(path)
     if as_json:
-        _print_json(found.to_json())
+        _print_json(found.to_json() | ({"excerpt": excerpt} if excerpt else {}))
     else:
-        show_info(found, Console())
+        show_info(found, Console(), excerpt)
 
 
 @app.command
@@ -354,6 +351,20 @@ def collect(
             "estimated from messages that went both ways between hosts."
         ),
     ] = None,
+    start: Annotated[
+        str | None,
+        Parameter(help="Only from this time on, into -o: as for 'events', such as +10s."),
+    ] = None,
+    end: Annotated[str | None, Parameter(help="Only up to this time.")] = None,
+    topic: Annotated[
+        list[str], Parameter(negative="", help="Only this topic, or a pattern; may be repeated.")
+    ] = [],  # noqa: B006
+    node: Annotated[
+        list[str], Parameter(negative="", help="Only this node, or a pattern; may be repeated.")
+    ] = [],  # noqa: B006
+    margin: Annotated[
+        str, Parameter(help="What is read before --start and after --end to complete it.")
+    ] = "5s",
 ) -> None:
     """Turn recordings into Parquet: every event, and the tables of the ROS 2 model."""
     if not paths:
@@ -362,6 +373,7 @@ def collect(
         # Before polars is imported, which makes as many threads as it then finds here.
         os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
     from collectors.limits import Limits  # noqa: PLC0415
+    from collectors.times import parse_duration  # noqa: PLC0415
     from roslens.collect import Options, collect_all, parse_offsets  # noqa: PLC0415
     from roslens.fleet.cluster import Workers  # noqa: PLC0415
     from roslens.sizes import parse_size  # noqa: PLC0415
@@ -370,7 +382,22 @@ def collect(
         max_time, parse_size("--max-memory", max_memory), parse_size("--max-output", max_output)
     )
     offsets = parse_offsets(clock_offset or [])
-    options = Options(engine, threads, events_only, force, verify, limits, offsets)
+    margin_ns = parse_duration("--margin", margin)
+    excerpt = None
+    if start is not None or end is not None or topic or node:
+        from collectors.excerpt import Excerpt  # noqa: PLC0415
+
+        excerpt = Excerpt(start, end, tuple(topic), tuple(node), margin_ns)
+    options = Options(
+        engine,
+        threads,
+        events_only,
+        force,
+        verify,
+        limits,
+        offsets,
+        excerpt,
+    )
     # Who says how many threads to use wants no other processes.
     number = 1 if threads and workers is None and scheduler is None else workers
     collect_all(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Console
 from rich.markup import escape
@@ -25,6 +25,9 @@ from collectors.limits import Limits
 from roslens.fleet.cluster import Workers, attempt, each
 from tracing.recording import Recording, RoslensError, UsageError, find_recordings
 
+if TYPE_CHECKING:
+    from collectors.excerpt import Excerpt
+
 
 @dataclass(frozen=True)
 class Options:
@@ -37,6 +40,7 @@ class Options:
     verify: bool = False
     limits: Limits | None = None
     clock_offsets: ClockOffsets | None = None
+    excerpt: Excerpt | None = None
 
 
 def collect_all(
@@ -68,9 +72,7 @@ def collect_all(
     """
     recordings = [found for path in paths for found in find_recordings(path)]
     if merge:
-        if output is None:
-            raise UsageError("--merge needs a folder for what is merged: give -o DIR")
-        recordings = [Recording(output, output, tuple(found.path for found in recordings))]
+        recordings = [_merged(recordings, output, options)]
     elif output is not None:
         recordings = _with_output(recordings, output)
     together = workers.wanted(len(recordings))
@@ -141,7 +143,18 @@ def _collect(options: Options, recording: Recording) -> Collected:
     return collect(recording, **vars(options))
 
 
+def _merged(recordings: Sequence[Recording], output: Path | None, options: Options) -> Recording:
+    if output is None:
+        raise UsageError("--merge needs a folder for what is merged: give -o DIR")
+    if options.excerpt is not None:
+        raise UsageError("--merge makes one of whole recordings, not of parts of them")
+    return Recording(output, output, tuple(found.path for found in recordings))
+
+
 def _with_output(recordings: Sequence[Recording], output: Path) -> list[Recording]:
+    excerpts = [found.path for found in recordings if found.is_excerpt]
+    if excerpts:
+        raise UsageError(f"{excerpts[0]}: an excerpt; give the recording that it was made of")
     if len(recordings) == 1:
         return [Recording.at(recordings[0].path, output)]
     names = [recording.name for recording in recordings]
@@ -187,4 +200,5 @@ def _line(collected: Collected) -> str:
     )
     messages = f", {collected.rows['messages']:,} messages" if "messages" in collected.rows else ""
     fresh = "" if collected.rebuilt else " (up to date)"
-    return f"{escape(str(collected.recording.output))}: {events}, {lost}{messages}{fresh}"
+    what = f" (excerpt: {escape(collected.excerpt)})" if collected.excerpt else ""
+    return f"{escape(str(collected.recording.output))}{what}: {events}, {lost}{messages}{fresh}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
-import re
 import shutil
 import sys
 import tempfile
@@ -23,12 +22,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 from collectors.reader import Trace, open_trace
+from collectors.times import parse_time
 from tracing.recording import RunFailedError, UsageError
 
 Format: TypeAlias = Literal["text", "json", "csv", "parquet"]
 
 _SECOND = 1_000_000_000
-_UNITS = {"": _SECOND, "s": _SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1, "min": 60 * _SECOND}
 _CONTEXTS = ("vpid", "vtid", "procname")
 
 
@@ -50,7 +49,7 @@ def write_events(
     names
         Event names, or patterns with ``*``; all if there are none.
     start, end
-        First and last time, see `parse_time`; ``+`` counts from the beginning of the trace.
+        First and last time, see `collectors.times.parse_time`.
     fields
         Columns beside ``time_ns``; all if there are none.
     output
@@ -116,49 +115,6 @@ def choose(declared: Sequence[str], patterns: Sequence[str], path: Path) -> list
             raise UsageError(f"{path}: no event '{pattern}' is declared{_like(pattern, declared)}")
         wanted.update(found)
     return [name for name in declared if name in wanted]
-
-
-def parse_time(text: str, first_ns: int | None) -> int:
-    """A time as people give it, in ns since the epoch.
-
-    Nanoseconds since the epoch (``1760000005000001243``); time of day (``08:53:25.000001243``,
-    local, as babeltrace2 prints it; on the first day of the trace at or after its beginning); or
-    from the beginning of the trace (``+2.5s``, ``+300ms``, ``+2min``).
-
-    Raises
-    ------
-    UsageError
-        It is none of these, or the trace does not say when it begins.
-    """
-    if re.fullmatch(r"-?\d+", text):
-        return int(text)
-    relative = re.fullmatch(r"\+(\d+)(?:\.(\d+))?(s|ms|us|ns|min|)", text)
-    of_day = re.fullmatch(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", text)
-    if relative is None and of_day is None:
-        raise UsageError(
-            f"'{text}' is no time: give ns since the epoch, HH:MM:SS.fff, or +2.5s from the "
-            "beginning of the trace"
-        )
-    if first_ns is None:
-        raise UsageError(f"'{text}': this trace does not say when it begins; give ns")
-    if relative is not None:
-        whole, fraction, unit = relative.groups()
-        scale = _UNITS[unit]
-        # In integers, as floats do not hold ns.
-        part = int(fraction or "0") * scale // 10 ** len(fraction or "")
-        moment: int = first_ns + int(whole) * scale + part
-        return moment
-    assert of_day is not None
-    hours, minutes, seconds, fraction = of_day.groups()
-    if int(hours) > 23 or int(minutes) > 59 or int(seconds or 0) > 59:
-        raise UsageError(f"'{text}' is no time of day")
-    day = datetime.fromtimestamp(first_ns // _SECOND).astimezone()
-    at = day.replace(hour=int(hours), minute=int(minutes), second=int(seconds or 0), microsecond=0)
-    ns = int((fraction or "").ljust(9, "0"))
-    # What was recorded across midnight.
-    if int(at.timestamp()) * _SECOND + ns < first_ns // _SECOND * _SECOND - 60 * _SECOND:
-        at += timedelta(days=1)
-    return int(at.timestamp()) * _SECOND + ns
 
 
 class _Lines:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import polars as pl
 from rich.markup import escape
 from rich.table import Table
+
+from collectors.collect import collect
+from collectors.excerpt import excerpt_of
+from collectors.reader import Process, TraceInfo, open_trace
+from collectors.schema import TABLES
+from tracing.recording import Recording, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from collectors.reader import TraceInfo
-
 _NS = 1e9
+_PROCESS = ("host", "vpid", "procname")
 
 
 def utc(time_ns: int) -> str:
@@ -23,8 +31,42 @@ def utc(time_ns: int) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}.{rest // 1000:06d}"
 
 
-def show_info(info: TraceInfo, console: Console) -> None:
+def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
+    """What is in a recording; for an excerpt of one also which part that is.
+
+    Raises
+    ------
+    UsageError
+        There is no trace, or it cannot be read.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
+    recording = Recording.at(path)
+    if (excerpt := excerpt_of(recording)) is None:
+        return open_trace(path).info(), None
+    there = collect(recording)
+    processes = TABLES["processes"].empty()
+    if there.rows:
+        processes = pl.read_parquet(recording.tables / "processes.parquet")
+    info = TraceInfo(
+        events=there.events,
+        events_by_name=there.events_by_name,
+        discarded_events=there.discarded_events,
+        begin_ns=processes.select(pl.col("begin_ns").min()).item(),
+        end_ns=processes.select(pl.col("end_ns").max()).item(),
+        processes=[Process(*about) for about in processes.select(_PROCESS).iter_rows()],
+        hosts=sorted(processes["host"].unique()),
+        warnings=there.warnings,
+        loss_rows=[],
+    )
+    return info, excerpt
+
+
+def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | None = None) -> None:
     """Print a trace's summary, loss first."""
+    if excerpt is not None:
+        text = escape(excerpt["text"])
+        console.print(f"[yellow]Only part of the recording is here: {text}.[/]", soft_wrap=True)
     if info.discarded_events:
         console.print(f"[bold red]The tracer discarded {info.discarded_events:,} events.[/]")
     else:

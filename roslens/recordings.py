@@ -17,6 +17,7 @@ import polars as pl
 from analysis.interop.tracetools_model import ros2_data_model, tracetools_frames
 from analysis.measures.loss import TracerLoss, tracer_loss
 from analysis.runs import Run, runs_of
+from collectors.excerpt import excerpt_of
 from collectors.resources import scan_resources
 from collectors.results.irobot import find_irobot, read_irobot
 from collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
@@ -24,9 +25,9 @@ from collectors.results.logged_messages import SCHEMA as LOGGED_MESSAGE
 from collectors.results.logged_messages import read_logged_messages
 from collectors.results.tool_result import ToolResult
 from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
+from collectors.views import Names, View, Window, check_window, matching
 from collectors.work_log import WorkLog, read_work_log
 from roslens.factors import Factors
-from roslens.views import Names, View, Window, check_window, matching
 from tracing.archive import SUFFIX, unpack
 from tracing.recording import Recording, UsageError, find_recordings
 from tracing.recording.manifest import Level
@@ -117,6 +118,8 @@ def _unpacked(path: Path) -> Path:
 
 
 def _writable(recording: Recording) -> Recording:
+    if recording.is_excerpt:
+        return recording
     parent = recording.output if recording.output.exists() else recording.path
     if os.access(parent, os.W_OK):
         return recording
@@ -438,6 +441,10 @@ class Recordings:
         if self.views:
             found += f" (part of each: {_count(len(self.views), 'view')})"
         lines = [found, loss if lost else "the tracer lost nothing"]
+        parts = [about["text"] for r in self.recordings if (about := excerpt_of(r)) is not None]
+        lines += [f"only part of {text}" for text in parts[:5]]
+        if len(parts) > 5:
+            lines.append(f"and {len(parts) - 5} more are parts only")
         if problems:
             lines.append(f"{len(problems)} not complete: {', '.join(r.name for r in problems[:5])}")
         return "\n".join(lines)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import TypeAdapter, ValidationError
-
-from tracing.lttng.settings import Size
 from tracing.recording import UsageError
 
 
@@ -18,6 +15,10 @@ def parse_size(option: str, text: str | None) -> int | None:
     """
     if text is None:
         return None
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415  (most give no size)
+
+    from tracing.lttng.settings import Size  # noqa: PLC0415
+
     try:
         return TypeAdapter(Size).validate_python(text)
     except ValidationError as error:

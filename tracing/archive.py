@@ -142,6 +142,11 @@ def _members(paths: Sequence[Path], with_tables: bool) -> dict[str, Path]:
     for path in paths:
         root = path.resolve()
         for recording in find_recordings(path):
+            if recording.is_excerpt and not with_tables:
+                raise UsageError(
+                    f"{recording.path}: an excerpt holds nothing but tables: pack the recording "
+                    "that it is of, or give --with-tables"
+                )
             run = recording.path.resolve()
             plan = run.parent / PLAN_NAME
             # suite/campaign/run where it is a run of ours, else from the given folder's name on.

@@ -28,8 +28,8 @@ from tracing.lttng.session import INIT_CHANNEL, check_disk, has_events
 from tracing.lttng.tool import LttngError
 from tracing.processes import marked
 from tracing.recording import Manifest, RunFailedError, write_manifest
+from tracing.recording.layout import MANIFEST_NAME
 from tracing.recording.manifest import (
-    MANIFEST_NAME,
     Design,
     Endpoint,
     Environment,

@@ -11,7 +11,7 @@ from typing import Literal
 from tracing.claim import is_claimed
 from tracing.plan import PLAN_NAME, Plan, PlannedRun, read_plan
 from tracing.recording import Manifest, RunFailedError, UsageError, read_manifest
-from tracing.recording.manifest import MANIFEST_NAME
+from tracing.recording.layout import MANIFEST_NAME
 
 
 @dataclass

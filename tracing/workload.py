@@ -19,6 +19,7 @@ from tracing.recording import UsageError
 
 RUN_MARK = "ROSLENS_RUN"
 CHECK_SECONDS = 0.25
+KILLED_SECONDS = 10.0
 
 Ended = Literal["ended", "timeout", "interrupted", "trouble"]
 
@@ -169,8 +170,9 @@ class Workload:
             reap=self.process.poll,
         )
         if self.process.poll() is None:
+            # It was killed; a busy machine may take its time over that.
             with suppress(subprocess.TimeoutExpired):
-                self.process.wait(2.0)
+                self.process.wait(KILLED_SECONDS)
         return left if ended_itself else [pid for pid in left if is_running(pid)]
 
 

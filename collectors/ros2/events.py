@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import polars as pl
 
-from collectors.ros2.processes import find_processes, identified
-from collectors.ros2.sessions import recorded_once
+from collectors.ros2.processes import EVER, Span, during, find_processes, identified
+from collectors.ros2.sessions import APART_NS, recorded_once
 from collectors.ros2.types import BYTES, I32, I64, NOTHING, POINTERS, TEXT, U64
 
 FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
@@ -144,6 +144,9 @@ class Events:
         the events that it uses.
     hosts
         Labels of all hosts, where they are known.
+    spans
+        Stretches of time (begin included, end excluded) in which processes are looked for, one
+        after the other, to hold little in memory.
 
     Attributes
     ----------
@@ -153,7 +156,9 @@ class Events:
         Its frame.
     """
 
-    def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
+    def __init__(
+        self, raw: Raw, hosts: Sequence[str] = (), spans: Sequence[Span] = (EVER,)
+    ) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
         # Kernel events have no provider; their files lie in a folder of that name.
         self._raw = {
@@ -165,11 +170,12 @@ class Events:
             lazy,
             [f"ros2:{name}" for name in INIT_EVENTS],
             hosts[0] if len(hosts) == 1 else None,
+            spans,
         )
         self.processes = self.found.frame
         self._repeated: dict[str, int] = {}
-        self._twice: dict[str, int] = {}
-        self._without_context: dict[str, int] = {}
+        self._twice: dict[tuple[str, Span], int] = {}
+        self._without_context: dict[tuple[str, Span], int] = {}
         self._frames: dict[str, pl.DataFrame] = {}
 
     @property
@@ -206,11 +212,15 @@ class Events:
         """
         if name in self._frames:
             return self._frames[name]
-        frame = self._load(name)
+        frame = self._load(name, EVER)
         # What happens all the time is read again rather than held.
         if name in INIT_EVENTS or frame.height <= _FEW:
             self._frames[name] = frame
         return frame
+
+    def within(self, name: str, begin_ns: int | None, end_ns: int | None) -> pl.DataFrame:
+        """The same of a stretch of time, its end excluded; for what is no init event."""
+        return self._load(name, (begin_ns, end_ns))
 
     def happened(self, name: str) -> bool:
         """Whether the event was recorded at least once."""
@@ -230,7 +240,7 @@ class Events:
             self._columns[name] = set(self._raw[name].collect_schema())
         return self._columns[name]
 
-    def _load(self, name: str) -> pl.DataFrame:
+    def _load(self, name: str, span: Span) -> pl.DataFrame:
         fields = FIELDS[name] if name in FIELDS else HEAP_FIELDS[name]
         raw = self._raw.get(name)
         if raw is None:
@@ -240,9 +250,11 @@ class Events:
         identified_by = identified(columns, self.found.host)
         sessions = name in INIT_EVENTS or self.overlapping
         trace = ["trace"] if sessions and "trace" in columns else []
+        # The first record of an event may lie before the stretch that has the second one.
+        before = span[0] - APART_NS if trace and span[0] is not None else span[0]
         frame = (
             self.found.numbered(
-                raw.select(
+                during(raw, (before, span[1])).select(
                     pl.col("time_ns").cast(I64),
                     *identified_by,
                     pl.col("vtid").cast(I64).fill_null(NOTHING),
@@ -266,17 +278,17 @@ class Events:
             )
             .collect()
         )
-        self._without_context[name] = int(frame["nowhere"].sum())
-        frame = frame.drop("nowhere")
-        own = [column for column in frame.columns if column != "trace"]
+        own = [column for column in frame.columns if column not in ("trace", "nowhere")]
         unique = frame
         if name in INIT_EVENTS:
             unique = unique.unique(own, keep="first", maintain_order=True)
             self._repeated[name] = frame.height - unique.height
         if trace:
-            once = recorded_once(unique, [column for column in own if column != "time_ns"])
-            self._twice[name] = unique.height - once.height
-            unique = once.drop("trace")
+            unique = recorded_once(unique, [column for column in own if column != "time_ns"])
+            self._twice[name, span] = frame.height - unique.height - self._repeated.get(name, 0)
+            unique = during(unique.lazy(), span).collect()
+        self._without_context[name, span] = int(unique["nowhere"].sum())
+        unique = unique.select(own)
         if name in INIT_EVENTS:
             unique = unique.sort("time_ns", maintain_order=True)
         return unique

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import psutil
-
 from tracing.recording import RoslensError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -74,6 +72,8 @@ class Workers:
 
 def fitting_workers() -> int:
     """As many as there are cores, and 1 GiB of free memory for each; at least one."""
+    import psutil  # noqa: PLC0415  (not for what one process does)
+
     cores = len(os.sched_getaffinity(0))
     return max(1, min(cores, psutil.virtual_memory().available // _WORKER_BYTES))
 

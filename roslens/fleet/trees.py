@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from collectors.collect import NOTE
 from tracing.recording import UsageError
-from tracing.recording.manifest import MANIFEST_NAME
+from tracing.recording.layout import MANIFEST_NAME
 
 _PARTS_OF_A_TRACE = re.compile(r"ust|kernel|uid|pid|\d+|(32|64)-bit|.+-\d+-\d{8}-\d{6}")
 """Folders that LTTng makes between a session and its metadata."""

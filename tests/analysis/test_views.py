@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import roslens as rl
-from collectors.schema import RESOURCES, TABLES
-from roslens import views
+from collectors import views
+from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
 from roslens.recordings import Recordings
 from tracing.recording import UsageError
 
@@ -171,4 +171,4 @@ def test_relative_windows_count_from_each_runs_own_begin(tmp_path: Path) -> None
 
 def test_every_table_says_how_it_is_cut() -> None:
     known = {*views.NEVER_CUT, *views.OBJECTS, *views.MOMENTS, *views.STRETCHES}
-    assert known == {*TABLES, RESOURCES.name}
+    assert known == {*TABLES, RESOURCES.name, THREADS.name, SYSTEM.name}

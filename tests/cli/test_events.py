@@ -13,7 +13,8 @@ import pytest
 from command_line import Roslens
 
 from collectors.reader import open_trace
-from roslens.events import parse_time, write_events
+from collectors.times import parse_time
+from roslens.events import write_events
 from tracing.recording import UsageError, find_recordings
 
 pytestmark = pytest.mark.recording

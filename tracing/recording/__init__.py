@@ -1,5 +1,9 @@
 """The layout of a recording on disk: the one thing that recorders and readers share."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from tracing.recording.errors import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -13,7 +17,9 @@ from tracing.recording.errors import (
     UsageError,
 )
 from tracing.recording.layout import Recording, find_recordings
-from tracing.recording.manifest import Manifest, read_manifest, write_manifest
+
+if TYPE_CHECKING:
+    from tracing.recording.manifest import Manifest, read_manifest, write_manifest
 
 __all__ = [
     "EXIT_FAILED",
@@ -32,3 +38,12 @@ __all__ = [
     "read_manifest",
     "write_manifest",
 ]
+
+
+def __getattr__(name: str) -> object:
+    # Lazily: pydantic takes a tenth of a second that a trace without manifest does not need.
+    if name in {"Manifest", "read_manifest", "write_manifest"}:
+        from tracing.recording import manifest  # noqa: PLC0415
+
+        return getattr(manifest, name)
+    raise AttributeError(f"module 'tracing.recording' has no attribute {name!r}")

@@ -11,9 +11,20 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tracing.recording.errors import UsageError
-from tracing.recording.manifest import MANIFEST_NAME, Manifest, read_manifest
+
+if TYPE_CHECKING:
+    from tracing.recording.manifest import Manifest
+
+MANIFEST_NAME = "manifest.json"
+
+EXCERPT_NAME = "excerpt.json"
+"""Beside the tables of a part of a recording: which part that is."""
+
+EXCERPT_MANIFEST_NAME = "run.json"
+"""Beside it: the manifest of that recording. Not named as one, for it is no recording."""
 
 _OUTPUT_OF_BARE_TRACE = "roslens"
 
@@ -41,7 +52,8 @@ class Recording:
     def at(cls, path: Path, output: Path | None = None) -> Recording:
         """Take `path` as one recording, without looking at its traces."""
         if output is None:
-            output = path if (path / MANIFEST_NAME).is_file() else path / _OUTPUT_OF_BARE_TRACE
+            own = (path / MANIFEST_NAME).is_file() or (path / "tables" / EXCERPT_NAME).is_file()
+            output = path if own else path / _OUTPUT_OF_BARE_TRACE
         return cls(path=path, output=output)
 
     @property
@@ -54,6 +66,12 @@ class Recording:
         """Whether it is a run of ours."""
         return (self.path / MANIFEST_NAME).is_file()
 
+    @property
+    def is_excerpt(self) -> bool:
+        """Whether only tables of a part of a recording lie here, without its traces."""
+        there = (self.path / "tables" / EXCERPT_NAME).is_file()
+        return there and not self.has_manifest and not self.parts
+
     @cached_property
     def manifest(self) -> Manifest | None:
         """The manifest, validated, or None for a bare trace.
@@ -63,7 +81,13 @@ class Recording:
         UsageError
             The manifest is there but is not valid.
         """
-        return read_manifest(self.path / MANIFEST_NAME) if self.has_manifest else None
+        excerpt = self.tables / EXCERPT_MANIFEST_NAME
+        found = excerpt if self.is_excerpt else self.path / MANIFEST_NAME
+        if not found.is_file():
+            return None
+        from tracing.recording.manifest import read_manifest  # noqa: PLC0415  (needs pydantic)
+
+        return read_manifest(found)
 
     @property
     def trace_root(self) -> Path:
@@ -82,18 +106,22 @@ class Recording:
 
         ``resources.csv`` where another harness recorded the run and only that is there.
         """
-        own, other = self.path / "resources.parquet", self.path / "resources.csv"
+        own, other = self._samples / "resources.parquet", self.path / "resources.csv"
         return other if other.is_file() and not own.is_file() else own
 
     @property
     def threads(self) -> Path:
         """``threads.parquet``: what each thread used, where it was sampled."""
-        return self.path / "threads.parquet"
+        return self._samples / "threads.parquet"
 
     @property
     def system(self) -> Path:
         """``system.parquet``: what the machine did, where it was sampled."""
-        return self.path / "system.parquet"
+        return self._samples / "system.parquet"
+
+    @property
+    def _samples(self) -> Path:
+        return self.tables if self.is_excerpt else self.path
 
     @property
     def native(self) -> Path:
@@ -126,7 +154,8 @@ def find_recordings(path: Path) -> list[Recording]:
     """All recordings at or below `path`, in path order.
 
     Folders with a manifest each are one recording. Where there is none, `path` as a whole is
-    one bare recording if any CTF trace lies below it.
+    one bare recording if any CTF trace lies below it. Excerpts of recordings are found where
+    there is neither: what lies beside whole recordings must not count twice.
 
     Raises
     ------
@@ -142,6 +171,9 @@ def find_recordings(path: Path) -> list[Recording]:
         return [Recording.at(run) for run in runs]
     if find_traces(path):
         return [Recording.at(path)]
+    excerpts = sorted(found.parent.parent for found in path.rglob(f"tables/{EXCERPT_NAME}"))
+    if excerpts:
+        return [Recording.at(folder) for folder in excerpts]
     raise UsageError(
         f"{path}: no recording here: neither a {MANIFEST_NAME} nor a CTF trace (a file named "
         "'metadata') below it; give the folder that 'ros2 trace' or 'roslens record' wrote"

@@ -12,7 +12,6 @@ from tracing.recording.errors import UsageError
 from tracing.recording.files import write_atomically
 from tracing.recording.harness_manifest import from_harness, is_harness_manifest
 
-MANIFEST_NAME = "manifest.json"
 SCHEMA_VERSION = 1
 
 Level = str | int | float | bool

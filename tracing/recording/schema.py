@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
-
-import polars as pl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TYPES: Mapping[str, pl.DataType] = {
-    "int32": pl.Int32(),
-    "int64": pl.Int64(),
-    "uint32": pl.UInt32(),
-    "uint64": pl.UInt64(),
-    "float64": pl.Float64(),
-    "bool": pl.Boolean(),
-    "string": pl.String(),
-    "list<uint8>": pl.List(pl.UInt8()),
-}
+    import polars as pl
+
+
+@cache
+def column_types() -> Mapping[str, pl.DataType]:
+    """The polars type of each type that a column may have."""
+    import polars as pl  # noqa: PLC0415  (a tenth of a second, for nothing where no table is made)
+
+    return {
+        "int32": pl.Int32(),
+        "int64": pl.Int64(),
+        "uint32": pl.UInt32(),
+        "uint64": pl.UInt64(),
+        "float64": pl.Float64(),
+        "bool": pl.Boolean(),
+        "string": pl.String(),
+        "list<uint8>": pl.List(pl.UInt8()),
+    }
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class Column:
     Attributes
     ----------
     name, type
-        Its name, and a key of `TYPES`.
+        Its name, and a key of `column_types`.
     meaning
         What it holds, in one sentence fragment.
     unit
@@ -47,6 +54,11 @@ class Column:
     nullable: bool = True
     values: tuple[str, ...] = ()
 
+    @property
+    def dtype(self) -> pl.DataType:
+        """Its polars type."""
+        return column_types()[self.type]
+
 
 @dataclass(frozen=True)
 class Table:
@@ -60,10 +72,14 @@ class Table:
     @property
     def schema(self) -> pl.Schema:
         """The polars schema."""
-        return pl.Schema({column.name: TYPES[column.type] for column in self.columns})
+        import polars as pl  # noqa: PLC0415
+
+        return pl.Schema({column.name: column.dtype for column in self.columns})
 
     def empty(self) -> pl.DataFrame:
         """A frame of no rows with the right columns and types."""
+        import polars as pl  # noqa: PLC0415
+
         return pl.DataFrame(schema=self.schema)
 
     def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -75,10 +91,12 @@ class Table:
             A column that may not be null is missing or holds a null, or a column has a value
             outside its fixed set: a defect of the collector, never of the input.
         """
+        import polars as pl  # noqa: PLC0415
+
         selected = frame.select(
-            pl.col(c.name).cast(TYPES[c.type])
+            pl.col(c.name).cast(c.dtype)
             if c.name in frame.columns
-            else pl.lit(None, dtype=TYPES[c.type]).alias(c.name)
+            else pl.lit(None, dtype=c.dtype).alias(c.name)
             for c in self.columns
         )
         for column in self.columns:

@@ -5,6 +5,7 @@ Filters are applied to every table lazily, so that only what is asked for is rea
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,6 +57,8 @@ MOMENTS: Mapping[str, tuple[str, ...]] = {
     "heap": ("time_ns",),
     "callback_heap": ("time_ns",),
     "resources": ("time_ns",),
+    "threads": ("time_ns",),
+    "system": ("time_ns",),
 }
 """A row is in the stretch in which it begins: at the first of these times that is known."""
 
@@ -173,8 +176,10 @@ def matching(patterns: Names, names: Iterable[str], what: str) -> frozenset[str]
     for pattern in [patterns] if isinstance(patterns, str) else patterns:
         fitting = fnmatch.filter(there, pattern)
         if not fitting:
+            near = difflib.get_close_matches(pattern, there, n=3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
             some = ", ".join(there[:_MOST_NAMES]) + (" ..." if len(there) > _MOST_NAMES else "")
-            raise UsageError(f"no {what} is named {pattern!r}; there are {some or 'none'}")
+            raise UsageError(f"no {what} is named {pattern!r}{hint}; there are {some or 'none'}")
         found.update(fitting)
     return frozenset(found)
 

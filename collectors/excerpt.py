@@ -1,0 +1,295 @@
+"""Part of a recording made into tables: a stretch of time, some topics, some nodes.
+
+Packets outside of the time are not decoded, but for the events that name objects and those whose
+meaning depends on all before (states of lifecycle nodes, the heap). Around the time a margin is
+read too, so that what begins within is seen to end. Of the tables stays what `collectors.views`
+would show of those of the whole recording, with these differences:
+
+* what begins within the time and ends beyond the margin lacks its end, and what begins before the
+  margin is not known;
+* messages, takes and executions of callbacks are numbered within the excerpt, and ``processes``
+  counts the events that were read;
+* when a timer was due is estimated from its activations that were read;
+* ``health`` speaks of what was read, ``losses`` of the whole recording.
+
+An excerpt never lies where a recording's own tables do, and says in ``health``,
+``tables/excerpt.json`` and ``tables/collected.json`` what it is of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from collectors.resources import scan_resources
+from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
+from collectors.times import parse_time
+from collectors.views import View, matching
+from tracing.recording import Recording, UsageError
+from tracing.recording.files import write_atomically
+from tracing.recording.layout import EXCERPT_MANIFEST_NAME, EXCERPT_NAME
+from tracing.recording.schema import Table
+
+if TYPE_CHECKING:
+    from collectors.reader import Trace, TraceInfo
+
+DEFAULT_MARGIN_NS = 5_000_000_000
+FINDING = "excerpt"
+
+_WHOLE = ("lttng_ust_statedump:", "lttng_ust_lib:", "lttng_ust_dl:", "lttng_ust_libc:")
+"""Providers whose events are read from the beginning: which middleware a process loaded, and its
+heap, which is the sum of everything before."""
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What is wanted of a recording; nothing given is everything.
+
+    Attributes
+    ----------
+    start, end
+        First and last time, both included, as `collectors.times.parse_time` reads them.
+    topics, nodes
+        Full names, or patterns with ``*`` and ``?``.
+    margin_ns
+        How much more is read before and after.
+    """
+
+    start: str | None = None
+    end: str | None = None
+    topics: Sequence[str] = ()
+    nodes: Sequence[str] = ()
+    margin_ns: int = DEFAULT_MARGIN_NS
+
+    @property
+    def any(self) -> bool:
+        """Whether it is less than everything."""
+        return bool(self.has_window or self.topics or self.nodes)
+
+    @property
+    def has_window(self) -> bool:
+        """Whether time is cut."""
+        return self.start is not None or self.end is not None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """As plain data: what is compared to tell whether the same was asked for."""
+        lists = {"topics": sorted(set(self.topics)), "nodes": sorted(set(self.nodes))}
+        return {**asdict(self), **lists, "margin_ns": self.margin_ns if self.has_window else 0}
+
+    def in_words(self) -> str:
+        """Such as ``from +10s to +20s, topics /scan``."""
+        parts = []
+        if self.start is not None:
+            parts.append(f"from {self.start}")
+        if self.end is not None:
+            parts.append(f"{'to' if parts else 'up to'} {self.end}")
+        texts = [" ".join(parts)] if parts else []
+        for what, names in (("topic", self.topics), ("node", self.nodes)):
+            if names:
+                texts.append(f"{what}{'' if len(names) == 1 else 's'} {', '.join(names)}")
+        return ", ".join(texts)
+
+    def check(self, recording: Recording) -> None:
+        """Refuse to put an excerpt where whole tables belong.
+
+        Raises
+        ------
+        UsageError
+            It is everything, or the output belongs to whole tables.
+        """
+        if not self.any:
+            raise UsageError("part of a recording: give a time, a topic or a node")
+        own = Recording.at(recording.path).output
+        if recording.output.resolve() in (own.resolve(), recording.path.resolve()):
+            raise UsageError("part of a recording goes into a folder of its own: give one with -o")
+        there = recording.output / "tables"
+        if there.is_dir() and any(there.iterdir()) and not (there / EXCERPT_NAME).is_file():
+            raise UsageError(
+                f"{recording.output}: tables of a whole recording lie there; "
+                "give another folder for a part of one with -o"
+            )
+
+    def window(self, trace: Trace) -> tuple[int | None, int | None]:
+        """First and last time in ns since the epoch.
+
+        Raises
+        ------
+        UsageError
+            A time is none, the end comes before the start, or the trace has nothing there.
+        """
+        first, last = trace.span
+        begin = None if self.start is None else parse_time(self.start, first)
+        end = None if self.end is None else parse_time(self.end, first)
+        if begin is not None and end is not None and begin > end:
+            raise UsageError(f"--start {self.start} is after --end {self.end}")
+        late = begin is not None and last is not None and begin > last
+        early = end is not None and first is not None and end < first
+        if (late or early) and first is not None and last is not None:
+            raise UsageError(
+                f"{trace.root}: nothing was recorded {self.in_words()}: the trace lasts "
+                f"{(last - first) / 1e9:.3f} s, from {first} to {last} ns"
+            )
+        return begin, end
+
+
+def excerpt_of(recording: Recording) -> dict[str, Any] | None:
+    """What an excerpt says that it is of; None for anything else.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read.
+    """
+    if not recording.is_excerpt:
+        return None
+    path = recording.tables / EXCERPT_NAME
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        text = f"{about['of']}: {about['in_words']}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{path}: damaged; make the excerpt again") from error
+    return {**about, "text": text}
+
+
+def write_events(
+    trace: Trace,
+    folder: Path,
+    excerpt: Excerpt,
+    window: tuple[int | None, int | None],
+    *,
+    threads: int,
+    done: Callable[[int, int], object] | None,
+) -> TraceInfo:
+    """Decode what an excerpt needs to ``<folder>/<provider>/<event>.parquet``.
+
+    Parameters
+    ----------
+    window
+        First and last time, ns.
+    threads, done
+        As in `Trace.write_events`.
+
+    Returns
+    -------
+    TraceInfo
+        Of the events written, with the losses of the whole trace.
+    """
+    if not excerpt.has_window:
+        return trace.write_events(folder, threads=threads, progress=done)
+    begin, end = window
+    begin = None if begin is None else begin - excerpt.margin_ns
+    end = None if end is None else end + excerpt.margin_ns
+    whole = [name for name in trace.event_names if _read_whole(name)]
+    rest = [name for name in trace.event_names if name not in whole]
+    options: dict[str, Any] = {"end_ns": end, "threads": threads, "progress": done}
+    first = trace.write_events(folder, names=whole, **options)
+    second = trace.write_events(folder, names=rest, begin_ns=begin, **options)
+    return first.joined(second)
+
+
+def _read_whole(name: str) -> bool:
+    from collectors.ros2.events import INIT_EVENTS  # noqa: PLC0415  (events need no model)
+
+    if name.startswith("ros2:"):
+        short = name.removeprefix("ros2:")
+        return short in INIT_EVENTS or short.startswith("rcl_lifecycle_")
+    return name.startswith(_WHOLE)
+
+
+def cut(
+    made: Recording,
+    source: Recording,
+    excerpt: Excerpt,
+    window: tuple[int | None, int | None],
+    write: Callable[[pl.DataFrame, Path], None],
+) -> tuple[dict[str, Any], dict[str, int]]:
+    """Leave of the tables just made what was asked for, and say so beside them.
+
+    Parameters
+    ----------
+    made
+        Where all tables lie, made of the events of `write_events`; changed in place.
+    source
+        The recording itself, whose samples of resources are taken along.
+    write
+        Writes a table.
+
+    Returns
+    -------
+    about, rows
+        What the excerpt is, and how many rows each table has.
+
+    Raises
+    ------
+    UsageError
+        No topic or node has such a name.
+    """
+    about = {
+        "of": source.name,
+        "in_words": excerpt.in_words(),
+        "asked": excerpt.asked,
+        "start_ns": window[0],
+        "end_ns": window[1],
+    }
+    # Of a view the end is excluded.
+    view = View(
+        window_ns=(window[0], None if window[1] is None else window[1] + 1)
+        if excerpt.has_window
+        else None,
+        nodes=_chosen(made, excerpt.nodes, "node", ("nodes",)),
+        topics=_chosen(made, excerpt.topics, "topic", ("publishers", "subscriptions")),
+    )
+    rows = {}
+    for name, table in TABLES.items():
+        path = made.tables / f"{name}.parquet"
+        if not path.is_file():
+            continue  # events only
+        frame = pl.scan_parquet(path).filter(*view.filters(table, "", None)).collect()
+        if name == "health":
+            frame = pl.concat([_finding(about), frame]).sort(
+                pl.col("severity") != "error", maintain_order=True
+            )
+        write(frame, path)
+        rows[name] = frame.height
+    for table, file in _samples(source):
+        if file.is_file():
+            samples = scan_resources(file) if table is RESOURCES else pl.scan_parquet(file)
+            kept = samples.filter(*view.filters(table, "", None)).collect()
+            write(kept, made.tables / f"{table.name}.parquet")
+    if (manifest := source.manifest) is not None:
+        write_atomically(made.tables / EXCERPT_MANIFEST_NAME, manifest.model_dump_json(indent=1))
+    write_atomically(made.tables / EXCERPT_NAME, json.dumps(about, indent=1) + "\n")
+    return about, rows
+
+
+def _samples(source: Recording) -> Iterable[tuple[Table, Path]]:
+    return (RESOURCES, source.resources), (THREADS, source.threads), (SYSTEM, source.system)
+
+
+def _chosen(
+    made: Recording, patterns: Sequence[str], column: str, tables: Sequence[str]
+) -> frozenset[str] | None:
+    if not patterns:
+        return None
+    there = (pl.read_parquet(made.tables / f"{name}.parquet", columns=[column]) for name in tables)
+    names = {name for frame in there for name in frame[column].drop_nulls()}
+    return matching(patterns, names, column)
+
+
+def _finding(about: Mapping[str, Any]) -> pl.DataFrame:
+    health = TABLES["health"]
+    what = f"only part of the recording is here: {about['in_words']}"
+    if about["asked"]["margin_ns"]:
+        margin = about["asked"]["margin_ns"] / 1e9
+        what += (
+            f"; what began more than {margin:g} s before that is not known, and what went on for "
+            f"more than {margin:g} s after it lacks its end"
+        )
+    row = {"kind": FINDING, "severity": "warning", "count": 1, "what": what, "where": about["of"]}
+    return health.conform(pl.DataFrame([row], schema_overrides=health.schema))

@@ -1,0 +1,72 @@
+"""Times as people write them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+from tracing.recording import UsageError
+
+_SECOND = 1_000_000_000
+_UNITS = {"": _SECOND, "s": _SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1, "min": 60 * _SECOND}
+_DURATION = re.compile(r"(\d+)(?:\.(\d+))?(s|ms|us|ns|min|)")
+
+
+def parse_time(text: str, first_ns: int | None) -> int:
+    """A time as people give it, in ns since the epoch.
+
+    Nanoseconds since the epoch (``1760000005000001243``); time of day (``08:53:25.000001243``,
+    local, as babeltrace2 prints it; on the first day of the trace at or after its beginning); or
+    from the beginning of the trace (``+2.5s``, ``+300ms``, ``+2min``).
+
+    Raises
+    ------
+    UsageError
+        It is none of these, or the trace does not say when it begins.
+    """
+    if re.fullmatch(r"-?\d+", text):
+        return int(text)
+    relative = text.startswith("+") and _DURATION.fullmatch(text[1:])
+    of_day = re.fullmatch(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?", text)
+    if not relative and of_day is None:
+        raise UsageError(
+            f"'{text}' is no time: give ns since the epoch, HH:MM:SS.fff, or +2.5s from the "
+            "beginning of the trace"
+        )
+    if first_ns is None:
+        raise UsageError(f"'{text}': this trace does not say when it begins; give ns")
+    if relative:
+        return first_ns + _ns(relative)
+    assert of_day is not None
+    hours, minutes, seconds, fraction = of_day.groups()
+    if int(hours) > 23 or int(minutes) > 59 or int(seconds or 0) > 59:
+        raise UsageError(f"'{text}' is no time of day")
+    day = datetime.fromtimestamp(first_ns // _SECOND).astimezone()
+    at = day.replace(hour=int(hours), minute=int(minutes), second=int(seconds or 0), microsecond=0)
+    ns = int((fraction or "").ljust(9, "0"))
+    # What was recorded across midnight.
+    if int(at.timestamp()) * _SECOND + ns < first_ns // _SECOND * _SECOND - 60 * _SECOND:
+        at += timedelta(days=1)
+    return int(at.timestamp()) * _SECOND + ns
+
+
+def parse_duration(option: str, text: str) -> int:
+    """How long something takes, in ns: ``2.5s``, ``300ms``, ``2min``.
+
+    Raises
+    ------
+    UsageError
+        It is none; said of `option`.
+    """
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{option} {text}: give a duration, such as 2.5s, 300ms or 2min")
+    return _ns(found)
+
+
+def _ns(duration: re.Match[str]) -> int:
+    whole, fraction, unit = duration.groups()
+    scale = _UNITS[unit]
+    # In integers, as floats do not hold ns.
+    part: int = int(fraction or "0") * scale // 10 ** len(fraction or "")
+    return int(whole) * scale + part

@@ -1,0 +1,212 @@
+"""Part of a recording as tables: against the view of the tables of all of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+import roslens as rl
+from collectors.collect import NOTE, collect
+from collectors.excerpt import Excerpt
+from collectors.limits import Limits
+from collectors.reader import open_trace
+from collectors.schema import TABLES
+from collectors.views import View, matching
+from tracing.recording import Recording, UsageError, find_recordings
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "data" / "samples"
+RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
+DEMO = SAMPLES / "demo" / "001_r0_executor-SingleThreaded"
+NUMBERS = ("message_id", "callback_instance_id", "client_callback_instance_id", "take_id")
+pytestmark = pytest.mark.recording
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Recording]:
+    """All of two recordings: messages between processes; services, goals and timers."""
+    folder = tmp_path_factory.mktemp("whole")
+    found = {run: Recording.at(run, folder / run.name) for run in (RUN, DEMO)}
+    for recording in found.values():
+        collect(recording)
+    return found
+
+
+def span(recording: Recording) -> tuple[int, int]:
+    frame = pl.read_parquet(recording.tables / "processes.parquet")
+    begin, end = frame.select(pl.col("begin_ns").min(), pl.col("end_ns").max()).row(0)
+    return int(begin), int(end)
+
+
+def assert_same(part: Recording, whole: Recording, view: View) -> None:
+    """All tables as the view shows them of the whole recording, numbers of rows aside."""
+    for name, table in TABLES.items():
+        if name == "health":
+            continue
+        expected = pl.read_parquet(whole.tables / f"{name}.parquet").filter(
+            *view.filters(table, "", None)
+        )
+        found = pl.read_parquet(part.tables / f"{name}.parquet")
+        aside = [column for column in found.columns if column in NUMBERS]
+        if name == "processes":
+            aside += ["begin_ns", "end_ns", "events"]
+        if name == "timer_activations":
+            # Estimated from the activations around.
+            aside += ["release_ns", "lateness_ns", "skipped"]
+        aside = [column for column in aside if column in found.columns]
+        assert_frame_equal(found.drop(aside), expected.drop(aside))
+
+
+@pytest.mark.parametrize("run", [RUN, DEMO])
+@pytest.mark.parametrize("margin", [5_000_000_000, 400_000_000])
+def test_a_window_is_the_view_of_all(
+    whole: dict[Path, Recording], tmp_path: Path, run: Path, margin: int
+) -> None:
+    """Both ends are included: they are the times of a publication each."""
+    sent = pl.read_parquet(whole[run].tables / "messages.parquet")["publish_ns"]
+    times = sent.drop_nulls().unique().sort()
+    begin, end = times[len(times) // 3], times[len(times) // 2]
+    part = Recording.at(run, tmp_path / "part")
+    done = collect(part, excerpt=Excerpt(str(begin), str(end), margin_ns=margin))
+    assert_same(part, whole[run], View(window_ns=(begin, end + 1)))
+    messages = pl.read_parquet(part.tables / "messages.parquet")
+    assert (messages["publish_ns"].min(), messages["publish_ns"].max()) == (begin, end)
+    assert done.rows["messages"] == messages.height
+    less = Excerpt(str(begin + 1), str(end - 1), margin_ns=margin)
+    fewer = collect(part, excerpt=less).rows["messages"]
+    assert fewer == messages.filter(~pl.col("publish_ns").is_in([begin, end])).height
+
+
+def test_what_lies_outside_is_not_decoded(whole: dict[Path, Recording], tmp_path: Path) -> None:
+    begin, end = span(whole[RUN])
+    middle = (begin + end) // 2
+    part = Recording.at(RUN, tmp_path / "part")
+    collect(part, excerpt=Excerpt(str(middle), margin_ns=0))
+    takes = pl.read_parquet(part.events / "ros2" / "rmw_take.parquet")
+    all_takes = pl.read_parquet(whole[RUN].events / "ros2" / "rmw_take.parquet")
+    assert_frame_equal(takes, all_takes.filter(pl.col("time_ns") >= middle))
+    nodes = pl.read_parquet(part.events / "ros2" / "rcl_node_init.parquet")
+    assert nodes["time_ns"].max() < middle
+    assert_frame_equal(nodes, pl.read_parquet(whole[RUN].events / "ros2" / "rcl_node_init.parquet"))
+
+
+def test_topics_and_nodes(whole: dict[Path, Recording], tmp_path: Path) -> None:
+    messages = pl.read_parquet(whole[RUN].tables / "messages.parquet")
+    topic = messages["topic"].value_counts().sort("count", "topic")["topic"][-1]
+    nodes = pl.read_parquet(whole[RUN].tables / "nodes.parquet")["node"].sort()
+    part = Recording.at(RUN, tmp_path / "part")
+    collect(part, excerpt=Excerpt(topics=(topic,)))
+    assert_same(part, whole[RUN], View(topics=frozenset([topic])))
+    pattern = nodes[0][:-1] + "?"
+    collect(part, excerpt=Excerpt(nodes=(pattern,)))
+    assert_same(part, whole[RUN], View(nodes=matching(pattern, nodes, "node")))
+
+
+def test_an_excerpt_says_that_it_is_one(whole: dict[Path, Recording], tmp_path: Path) -> None:
+    """In the note, in health, by rl.open and by info; the manifest comes along."""
+    begin, end = span(whole[RUN])
+    part = Recording.at(RUN, tmp_path / "part")
+    excerpt = Excerpt("+2s", f"{(begin + end) // 2}")
+    collect(part, excerpt=excerpt)
+    note = json.loads((part.tables / NOTE).read_text())
+    first = open_trace(RUN / "trace").span[0]
+    assert first is not None
+    assert note["excerpt"]["start_ns"] == first + 2_000_000_000
+    assert note["excerpt"]["of"] == RUN.name
+    (found,) = find_recordings(tmp_path)
+    assert found.is_excerpt
+    assert found.manifest == Recording.at(RUN).manifest
+    opened = rl.open(part.output)
+    assert f"only part of {RUN.name}: from +2s" in repr(opened)
+    health = opened.health.filter(kind="excerpt").collect()
+    assert health["severity"].to_list() == ["warning"]
+    samples = pl.read_parquet(RUN / "resources.parquet")
+    within = samples.filter(
+        pl.col("time_ns").is_between(note["excerpt"]["start_ns"], note["excerpt"]["end_ns"])
+    )
+    assert opened.resources.collect().height == within.height > 0
+    done = subprocess.run(
+        [sys.executable, "-m", "roslens", "info", part.output, "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    told = json.loads(done.stdout)
+    assert told["excerpt"]["asked"]["start"] == "+2s"
+    assert told["events"] == sum(note["events_by_name"].values())
+
+
+def test_something_else_is_made_again(tmp_path: Path) -> None:
+    part = Recording.at(RUN, tmp_path / "part")
+    excerpt = Excerpt("+2s", "+3s")
+    assert collect(part, excerpt=excerpt).rebuilt
+    assert not collect(part, excerpt=excerpt).rebuilt
+    assert collect(part, excerpt=replace(excerpt, end="+4s")).rebuilt
+    assert collect(part).rebuilt, "all of it was asked for"
+    assert not Recording.at(part.output).is_excerpt
+    with pytest.raises(UsageError, match="tables of a whole recording lie there"):
+        collect(part, excerpt=excerpt)
+
+
+def test_it_does_not_pass_for_the_recording(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    with pytest.raises(UsageError, match="a folder of its own"):
+        collect(Recording.at(run), excerpt=Excerpt("+2s"))
+    collect(Recording.at(run, run / "part"), excerpt=Excerpt("+2s"))
+    assert [found.path for found in find_recordings(tmp_path)] == [run]
+    assert collect(Recording.at(run)).excerpt is None
+    part = Recording.at(run / "part")
+    assert not collect(part).rebuilt
+    messages = part.tables / "messages.parquet"
+    messages.write_bytes(messages.read_bytes()[:100])
+    with pytest.raises(UsageError, match="it is damaged: run 'roslens collect' on 'run' again"):
+        collect(part)
+
+
+def test_within_limits(tmp_path: Path) -> None:
+    """By another process, which is told what is wanted."""
+    excerpt = Excerpt("+2s", "+3s", topics=("/*",))
+    collect(Recording.at(RUN, tmp_path / "one"), excerpt=excerpt)
+    limits = Limits(seconds=500)
+    done = collect(Recording.at(RUN, tmp_path / "two"), excerpt=excerpt, limits=limits)
+    assert done.excerpt == "from +2s to +3s, topic /*"
+    for name in TABLES:
+        one, two = (tmp_path / x / "tables" / f"{name}.parquet" for x in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--topic", "/chattr"], "no topic is named '/chattr'; there are "),
+        (["--node", "/nobody"], "no node is named '/nobody'; there are "),
+        (["--start", "+4s", "--end", "+3s"], "--start +4s is after --end +3s"),
+        (["--start", "+400s"], "nothing was recorded from +400s: the trace lasts"),
+        (["--start", "soon"], "'soon' is no time"),
+        (["--end", "+3s", "--margin", "much"], "--margin much: give a duration"),
+        (["--topic", "/x", "--events-only"], "leave out --events-only"),
+        (["--topic", "/x", "--engine", "babeltrace2"], "native engine"),
+    ],
+)
+def test_wrong_use(tmp_path: Path, options: list[str], said: str) -> None:
+    command = [sys.executable, "-m", "roslens", "collect", RUN, "-o", tmp_path / "part", *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 2
+    assert done.stderr.count("roslens: error:") == 1
+    assert said in done.stderr
+    assert not list(tmp_path.glob("part/tables"))
+
+
+def test_near_names() -> None:
+    with pytest.raises(UsageError, match=r"did you mean /scan\?; there are /map, /scan"):
+        matching("/scna", ["/map", "/scan"], "topic")
