@@ -16,8 +16,8 @@
 # %% [markdown]
 # # Start
 #
-# From "I have a trace" to "I see what happened to this message". Run all cells; choose another run
-# in the list and run the cells below it again.
+# From "I have a trace" to "I see what happened to this message". Run all cells; everything follows
+# the run that is chosen in the list.
 
 # %% tags=["parameters"]
 recordings: str = ""  # recordings; empty: those given to roslens lab, else the samples
@@ -51,7 +51,8 @@ page.overview()
 page.graph()
 
 # %% [markdown]
-# The longest chain of messages, part by part:
+# What is clicked in the graph is searched for in the timeline. The longest chain of messages, part by
+# part, or the way of the message that was clicked in the timeline:
 
 # %%
 page.chain()
@@ -60,7 +61,8 @@ page.chain()
 # ## Timeline
 #
 # Wheel or + and - zoom, dragging or the arrow keys pan. Click a callback for its message's whole
-# way. Drag with shift for a range: the picture below, and `page.widget.view()`, follow it.
+# way. Drag with shift for a range: topics, graph, chain, the picture below and `page.view()` follow
+# it. ? shows all keys.
 
 # %%
 page.timeline()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Any
 
 import polars as pl
 
@@ -93,7 +94,8 @@ def _vertex(vertex: Vertex, x: float, y: float, width: float) -> str:
     topic, name = vertex
     fill, stroke = ("#e8f1f8", "#0072b2") if topic else ("#f4f4f4", "#555")
     return (
-        f"<g><title>{escape(name)}</title>"
+        f'<g data-{"topic" if topic else "node"}="{escape(name, quote=True)}">'
+        f"<title>{escape(name)}</title>"
         f'<rect x="{x:.1f}" y="{y - _BOX / 2:.1f}" width="{width:.1f}" height="{_BOX}" '
         f'rx="{_BOX / 2 if topic else 3}" fill="{fill}" stroke="{stroke}"/>'
         f'<text x="{x + width / 2:.1f}" y="{y + 4:.1f}" text-anchor="middle" fill="{_TEXT}">'
@@ -108,21 +110,30 @@ def _ends(start: Box, end: Box) -> tuple[float, float, float, float, float]:
     return start[0], start[1] + 6, end[0] + end[2], end[1] + 6, _ROW * 0.55
 
 
-def _edge(row: dict[str, float | None], start: Box, end: Box) -> str:
+def _edge(row: dict[str, Any], start: Box, end: Box) -> str:
     x0, y0, x1, y1, hang = _ends(start, end)
     bend = (x1 - x0) / 2 if not hang else (x1 - x0) / 4
     width = 1 + min(3.0, (row["rate_hz"] or 0) ** 0.5 / 8)
     colour = _LOSS if row["lost"] else _LINE
     side = 7 if x1 >= x0 else -7
+    way = (
+        f"M{x0:.1f},{y0:.1f} C{x0 + bend:.1f},{y0 + hang:.1f} "
+        f"{x1 - bend:.1f},{y1 + hang:.1f} {x1 - side:.1f},{y1:.1f}"
+    )
+    node, topic = str(row["node"]), str(row["topic"])
+    ends = (node, topic) if row["publishes"] else (topic, node)
     return (
-        f'<path d="M{x0:.1f},{y0:.1f} C{x0 + bend:.1f},{y0 + hang:.1f} '
-        f'{x1 - bend:.1f},{y1 + hang:.1f} {x1 - side:.1f},{y1:.1f}" '
-        f'fill="none" stroke="{colour}" stroke-width="{width:.2f}"/>'
-        f'<path d="M{x1:.1f},{y1:.1f} l{-side},-4 v8 z" fill="{colour}"/>'
+        f'<g data-node="{escape(node, quote=True)}" data-topic="{escape(topic, quote=True)}">'
+        f"<title>{escape(' → '.join(ends))}</title>"
+        # As wide as a pointer hits it.
+        f'<path d="{way}" fill="none" stroke="#fff" stroke-opacity="0" stroke-width="14"/>'
+        f'<path class="line" d="{way}" fill="none" stroke="{colour}" '
+        f'stroke-width="{width:.2f}"/>'
+        f'<path d="M{x1:.1f},{y1:.1f} l{-side},-4 v8 z" fill="{colour}"/></g>'
     )
 
 
-def _label(row: dict[str, float | None], start: Box, end: Box) -> str:
+def _label(row: dict[str, Any], start: Box, end: Box) -> str:
     x0, y0, x1, y1, hang = _ends(start, end)
     # A cubic curve is there at its middle.
     x, y = (x0 + x1) / 2, (y0 + y1) / 2 + 0.75 * hang + (18 if hang else 0)
@@ -134,7 +145,7 @@ def _label(row: dict[str, float | None], start: Box, end: Box) -> str:
         lines += [f"{100 * row['lost']:.2g} % lost"] if row["lost"] else []
     halo = 'paint-order="stroke" stroke="#fff" stroke-width="4"'
     return "".join(
-        f'<text x="{x:.1f}" y="{y - 5 + 13 * i:.1f}" text-anchor="middle" '
+        f'<text x="{x:.1f}" y="{y - 5 + 13 * i:.1f}" text-anchor="middle" pointer-events="none" '
         f'fill="{_LOSS if "lost" in line else _TEXT}" {halo}>{escape(line)}</text>'
         for i, line in enumerate(lines)
     )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import polars as pl
+from matplotlib.figure import Figure
 
 from analysis.figures.plot import Plot
 from analysis.figures.style import colour, finish, new_figure, styled
 from analysis.flow.chain import run_keys
 from analysis.flow.chains import ChainInstances
 from analysis.reports.numbers import significant
+from analysis.timeline.journey import Journey
 
 
 def mean_parts(found: ChainInstances) -> pl.DataFrame:
@@ -33,6 +38,46 @@ def mean_parts(found: ChainInstances) -> pl.DataFrame:
     )
 
 
+@dataclass(frozen=True)
+class _Bar:
+    label: str
+    begin_ms: float
+    duration_ms: float
+    hop: int
+
+
+def _bars(bars: Sequence[_Bar], axis: str) -> Figure:
+    """One bar below the other, each with its duration, a colour per hop."""
+    figure = new_figure(0.9 + 0.24 * len(bars))
+    axes = figure.subplots()
+    axes.barh(
+        range(len(bars)),
+        [bar.duration_ms for bar in bars],
+        left=[bar.begin_ms for bar in bars],
+        color=[colour(bar.hop) for bar in bars],
+        edgecolor=[colour(bar.hop) for bar in bars],  # so that the shortest is seen
+        height=0.7,
+    )
+    for row, bar in enumerate(bars):
+        axes.annotate(
+            significant(bar.duration_ms, 3), (bar.begin_ms + bar.duration_ms, row), (4, 0),
+            textcoords="offset points", va="center", fontsize=8,
+        )  # fmt: skip
+    axes.margins(x=0.08)
+    axes.set_xlim(left=0)
+    axes.set_yticks(range(len(bars)), [_short(bar.label) for bar in bars])
+    axes.invert_yaxis()
+    axes.set_xlabel(axis)
+    axes.grid(visible=False, axis="y")
+    finish(axes)
+    return figure
+
+
+def _short(text: str, most: int = 60) -> str:
+    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return shown if len(shown) <= most else f"{shown[: most // 2]}…{shown[-most // 2 :]}"
+
+
 @styled
 def chain_waterfall(found: ChainInstances) -> Plot:
     """One bar per part, from the chain's begin to its end.
@@ -43,35 +88,43 @@ def chain_waterfall(found: ChainInstances) -> Plot:
         With at least one complete instance.
     """
     parts = mean_parts(found)
-    figure = new_figure(0.9 + 0.24 * parts.height)
-    axes = figure.subplots()
-    hops = parts["hop"].to_list()
-    axes.barh(
-        range(parts.height),
-        parts["duration_ms"].to_list(),
-        left=parts["begin_ms"].to_list(),
-        color=[colour(hop) for hop in hops],
-        edgecolor=[colour(hop) for hop in hops],  # so that the shortest is seen
-        height=0.7,
-    )
-    for row, (begin, took) in enumerate(parts.select("begin_ms", "duration_ms").iter_rows()):
-        axes.annotate(
-            significant(took, 3), (begin + took, row), (4, 0), textcoords="offset points",
-            va="center", fontsize=8,
-        )  # fmt: skip
-    axes.margins(x=0.08)
-    axes.set_xlim(left=0)
-    labels = [f"{topic}  {part}" for topic, part in parts.select("topic", "part").iter_rows()]
-    axes.set_yticks(range(parts.height), labels)
-    axes.invert_yaxis()
-    axes.set_xlabel("time since the chain's begin [ms]")
-    axes.grid(visible=False, axis="y")
-    finish(axes)
+    bars = [
+        _Bar(f"{r['topic']}  {r['part']}", r["begin_ms"], r["duration_ms"], r["hop"])
+        for r in parts.iter_rows(named=True)
+    ]
     reached = found.complete.height
     stopped = found.instances.height - reached
     return Plot(
-        figure,
+        _bars(bars, "time since the chain's begin [ms]"),
         f"{found.chain}: the parts of {reached:,} complete instances, mean; together "
         f"{significant(float(parts['duration_ms'].sum()), 3)} ms. {stopped:,} more did "
         "not reach the end. A colour per hop.",
+    )
+
+
+@styled
+def way_waterfall(way: Sequence[Journey]) -> Plot:
+    """One message's way, and what led to it and followed: a bar per part, when it happened.
+
+    Parameters
+    ----------
+    way
+        In order of time, at least one, each with at least one hop.
+    """
+    begin = min(hop.begin_ns for journey in way for hop in journey.hops)
+    end = max(hop.end_ns for journey in way for hop in journey.hops)
+    bars = [
+        _Bar(f"{journey.topic}  {hop.name}", (hop.begin_ns - begin) / 1e6,
+             hop.duration_ns / 1e6, number)
+        for number, journey in enumerate(way)
+        for hop in journey.hops
+    ]  # fmt: skip
+    path = " -> ".join(
+        [way[0].publisher_node, *(x for j in way for x in (j.topic, j.subscription_node))]
+    )
+    return Plot(
+        _bars(bars, "time since the first publication [ms]"),
+        f"{path}: one message on each topic, part by part, together "
+        f"{significant((end - begin) / 1e6, 3)} ms from publish to callback_end. A colour per "
+        "message.",
     )

@@ -5,6 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from typing import Self
+
+
+class Pictured(str):
+    """The text of a cell, with a drawing before it.
+
+    Attributes
+    ----------
+    svg
+        One element of SVG, all text in it escaped.
+    """
+
+    __slots__ = ("svg",)
+    svg: str
+
+    def __new__(cls, text: str, svg: str) -> Self:  # noqa: D102
+        made = super().__new__(cls, text)
+        made.svg = svg
+        return made
 
 
 @dataclass(frozen=True)
@@ -39,7 +58,7 @@ class ReportTable:
 
         def cells(tag: str, texts: Sequence[str]) -> str:
             return "".join(
-                f'<{tag} style="text-align:{side}">{escape(text)}</{tag}>'
+                f'<{tag} style="text-align:{side}">{_cell(text)}</{tag}>'
                 for side, text in zip(sides, texts, strict=True)
             )
 
@@ -65,6 +84,10 @@ class ReportTable:
             for line in lines
         ]
         return "\n".join([self.caption, *text, *self.notes])
+
+
+def _cell(text: str) -> str:
+    return f"{text.svg} {escape(text)}" if isinstance(text, Pictured) else escape(text)
 
 
 _MARK = ' class="roslens-marked" style="background:#fde2d4;color:#7a2b00;font-weight:600"'

@@ -1,20 +1,37 @@
-"""One message's whole way, hop by hop, and the arrows of a window."""
+"""One message's or call's whole way, hop by hop, and what led to it and followed from it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Literal
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
-MOST_ARROWS = 500
-"""More arrows than this are a carpet: none is drawn, and their number is told."""
-
-_TIMES = ("publish_ns", "rcl_publish_ns", "rmw_publish_ns", "take_ns", "rclcpp_take_ns",
-          "callback_start_ns", "callback_end_ns")  # fmt: skip
+_NUMBER = "callback_instance_id"
+_MESSAGE_STEPS = {
+    "publish_ns": "publish",
+    "rcl_publish_ns": "rcl_publish",
+    "rmw_publish_ns": "rmw_publish",
+    "take_ns": "take",
+    "rclcpp_take_ns": "rclcpp_take",
+    "callback_start_ns": "callback_start",
+    "callback_end_ns": "callback_end",
+}
+_CALL_STEPS = {
+    "request_sent_ns": "request_sent",
+    "request_taken_ns": "request_taken",
+    "callback_start_ns": "callback_start",
+    "callback_end_ns": "callback_end",
+    "response_sent_ns": "response_sent",
+    "response_taken_ns": "response_taken",
+}
+_OF_MESSAGE = (
+    *("message_id", "topic", "publisher_node", "subscription_node", "outcome", "latency_ns"),
+    *_MESSAGE_STEPS,
+    _NUMBER,
+)
 
 
 @dataclass(frozen=True)
@@ -41,125 +58,94 @@ class Hop:
 
 @dataclass(frozen=True)
 class Journey:
-    """A message from its publication to the end of one callback.
+    """A message from its publication to the end of one callback, or a call there and back.
 
     Attributes
     ----------
+    kind
+        ``message`` or ``call``.
+    message_id
+        Number of the message; of a call that of the request at its client; -1 without one.
+    topic
+        Topic or service.
+    publisher_node, subscription_node
+        From and to; of a call the client and the server.
+    latency_ns
+        publish to callback_start; of a call request_sent to response_taken.
+    callback_instance_id
+        The callback that received it.
     hops
         In order; each begins where the one before ended, so they add up to the whole.
     """
 
+    kind: Literal["message", "call"]
     message_id: int
     topic: str
     publisher_node: str
     subscription_node: str
     outcome: str
     latency_ns: int | None
+    callback_instance_id: int | None
     hops: Sequence[Hop]
 
 
-def journey_of(messages: pl.LazyFrame, callback_instance_id: int) -> Journey | None:
-    """The way of the message that a callback instance received; None where it received none.
+def journey_of(
+    messages: pl.LazyFrame, callback_instance_id: int, calls: pl.LazyFrame | None = None
+) -> Journey | None:
+    """The way of the message or request that a callback instance received; None without one.
 
     Parameters
     ----------
-    messages
-        The table of that name, of one run.
+    messages, calls
+        The tables ``messages`` and ``service_calls`` of one run.
     """
-    rows = messages.filter(pl.col("callback_instance_id") == callback_instance_id).collect()
-    if not rows.height:
-        return None
-    return _journey(rows.row(0, named=True))
+    own = pl.col(_NUMBER) == callback_instance_id
+    rows = messages.filter(own).select(*_OF_MESSAGE).head(1).collect()
+    if rows.height:
+        return _of_message(rows.row(0, named=True))
+    rows = pl.DataFrame() if calls is None else calls.filter(own).head(1).collect()
+    return _of_call(rows.row(0, named=True)) if rows.height else None
 
 
-def _journey(row: dict[str, object]) -> Journey:
-    known = [(name, row[name]) for name in _TIMES if isinstance(row.get(name), int)]
-    # The steps in the order in which they happened; what was not recorded is not a step.
-    steps = sorted(((name, int(str(t))) for name, t in known), key=lambda step: step[1])
-    hops = [Hop(_between(a[0], b[0]), a[1], b[1]) for a, b in pairwise(steps)]
-    latency = row.get("latency_ns")
+def way_of(messages: pl.LazyFrame, callback_instance_ids: Sequence[int]) -> list[Journey]:
+    """The messages that these callbacks received, such as `Flows.way` tells, in order of time."""
+    received = pl.col(_NUMBER).is_in(list(callback_instance_ids))
+    rows = messages.filter(received).select(*_OF_MESSAGE).sort("publish_ns", nulls_last=True)
+    found = rows.unique(_NUMBER, keep="first", maintain_order=True).collect()
+    return [_of_message(row) for row in found.iter_rows(named=True)]
+
+
+def _of_message(row: Mapping[str, Any]) -> Journey:
     return Journey(
-        int(str(row["message_id"])) if row.get("message_id") is not None else -1,
-        str(row.get("topic") or ""),
-        str(row.get("publisher_node") or ""),
-        str(row.get("subscription_node") or ""),
-        str(row.get("outcome") or ""),
-        latency if isinstance(latency, int) else None,
-        hops,
+        "message",
+        -1 if row["message_id"] is None else row["message_id"],
+        row["topic"] or "",
+        row["publisher_node"] or "",
+        row["subscription_node"] or "",
+        row["outcome"] or "",
+        row["latency_ns"],
+        row[_NUMBER],
+        _hops(row, _MESSAGE_STEPS),
     )
 
 
-_STEP = {
-    "publish_ns": "publish",
-    "rcl_publish_ns": "rcl_publish",
-    "rmw_publish_ns": "rmw_publish",
-    "take_ns": "take",
-    "rclcpp_take_ns": "rclcpp_take",
-    "callback_start_ns": "callback_start",
-    "callback_end_ns": "callback_end",
-}
+def _of_call(row: Mapping[str, Any]) -> Journey:
+    sent, taken = row["request_sent_ns"], row["response_taken_ns"]
+    return Journey(
+        "call",
+        -1 if row["sequence_number"] is None else row["sequence_number"],
+        row["service"] or "",
+        row["client_node"] or "",
+        row["server_node"] or "",
+        "unanswered" if taken is None else "answered",
+        None if sent is None or taken is None else taken - sent,
+        row[_NUMBER],
+        _hops(row, _CALL_STEPS),
+    )
 
 
-def _between(first: str, second: str) -> str:
-    return f"{_STEP[first]} -> {_STEP[second]}"
-
-
-@dataclass(frozen=True)
-class Arrows:
-    """Messages that were under way in a window.
-
-    Attributes
-    ----------
-    from_id, to_id
-        Callback instances in which they were published (-1: outside of callbacks) and received.
-    begin_ns, end_ns
-        Publication and start of the callback.
-    count
-        How many there are; the arrays are empty beyond `MOST_ARROWS`.
-    """
-
-    from_id: NDArray[np.int64]
-    to_id: NDArray[np.int64]
-    begin_ns: NDArray[np.int64]
-    end_ns: NDArray[np.int64]
-    count: int
-
-
-class Flows:
-    """Messages from callback to callback, for arrows.
-
-    Parameters
-    ----------
-    messages
-        ``messages`` of one run; delivered ones are taken.
-    publications
-        ``publications`` of the run: message_id, callback_instance_id.
-    """
-
-    def __init__(self, messages: pl.LazyFrame, publications: pl.LazyFrame) -> None:
-        known = messages.select(
-            "message_id", "publish_ns", "callback_start_ns", "callback_instance_id"
-        ).drop_nulls()
-        inside = publications.select(
-            "message_id", pl.col("callback_instance_id").alias("from_id")
-        ).drop_nulls("message_id")
-        frame = known.join(inside, on="message_id", how="left").sort("publish_ns").collect()
-        self._begin = frame["publish_ns"].to_numpy()
-        self._end = frame["callback_start_ns"].to_numpy()
-        self._to = frame["callback_instance_id"].to_numpy()
-        self._from = frame["from_id"].fill_null(-1).to_numpy()
-        self._latest = np.maximum.accumulate(self._end) if self._end.size else self._end
-
-    def arrows(self, begin_ns: int, end_ns: int, most: int = MOST_ARROWS) -> Arrows:
-        """Those that touch a window."""
-        last = int(np.searchsorted(self._begin, end_ns, side="right"))
-        first = int(np.searchsorted(self._latest[:last], begin_ns, side="left"))
-        inside = np.flatnonzero(self._end[first:last] >= begin_ns) + first
-        chosen = inside if inside.size <= most else inside[:0]
-        return Arrows(
-            self._from[chosen],
-            self._to[chosen],
-            self._begin[chosen],
-            self._end[chosen],
-            int(inside.size),
-        )
+def _hops(row: Mapping[str, Any], steps: Mapping[str, str]) -> list[Hop]:
+    """In the order in which they happened; what was not recorded is not a step."""
+    known = [(steps[name], row[name]) for name in steps if row[name] is not None]
+    known.sort(key=lambda step: step[1])
+    return [Hop(f"{a[0]} -> {b[0]}", a[1], b[1]) for a, b in pairwise(known)]

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
@@ -19,9 +19,6 @@ Floats = NDArray[np.float64]
 
 MOST_MARKS = 10_000
 """So many marks are sent at most, over all tracks."""
-
-UNFINISHED_NS = 0
-"""An interval without an end is drawn as long as nothing: its beginning."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +39,9 @@ class Track:
         Index into the timeline's names, shape (n,).
     ids
         Of the row that an interval is made from, shape (n,).
+    levels
+        CPUs in use in each interval, shape (n,); of tracks of kind ``cpu`` only, whose intervals
+        do not overlap.
     """
 
     key: str
@@ -52,6 +52,7 @@ class Track:
     end_ns: Int64
     names: NDArray[np.int32]
     ids: Int64
+    levels: Floats | None = None
 
     @cached_property
     def _latest_end(self) -> Int64:
@@ -60,9 +61,15 @@ class Track:
 
     @cached_property
     def _outer(self) -> tuple[Int64, Int64, Floats]:
-        """Union of the intervals: begins, ends, and how long they were in all before each."""
+        """Union of the intervals: begins, ends, and how long they were in all before each.
+
+        With levels: the intervals themselves, and the sum of length times level.
+        """
         if not self.begin_ns.size:
             return self.begin_ns, self.end_ns, np.zeros(1)
+        if self.levels is not None:
+            used = (self.end_ns - self.begin_ns) * self.levels
+            return self.begin_ns, self.end_ns, np.concatenate(([0.0], np.cumsum(used)))
         before = np.concatenate(([np.iinfo(np.int64).min], self._latest_end[:-1]))
         first = np.flatnonzero(self.begin_ns > before)
         last = np.concatenate((first[1:] - 1, [self.begin_ns.size - 1]))
@@ -76,15 +83,19 @@ class Track:
         return first, last
 
     def busy(self, edges: Int64) -> Floats:
-        """Part of each stretch between edges in which an interval lasts, 0..1, shape (n - 1,)."""
+        """Part of each stretch between edges in which an interval lasts, 0..1, shape (n - 1,).
+
+        With levels: the mean level, from 0.
+        """
         begins, ends, before = self._outer
         if not begins.size:
             return np.zeros(edges.size - 1)
         index = np.searchsorted(begins, edges, side="right")
-        inside = (
-            np.minimum(edges, ends[np.maximum(index - 1, 0)]) - begins[np.maximum(index - 1, 0)]
-        )
-        until = np.where(index > 0, before[np.maximum(index - 1, 0)] + inside, 0.0)
+        last = np.maximum(index - 1, 0)
+        inside: NDArray[Any] = np.minimum(edges, ends[last]) - begins[last]
+        if self.levels is not None:
+            inside = inside * self.levels[last]
+        until = np.where(index > 0, before[last] + inside, 0.0)
         return np.asarray(np.diff(until) / np.diff(edges), dtype=np.float64)
 
     def starts(self, edges: Int64) -> NDArray[np.int64]:
@@ -102,6 +113,8 @@ class Slices:
         Index of the track.
     begin_ns, end_ns, names, ids
         As in `Track`.
+    levels
+        As in `Track`; 0 where the track has none.
     """
 
     track: NDArray[np.int32]
@@ -109,6 +122,7 @@ class Slices:
     end_ns: Int64
     names: NDArray[np.int32]
     ids: Int64
+    levels: Floats
 
 
 @dataclass(frozen=True)
@@ -122,7 +136,7 @@ class Bins:
     column
         From 0, of `columns` over the window.
     busy
-        Part of the column in which an interval lasts, 0..1.
+        Part of the column in which an interval lasts, 0..1; of ``cpu`` tracks the mean level.
     count
         Intervals that begin in it.
     """
@@ -190,16 +204,12 @@ class Timeline:
         """
         indices = list(range(len(self.tracks))) if shown is None else list(shown)
         end_ns = max(end_ns, begin_ns + 1)
-        share = most // max(1, len(indices))
+        ranges = {index: self.tracks[index].range(begin_ns, end_ns) for index in indices}
+        share = _share([last - first for first, last in ranges.values()], most)
+        whole = [(i, *ranges[i]) for i in indices if ranges[i][1] - ranges[i][0] <= share]
+        binned = [i for i in indices if ranges[i][1] - ranges[i][0] > share]
         columns = max(1, min(columns, share, end_ns - begin_ns))
-        whole, binned = [], []
         edges = np.linspace(begin_ns, end_ns, columns + 1).astype(np.int64)
-        for index in indices:
-            first, last = self.tracks[index].range(begin_ns, end_ns)
-            if last - first <= share:
-                whole.append((index, first, last))
-            else:
-                binned.append(index)
         return Picture(begin_ns, end_ns, self._slices(whole), self._bins(binned, edges, columns))
 
     def _slices(self, parts: Sequence[tuple[int, int, int]]) -> Slices:
@@ -214,7 +224,12 @@ class Timeline:
             gather("end_ns", np.int64),  # type: ignore[arg-type]
             gather("names", np.int32),  # type: ignore[arg-type]
             gather("ids", np.int64),  # type: ignore[arg-type]
+            np.concatenate([np.zeros(0), *(self._levels(*part) for part in parts)]),
         )
+
+    def _levels(self, index: int, first: int, last: int) -> Floats:
+        levels = self.tracks[index].levels
+        return np.zeros(last - first) if levels is None else levels[first:last]
 
     def _bins(self, indices: Sequence[int], edges: Int64, columns: int) -> Bins:
         tracks, places, busy, counts = [], [], [], []
@@ -248,102 +263,30 @@ class Timeline:
             return None
         return first + int(nearest[-1])
 
+    def next(self, track: int, time_ns: int, by: int, inclusive: bool = False) -> int | None:
+        """Index of the interval of a track that begins next after a moment, or before it.
 
-def build_timeline(
-    callbacks: pl.LazyFrame, waits: pl.LazyFrame, processes: pl.LazyFrame
-) -> Timeline:
-    """Tracks of one run: callbacks per thread and node, and below them the executor's waiting.
-
-    Parameters
-    ----------
-    callbacks
-        ``callback_instances``: callback_instance_id, host, vpid, vtid, node, kind, name, start_ns,
-        end_ns.
-    waits
-        ``executor_intervals``: host, vpid, vtid, state, begin_ns, end_ns.
-    processes
-        ``processes``: host, vpid, procname.
-    """
-    names_of = {
-        (host, vpid): name
-        for host, vpid, name in processes.select("host", "vpid", "procname").collect().rows()
-    }
-    # Text as numbers: a recording has millions of callbacks and few names.
-    text = pl.col("called", "node", "host").cast(pl.Categorical)
-    labelled = (
-        callbacks.select(
-            *("callback_instance_id", "host", "vpid", "vtid", "start_ns"),
-            called=pl.coalesce("name", "kind", pl.lit("callback")),
-            node=pl.col("node").fill_null("(node unknown)"),
-            end_ns=pl.col("end_ns").fill_null(pl.col("start_ns") + UNFINISHED_NS),
-        )
-        .with_columns(text)
-        .sort("start_ns")
-        .collect()
-    )
-    called = labelled["called"].unique().cast(pl.String).sort().to_list()
-    number = {name: index for index, name in enumerate(called)}
-    labelled = labelled.with_columns(
-        number=pl.col("called").replace_strict(number, return_dtype=pl.Int32)
-    )
-    found: list[tuple[tuple[object, ...], Track]] = []
-    keys = ["host", "vpid", "vtid", "node"]
-    for key, part in labelled.partition_by(keys, as_dict=True).items():
-        host, vpid, vtid, node = key
-        found.append(
-            (
-                (str(host), _number(vpid), _number(vtid), 0, str(node)),
-                Track(
-                    f"callback/{host}/{vpid}/{vtid}/{node}",
-                    str(node),
-                    _process(names_of, host, vpid, vtid),
-                    "callback",
-                    part["start_ns"].to_numpy(),
-                    part["end_ns"].to_numpy(),
-                    part["number"].to_numpy(),
-                    part["callback_instance_id"].to_numpy(),
-                ),
-            )
-        )
-    waiting = (
-        waits.filter((pl.col("state") == "wait") & pl.col("end_ns").is_not_null())
-        .select("host", "vpid", "vtid", "begin_ns", "end_ns")
-        .with_columns(pl.col("host").cast(pl.Categorical))
-        .sort("begin_ns")
-        .collect()
-    )
-    for key, part in waiting.partition_by(["host", "vpid", "vtid"], as_dict=True).items():
-        host, vpid, vtid = key
-        found.append(
-            (
-                (str(host), _number(vpid), _number(vtid), 1, ""),
-                Track(
-                    f"wait/{host}/{vpid}/{vtid}",
-                    "waiting for work",
-                    _process(names_of, host, vpid, vtid),
-                    "wait",
-                    part["begin_ns"].to_numpy(),
-                    part["end_ns"].to_numpy(),
-                    np.full(part.height, len(called), dtype=np.int32),
-                    np.arange(part.height, dtype=np.int64),
-                ),
-            )
-        )
-    found.sort(key=lambda pair: tuple(map(str, pair[0][:1])) + pair[0][1:])
-    tracks = [track for _, track in found]
-    if not tracks:
-        return Timeline([], [*called, "wait"], 0, 1)
-    begin = min(int(t.begin_ns[0]) for t in tracks)
-    end = max(int(t.end_ns.max()) for t in tracks)
-    return Timeline(tracks, [*called, "wait"], begin, max(end, begin + 1))
+        Parameters
+        ----------
+        by
+            1 for after, -1 for before.
+        inclusive
+            Whether one that begins at the moment counts.
+        """
+        begins = self.tracks[track].begin_ns
+        if by > 0:
+            index = int(np.searchsorted(begins, time_ns, side="left" if inclusive else "right"))
+            return index if index < begins.size else None
+        index = int(np.searchsorted(begins, time_ns, side="right" if inclusive else "left")) - 1
+        return index if index >= 0 else None
 
 
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else -1
-
-
-def _process(
-    names: dict[tuple[object, object], str | None], host: object, vpid: object, vtid: object
-) -> str:
-    name = names.get((host, vpid)) or "process"
-    return f"{host} {name} {vpid}, thread {vtid}"
+def _share(counts: Sequence[int], most: int) -> int:
+    """Marks that every track may have, so that all together are `most`; the few need less."""
+    left, room = len(counts), most
+    for count in sorted(counts):
+        if count * left > room:
+            break
+        room -= count
+        left -= 1
+    return room // left if left else most

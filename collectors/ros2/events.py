@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from collectors.ros2.processes import find_processes, identified
+from collectors.ros2.processes import EVER, Span, during, find_processes, identified
 from collectors.ros2.types import BYTES, I32, I64, NOTHING, POINTERS, TEXT, U64
 
 FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
@@ -142,6 +142,9 @@ class Events:
         the events that it uses.
     hosts
         Labels of all hosts, where they are known.
+    spans
+        Stretches of time (begin included, end excluded) in which processes are looked for, one
+        after the other, to hold little in memory.
 
     Attributes
     ----------
@@ -151,7 +154,9 @@ class Events:
         Its frame.
     """
 
-    def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
+    def __init__(
+        self, raw: Raw, hosts: Sequence[str] = (), spans: Sequence[Span] = (EVER,)
+    ) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
         # Kernel events have no provider; their files lie in a folder of that name.
         self._raw = {
@@ -163,10 +168,11 @@ class Events:
             lazy,
             [f"ros2:{name}" for name in INIT_EVENTS],
             hosts[0] if len(hosts) == 1 else None,
+            spans,
         )
         self.processes = self.found.frame
         self._repeated: dict[str, int] = {}
-        self._without_context: dict[str, int] = {}
+        self._without_context: dict[tuple[str, Span], int] = {}
         self._frames: dict[str, pl.DataFrame] = {}
 
     @property
@@ -191,11 +197,15 @@ class Events:
         """
         if name in self._frames:
             return self._frames[name]
-        frame = self._load(name)
+        frame = self._load(name, EVER)
         # What happens all the time is read again rather than held.
         if name in INIT_EVENTS or frame.height <= _FEW:
             self._frames[name] = frame
         return frame
+
+    def within(self, name: str, begin_ns: int | None, end_ns: int | None) -> pl.DataFrame:
+        """The same of a stretch of time, its end excluded; for what is no init event."""
+        return self._load(name, (begin_ns, end_ns))
 
     def happened(self, name: str) -> bool:
         """Whether the event was recorded at least once."""
@@ -215,7 +225,7 @@ class Events:
             self._columns[name] = set(self._raw[name].collect_schema())
         return self._columns[name]
 
-    def _load(self, name: str) -> pl.DataFrame:
+    def _load(self, name: str, span: Span) -> pl.DataFrame:
         fields = FIELDS[name] if name in FIELDS else HEAP_FIELDS[name]
         raw = self._raw.get(name)
         if raw is None:
@@ -225,7 +235,7 @@ class Events:
         identified_by = identified(columns, self.found.host)
         frame = (
             self.found.numbered(
-                raw.select(
+                during(raw, span).select(
                     pl.col("time_ns").cast(I64),
                     *identified_by,
                     pl.col("vtid").cast(I64).fill_null(NOTHING),
@@ -247,7 +257,7 @@ class Events:
             )
             .collect()
         )
-        self._without_context[name] = int(frame["nowhere"].sum())
+        self._without_context[name, span] = int(frame["nowhere"].sum())
         frame = frame.drop("nowhere")
         if name in INIT_EVENTS:
             unique = frame.unique(maintain_order=True)

@@ -64,13 +64,17 @@ def find_executor_intervals(events: Events, callbacks: Callbacks) -> pl.DataFram
             .alias(name)
             for name in sums
         ),
-    )  # fmt: skip
+    ).sort("begin_ns", "thread", maintain_order=True)  # fmt: skip
 
 
-def threads_without_events(events: Events, callbacks: Callbacks, intervals: pl.DataFrame) -> int:
-    """Threads that ran callbacks and emitted no executor event, though these were recorded."""
+def threads_without_events(events: Events, ran: pl.Series, seen: pl.Series) -> int:
+    """How many threads that `ran` callbacks emitted no executor event, though these were recorded.
+
+    Parameters
+    ----------
+    ran, seen
+        Threads with callbacks, each once, and threads with executor events.
+    """
     if not events.declared("rclcpp_executor_get_next_ready"):
         return 0
-    seen = intervals.select("thread").unique()
-    ran = callbacks.instances.select("thread").unique()
-    return ran.join(seen, on="thread", how="anti").height
+    return ran.filter(~ran.is_in(seen.implode())).len()

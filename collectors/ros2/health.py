@@ -11,7 +11,6 @@ import polars as pl
 from collectors.ros2.actions import untold_goals
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import FIELDS, Events
-from collectors.ros2.executors import threads_without_events
 from collectors.ros2.heap import Heap
 from collectors.ros2.messages import Messages
 from collectors.ros2.objects import DISCOVERY, Objects
@@ -24,22 +23,87 @@ Severity: TypeAlias = Literal["info", "warning", "error"]
 Finding: TypeAlias = dict[str, object]
 
 _STEP_NS = 1_000_000
-_BLOCK_NS = 1_000_000_000
+BLOCK_NS = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Model:
-    """What findings are drawn from."""
+class OfCallbacks:
+    """Counts over executions of callbacks.
+
+    Attributes
+    ----------
+    unfinished
+        Without an end.
+    threads
+        Those that ran any.
+    ends_alone
+        Ends without a start.
+    nameless, ownerless
+        Whose callback is not known; whose callback is, but not what it serves.
+    """
+
+    unfinished: int
+    threads: pl.Series
+    ends_alone: int
+    nameless: int
+    ownerless: int
+
+
+@dataclass(frozen=True)
+class OfMessages:
+    """Counts over publications, takes and messages.
+
+    Attributes
+    ----------
+    unnamed
+        Publications of which nothing names the publisher.
+    unknown_publishers, unknown_subscriptions
+        Publications, and takes, of unknown object and topic.
+    ambiguous, cleared, gone
+        As of `Messages`.
+    alone, alone_on
+        Takes without publication, and their topics.
+    approximate
+        Rows joined by time or order.
+    ways
+        subscription_id, publisher_id, all (whether all messages were lost), len.
+    """
+
+    unnamed: int
+    unknown_publishers: int
+    unknown_subscriptions: int
+    ambiguous: int
+    cleared: int
+    gone: pl.DataFrame
+    alone: int
+    alone_on: pl.Series
+    approximate: int
+    ways: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What findings are drawn from.
+
+    Attributes
+    ----------
+    told
+        The publications that tell of actions, at least: topic.
+    offsets
+        As of `clock_offsets`.
+    silent_threads
+        As of `threads_without_events`.
+    """
 
     events: Events
     objects: Objects
-    callbacks: Callbacks
-    publications: pl.DataFrame
-    takes: pl.DataFrame
-    messages: Messages
+    callbacks: OfCallbacks
+    messages: OfMessages
+    told: pl.DataFrame
+    offsets: pl.DataFrame
+    silent_threads: int
     losses: pl.DataFrame
     action_goals: pl.DataFrame
-    executor_intervals: pl.DataFrame
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
     message_links: pl.DataFrame
@@ -47,7 +111,62 @@ class Model:
     heap: Heap
 
 
-def find_health(model: Model, extra: Sequence[Finding] = ()) -> pl.DataFrame:
+def of_callbacks(callbacks: Callbacks) -> OfCallbacks:
+    """Count over all executions."""
+    instances = callbacks.instances
+    known = pl.col("callback_id").is_not_null()
+    return OfCallbacks(
+        unfinished=instances["end_ns"].null_count(),
+        threads=instances["thread"].unique(),
+        ends_alone=callbacks.ends_alone,
+        nameless=instances["callback_id"].null_count(),
+        ownerless=instances.filter(known & pl.col("owner_id").is_null()).height,
+    )
+
+
+def unnamed() -> pl.Expr:
+    """Whether nothing names the publisher of a publication."""
+    return (
+        pl.col("topic").is_null()
+        & pl.col("rclcpp_publish_ns").is_not_null()
+        & pl.col("rcl_publish_ns").is_null()
+    )
+
+
+def unknown_publisher() -> pl.Expr:
+    """Whether neither publisher nor topic of a publication is known, though they might be."""
+    return pl.col("publisher_id").is_null() & pl.col("topic").is_null() & ~unnamed()
+
+
+def unknown_subscription() -> pl.Expr:
+    """Whether neither subscription nor topic of a take is known."""
+    return pl.col("subscription_id").is_null() & pl.col("topic").is_null()
+
+
+def ways_of(rows: pl.DataFrame) -> pl.DataFrame:
+    """Messages by subscription and publisher, as they come: whether all were lost, how many."""
+    return rows.group_by("subscription_id", "publisher_id", maintain_order=True).agg(
+        (pl.col("outcome") == "lost").all().alias("all"), pl.len()
+    )
+
+
+def of_messages(publications: pl.DataFrame, takes: pl.DataFrame, messages: Messages) -> OfMessages:
+    """Count over all publications, takes and messages."""
+    return OfMessages(
+        unnamed=publications.filter(unnamed()).height,
+        unknown_publishers=publications.filter(unknown_publisher()).height,
+        unknown_subscriptions=takes.filter(unknown_subscription()).height,
+        ambiguous=messages.ambiguous,
+        cleared=messages.cleared,
+        gone=messages.gone,
+        alone=messages.takes_alone.height,
+        alone_on=messages.takes_alone["topic"].unique(),
+        approximate=messages.rows.filter(pl.col("match") == "approximate").height,
+        ways=ways_of(messages.rows),
+    )
+
+
+def find_health(model: Facts, extra: Sequence[Finding] = ()) -> pl.DataFrame:
     """The table ``health``; most severe first."""
     rows = [
         *extra,
@@ -90,7 +209,7 @@ def reader_warning(text: str) -> Finding:
     return finding("reader", "warning", 1, text, where="trace")
 
 
-def _losses(model: Model) -> Iterator[Finding]:
+def _losses(model: Facts) -> Iterator[Finding]:
     if model.losses.is_empty():
         return
     grouped = (
@@ -119,7 +238,7 @@ def _losses(model: Model) -> Iterator[Finding]:
         )
 
 
-def _missing(model: Model) -> Iterator[Finding]:
+def _missing(model: Facts) -> Iterator[Finding]:
     events = model.events
     if not any(events.declared(name) for name in FIELDS):
         yield finding(
@@ -158,14 +277,12 @@ def _missing(model: Model) -> Iterator[Finding]:
         )
 
 
-def _unmatched(model: Model) -> Iterator[Finding]:
-    instances = model.callbacks.instances
-    open_ones = instances.filter(pl.col("end_ns").is_null())
-    if open_ones.height:
+def _unmatched(model: Facts) -> Iterator[Finding]:
+    if unfinished := model.callbacks.unfinished:
         yield finding(
             "unfinished_callbacks",
-            "info" if open_ones.height <= instances["thread"].n_unique() else "warning",
-            open_ones.height,
+            "info" if unfinished <= model.callbacks.threads.len() else "warning",
+            unfinished,
             "callback_start without callback_end: it raised, the process died, the trace ended, "
             "or (services up to Jazzy) the response was deferred; their end is null",
             where="callback_instances",
@@ -189,7 +306,7 @@ def _unmatched(model: Model) -> Iterator[Finding]:
             "had entered; begin and end between them are null",
             where="lifecycle_states",
         )
-    if count := threads_without_events(model.events, model.callbacks, model.executor_intervals):
+    if count := model.silent_threads:
         yield finding(
             "executor_without_events",
             "info",
@@ -201,7 +318,7 @@ def _unmatched(model: Model) -> Iterator[Finding]:
     yield from _unmatched_messages(model)
 
 
-def _unmatched_goals(model: Model) -> Iterator[Finding]:
+def _unmatched_goals(model: Facts) -> Iterator[Finding]:
     goals = model.action_goals
     together = goals.filter(~pl.col("alone"))
     if together.height:
@@ -224,7 +341,7 @@ def _unmatched_goals(model: Model) -> Iterator[Finding]:
         )
     if service_events_recorded(model.events):
         return
-    for row in untold_goals(model.objects, model.publications).iter_rows(named=True):
+    for row in untold_goals(model.objects, model.told).iter_rows(named=True):
         yield finding(
             "goals_not_recorded",
             "info",
@@ -236,7 +353,7 @@ def _unmatched_goals(model: Model) -> Iterator[Finding]:
         )
 
 
-def _unmatched_messages(model: Model) -> Iterator[Finding]:
+def _unmatched_messages(model: Facts) -> Iterator[Finding]:
     messages = model.messages
     if messages.ambiguous:
         yield finding(
@@ -247,23 +364,21 @@ def _unmatched_messages(model: Model) -> Iterator[Finding]:
             "in order and labelled ambiguous",
             where="messages",
         )
-    alone = messages.takes_alone
-    if alone.height:
+    if messages.alone:
         yield finding(
             "takes_without_publication",
             "info",
-            alone.height,
+            messages.alone,
             "messages taken whose publication was not recorded: published before the trace began, "
             "by a process that is not traced, or dropped by the tracer; they are in the table "
             "one_sided_messages, with a latency from their source timestamps",
-            where=_some(alone["topic"], "messages"),
+            where=_some(messages.alone_on, "messages"),
         )
-    approximate = messages.rows.filter(pl.col("match") == "approximate").height
-    if approximate:
+    if messages.approximate:
         yield finding(
             "approximate_matches",
             "warning",
-            approximate,
+            messages.approximate,
             "publication and take or callback joined by time or order, as the events that would "
             "join them exactly were not recorded",
             where="messages",
@@ -280,12 +395,10 @@ def _unmatched_messages(model: Model) -> Iterator[Finding]:
     yield from _silent_subscriptions(model)
 
 
-def _silent_subscriptions(model: Model) -> Iterator[Finding]:
+def _silent_subscriptions(model: Facts) -> Iterator[Finding]:
     names = model.objects.subscriptions.select("subscription_id", "topic", "node")
     never = (
-        model.messages.rows.group_by("subscription_id", "publisher_id", maintain_order=True)
-        .agg((pl.col("outcome") == "lost").all().alias("all"), pl.len())
-        .filter(pl.col("all") & pl.col("subscription_id").is_not_null())
+        model.messages.ways.filter(pl.col("all") & pl.col("subscription_id").is_not_null())
         .group_by("subscription_id", maintain_order=True)
         .agg(pl.col("len").sum())
         .join(names, on="subscription_id", maintain_order="left")
@@ -310,14 +423,8 @@ def _silent_subscriptions(model: Model) -> Iterator[Finding]:
         )
 
 
-def _objects(model: Model) -> Iterator[Finding]:
-    nameless = (
-        pl.col("topic").is_null()
-        & pl.col("rclcpp_publish_ns").is_not_null()
-        & pl.col("rcl_publish_ns").is_null()
-    )
-    publications = model.publications.filter(~nameless)
-    if count := model.publications.height - publications.height:
+def _objects(model: Facts) -> Iterator[Finding]:
+    if count := model.messages.unnamed:
         yield finding(
             "publisher_not_named",
             "warning",
@@ -334,17 +441,16 @@ def _objects(model: Model) -> Iterator[Finding]:
             "init events recorded more than once (snapshots repeat them); the copies are left out",
             where="trace",
         )
+    links = model.message_links
     unknown = (
-        ("publications", publications, "publisher_id", "publisher"),
-        ("takes", model.takes, "subscription_id", "subscription"),
-        ("callback_instances", model.callbacks.instances, "callback_id", "callback"),
-        ("lifecycle_states", model.lifecycle_states, "node_id", "node"),
-        ("message_links", model.message_links, "subscription_id", "subscription"),
-        ("message_links", model.message_links, "publisher_id", "publisher"),
+        ("publications", model.messages.unknown_publishers, "publisher"),
+        ("takes", model.messages.unknown_subscriptions, "subscription"),
+        ("callback_instances", model.callbacks.nameless, "callback"),
+        ("lifecycle_states", model.lifecycle_states["node_id"].null_count(), "node"),
+        ("message_links", links["subscription_id"].null_count(), "subscription"),
+        ("message_links", links["publisher_id"].null_count(), "publisher"),
     )
-    for table, frame, column, what in unknown:
-        named = pl.col("topic").is_null() if "topic" in frame.columns else pl.lit(value=True)
-        count = frame.filter(pl.col(column).is_null() & named).height
+    for table, count, what in unknown:
         if count:
             yield finding(
                 "events_before_init",
@@ -354,10 +460,7 @@ def _objects(model: Model) -> Iterator[Finding]:
                 "later, or the tracer dropped it); they are kept without names",
                 where=table,
             )
-    ownerless = model.callbacks.instances.filter(
-        pl.col("callback_id").is_not_null() & pl.col("owner_id").is_null()
-    ).height
-    if ownerless:
+    if ownerless := model.callbacks.ownerless:
         yield finding(
             "callbacks_without_owner",
             "warning",
@@ -367,7 +470,7 @@ def _objects(model: Model) -> Iterator[Finding]:
         )
 
 
-def _processes(model: Model) -> Iterator[Finding]:
+def _processes(model: Facts) -> Iterator[Finding]:
     found = model.events.found
     for host, vpid in found.collisions:
         yield finding(
@@ -460,25 +563,35 @@ def _heap(found: Heap) -> Iterator[Finding]:
         )
 
 
-def _clock(model: Model) -> Iterator[Finding]:
-    """Steps of the system clock, as it stamps messages, against the clock of the events."""
-    published = model.publications.filter(
+def stamped(publications: pl.DataFrame, events: Events) -> pl.DataFrame:
+    """Each stamp of the system clock with the time of its event: proc, time_ns,
+    source_timestamp_ns.
+    """  # noqa: D205
+    published = publications.filter(
         pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY)
     ).select("proc", pl.col("rmw_publish_ns").alias("time_ns"), "source_timestamp_ns")
-    answered = model.events["rmw_send_response"].select(
+    answered = events["rmw_send_response"].select(
         "proc", "time_ns", pl.col("timestamp").alias("source_timestamp_ns")
     )
-    stamped = pl.concat([published, answered]).drop_nulls()
-    if stamped.is_empty():
-        return
-    blocks = (
-        stamped.join(model.events.processes.select("proc", "host"), on="proc", how="left")
+    return pl.concat([published, answered]).drop_nulls()
+
+
+def clock_offsets(stamps: pl.DataFrame, events: Events) -> pl.DataFrame:
+    """The system clock against that of the events in blocks of time: host, block, offset, len."""
+    return (
+        stamps.join(events.processes.select("proc", "host"), on="proc", how="left")
         .with_columns((pl.col("source_timestamp_ns") - pl.col("time_ns")).alias("offset"))
-        .group_by("host", pl.col("time_ns") // _BLOCK_NS)
+        .group_by("host", (pl.col("time_ns") // BLOCK_NS).alias("block"))
         # Not their mean where the step falls into the block: one side or the other.
         .agg(pl.col("offset").quantile(0.5, interpolation="lower"), pl.len())
-        .filter(pl.col("len") >= 3)
-        .sort("host", "time_ns")
+    )
+
+
+def _clock(model: Facts) -> Iterator[Finding]:
+    """Steps of the system clock, as it stamps messages, against the clock of the events."""
+    blocks = (
+        model.offsets.filter(pl.col("len") >= 3)
+        .sort("host", "block")
         .with_columns(pl.col("offset").diff().over("host").abs().alias("step"))
     )
     steps = blocks.filter(pl.col("step") > _STEP_NS)

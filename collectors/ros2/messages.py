@@ -17,7 +17,7 @@ from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
 from collectors.ros2.joins import pick
 from collectors.ros2.objects import DISCOVERY, Objects
-from collectors.ros2.outcomes import settle
+from collectors.ros2.outcomes import bounds_of, settle
 from collectors.ros2.ring_buffers import PENDING
 from collectors.ros2.types import I64, TEXT
 
@@ -66,16 +66,16 @@ def find_messages(
     losses: pl.DataFrame,
 ) -> Messages:
     """One row per publication and subscription, with its outcome."""
-    public = pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY)
-    publications = publications.filter(public)
-    inter = takes.filter(public & ~pl.col("intra_process"))
+    publications = publications.filter(public())
+    inter = takes.filter(public() & ~pl.col("intra_process"))
     publications = estimate_timestamps(publications, inter)
-    matched, ambiguous, takes_alone = _by_timestamp(publications, inter)
-    intra = _intra(enqueues, takes)
-    pairs, gone = _pairs(publications, objects, events)
+    matched, ambiguous, takes_alone = by_timestamp(publications, inter)
+    intra = with_take(enqueues, takes, enqueues["take_id"])
+    existing = existing_pairs(publications, objects, events)
+    pairs, gone = without_gone(existing, first_after_end(existing))
     ordered = by_order(publications, pairs, callbacks, events)
-    rows = _rows(publications, pairs, matched, intra, ordered)
-    rows = settle(rows, objects, events, losses)
+    rows = message_rows(publications, pairs, matched, intra, ordered)
+    rows = settle(rows, objects, events, losses, bounds_of(rows))
     return Messages(
         rows=rows,
         ambiguous=ambiguous,
@@ -85,7 +85,12 @@ def find_messages(
     )
 
 
-def _by_timestamp(
+def public() -> pl.Expr:
+    """Whether a publication or take is not the middleware's own."""
+    return pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY)
+
+
+def by_timestamp(
     publications: pl.DataFrame, takes: pl.DataFrame
 ) -> tuple[pl.DataFrame, int, pl.DataFrame]:
     """Join publications and takes by topic and source timestamp.
@@ -186,22 +191,21 @@ def _shared(key: list[str]) -> pl.Expr:
     return pl.struct(key).is_duplicated() & pl.col(key[0]).is_not_null()
 
 
-def _intra(enqueues: pl.DataFrame, takes: pl.DataFrame) -> pl.DataFrame:
-    """Messages that went through a ring buffer: message_id, subscription_id, fate, times."""
-    # Takes are numbered in their order.
-    times = pick(takes, enqueues["take_id"], "callback_instance_id", *_LINKS)
+def with_take(enqueues: pl.DataFrame, takes: pl.DataFrame, row: pl.Series) -> pl.DataFrame:
+    """Messages that went through a ring buffer: message_id, subscription_id, fate, times.
+
+    ``row`` is that of each one's take in `takes`; in all takes of a recording, the take's number.
+    """
+    times = pick(takes, row, "callback_instance_id", *_LINKS)
     return enqueues.select("message_id", "subscription_id", "proc", "time_ns", "fate").hstack(times)
 
 
-def _pairs(
-    publications: pl.DataFrame, objects: Objects, events: Events
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Each publication with each subscription of its topic that existed then.
+def existing_pairs(publications: pl.DataFrame, objects: Objects, events: Events) -> pl.DataFrame:
+    """Each publication with each subscription of its topic that existed then: message_id,
+    subscription_id, publish_ns, gone_ns (last event of the subscription's process).
 
-    A subscription ends when its address is given to another one, or with its process. A process
-    is taken to have gone when more than a second, and more than one publication, follows its
-    last event.
-    """
+    A subscription ends when its address is given to another one.
+    """  # noqa: D205
     ends = events.processes.select("proc", pl.col("end_ns").alias("gone_ns"))
     subscriptions = (
         objects.subscriptions.filter(pl.col("topic").is_not_null() & (pl.col("topic") != DISCOVERY))
@@ -209,16 +213,38 @@ def _pairs(
         .join(ends, on="proc", how="left")
     )
     sent = publications.select("message_id", "topic", "publish_ns")
-    pairs = sent.join(subscriptions.drop("proc"), on="topic", how="inner").filter(
-        (pl.col("created_ns") <= pl.col("publish_ns"))
-        & (pl.col("publish_ns") < pl.col("ended_ns").fill_null(2**63 - 1))
+    return (
+        sent.join(subscriptions.drop("proc"), on="topic", how="inner")
+        .filter(
+            (pl.col("created_ns") <= pl.col("publish_ns"))
+            & (pl.col("publish_ns") < pl.col("ended_ns").fill_null(2**63 - 1))
+        )
+        .select("message_id", "subscription_id", "publish_ns", "gone_ns")
     )
-    after = pl.col("publish_ns") > pl.col("gone_ns")
-    if not pairs.select(after.any()).item():
+
+
+def first_after_end(pairs: pl.DataFrame) -> pl.DataFrame:
+    """The first publication after the last event of a subscription's process: subscription_id,
+    first_ns; of those that have one.
+    """  # noqa: D205
+    return (
+        pairs.filter(pl.col("publish_ns") > pl.col("gone_ns"))
+        .group_by("subscription_id")
+        .agg(pl.col("publish_ns").min().alias("first_ns"))
+    )
+
+
+def without_gone(pairs: pl.DataFrame, first: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Leave out the subscriptions of processes that have gone; and count, per subscription.
+
+    A process is taken to have gone when more than a second, and more than one publication,
+    follows its last event.
+    """
+    if first.is_empty():
         return pairs.select("message_id", "subscription_id"), _no_one()
-    first = pl.col("publish_ns").filter(after).min().over("subscription_id")
-    later = pl.col("publish_ns") > pl.max_horizontal(first, pl.col("gone_ns") + _GRACE_NS)
-    gone = after & later
+    gone = pl.col("publish_ns") > pl.max_horizontal("first_ns", pl.col("gone_ns") + _GRACE_NS)
+    gone &= pl.col("first_ns").is_not_null()
+    pairs = pairs.join(first, on="subscription_id", how="left", maintain_order="left")
     pairs = pairs.with_columns(gone.fill_null(value=False).alias("gone"))
     counts = (
         pairs.filter("gone")
@@ -233,7 +259,7 @@ def _no_one() -> pl.DataFrame:
     return pl.DataFrame(schema={"subscription_id": I64, "count": I64})
 
 
-def _rows(
+def message_rows(
     publications: pl.DataFrame,
     pairs: pl.DataFrame,
     matched: pl.DataFrame,

@@ -10,8 +10,16 @@ import polars as pl
 from collectors.ros2.actions import find_action_goals
 from collectors.ros2.callbacks import find_callbacks
 from collectors.ros2.events import Events, Raw, vtid
-from collectors.ros2.executors import find_executor_intervals
-from collectors.ros2.health import Model, find_health, reader_warning
+from collectors.ros2.executors import find_executor_intervals, threads_without_events
+from collectors.ros2.health import (
+    Facts,
+    clock_offsets,
+    find_health,
+    of_callbacks,
+    of_messages,
+    reader_warning,
+    stamped,
+)
 from collectors.ros2.heap import find_heap
 from collectors.ros2.lifecycle import find_lifecycle_states
 from collectors.ros2.links import find_message_links
@@ -93,16 +101,17 @@ def build_tables(
         states, lifecycle_gaps = for_states.result()
         scheduling, heap = for_scheduling.result(), for_heap.result()
         intervals, links = for_intervals.result(), for_links.result()
-    found = Model(
+    ran = of_callbacks(callbacks)
+    facts = Facts(
         events=events,
         objects=objects,
-        callbacks=callbacks,
-        publications=publications,
-        takes=takes,
-        messages=messages,
+        callbacks=ran,
+        messages=of_messages(publications, takes, messages),
+        told=publications,
+        offsets=clock_offsets(stamped(publications, events), events),
+        silent_threads=threads_without_events(events, ran.threads, intervals["thread"]),
         losses=losses,
         action_goals=goals,
-        executor_intervals=intervals,
         lifecycle_states=states,
         lifecycle_gaps=lifecycle_gaps,
         message_links=links,
@@ -118,10 +127,7 @@ def build_tables(
         "clients": objects.clients,
         "timers": objects.timers,
         "callbacks": callbacks.objects,
-        "callback_instances": callbacks.instances.with_columns(
-            (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
-            pl.col("intra").alias("intra_process"),
-        ),
+        "callback_instances": instance_rows(callbacks.instances),
         "publications": publications,
         "takes": takes,
         "one_sided_messages": find_one_sided(
@@ -138,18 +144,29 @@ def build_tables(
         "callback_heap": heap.callbacks,
         "callback_allocations": heap.instances,
     }
-    processes = events.processes.select("proc", "host", pl.col("vpid").replace(NOTHING, None))
-    tables = {
-        name: TABLES[name].conform(_placed(frame, processes))
-        if frame.width
-        else TABLES[name].empty()
-        for name, frame in frames.items()
-    }
-    tables["processes"] = TABLES["processes"].conform(_processes(events, rmw))
-    tables["messages"] = TABLES["messages"].conform(_messages(messages.rows, processes))
+    tables = {name: table_of(name, frame, events) for name, frame in frames.items()}
+    tables["processes"] = TABLES["processes"].conform(process_rows(events, rmw))
+    tables["messages"] = table_of("messages", messages.rows, events)
     tables["losses"] = losses
-    tables["health"] = find_health(found, [reader_warning(text) for text in warnings])
+    tables["health"] = find_health(facts, [reader_warning(text) for text in warnings])
     return {name: tables[name] for name in TABLES}
+
+
+def table_of(name: str, frame: pl.DataFrame, events: Events) -> pl.DataFrame:
+    """A table as it is written, of what the model found."""
+    if not frame.width:
+        return TABLES[name].empty()
+    processes = events.processes.select("proc", "host", pl.col("vpid").replace(NOTHING, None))
+    whole = _messages if name == "messages" else _placed
+    return TABLES[name].conform(whole(frame, processes))
+
+
+def instance_rows(instances: pl.DataFrame) -> pl.DataFrame:
+    """Executions with the columns of their table."""
+    return instances.with_columns(
+        (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
+        pl.col("intra").alias("intra_process"),
+    )
 
 
 def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
@@ -159,7 +176,8 @@ def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
     return frame.join(processes, on="proc", how="left", maintain_order="left")
 
 
-def _processes(events: Events, rmw: str | None) -> pl.DataFrame:
+def process_rows(events: Events, rmw: str | None) -> pl.DataFrame:
+    """Processes with the columns of their table."""
     versions = events["rcl_init"].group_by("proc").agg(pl.col("version").last())
     initialised = pl.col("version").is_not_null()
     return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
 from collectors.ros2.events import Events
@@ -14,8 +16,58 @@ _USUAL_WAIT_NS = 10**9
 """How long a message may be on its way where no other of the subscription shows it."""
 
 
+_WAY = ["publisher_id", "subscription_id"]
+_KEY = ["topic", "key_ns"]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the outcome of one message takes from the others.
+
+    Attributes
+    ----------
+    waited
+        The longest that a message waited: subscription_id, longest_ns.
+    shared
+        Topic and timestamp that messages share of which nobody can say which is which, as fewer
+        were taken than published: topic, key_ns.
+    later
+        When a message later than all rows was first taken: publisher_id, subscription_id,
+        later_ns.
+    """
+
+    waited: pl.DataFrame
+    shared: pl.DataFrame
+    later: pl.DataFrame | None = None
+
+
+def bounds_of(rows: pl.DataFrame) -> Bounds:
+    """The bounds that some message rows give."""
+    waited = (
+        rows.filter(pl.col("fate").is_null() | (pl.col("fate") != "replayed"))
+        .group_by("subscription_id")
+        .agg((_taken() - pl.col("publish_ns")).max().alias("longest_ns"))
+    )
+    return Bounds(waited, rows.filter(pl.col("match") == "ambiguous").select(_KEY).unique())
+
+
+def first_taken(rows: pl.DataFrame) -> pl.DataFrame:
+    """When the first message of each way was taken, as `Bounds.later` is for those before."""
+    return (
+        rows.select(*_WAY, "publish_ns", _taken().alias("later_ns"))
+        .drop_nulls("later_ns")
+        .sort("publish_ns", maintain_order=True)
+        .unique(_WAY, keep="first", maintain_order=True)
+        .select(*_WAY, "later_ns")
+    )
+
+
+def _taken() -> pl.Expr:
+    return pl.coalesce("take_ns", "callback_start_ns")
+
+
 def settle(
-    rows: pl.DataFrame, objects: Objects, events: Events, losses: pl.DataFrame
+    rows: pl.DataFrame, objects: Objects, events: Events, losses: pl.DataFrame, bounds: Bounds
 ) -> pl.DataFrame:
     """Add outcome, latency_ns and the subscription's names to message rows.
 
@@ -48,7 +100,7 @@ def settle(
         .drop("sub_proc", "sub_topic")
         .join(processes, on="subscription_proc", how="left", maintain_order="left")
     )
-    rows = _with_bounds(rows)
+    rows = _with_bounds(rows, bounds)
     rows = _with_tracer_loss(rows, losses)
     fate = pl.col("fate")
     started = pl.col("callback_start_ns").is_not_null()
@@ -96,32 +148,24 @@ def _undecided(events: Events) -> pl.Expr:
     )
 
 
-def _with_bounds(rows: pl.DataFrame) -> pl.DataFrame:
+def _with_bounds(rows: pl.DataFrame, bounds: Bounds) -> pl.DataFrame:
     """Add next_ns, when the subscription next took a later message of that publisher, and
     longest_ns, the longest that a message waited for it.
     """  # noqa: D205
-    way = ["publisher_id", "subscription_id"]
-    taken = pl.coalesce("take_ns", "callback_start_ns")
     rows = rows.sort("publish_ns", maintain_order=True)
-    waited = (
-        rows.filter(pl.col("fate").is_null() | (pl.col("fate") != "replayed"))
-        .group_by("subscription_id")
-        .agg((taken - pl.col("publish_ns")).max().alias("longest_ns"))
-    )
-    # Topic, publisher and timestamp equal, fewer takes than publications: nobody can say which.
-    key = ["topic", "key_ns"]
-    shared = (
-        rows.filter(pl.col("match") == "ambiguous")
-        .select(key)
-        .unique()
-        .with_columns(pl.lit(value=True).alias("shared_key"))
-    )
-    return (
-        rows.with_columns(taken.backward_fill().over(way).alias("next_ns"))
-        .join(waited, on="subscription_id", how="left", maintain_order="left")
-        .join(shared, on=key, how="left", maintain_order="left")
+    shared = bounds.shared.with_columns(pl.lit(value=True).alias("shared_key"))
+    rows = (
+        rows.with_columns(_taken().backward_fill().over(_WAY).alias("next_ns"))
+        .join(bounds.waited, on="subscription_id", how="left", maintain_order="left")
+        .join(shared, on=_KEY, how="left", maintain_order="left")
         .with_columns(pl.col("longest_ns").fill_null(_USUAL_WAIT_NS))
     )
+    if bounds.later is None:
+        return rows
+    later = rows.join(bounds.later, on=_WAY, how="left", maintain_order="left", nulls_equal=True)[
+        "later_ns"
+    ]
+    return rows.with_columns(pl.col("next_ns").fill_null(later))
 
 
 def _with_tracer_loss(rows: pl.DataFrame, losses: pl.DataFrame) -> pl.DataFrame:

@@ -8,8 +8,9 @@ they take turns, nothing tells the events apart.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import polars as pl
 
@@ -17,6 +18,10 @@ from collectors.ros2.types import I32, I64, NOTHING, TEXT
 
 KEY = ("host", "pid_ns", "vpid", "part")
 PID_NS = "ctx_pid_ns"
+
+Span: TypeAlias = tuple[int | None, int | None]
+"""A stretch of time: its begin, and its end, which is excluded; None where it is open."""
+EVER: Span = (None, None)
 
 
 @dataclass(frozen=True)
@@ -83,8 +88,19 @@ def identified(columns: Collection[str], host: str | None) -> list[pl.Expr]:
     ]
 
 
+def during(frame: pl.LazyFrame, span: Span) -> pl.LazyFrame:
+    """The events of a stretch of time."""
+    begin, end = span
+    if begin is not None:
+        frame = frame.filter(pl.col("time_ns") >= begin)
+    return frame if end is None else frame.filter(pl.col("time_ns") < end)
+
+
 def find_processes(
-    raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None
+    raw: Mapping[str, pl.LazyFrame],
+    init: Iterable[str],
+    host: str | None,
+    spans: Sequence[Span] = (EVER,),
 ) -> Processes:
     """Every process that recorded an event.
 
@@ -96,23 +112,11 @@ def find_processes(
         Names of those that begin a process; rare.
     host
         The only host; None if there may be several.
+    spans
+        Stretches of time, which are read one after the other.
     """
-    boundaries, collisions = _reuse(raw, init, host)
-    parts = []
-    for name, frame in raw.items():
-        columns = frame.collect_schema().names()
-        found = frame.select("time_ns", *identified(columns, host))
-        if not name.startswith("ros2:"):
-            found = found.filter(pl.col("vpid") != NOTHING)
-        found = _with_part(found, boundaries, host)
-        parts.append(
-            found.group_by(KEY).agg(
-                pl.col("time_ns").min().cast(I64).alias("begin_ns"),
-                pl.col("time_ns").max().cast(I64).alias("end_ns"),
-                pl.len().cast(I64).alias("events"),
-                pl.lit(name).alias("first"),
-            )
-        )
+    boundaries, collisions = _reuse(raw, init, host, spans)
+    found = [_counted(raw, span, boundaries, host) for span in spans]
     empty = pl.DataFrame(
         schema={
             "host": TEXT, "pid_ns": I64, "vpid": I32, "part": I32, "begin_ns": I64, "end_ns": I64,
@@ -120,7 +124,7 @@ def find_processes(
         }
     )  # fmt: skip
     table = (
-        pl.concat([empty, *(part.select(empty.columns) for part in pl.collect_all(parts))])
+        pl.concat([empty, *(part for parts in found for part in parts)])
         .sort("begin_ns", maintain_order=True)
         .group_by(KEY)
         .agg(
@@ -139,6 +143,29 @@ def find_processes(
         boundaries=boundaries,
         collisions=collisions,
     )
+
+
+def _counted(
+    raw: Mapping[str, pl.LazyFrame], span: Span, boundaries: list[Boundary], host: str | None
+) -> list[pl.DataFrame]:
+    """First and last time and number of the events of a stretch, by name and process."""
+    parts = []
+    for name, frame in raw.items():
+        columns = frame.collect_schema().names()
+        found = during(frame, span).select("time_ns", *identified(columns, host))
+        if not name.startswith("ros2:"):
+            found = found.filter(pl.col("vpid") != NOTHING)
+        found = _with_part(found, boundaries, host)
+        parts.append(
+            found.group_by(KEY).agg(
+                pl.col("time_ns").min().cast(I64).alias("begin_ns"),
+                pl.col("time_ns").max().cast(I64).alias("end_ns"),
+                pl.len().cast(I64).alias("events"),
+                pl.lit(name).alias("first"),
+            )
+        )
+    columns = [*KEY, "begin_ns", "end_ns", "events", "first"]
+    return [part.select(columns) for part in pl.collect_all(parts)]
 
 
 def _with_part(frame: pl.LazyFrame, boundaries: list[Boundary], host: str | None) -> pl.LazyFrame:
@@ -164,7 +191,7 @@ def _with_name(
 
 
 def _reuse(
-    raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None
+    raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None, spans: Sequence[Span]
 ) -> tuple[list[Boundary], list[tuple[str, int]]]:
     """Where numbers were given again, and where several processes had one at the same time."""
     mains = []
@@ -197,7 +224,7 @@ def _reuse(
             Boundary(str(at), int(namespace), int(vpid), time)
             for time in runs["time_ns"].to_list()[1:]
         ]
-        if runs["procname"].is_unique().all() and not _still_there(raw, runs, mine[0], host):
+        if runs["procname"].is_unique().all() and not _still_there(raw, runs, mine[0], host, spans):
             boundaries += mine
         else:
             collisions.append((str(at), int(vpid)))
@@ -205,7 +232,11 @@ def _reuse(
 
 
 def _still_there(
-    raw: Mapping[str, pl.LazyFrame], runs: pl.DataFrame, of: Boundary, host: str | None
+    raw: Mapping[str, pl.LazyFrame],
+    runs: pl.DataFrame,
+    of: Boundary,
+    host: str | None,
+    spans: Sequence[Span],
 ) -> bool:
     """Whether a main thread of an earlier name records something after a later one began."""
     names, times = runs["procname"].to_list(), runs["time_ns"].to_list()
@@ -213,12 +244,16 @@ def _still_there(
         (pl.col("procname") == name) & (pl.col("time_ns") >= end)
         for name, end in zip(names[:-1], times[1:], strict=True)
     ]
-    found = [
-        frame.filter((pl.col("vpid") == of.vpid) & (pl.col("vtid") == of.vpid))
-        .filter(pl.any_horizontal(earlier))
-        .select(*identified(frame.collect_schema().names(), host))
-        .filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
-        .select(pl.len())
-        for frame in raw.values()
-    ]
-    return any(count.item() for count in pl.collect_all(found))
+    for span in spans:
+        found = [
+            during(frame, span)
+            .filter((pl.col("vpid") == of.vpid) & (pl.col("vtid") == of.vpid))
+            .filter(pl.any_horizontal(earlier))
+            .select(*identified(frame.collect_schema().names(), host))
+            .filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
+            .select(pl.len())
+            for frame in raw.values()
+        ]
+        if any(count.item() for count in pl.collect_all(found)):
+            return True
+    return False

@@ -42,23 +42,34 @@ def find_enqueues(
         time_ns, buffer, subscription_id, fate (dequeued, overwritten, cleared or pending),
         take_id.
     """
-    enqueues = events["rclcpp_ring_buffer_enqueue"].with_row_index("enqueue_id")
+    enqueues = with_owner(
+        events["rclcpp_ring_buffer_enqueue"].with_row_index("enqueue_id"), events, objects
+    )
+    dequeues = dequeued(takes)
+    slot = slot_of(enqueues, dequeues)
+    enqueues = with_publication(enqueues.with_columns(slot), publications)
+    return with_fate(enqueues, dequeues.with_columns(slot), events)
+
+
+def with_owner(enqueues: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
+    """Add subscription_id and buffer_created_ns."""
     owners = buffer_owners(events, objects)
-    enqueues = as_of(
+    return as_of(
         enqueues.with_columns(pl.col("time_ns").alias("at")),
         owners.with_columns(pl.col("created_ns").alias("buffer_created_ns")),
         [("proc", "proc"), ("buffer", "buffer")],
         ["subscription_id", "buffer_created_ns"],
     )
-    dequeues = takes.filter(pl.col("intra_process")).select(
+
+
+def dequeued(takes: pl.DataFrame) -> pl.DataFrame:
+    """Of all takes those from a ring buffer."""
+    return takes.filter(pl.col("intra_process")).select(
         "proc", "buffer", "index", pl.col("take_ns").alias("time_ns"), "take_id"
     )
-    slot = _slot(enqueues, dequeues)
-    enqueues = _with_publication(enqueues.with_columns(slot), publications)
-    return _with_fate(enqueues, dequeues.with_columns(slot), events)
 
 
-def _slot(enqueues: pl.DataFrame, dequeues: pl.DataFrame) -> pl.Expr:
+def slot_of(enqueues: pl.DataFrame, dequeues: pl.DataFrame) -> pl.Expr:
     """One number for process and buffer."""
     buffers = pl.concat([enqueues["buffer"], dequeues["buffer"]]).unique().drop_nulls()
     code = pl.col("buffer").replace_strict(
@@ -67,7 +78,7 @@ def _slot(enqueues: pl.DataFrame, dequeues: pl.DataFrame) -> pl.Expr:
     return (code * _MOST_PROCESSES + pl.col("proc")).alias("slot")
 
 
-def _with_publication(enqueues: pl.DataFrame, publications: pl.DataFrame) -> pl.DataFrame:
+def with_publication(enqueues: pl.DataFrame, publications: pl.DataFrame) -> pl.DataFrame:
     """Add message_id: the last publish event on the thread, if it is an intra-process one."""
     calls = publications.select(
         "thread", "message_id", "intra_publish_ns", "rclcpp_publish_ns", "rcl_publish_ns",
@@ -119,8 +130,8 @@ def _with_publication(enqueues: pl.DataFrame, publications: pl.DataFrame) -> pl.
     ).drop("published_ns", "buffer_created_ns")
 
 
-def _with_fate(enqueues: pl.DataFrame, dequeues: pl.DataFrame, events: Events) -> pl.DataFrame:
-    """Add fate and take_id: what came next at the same place of the same buffer."""
+def with_fate(enqueues: pl.DataFrame, dequeues: pl.DataFrame, events: Events) -> pl.DataFrame:
+    """Add fate, next_ns and take_id: what came next at the same place of the same buffer."""
     place = (pl.col("slot") * 2**24 + pl.col("index").cast(pl.Int64) % 2**24).alias("place")
     line = (
         # An enqueue comes before a dequeue of the same time.

@@ -14,7 +14,9 @@ from collectors.ros2.joins import as_of, timeline
 from collectors.ros2.objects import Objects
 from collectors.ros2.types import I64, TEXT
 
-_KEY = ["gid_low", "gid_high", "sequence_number"]
+KEY = ["gid_low", "gid_high", "sequence_number"]
+BEGIN = pl.coalesce("request_sent_ns", "request_taken_ns", "response_sent_ns")
+"""When a call began, as far as is known."""
 _EVENTS = ("rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response")
 _UNKNOWN = (
     "client_id",
@@ -39,36 +41,76 @@ def find_service_calls(events: Events, objects: Objects, callbacks: Callbacks) -
     Before Kilted only the server's callbacks were recorded: then a row is one of those, with
     nothing known about the client.
     """
-    if not any(events.happened(name) for name in _EVENTS):
-        return _callbacks_alone(callbacks)
+    if not service_events_happened(events):
+        return callbacks_alone(callbacks)
+    return in_order(
+        joined_calls(
+            requests_sent(events, objects, callbacks),
+            requests_taken(events, objects, callbacks),
+            responses_sent(events, objects),
+            responses_taken(events, objects),
+            objects,
+        )
+    )
+
+
+def service_events_happened(events: Events) -> bool:
+    """Whether calls can be told; else only the servers' callbacks."""
+    return any(events.happened(name) for name in _EVENTS)
+
+
+def requests_sent(events: Events, objects: Objects, callbacks: Callbacks) -> pl.DataFrame:
+    """What clients sent: key, client_id, request_sent_ns, client_callback_instance_id."""
     requests = _client_side(events, objects, "rmw_send_request")
     within = enclosing(callbacks.instances, requests.select("thread", "time_ns"))
-    requests = requests.select(
-        *_KEY,
+    return requests.select(
+        *KEY,
         "client_id",
         pl.col("time_ns").alias("request_sent_ns"),
         within.alias("client_callback_instance_id"),
     )
+
+
+def requests_taken(events: Events, objects: Objects, callbacks: Callbacks) -> pl.DataFrame:
+    """What servers took: key, service_id, request_taken_ns, and the callback that served it."""
     taken = _with_callback(_server_side(events, objects, "rmw_take_request"), callbacks)
-    taken = taken.select(
-        *_KEY,
+    return taken.select(
+        *KEY,
         "service_id",
         pl.col("time_ns").alias("request_taken_ns"),
         "callback_instance_id",
         "callback_start_ns",
         "callback_end_ns",
     )
-    sent = _server_side(events, objects, "rmw_send_response").select(
-        *_KEY,
+
+
+def responses_sent(events: Events, objects: Objects) -> pl.DataFrame:
+    """What servers answered: key, service_id, response_sent_ns, stamp."""
+    return _server_side(events, objects, "rmw_send_response").select(
+        *KEY,
         "service_id",
         pl.col("time_ns").alias("response_sent_ns"),
         pl.col("timestamp").alias("stamp"),
     )
-    calls = requests.join(taken, on=_KEY, how="full", coalesce=True)
-    calls = calls.join(sent, on=[*_KEY, "service_id"], how="full", coalesce=True, nulls_equal=True)
-    calls = _with_response(calls.unique(maintain_order=True), events, objects)
-    return _named(calls, objects).sort(
-        pl.coalesce("request_sent_ns", "request_taken_ns", "response_sent_ns"),
+
+
+def joined_calls(
+    requests: pl.DataFrame,
+    taken: pl.DataFrame,
+    sent: pl.DataFrame,
+    answered: pl.DataFrame,
+    objects: Objects,
+) -> pl.DataFrame:
+    """Calls of what the two sides sent and took, in no order; only rows of equal key meet."""
+    calls = requests.join(taken, on=KEY, how="full", coalesce=True)
+    calls = calls.join(sent, on=[*KEY, "service_id"], how="full", coalesce=True, nulls_equal=True)
+    return _named(_with_response(calls.unique(maintain_order=True), answered), objects)
+
+
+def in_order(calls: pl.DataFrame) -> pl.DataFrame:
+    """Sort calls by when they began."""
+    return calls.sort(
+        BEGIN,
         "service_id",
         "client_id",
         "sequence_number",
@@ -136,21 +178,25 @@ def _with_callback(taken: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:
     )
 
 
-def _with_response(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
-    """Add response_taken_ns: by key and timestamp, else by key where one server answered."""
+def responses_taken(events: Events, objects: Objects) -> pl.DataFrame:
+    """What clients got: key, stamp, response_taken_ns."""
     taken = _client_side(events, objects, "rmw_take_response").filter(pl.col("taken") != 0)
-    taken = taken.select(
-        *_KEY,
+    return taken.select(
+        *KEY,
         pl.col("source_timestamp").alias("stamp"),
         pl.col("time_ns").alias("response_taken_ns"),
     )
-    exact = taken.unique([*_KEY, "stamp"], keep="first", maintain_order=True)
-    calls = calls.join(exact, on=[*_KEY, "stamp"], how="left", maintain_order="left")
-    single = taken.filter(~pl.struct(_KEY).is_duplicated()).select(
-        *_KEY, pl.col("response_taken_ns").alias("only_ns")
+
+
+def _with_response(calls: pl.DataFrame, taken: pl.DataFrame) -> pl.DataFrame:
+    """Add response_taken_ns: by key and timestamp, else by key where one server answered."""
+    exact = taken.unique([*KEY, "stamp"], keep="first", maintain_order=True)
+    calls = calls.join(exact, on=[*KEY, "stamp"], how="left", maintain_order="left")
+    single = taken.filter(~pl.struct(KEY).is_duplicated()).select(
+        *KEY, pl.col("response_taken_ns").alias("only_ns")
     )
-    calls = calls.join(single, on=_KEY, how="left", maintain_order="left")
-    alone = pl.len().over(_KEY) == 1
+    calls = calls.join(single, on=KEY, how="left", maintain_order="left")
+    alone = pl.len().over(KEY) == 1
     used = pl.col("response_taken_ns").is_null() & alone
     calls = calls.with_columns(
         pl.when(used).then("only_ns").otherwise("response_taken_ns").alias("response_taken_ns")
@@ -181,7 +227,8 @@ def _named(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
     )
 
 
-def _callbacks_alone(callbacks: Callbacks) -> pl.DataFrame:
+def callbacks_alone(callbacks: Callbacks) -> pl.DataFrame:
+    """Calls as the servers' executions tell them."""
     return callbacks.instances.filter(pl.col("kind") == "service").select(
         "proc",
         pl.col("name").alias("service"),

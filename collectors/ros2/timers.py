@@ -19,7 +19,9 @@ import polars as pl
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.objects import Objects
 
-_WINDOW = 101
+AROUND = 50
+_WINDOW = 2 * AROUND + 1
+_ONE = 2**40
 _LEAST_SPREAD = 1 / 32
 """In periods: how much earlier than the mean an activation may be, however alike they are."""
 _MOST_SPREAD = 1 / 2
@@ -40,35 +42,51 @@ def find_timer_activations(objects: Objects, callbacks: Callbacks) -> pl.DataFra
         .join(objects.timers.select("timer_id", "period_ns"), on="timer_id")
         .sort("timer_id", "start_ns", "callback_instance_id")
     )
+    first = pl.col("start_ns").first().over("timer_id").alias("first_ns")
+    starts = with_mean(starts.with_columns(first))
+    return on_grid(with_phase(with_turns(starts))).sort("callback_instance_id")
+
+
+def with_mean(starts: pl.DataFrame) -> pl.DataFrame:
+    """Add where activations lie on the circle of one period: ``mean`` and ``spread``.
+
+    `starts` has, beside what the table has, ``first_ns``, the timer's first start. What is added
+    to a row depends on the `AROUND` rows before and after it, and on nothing else.
+    """
     interval = pl.col("start_ns").diff().over("timer_id")
-    period = pl.when(pl.col("period_ns") > 0).then("period_ns")
-    since_first = pl.col("start_ns") - pl.col("start_ns").first().over("timer_id")
     starts = starts.with_columns(
         interval.alias("interval_ns"),
         (interval - pl.col("period_ns")).alias("jitter_ns"),
-        period.alias("period"),
-        since_first.alias("since_ns"),
+        pl.when(pl.col("period_ns") > 0).then("period_ns").alias("period"),
+        (pl.col("start_ns") - pl.col("first_ns")).alias("since_ns"),
     )
-    return _on_grid(_with_phase(starts)).sort("callback_instance_id")
-
-
-def _with_phase(starts: pl.DataFrame) -> pl.DataFrame:
-    """Add ``point``, number of the last grid point up to the start, and ``late_ns`` after it."""
     angle = 2 * math.pi * (pl.col("since_ns") % pl.col("period")) / pl.col("period")
+    some = _around(pl.col("period").is_not_null().cast(pl.Int64))
     starts = starts.with_columns(
-        _around(angle.cos()).over("timer_id").alias("x"),
-        _around(angle.sin()).over("timer_id").alias("y"),
+        (_around(_fixed(angle.cos())) / some / _ONE).over("timer_id").alias("x"),
+        (_around(_fixed(angle.sin())) / some / _ONE).over("timer_id").alias("y"),
     )
     mean = pl.arctan2("y", "x") / (2 * math.pi)
     strength = (pl.col("x") ** 2 + pl.col("y") ** 2).sqrt().clip(1e-9, 1)
     deviation = (-2 * strength.log()).sqrt() / (2 * math.pi)
-    starts = starts.with_columns(
+    return starts.with_columns(
         mean.alias("mean"), (2 * deviation).clip(_LEAST_SPREAD, _MOST_SPREAD).alias("spread")
     )
-    # The mean slides around the circle slowly: no step is longer than half of it.
-    step = pl.col("mean").diff().fill_null(0)
-    slid = pl.col("mean").first() + (step - step.round()).cum_sum()
-    edge = slid.over("timer_id") - pl.col("spread")
+
+
+def with_turns(starts: pl.DataFrame) -> pl.DataFrame:
+    """Add ``turns``, how often the mean has slid around the circle since the timer's first row."""
+    # It does so slowly: no step is longer than half of it.
+    step = pl.col("mean").diff().fill_null(0).round()
+    return starts.with_columns(step.cum_sum().over("timer_id").alias("turns"))
+
+
+def with_phase(starts: pl.DataFrame) -> pl.DataFrame:
+    """Add ``point``, number of the last grid point up to the start, and ``late_ns`` after it.
+
+    They, too, depend on the `AROUND` rows before and after it alone.
+    """
+    edge = pl.col("mean") - pl.col("turns") - pl.col("spread")
     rough = (pl.col("since_ns") / pl.col("period") - edge).floor().cast(pl.Int64)
     after = pl.col("since_ns") - pl.col("rough") * pl.col("period")
     return (
@@ -88,10 +106,16 @@ def _with_phase(starts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _around(value: pl.Expr) -> pl.Expr:
-    return value.rolling_mean(_WINDOW, min_samples=1, center=True)
+    return value.rolling_sum(_WINDOW, min_samples=1, center=True)
 
 
-def _on_grid(starts: pl.DataFrame) -> pl.DataFrame:
+def _fixed(value: pl.Expr) -> pl.Expr:
+    """As a whole number: sums of those do not depend on what was summed before."""
+    return (value * _ONE).round().cast(pl.Int64)
+
+
+def on_grid(starts: pl.DataFrame) -> pl.DataFrame:
+    """Add the release that each start served; it depends on the row before."""
     before = pl.col("point").shift(1).over("timer_id")
     served = pl.min_horizontal(before.fill_null(pl.col("point")) + 1, pl.col("point"))
     served = pl.when(before.is_null()).then("point").otherwise(served)

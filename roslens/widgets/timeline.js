@@ -7,32 +7,31 @@ const LABEL = 230; // width of the labels, px
 const ROW = 20;
 const GROUP = 18;
 const AXIS = 24;
+const MOST_HEIGHT = 520; // of what is seen at once, px
 const LEAST_NS = 1000; // the narrowest window
-// Okabe and Ito (2008): told apart with every kind of colour vision.
-const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8c8c00"];
-const WAIT = "#dcdcdc";
-const FOUND = "#D55E00";
+const MOST_PIXELS = 16000; // the highest picture exported as PNG
 
-function element(kind, parent, text) {
-  const made = document.createElement(kind);
-  if (text !== undefined) made.textContent = text;
-  if (parent) parent.append(made);
-  return made;
-}
-
-// With as many digits as tell moments `apart` ns from each other.
-function inUnits(ns, apart = Math.abs(ns) / 1e4) {
-  const size = Math.max(Math.abs(ns), apart);
-  const [unit, name] = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]].find(([u]) => size >= u) || [1, "ns"];
-  const digits = Math.max(0, Math.ceil(Math.log10(unit / Math.max(apart, 1)) - 1e-9));
-  return `${(ns / unit).toFixed(Math.min(9, digits))} ${name}`;
-}
-
-function step(range, most) {
-  const raw = range / most;
-  const power = 10 ** Math.floor(Math.log10(raw));
-  return [1, 2, 5, 10].map((f) => f * power).find((x) => x >= raw);
-}
+const KEYS = [
+  ["wheel, + and −", "zoom in and out"],
+  ["drag, ← and →", "pan"],
+  ["shift and wheel, page up, page down", "more tracks"],
+  ["Home", "the whole recording"],
+  ["click", "the whole way of a callback's message"],
+  ["↑ and ↓, then n and p", "choose a track; its next and previous callback"],
+  ["shift and drag", "select a range: tables and plots follow it"],
+  ["r", "select what is seen"],
+  ["Escape", "no range"],
+  ["/", 'search for a topic or node; "in quotes" the whole name'],
+  ["?", "this help"],
+];
+const LEGEND = [
+  [COLOURS[0], "a callback (one colour per topic, service or timer); the darker, the busier"],
+  [WAIT, "the executor waits for work"],
+  [CPU, "CPUs in use; the full height is the number at the label"],
+  [MESSAGE, "a message, from publication to callback"],
+  [CALL, "dashed: a service's request, and its response"],
+  [FOUND, "what was searched for, and the way of what was clicked"],
+];
 
 function layout(tracks, wanted) {
   // Rows from top to bottom: a heading per group, then its tracks.
@@ -52,71 +51,6 @@ function layout(tracks, wanted) {
   return { rows, height: y + 4 };
 }
 
-// One drawing for the screen and for SVG: both take rectangles, lines and texts.
-class OnCanvas {
-  constructor(context) { this.context = context; }
-  rect(x, y, w, h, fill, alpha = 1) {
-    this.context.globalAlpha = alpha;
-    this.context.fillStyle = fill;
-    this.context.fillRect(x, y, w, h);
-    this.context.globalAlpha = 1;
-  }
-  line(x0, y0, x1, y1, stroke, width = 1) {
-    this.context.strokeStyle = stroke;
-    this.context.lineWidth = width;
-    this.context.beginPath();
-    this.context.moveTo(x0, y0);
-    this.context.lineTo(x1, y1);
-    this.context.stroke();
-  }
-  text(x, y, text, fill, { bold = false, room = Infinity } = {}) {
-    this.context.fillStyle = fill;
-    this.context.font = `${bold ? "600 " : ""}11px system-ui, sans-serif`;
-    let shown = text;
-    while (shown.length > 1 && this.context.measureText(shown).width > room) {
-      shown = `${shown.slice(0, -2)}…`;
-    }
-    this.context.fillText(shown, x, y);
-  }
-}
-
-class OnSvg {
-  constructor(width, height) {
-    this.root = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    this.root.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-    this.root.setAttribute("viewBox", `0 0 ${width} ${height}`);
-    this.root.setAttribute("font-family", "sans-serif");
-    this.rect(0, 0, width, height, "#ffffff");
-  }
-  add(kind, attributes) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    this.root.append(made);
-    return made;
-  }
-  rect(x, y, width, height, fill, opacity = 1) {
-    this.add("rect", { x, y, width, height, fill, opacity });
-  }
-  line(x1, y1, x2, y2, stroke, width = 1) {
-    this.add("line", { x1, y1, x2, y2, stroke, "stroke-width": width });
-  }
-  text(x, y, text, fill, { bold = false, room = Infinity } = {}) {
-    const most = Math.max(1, Math.floor(room / 6));
-    const made = this.add("text", {
-      x, y, fill, "font-size": 11, "font-weight": bold ? 600 : 400,
-    });
-    made.textContent = text.length > most ? `${text.slice(0, most - 1)}…` : text;
-  }
-  toString() { return new XMLSerializer().serializeToString(this.root); }
-}
-
-function download(name, href) {
-  const link = document.createElement("a");
-  link.download = name;
-  link.href = href;
-  link.click();
-}
-
 class View {
   constructor(model, root) {
     this.model = model;
@@ -124,19 +58,26 @@ class View {
     this.end = model.get("length");
     this.picture = null;
     this.request = 0;
-    this.searched = "";
+    this.top = 0; // how far the tracks are scrolled, px
     this.build(root);
     this.arrange();
+    const first = model.get("first");
+    if (first && first.meta) this.take(first.meta, first.buffers);
     model.on("msg:custom", (content, buffers) => this.receive(content, buffers));
     model.on("change:journey", () => this.showJourney());
+    model.on("change:searched", () => this.find());
+    model.on("change:selected_range", () => this.showRange());
     this.observer = new ResizeObserver(() => this.ask());
     this.observer.observe(this.plot);
+    this.showRange();
     this.showJourney();
   }
 
   build(root) {
     this.root = root;
     root.classList.add("roslens-timeline");
+    // JupyterLab's own keys wait.
+    root.dataset.lmSuppressShortcuts = "true";
     const bar = element("div", root);
     bar.className = "bar";
     element("b", bar, this.model.get("title"));
@@ -144,45 +85,77 @@ class View {
     this.search.type = "search";
     this.search.placeholder = "topic or node";
     this.search.setAttribute("aria-label", "find a topic or a node");
+    this.search.value = this.model.get("searched");
     this.search.addEventListener("input", () => {
-      this.searched = this.search.value.trim().toLowerCase();
-      this.arrange();
-      this.ask();
+      this.model.set("searched", this.search.value);
+      this.model.save_changes();
     });
     const buttons = [
-      ["all", () => this.go(0, this.model.get("length"))],
-      ["+", () => this.zoom(0.5)],
-      ["−", () => this.zoom(2)],
-      ["to the range", () => this.toRange()],
-      ["PNG", () => download("timeline.png", this.canvas.toDataURL("image/png"))],
-      ["SVG", () => this.saveSvg()],
+      ["all", "the whole recording", () => this.go(0, this.model.get("length"))],
+      ["+", "zoom in", () => this.zoom(0.5)],
+      ["−", "zoom out", () => this.zoom(2)],
+      ["to the range", "show the range selected", () => this.toRange()],
+      ["PNG", "save as a picture", () => this.save("png")],
+      ["SVG", "save as a drawing", () => this.save("svg")],
+      ["Perfetto", "save the range, or all, for ui.perfetto.dev", () => this.savePerfetto()],
+      ["?", "keys and colours", () => this.help()],
     ];
-    for (const [label, action] of buttons) {
+    for (const [label, title, action] of buttons) {
       const button = element("button", bar, label);
+      button.title = title;
       button.addEventListener("click", action);
     }
     this.plot = element("div", root);
     this.plot.className = "plot";
-    this.canvas = element("canvas", this.plot);
+    this.inner = element("div", this.plot);
+    this.canvas = element("canvas", this.inner);
     this.canvas.tabIndex = 0;
     this.canvas.setAttribute("role", "img");
     this.canvas.setAttribute(
-      "aria-label", "timeline of callbacks; arrow keys pan, plus and minus zoom",
+      "aria-label", "timeline of callbacks; arrow keys pan, plus and minus zoom, question mark: help",
     );
+    this.panel = element("div", root);
+    this.panel.className = "help";
+    this.panel.hidden = true;
+    this.fillHelp();
     this.status = element("div", root);
     this.status.className = "status";
+    this.status.setAttribute("role", "status");
     this.detail = element("div", root);
     this.detail.className = "journey";
     this.listen();
   }
 
+  fillHelp() {
+    const table = element("table", this.panel);
+    for (const [keys, what] of KEYS) {
+      const row = element("tr", table);
+      element("th", row, keys);
+      element("td", row, what);
+    }
+    const colours = element("ul", this.panel);
+    for (const [colour, what] of LEGEND) {
+      const line = element("li", colours);
+      element("i", line).style.background = colour;
+      element("span", line, what);
+    }
+  }
+
   listen() {
     const canvas = this.canvas;
     canvas.addEventListener("wheel", (event) => {
-      if (event.shiftKey) return; // scrolls
       event.preventDefault();
-      this.zoom(event.deltaY < 0 ? 0.8 : 1.25, this.timeAt(event.offsetX));
+      if (event.shiftKey) {
+        this.plot.scrollTop += event.deltaY || event.deltaX;
+      } else {
+        this.zoom(event.deltaY < 0 ? 0.8 : 1.25, this.timeAt(event.offsetX));
+      }
     }, { passive: false });
+    this.plot.addEventListener("scroll", () => {
+      this.top = this.plot.scrollTop;
+      this.draw();
+      this.ask();
+    });
     canvas.addEventListener("pointerdown", (event) => {
       canvas.setPointerCapture(event.pointerId);
       this.drag = {
@@ -208,49 +181,92 @@ class View {
       this.drag = null;
       if (!drag) return;
       if (drag.range && drag.moved) this.selectRange();
-      else if (!drag.moved) this.click(event.offsetX, event.offsetY);
+      else if (!drag.moved) this.click(event.offsetX, event.offsetY + this.top);
     });
-    canvas.addEventListener("keydown", (event) => this.key(event));
+    this.root.addEventListener("keydown", (event) => this.key(event));
   }
 
   key(event) {
+    if (event.target === this.search) {
+      // The notebook has keys of its own.
+      event.stopPropagation();
+      if (event.key === "Escape" || event.key === "Enter") this.canvas.focus();
+      return;
+    }
     const by = (this.end - this.begin) / 5;
     const actions = {
       ArrowLeft: () => this.go(this.begin - by, this.end - by),
       ArrowRight: () => this.go(this.begin + by, this.end + by),
+      ArrowUp: () => this.choose(-1), ArrowDown: () => this.choose(1),
+      PageUp: () => { this.plot.scrollTop -= MOST_HEIGHT / 2; },
+      PageDown: () => { this.plot.scrollTop += MOST_HEIGHT / 2; },
       "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2),
       Home: () => this.go(0, this.model.get("length")),
-      Escape: () => this.clearRange(),
+      n: () => this.step(1), p: () => this.step(-1),
+      r: () => { this.range = [this.begin, this.end]; this.selectRange(); },
+      "/": () => { this.search.focus(); this.search.select(); },
+      "?": () => this.help(),
+      Escape: () => (this.panel.hidden ? this.clearRange() : this.help()),
     };
-    if (actions[event.key]) {
-      event.preventDefault();
-      event.stopPropagation();
-      actions[event.key]();
-    }
+    if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    actions[event.key]();
   }
 
-  matches(track) {
-    return !this.searched || track.label.toLowerCase().includes(this.searched)
-      || this.namesFound().size > 0;
+  help() {
+    this.panel.hidden = !this.panel.hidden;
+    if (this.panel.hidden) this.canvas.focus();
   }
+
+  // ------------------------------------------------------------ search
+
+  find() {
+    this.search.value = this.model.get("searched");
+    this.arrange();
+    this.draw();
+    this.ask();
+  }
+
+  // What is searched for, and whether a name must be it rather than hold it.
+  fits(name) {
+    const text = this.model.get("searched").trim().toLowerCase();
+    const whole = text.length > 2 && text.startsWith('"') && text.endsWith('"');
+    const own = name.toLowerCase();
+    return whole ? own === text.slice(1, -1) : own.includes(text);
+  }
+
+  searches() { return this.model.get("searched").trim() !== ""; }
 
   namesFound() {
-    if (!this.searched) return new Set();
-    const names = this.model.get("names");
-    return new Set(names.flatMap((n, i) => (n.toLowerCase().includes(this.searched) ? [i] : [])));
+    if (!this.searches()) return new Set();
+    return new Set(this.model.get("names").flatMap((n, i) => (this.fits(n) ? [i] : [])));
   }
 
   arrange() {
-    this.placed = layout(this.model.get("tracks"), (track) => this.matches(track));
+    this.found = this.namesFound();
+    this.placed = layout(
+      this.model.get("tracks"),
+      (track) => !this.searches() || this.found.size > 0 || this.fits(track.label),
+    );
     this.rowOf = new Map();
     for (const row of this.placed.rows) {
       if (row.track !== undefined) this.rowOf.set(row.track, row);
     }
+    this.inner.style.height = `${this.placed.height}px`;
   }
+
+  // ------------------------------------------------------------ where
 
   width() { return Math.max(50, this.plot.clientWidth - LABEL - 8); }
   timeAt(x) { return this.begin + (x - LABEL) * (this.end - this.begin) / this.width(); }
   xAt(time) { return LABEL + (time - this.begin) * this.width() / (this.end - this.begin); }
+  seen() {
+    const high = Math.min(this.placed.height, MOST_HEIGHT);
+    return this.placed.rows.filter(
+      (row) => row.y + row.height > this.top && row.y < this.top + high + ROW,
+    );
+  }
 
   go(begin, end) {
     const length = this.model.get("length");
@@ -265,19 +281,34 @@ class View {
     this.go(around + (this.begin - around) * factor, around + (this.end - around) * factor);
   }
 
+  // ------------------------------------------------------------ questions and answers
+
   ask() {
     if (this.waiting) { this.again = true; return; }
     this.waiting = true;
     this.asked = performance.now();
     this.request += 1;
+    const rows = this.saving ? this.placed.rows : this.seen();
     this.model.send({
       type: "view", begin: Math.floor(this.begin), end: Math.ceil(this.end), width: this.width(),
-      shown: [...this.rowOf.keys()], request: this.request,
+      shown: rows.flatMap((row) => (row.track === undefined ? [] : [row.track])),
+      request: this.request,
     });
   }
 
   receive(content, buffers) {
+    if (content.type === "perfetto") this.keepPerfetto(content, buffers);
     if (content.type !== "picture") return;
+    this.take(content, buffers);
+    this.waiting = false;
+    // What tests and curious people read.
+    this.root.dataset.answers = Number(this.root.dataset.answers || 0) + 1;
+    this.root.dataset.answerMs = (performance.now() - this.asked).toFixed(1);
+    if (this.saving && this.picture.whole) this.write();
+    if (this.again) { this.again = false; this.ask(); }
+  }
+
+  take(content, buffers) {
     const bytes = (i, Kind) => {
       const view = buffers[i];
       const own = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
@@ -285,73 +316,94 @@ class View {
     };
     this.picture = {
       begin: content.begin, end: content.end, columns: content.columns, arrows: content.arrows,
+      whole: content.shown >= this.rowOf.size,
       sliceTrack: bytes(0, Int32Array), sliceBegin: bytes(1, Float64Array),
       sliceEnd: bytes(2, Float64Array), sliceName: bytes(3, Int32Array),
-      binTrack: bytes(4, Int32Array), binColumn: bytes(5, Int32Array),
-      binBusy: bytes(6, Float32Array), binCount: bytes(7, Int32Array),
-      arrowBegin: bytes(8, Float64Array), arrowEnd: bytes(9, Float64Array),
-      arrowFrom: bytes(10, Int32Array), arrowTo: bytes(11, Int32Array),
+      sliceLevel: bytes(4, Float32Array),
+      binTrack: bytes(5, Int32Array), binColumn: bytes(6, Int32Array),
+      binBusy: bytes(7, Float32Array), binCount: bytes(8, Int32Array),
+      arrowBegin: bytes(9, Float64Array), arrowEnd: bytes(10, Float64Array),
+      arrowFrom: bytes(11, Int32Array), arrowTo: bytes(12, Int32Array),
+      arrowName: bytes(13, Int32Array), arrowKind: bytes(14, Int32Array),
     };
-    this.waiting = false;
-    // What tests and curious people read.
-    this.root.dataset.marks = this.picture.sliceTrack.length + this.picture.binTrack.length;
-    this.root.dataset.answers = Number(this.root.dataset.answers || 0) + 1;
-    this.root.dataset.answerMs = (performance.now() - this.asked).toFixed(1);
-    this.root.dataset.places = JSON.stringify({
-      begin: this.begin, end: this.end, left: LABEL, width: this.width(), rows: this.placed.rows,
-    });
     this.draw();
-    if (this.again) { this.again = false; this.ask(); }
+    this.root.dataset.marks = this.picture.sliceTrack.length + this.picture.binTrack.length;
+    this.root.dataset.arrows = this.picture.arrowBegin.length;
+    this.root.dataset.calls = this.picture.arrowKind.filter((kind) => kind > 0).length;
+    this.root.dataset.places = JSON.stringify({
+      begin: this.begin, end: this.end, left: LABEL, width: this.width(), top: this.top,
+      rows: this.placed.rows,
+    });
   }
+
+  // ------------------------------------------------------------ drawing
 
   draw() {
     const ratio = window.devicePixelRatio || 1;
     const wide = Math.max(LABEL + 60, this.plot.clientWidth);
-    const high = this.placed.height;
-    if (this.canvas.width !== wide * ratio || this.canvas.height !== high * ratio) {
-      this.canvas.width = wide * ratio;
-      this.canvas.height = high * ratio;
+    const high = Math.min(this.placed.height, MOST_HEIGHT);
+    if (this.canvas.width !== Math.round(wide * ratio)
+        || this.canvas.height !== Math.round(high * ratio)) {
+      this.canvas.width = Math.round(wide * ratio);
+      this.canvas.height = Math.round(high * ratio);
       this.canvas.style.height = `${high}px`;
     }
     const context = this.canvas.getContext("2d");
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, wide, high);
-    this.paint(new OnCanvas(context), wide, high);
+    this.paint(new OnCanvas(context), wide, high, this.top);
     this.say();
   }
 
-  paint(on, wide, high) {
-    this.paintAxis(on, high);
+  // From `top` on: what is above is not seen.
+  paint(on, wide, high, top) {
+    this.shift = top;
+    on.rect(0, 0, wide, high, "#ffffff");
+    this.paintTicks(on, high);
     const picture = this.picture;
     if (picture) {
-      const found = this.namesFound();
       this.paintBins(on, picture, wide);
-      this.paintSlices(on, picture, found, wide);
+      this.paintSlices(on, picture, wide);
       this.paintArrows(on, picture);
     }
     this.paintRange(on, high);
-    this.paintJourney(on);
+    this.paintJourney(on, high);
     on.rect(0, AXIS, LABEL, high - AXIS, "#ffffff");
     const tracks = this.model.get("tracks");
     for (const row of this.placed.rows) {
+      const y = this.y(row);
+      if (y + row.height < 0 || y > high) continue;
       if (row.heading !== undefined) {
-        on.rect(0, row.y, wide, row.height, "#f0f0f0");
-        on.text(6, row.y + 13, row.heading, "#333333", { bold: true, room: wide - 12 });
+        on.rect(0, y, wide, row.height, "#f0f0f0");
+        on.text(6, y + 13, row.heading, "#333333", { bold: true, room: wide - 12 });
       } else {
-        const label = tracks[row.track].label;
-        on.text(14, row.y + 14, label, "#1c1c1c", { room: LABEL - 20 });
-        on.line(0, row.y + row.height - 0.5, wide, row.y + row.height - 0.5, "#f0f0f0");
+        const track = tracks[row.track];
+        if (row.track === this.chosen) on.rect(0, y, 4, row.height, FOUND);
+        const scale = track.top ? ` (0 to ${track.top})` : "";
+        on.text(14, y + 14, track.label + scale, "#1c1c1c", { room: LABEL - 20 });
+        on.line(0, y + row.height - 0.5, wide, y + row.height - 0.5, "#f0f0f0");
       }
     }
+    this.paintAxis(on, wide);
   }
 
-  paintAxis(on, high) {
+  y(row) { return row.y - this.shift; }
+
+  ticks(each) {
     const by = step(this.end - this.begin, Math.max(2, this.width() / 110));
-    for (let t = Math.ceil(this.begin / by) * by; t <= this.end; t += by) {
-      const x = this.xAt(t);
-      on.line(x, AXIS - 4, x, high, "#e4e4e4");
-      on.text(x + 3, 13, inUnits(t, by), "#555555");
-    }
+    for (let t = Math.ceil(this.begin / by) * by; t <= this.end; t += by) each(t, by);
+  }
+
+  paintTicks(on, high) {
+    this.ticks((t) => on.line(this.xAt(t), AXIS, this.xAt(t), high, "#e4e4e4"));
+  }
+
+  paintAxis(on, wide) {
+    on.rect(0, 0, wide, AXIS, "#ffffff");
+    this.ticks((t, by) => {
+      on.line(this.xAt(t), AXIS - 4, this.xAt(t), AXIS, "#999999");
+      on.text(this.xAt(t) + 3, 13, inUnits(t, by), "#555555");
+    });
   }
 
   paintBins(on, picture, wide) {
@@ -364,14 +416,23 @@ class View {
       const x = Math.max(LABEL, this.xAt(t));
       const end = Math.min(wide, this.xAt(t + per));
       if (end <= x) continue;
-      const waits = tracks[picture.binTrack[i]].kind === "wait";
+      const { kind, top } = tracks[picture.binTrack[i]];
+      if (kind === "cpu") {
+        this.paintLevel(on, row, x, end, picture.binBusy[i] / top);
+        continue;
+      }
       const shade = 0.25 + 0.75 * Math.min(1, picture.binBusy[i]);
-      const colour = waits ? WAIT : COLOURS[0];
-      on.rect(x, row.y + 3, Math.max(end - x, 0.6), row.height - 6, colour, shade);
+      const colour = kind === "wait" ? WAIT : COLOURS[0];
+      on.rect(x, this.y(row) + 3, Math.max(end - x, 0.6), row.height - 6, colour, shade);
     }
   }
 
-  paintSlices(on, picture, found, wide) {
+  paintLevel(on, row, x0, x1, part) {
+    const high = Math.max(0.5, Math.min(1, part) * (row.height - 3));
+    on.rect(x0, this.y(row) + row.height - 1 - high, Math.max(x1 - x0, 0.6), high, CPU, 0.85);
+  }
+
+  paintSlices(on, picture, wide) {
     const tracks = this.model.get("tracks");
     const names = this.model.get("names");
     for (let i = 0; i < picture.sliceTrack.length; i += 1) {
@@ -380,16 +441,23 @@ class View {
       const x0 = Math.max(LABEL, this.xAt(picture.sliceBegin[i]));
       const x1 = Math.min(wide, this.xAt(picture.sliceEnd[i]));
       if (x1 < LABEL || x0 > wide) continue;
-      const waits = tracks[picture.sliceTrack[i]].kind === "wait";
+      const { kind, top } = tracks[picture.sliceTrack[i]];
+      if (kind === "cpu") {
+        this.paintLevel(on, row, x0, x1, picture.sliceLevel[i] / top);
+        continue;
+      }
+      const waits = kind === "wait";
       const name = picture.sliceName[i];
-      const hit = found.has(name);
+      const hit = this.found.has(name);
       const colour = waits ? WAIT : COLOURS[name % COLOURS.length];
-      const faded = this.searched && found.size > 0 && !hit && !waits;
+      const faded = this.found.size > 0 && !hit && !waits;
       const room = Math.max(x1 - x0, 1);
-      on.rect(x0, row.y + 3, room, row.height - 6, colour, faded ? 0.2 : 0.9);
-      if (hit) on.rect(x0, row.y + row.height - 4, Math.max(room, 2), 2, FOUND);
+      const y = this.y(row);
+      on.rect(x0, y + 3, room, row.height - 6, colour, faded ? 0.2 : 0.9);
+      if (hit) on.rect(x0, y + row.height - 4, Math.max(room, 2), 2, FOUND);
       if (room > 45 && !waits) {
-        on.text(x0 + 3, row.y + 14, names[name], "#ffffff", { room: room - 6 });
+        const ink = faded ? "#555555" : textOn(colour);
+        on.text(x0 + 3, y + 14, names[name], ink, { room: room - 6 });
       }
     }
   }
@@ -401,14 +469,18 @@ class View {
       if (!to) continue;
       const x0 = Math.max(LABEL, this.xAt(picture.arrowBegin[i]));
       const x1 = Math.max(LABEL, this.xAt(picture.arrowEnd[i]));
-      const y1 = to.y + to.height / 2;
-      const y0 = from ? from.y + from.height / 2 : y1 - to.height / 2;
-      this.arrow(on, x0, y0, x1, y1, "#555555", 0.8);
+      const y1 = this.y(to) + to.height / 2;
+      const y0 = from ? this.y(from) + from.height / 2 : y1 - to.height / 2;
+      const call = picture.arrowKind[i] > 0;
+      const hit = this.found.has(picture.arrowName[i]);
+      if (this.found.size > 0 && !hit) continue;
+      const colour = hit ? FOUND : (call ? CALL : MESSAGE);
+      this.arrow(on, x0, y0, x1, y1, colour, hit ? 1.4 : 0.8, call ? [4, 3] : []);
     }
   }
 
-  arrow(on, x0, y0, x1, y1, colour, width) {
-    on.line(x0, y0, x1, y1, colour, width);
+  arrow(on, x0, y0, x1, y1, colour, width, dash) {
+    on.line(x0, y0, x1, y1, colour, width, dash);
     const angle = Math.atan2(y1 - y0, x1 - x0);
     for (const turn of [2.6, -2.6]) {
       on.line(x1, y1, x1 + 6 * Math.cos(angle + turn), y1 + 6 * Math.sin(angle + turn), colour, width);
@@ -418,15 +490,23 @@ class View {
   paintRange(on, high) {
     if (!this.range) return;
     const [x0, x1] = this.range.map((t) => this.xAt(t));
-    on.rect(Math.max(LABEL, x0), AXIS, Math.max(1, x1 - Math.max(LABEL, x0)), high, "#0072B2", 0.12);
+    const left = Math.max(LABEL, x0);
+    on.rect(left, AXIS, Math.max(1, x1 - left), high, "#0072B2", 0.12);
+    for (const x of [x0, x1]) if (x >= LABEL) on.line(x, AXIS, x, high, "#0072B2");
   }
 
-  paintJourney(on) {
+  paintJourney(on, high) {
     const journey = this.model.get("journey");
-    if (!journey || !journey.hops) return;
+    if (!journey || !journey.name) return;
     const first = journey.hops.length ? journey.hops[0].begin : journey.begin;
-    on.line(this.xAt(first), AXIS, this.xAt(first), this.placed.height, FOUND, 1.2);
-    on.line(this.xAt(journey.begin), AXIS, this.xAt(journey.begin), this.placed.height, FOUND, 1.2);
+    for (const t of [first, journey.begin]) {
+      if (this.xAt(t) >= LABEL) on.line(this.xAt(t), AXIS, this.xAt(t), high, FOUND, 1.2);
+    }
+    const row = this.rowOf.get(journey.track);
+    if (!row) return;
+    const [x0, x1] = [journey.begin, journey.end].map((t) => Math.max(LABEL, this.xAt(t)));
+    const [y0, y1] = [this.y(row) + 2, this.y(row) + row.height - 2];
+    for (const y of [y0, y1]) on.line(x0 - 1, y, Math.max(x1, x0 + 2), y, FOUND, 1.6);
   }
 
   say() {
@@ -438,8 +518,11 @@ class View {
     }
     if (this.range) parts.push(`range: ${this.range.map((t) => inUnits(t, pixel)).join(" to ")}`);
     if (!this.placed.rows.length) parts.push("nothing fits the search");
+    if (this.told) parts.push(this.told);
     this.status.textContent = parts.join(" · ");
   }
+
+  // ------------------------------------------------------------ choosing
 
   trackAt(y) {
     return this.placed.rows.find(
@@ -448,16 +531,21 @@ class View {
   }
 
   hover(event) {
-    const row = this.trackAt(event.offsetY);
-    if (!row || !this.picture || event.offsetX < LABEL) { this.canvas.title = ""; return; }
+    const row = this.trackAt(event.offsetY + this.top);
+    if (!row || !this.picture || event.offsetX < LABEL || event.offsetY < AXIS) {
+      this.canvas.title = row ? this.model.get("tracks")[row.track].label : "";
+      return;
+    }
     const t = this.timeAt(event.offsetX);
     const names = this.model.get("names");
+    const cpu = this.model.get("tracks")[row.track].kind === "cpu";
     let text = "";
     for (let i = 0; i < this.picture.sliceTrack.length; i += 1) {
       if (this.picture.sliceTrack[i] === row.track && this.picture.sliceBegin[i] <= t
           && t <= this.picture.sliceEnd[i]) {
         const took = inUnits(this.picture.sliceEnd[i] - this.picture.sliceBegin[i]);
-        text = `${names[this.picture.sliceName[i]]}: ${took}`;
+        const used = cpu ? `${this.picture.sliceLevel[i].toFixed(2)} in use, ` : "";
+        text = `${names[this.picture.sliceName[i]]}: ${used}${took}`;
       }
     }
     this.canvas.title = text;
@@ -465,11 +553,32 @@ class View {
 
   click(x, y) {
     const row = this.trackAt(y);
-    if (!row || x < LABEL) return;
+    if (!row || x < LABEL || y - this.top < AXIS) return;
+    this.chosen = row.track;
     this.model.send({
       type: "click", track: row.track, time: this.timeAt(x),
       within: (this.end - this.begin) / this.width(),
     });
+  }
+
+  choose(by) {
+    const rows = this.placed.rows.filter((row) => row.track !== undefined);
+    if (!rows.length) return;
+    const now = rows.findIndex((row) => row.track === this.chosen);
+    const row = rows[Math.min(Math.max(now < 0 ? 0 : now + by, 0), rows.length - 1)];
+    this.chosen = row.track;
+    const high = Math.min(this.placed.height, MOST_HEIGHT);
+    if (row.y - AXIS < this.top) this.plot.scrollTop = row.y - AXIS - GROUP;
+    if (row.y + ROW > this.top + high) this.plot.scrollTop = row.y + ROW - high;
+    this.draw();
+  }
+
+  step(by) {
+    if (this.chosen === undefined) this.choose(0);
+    const journey = this.model.get("journey");
+    const here = journey && journey.name && journey.track === this.chosen;
+    const time = here ? journey.begin : (by > 0 ? this.begin : this.end);
+    this.model.send({ type: "step", track: this.chosen, time, by, inclusive: !here });
   }
 
   selectRange() {
@@ -477,6 +586,13 @@ class View {
     const moments = this.range.map((t) => String(origin + BigInt(Math.round(t))));
     this.model.set("selected_range", moments);
     this.model.save_changes();
+    this.draw();
+  }
+
+  showRange() {
+    const origin = BigInt(this.model.get("origin"));
+    const moments = this.model.get("selected_range");
+    this.range = moments.length === 2 ? moments.map((t) => Number(BigInt(t) - origin)) : null;
     this.draw();
   }
 
@@ -489,26 +605,65 @@ class View {
 
   toRange() { if (this.range) this.go(...this.range); }
 
-  saveSvg() {
+  // ------------------------------------------------------------ saving
+
+  // Of all tracks, not only of those seen.
+  save(kind) { this.saving = kind; this.ask(); }
+
+  write() {
+    const kind = this.saving;
+    this.saving = null;
     const wide = Math.max(LABEL + 60, this.plot.clientWidth);
-    const on = new OnSvg(wide, this.placed.height);
-    this.paint(on, wide, this.placed.height);
-    const url = URL.createObjectURL(new Blob([on.toString()], { type: "image/svg+xml" }));
-    download("timeline.svg", url);
-    URL.revokeObjectURL(url);
+    const high = Math.min(this.placed.height, kind === "png" ? MOST_PIXELS : Infinity);
+    if (kind === "svg") {
+      const on = new OnSvg(wide, high);
+      this.paint(on, wide, high, 0);
+      downloadBytes("timeline.svg", on.toString(), "image/svg+xml");
+    } else {
+      const canvas = document.createElement("canvas");
+      const ratio = high > MOST_PIXELS / 2 ? 1 : 2;
+      [canvas.width, canvas.height] = [wide * ratio, high * ratio];
+      const context = canvas.getContext("2d");
+      context.scale(ratio, ratio);
+      this.paint(new OnCanvas(context), wide, high, 0);
+      download("timeline.png", canvas.toDataURL("image/png"));
+    }
+    this.ask();
   }
+
+  savePerfetto() {
+    this.told = "writing for Perfetto";
+    this.say();
+    this.model.send({ type: "perfetto" });
+  }
+
+  keepPerfetto(content, buffers) {
+    this.told = content.refused || "";
+    this.say();
+    if (buffers.length) {
+      downloadBytes("timeline.perfetto-trace", buffers[0], "application/octet-stream");
+    }
+  }
+
+  // ------------------------------------------------------------ what was clicked
 
   showJourney() {
     const journey = this.model.get("journey");
     this.detail.replaceChildren();
     if (!journey || !journey.name) {
-      element("span", this.detail, "Click a callback for its message; shift and drag for a range.");
+      element("span", this.detail, "Click a callback for its message; shift and drag for a range; ? for all keys.");
       this.draw();
       return;
     }
+    if (journey.begin < this.begin || journey.begin > this.end) {
+      const span = this.end - this.begin;
+      this.go(journey.begin - span / 2, journey.begin + span / 2);
+    }
     element("b", this.detail, `${journey.name} in ${journey.node}, ${journey.duration_ms} ms`);
+    if (journey.cpu) element("span", this.detail, ` ${journey.cpu}`);
     if (journey.hops.length) {
-      const way = `${journey.publisher_node} → ${journey.subscription_node}, message `
+      const what = journey.kind === "call" ? "request" : "message";
+      const way = `${journey.publisher_node} → ${journey.subscription_node}, ${what} `
         + `${journey.message_id}, ${journey.outcome}, latency ${journey.latency_ms} ms`;
       element("div", this.detail, way);
       const table = element("table", this.detail);
@@ -525,7 +680,7 @@ class View {
         bar.style.width = share(hop.end - hop.begin + first);
       }
     } else {
-      element("div", this.detail, "No message: a timer, a service, or a message without a match.");
+      element("div", this.detail, "No message: a timer, or a message without a match.");
     }
     this.draw();
   }

@@ -27,9 +27,8 @@ def execute(trace: Trace, us: float, tid: int = 1) -> None:
 
 
 def found(trace: Trace) -> list[tuple[object, ...]]:
-    frame = trace.tables()["executor_intervals"].rename(
-        {"timeout_ns": "timeout", "callback_ns": "callback"}
-    )
+    frame = trace.tables()["executor_intervals"].sort("vtid", "begin_ns", maintain_order=True)
+    frame = frame.rename({"timeout_ns": "timeout", "callback_ns": "callback"})
     return rows(frame, "vtid", "state", "begin_ns", "end_ns", "timeout", "executed", "callback")
 
 

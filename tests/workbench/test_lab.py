@@ -28,12 +28,13 @@ from rich.console import Console
 
 import roslens as rl
 from analysis.reports.numbers import milliseconds
-from analysis.timeline.tracks import Timeline, build_timeline
+from analysis.timeline.tracks import Timeline
 from collectors import store
 from collectors.collect import NOTE
 from roslens.lab import run_lab
 from roslens.recordings import Recordings
 from roslens.report import run_report
+from roslens.widgets.timeline import timeline_of
 from tracing.recording import UsageError
 
 ROOT = Path(__file__).parents[2]
@@ -89,11 +90,7 @@ class Lab:
     @property
     def timeline_tables(self) -> Timeline:
         """The timeline again, made in this process."""
-        return build_timeline(
-            self.opened.callback_instances,
-            self.opened.executor_intervals,
-            self.opened.processes,
-        )
+        return timeline_of(self.opened)
 
     def show_all(self) -> None:
         """Zoom out."""

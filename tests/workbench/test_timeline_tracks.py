@@ -9,8 +9,11 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.timeline.journey import Flows, journey_of
-from analysis.timeline.tracks import Timeline, Track, build_timeline
+from analysis.timeline import flows as kinds
+from analysis.timeline.build import TrackTables, build_timeline
+from analysis.timeline.flows import Flows
+from analysis.timeline.journey import journey_of, way_of
+from analysis.timeline.tracks import Timeline, Track
 
 
 def track(intervals: list[tuple[int, int]]) -> Track:
@@ -125,7 +128,7 @@ def frames() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 
 
 def test_tracks_by_thread_and_node_with_waiting_below() -> None:
-    timeline = build_timeline(*map(pl.DataFrame.lazy, frames()))
+    timeline = build_timeline(TrackTables(*map(pl.DataFrame.lazy, frames())))
     assert [(t.label, t.group, t.kind) for t in timeline.tracks] == [
         ("(node unknown)", "h0 talker 7, thread 7", "callback"),
         ("/a", "h0 talker 7, thread 7", "callback"),
@@ -141,7 +144,7 @@ def test_tracks_by_thread_and_node_with_waiting_below() -> None:
 
 def test_a_run_without_callbacks_is_empty_and_no_error() -> None:
     callbacks, waits, processes = (frame.clear().lazy() for frame in frames())
-    timeline = build_timeline(callbacks, waits, processes)
+    timeline = build_timeline(TrackTables(callbacks, waits, processes))
     assert timeline.tracks == []
     assert timeline.picture(0, 10, 100).marks == 0
 
@@ -186,10 +189,152 @@ def test_arrows_of_a_window_and_their_number_beyond_the_most() -> None:
         {"message_id": list(range(10)), "callback_instance_id": [None, *range(20, 29)]}
     )
     flows = Flows(messages.lazy(), publications.lazy())
-    found = flows.arrows(300, 400)
+    found = flows.arrows(300, 400).rows
     # Those published from 50 to 400: 1 (ends at 350) to 4.
-    assert found.to_id.tolist() == [1, 2, 3, 4]
-    assert found.from_id.tolist() == [20, 21, 22, 23]
-    assert flows.arrows(0, 5000).from_id[0] == -1
+    assert found["to_id"].to_list() == [1, 2, 3, 4]
+    assert found["from_id"].to_list() == [20, 21, 22, 23]
+    assert found["name"].unique().to_list() == ["/t"]
+    assert found["kind"].unique().to_list() == [kinds.MESSAGE]
+    assert flows.arrows(0, 5000).rows["from_id"][0] is None
     many = flows.arrows(0, 5000, most=3)
-    assert (many.count, many.to_id.size) == (10, 0)
+    assert (many.count, many.rows.height) == (10, 0)
+    # The order of the table does not matter.
+    turned = Flows(messages.reverse().lazy(), publications.reverse().lazy())
+    assert turned.arrows(300, 400).rows.equals(found)
+
+
+CALL = {
+    "service": "/add",
+    "client_node": "/c",
+    "server_node": "/s",
+    "sequence_number": 4,
+    "request_sent_ns": 100,
+    "request_taken_ns": 150,
+    "callback_start_ns": 200,
+    "callback_end_ns": 300,
+    "response_sent_ns": 310,
+    "response_taken_ns": 400,
+    "callback_instance_id": 11,
+    "client_callback_instance_id": 10,
+}
+
+
+def test_a_call_is_an_arrow_there_and_one_back_and_a_journey() -> None:
+    open_call = CALL | {"request_sent_ns": 1000, "request_taken_ns": 1010,
+                        "callback_start_ns": 1020, "callback_instance_id": 12,
+                        "client_callback_instance_id": None,
+                        "response_sent_ns": None, "response_taken_ns": None}  # fmt: skip
+    calls = pl.DataFrame([CALL, open_call]).lazy()
+    none = pl.DataFrame([MESSAGE]).clear().lazy()
+    publications = pl.LazyFrame(schema={"message_id": pl.Int64, "callback_instance_id": pl.Int64})
+    flows = Flows(none, publications, calls)
+    rows = flows.arrows(0, 2000).rows
+    names = ("begin_ns", "end_ns", "from_id", "to_id", "from_node", "to_node", "kind")
+    assert rows.select(names).rows() == [
+        (100, 200, 10, 11, "/c", "/s", kinds.REQUEST),
+        (310, 400, 11, None, "/s", "/c", kinds.RESPONSE),
+        (1000, 1020, None, 12, "/c", "/s", kinds.REQUEST),
+    ]
+    assert flows.arrows(450, 900).count == 0
+    journey = journey_of(none, 11, calls)
+    assert journey is not None
+    assert [(h.name, h.duration_ns) for h in journey.hops] == [
+        ("request_sent -> request_taken", 50),
+        ("request_taken -> callback_start", 50),
+        ("callback_start -> callback_end", 100),
+        ("callback_end -> response_sent", 10),
+        ("response_sent -> response_taken", 90),
+    ]
+    assert (journey.kind, journey.latency_ns, journey.outcome) == ("call", 300, "answered")
+
+
+def test_the_way_of_a_message_leads_back_to_its_source_and_on_to_its_end() -> None:
+    # A timer (1) publishes 50, received by 2, which publishes 51, received by 3 and 4 (first);
+    # 4 publishes 52, received by 5. Nothing follows from 3.
+    def message(number: int, published: int, received: int, by: int) -> dict[str, object]:
+        return MESSAGE | {"message_id": number, "publish_ns": published,
+                          "callback_start_ns": received, "callback_end_ns": received + 50,
+                          "callback_instance_id": by}  # fmt: skip
+
+    messages = pl.DataFrame(
+        [message(50, 10, 100, 2), message(51, 120, 300, 3), message(51, 120, 200, 4),
+         message(52, 210, 500, 5), message(53, 600, 700, 9)]
+    ).lazy()  # fmt: skip
+    publications = pl.LazyFrame(
+        {"message_id": [50, 51, 52, 53], "callback_instance_id": [1, 2, 4, None]}
+    )
+    flows = Flows(messages, publications)
+    assert flows.way(2) == [2, 4, 5]
+    assert flows.way(4) == [2, 4, 5]
+    assert flows.way(3) == [2, 3]
+    assert flows.way(1) == [2, 4, 5]
+    assert flows.way(9) == [9]
+    assert flows.way(77) == []
+    assert [j.message_id for j in way_of(messages, flows.way(5))] == [50, 51, 52]
+
+
+def test_messages_in_a_circle_end() -> None:
+    messages = pl.DataFrame(
+        [
+            MESSAGE | {"message_id": i, "callback_instance_id": 1 - i, "publish_ns": i}
+            for i in (0, 1)
+        ]
+    ).lazy()
+    publications = pl.LazyFrame({"message_id": [0, 1], "callback_instance_id": [0, 1]})
+    assert len(Flows(messages, publications).way(0)) <= 64
+
+
+def test_cpus_in_use_from_sample_to_sample_and_in_callbacks() -> None:
+    callbacks, waits, processes = (frame.lazy() for frame in frames())
+    resources = pl.LazyFrame(
+        {
+            "host": ["h0"] * 4 + ["h0"],
+            "vpid": [7, 7, 7, 7, 99],
+            "time_ns": [0, 100, 200, 300, 0],
+            # Half a CPU, then two; then another process has the number.
+            "cpu_time_ns": [0, 50, 250, 10, 0],
+        }
+    )
+    scheduling = pl.LazyFrame(
+        {"callback_instance_id": [0], "host": ["h0"], "vpid": [7], "vtid": [7],
+         "start_ns": [100], "duration_ns": [100], "cpu_ns": [25]}
+    )  # fmt: skip
+    timeline = build_timeline(TrackTables(callbacks, waits, processes, resources, scheduling))
+    assert [(t.label, t.group) for t in timeline.tracks] == [
+        ("CPU of the process", "h0 talker 7"),
+        ("(node unknown)", "h0 talker 7, thread 7"),
+        ("/a", "h0 talker 7, thread 7"),
+        ("on a CPU in callbacks", "h0 talker 7, thread 7"),
+        ("waiting for work", "h0 talker 7, thread 7"),
+        ("/b", "h0 process 8, thread 9"),
+    ]
+    cpu, running = timeline.tracks[0], timeline.tracks[3]
+    assert cpu.levels is not None
+    assert list(zip(cpu.begin_ns, cpu.end_ns, cpu.levels, strict=True)) == [
+        (0, 100, 0.5),
+        (100, 200, 2.0),
+    ]
+    assert running.levels is not None
+    assert running.levels.tolist() == [0.25]
+    # Drawn in columns it is the mean: half of the first, all of the second, nothing.
+    edges = np.array([50, 150, 200, 250])
+    np.testing.assert_allclose(cpu.busy(edges), [0.5 * 0.5 + 0.5 * 2, 2, 0])
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(1, 300))
+def test_few_marks_of_one_track_are_left_to_the_others(counts: list[int], most: int) -> None:
+    tracks = [track([(3 * i, 3 * i + 1) for i in range(n)]) for n in counts]
+    timeline = Timeline(tracks, ["x"], 0, 200)
+    picture = timeline.picture(0, 200, 100, most=most)
+    assert picture.marks <= max(most, len(counts))
+    if sum(counts) <= most:
+        assert picture.slices.ids.size == sum(counts)
+
+
+def test_the_next_and_the_previous_interval_of_a_track() -> None:
+    timeline = Timeline([track([(0, 10), (40, 60), (70, 80)])], ["x"], 0, 100)
+    assert timeline.next(0, 40, 1) == 2
+    assert timeline.next(0, 40, 1, inclusive=True) == 1
+    assert timeline.next(0, 40, -1) == 0
+    assert timeline.next(0, 70, 1) is None
+    assert timeline.next(0, 0, -1) is None

@@ -1,0 +1,112 @@
+"""The timeline as a drawing that needs no kernel, for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from itertools import groupby
+
+from analysis.figures.drawing import Drawing
+from analysis.figures.style import COLOURS
+from analysis.timeline.tracks import Picture, Timeline, Track
+
+_MOST_TRACKS = 60
+_MOST_MARKS = 4000
+_LABEL, _WIDTH, _ROW, _HEADING, _AXIS = 230, 780, 17, 18, 22
+_WAIT, _CPU, _TEXT = "#dcdcdc", "#7a7a7a", "#1c1c1c"
+_UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
+
+
+def draw_timeline(timeline: Timeline, begin_ns: int, end_ns: int) -> Drawing:
+    """Tracks with their callbacks, waiting and use of CPUs from `begin_ns` to `end_ns`."""
+    shown = timeline.tracks[:_MOST_TRACKS]
+    picture = timeline.picture(begin_ns, end_ns, _WIDTH, list(range(len(shown))), most=_MOST_MARKS)
+    tops, parts, y = {}, [], float(_AXIS)
+    for group, members in groupby(enumerate(shown), key=lambda pair: pair[1].group):
+        parts.append(
+            f'<rect x="0" y="{y:g}" width="{_LABEL + _WIDTH}" height="{_HEADING}" '
+            f'fill="#f0f0f0"/><text x="6" y="{y + 13:g}" font-weight="600">{escape(group)}</text>'
+        )
+        y += _HEADING
+        for index, track in members:
+            tops[index] = y
+            parts.append(f'<text x="14" y="{y + 12:g}">{escape(_short(track.label))}</text>')
+            y += _ROW
+    scale = _WIDTH / max(1, end_ns - begin_ns)
+    axis = _axis(end_ns - begin_ns, scale, y)
+    marks = _marks(picture, shown, tops, scale)
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LABEL + _WIDTH} {y + 4:g}" '
+        f'style="width:100%;min-width:700px;max-width:{_LABEL + _WIDTH}px;background:#fff" '
+        'role="img" aria-label="timeline of callbacks" font-family="system-ui, sans-serif" '
+        f'font-size="11" fill="{_TEXT}">{axis}{"".join(parts)}{marks}</svg>'
+    )
+    hidden = len(timeline.tracks) - len(shown)
+    return Drawing(
+        svg,
+        "Callbacks by thread and node (a colour per topic, service or timer; where they are many, "
+        "blue, the darker the busier), light grey: the executor waits for work, dark grey: CPUs in "
+        "use, full height one CPU. Time since the first callback or wait."
+        + (f" {hidden} more tracks are not drawn." if hidden else ""),
+    )
+
+
+def _short(text: str, most: int = 34) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _axis(span_ns: int, scale: float, bottom: float) -> str:
+    unit, name = next((u, n) for u, n in _UNITS if span_ns >= u or u == 1)
+    raw = span_ns / 7
+    power = 10.0 ** int(f"{raw:e}".partition("e")[2])
+    by = next(f * power for f in (1, 2, 5, 10) if f * power >= raw)
+    ticks = []
+    for i in range(int(span_ns / by) + 1):
+        x = _LABEL + i * by * scale
+        ticks.append(
+            f'<path d="M{x:.1f},{_AXIS - 4} V{bottom:g}" stroke="#e4e4e4"/>'
+            f'<text x="{x + 3:.1f}" y="13" fill="#555">{i * by / unit:g} {name}</text>'
+        )
+    return "".join(ticks)
+
+
+def _marks(picture: Picture, tracks: Sequence[Track], tops: dict[int, float], scale: float) -> str:
+    found: list[str] = []
+    slices, bins = picture.slices, picture.bins
+    for i, track in enumerate(slices.track.tolist()):
+        begin = max(0.0, (int(slices.begin_ns[i]) - picture.begin_ns) * scale)
+        end = min(float(_WIDTH), (int(slices.end_ns[i]) - picture.begin_ns) * scale)
+        if end < 0 or begin > _WIDTH:
+            continue
+        kind = tracks[track].kind
+        colour = _WAIT if kind == "wait" else COLOURS[int(slices.names[i]) % 6]
+        level = float(slices.levels[i]) if kind == "cpu" else None
+        found.append(
+            _mark(
+                tops[track], begin, max(end - begin, 0.7), colour=colour, opacity=0.9, level=level
+            )
+        )
+    column = _WIDTH / bins.columns
+    for track, place, busy in zip(
+        bins.track.tolist(), bins.column.tolist(), bins.busy.tolist(), strict=True
+    ):
+        kind = tracks[track].kind
+        colour = _WAIT if kind == "wait" else COLOURS[0]
+        level = busy if kind == "cpu" else None
+        shade = 0.25 + 0.75 * min(1.0, busy)
+        found.append(
+            _mark(tops[track], place * column, column, colour=colour, opacity=shade, level=level)
+        )
+    return "".join(found)
+
+
+def _mark(
+    y: float, x: float, width: float, *, colour: str, opacity: float, level: float | None
+) -> str:
+    high = _ROW - 5.0
+    if level is not None:
+        high, colour = max(0.5, min(1.0, level) * (_ROW - 3)), _CPU
+    return (
+        f'<rect x="{_LABEL + x:.1f}" y="{y + _ROW - 2 - high:.1f}" width="{width:.1f}" '
+        f'height="{high:.1f}" fill="{colour}" opacity="{opacity:.2f}"/>'
+    )

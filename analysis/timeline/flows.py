@@ -1,0 +1,249 @@
+"""What led from callback to callback: arrows of a window, and the way of a message."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+MOST_ARROWS = 500
+"""More arrows than this are a carpet: none is drawn, and their number is told."""
+
+_NUMBER = "callback_instance_id"
+
+MOST_JOURNEYS = 32
+"""A way is followed so far in each direction; messages that go round in a circle never end."""
+
+MESSAGE, REQUEST, RESPONSE = 0, 1, 2
+
+_COLUMNS = {
+    "begin_ns": pl.Int64,
+    "end_ns": pl.Int64,
+    "from_id": pl.Int64,
+    "to_id": pl.Int64,
+    "name": pl.String,
+    "from_node": pl.String,
+    "to_node": pl.String,
+}
+
+
+@dataclass(frozen=True)
+class Arrows:
+    """What was under way in a window.
+
+    Attributes
+    ----------
+    rows
+        ``begin_ns`` (publication, or sending) and ``end_ns`` (start of the callback; of a response:
+        when the client took it), ``from_id`` and ``to_id`` (callback instances, null outside of
+        them), ``name`` (topic or service), ``from_node``, ``to_node``, ``kind`` (`MESSAGE`,
+        `REQUEST`, `RESPONSE`).
+    count
+        How many there are; no rows beyond the most.
+    """
+
+    rows: pl.DataFrame
+    count: int
+
+
+class _Spans:
+    """Intervals by begin, some of which may be long."""
+
+    def __init__(self, begin_ns: NDArray[np.int64], end_ns: NDArray[np.int64]) -> None:
+        self.begin_ns, self.end_ns = begin_ns, end_ns
+        self._latest = np.maximum.accumulate(end_ns) if end_ns.size else end_ns
+
+    def touching(self, begin_ns: int, end_ns: int) -> NDArray[np.intp]:
+        last = int(np.searchsorted(self.begin_ns, end_ns, side="right"))
+        first = int(np.searchsorted(self._latest[:last], begin_ns, side="left"))
+        return np.flatnonzero(self.end_ns[first:last] >= begin_ns) + first
+
+
+class _Index:
+    """Finds values by key; equal keys keep their order."""
+
+    def __init__(self, keys: pl.Series, values: pl.Series) -> None:
+        found, known = keys.to_numpy(), values.to_numpy()
+        if not keys.is_sorted():
+            order = np.argsort(found, kind="stable")
+            found, known = found[order], known[order]
+        self._keys, self._values = found, known
+
+    def all(self, key: int) -> list[int]:
+        first, last = np.searchsorted(self._keys, key), np.searchsorted(self._keys, key, "right")
+        values: list[int] = self._values[first:last].tolist()
+        return values
+
+    def first(self, key: int) -> int | None:
+        return next(iter(self.all(key)), None)
+
+    def of(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The first value of each; -1 without one."""
+        if not self._keys.size:
+            return np.full(keys.size, -1, np.int64)
+        place = np.minimum(np.searchsorted(self._keys, keys), self._keys.size - 1)
+        return np.where(self._keys[place] == keys, self._values[place], -1)
+
+
+class Flows:
+    """Messages from callback to callback, and service calls there and back.
+
+    Nothing is read before the first question, and of messages only numbers and times then.
+
+    Parameters
+    ----------
+    messages
+        ``messages`` of one run; delivered ones are taken.
+    publications
+        ``publications`` of the run: message_id, callback_instance_id.
+    calls
+        ``service_calls`` of the run; None without.
+    """
+
+    def __init__(
+        self,
+        messages: pl.LazyFrame,
+        publications: pl.LazyFrame,
+        calls: pl.LazyFrame | None = None,
+    ) -> None:
+        self._messages, self._publications, self._calls = messages, publications, calls
+
+    @cached_property
+    def _times(self) -> tuple[_Spans, pl.DataFrame]:
+        frame = (
+            self._messages.select(*("message_id", "publish_ns", "callback_start_ns", _NUMBER))
+            .with_row_index("row")
+            .drop_nulls()
+            .collect()
+        )
+        if not frame["publish_ns"].is_sorted():
+            frame = frame.sort("publish_ns")
+        spans = _Spans(frame["publish_ns"].to_numpy(), frame["callback_start_ns"].to_numpy())
+        return spans, frame
+
+    @cached_property
+    def _sent(self) -> pl.DataFrame:
+        """Messages that were published inside of callbacks."""
+        return self._publications.select("message_id", _NUMBER).drop_nulls().collect()
+
+    @cached_property
+    def _senders(self) -> _Index:
+        return _Index(self._sent["message_id"], self._sent[_NUMBER])
+
+    @cached_property
+    def _outputs(self) -> _Index:
+        return _Index(self._sent[_NUMBER], self._sent["message_id"])
+
+    @cached_property
+    def _inputs(self) -> _Index:
+        return _Index(self._times[1][_NUMBER], self._times[1]["message_id"])
+
+    @cached_property
+    def _receivers(self) -> _Index:
+        """By the begin of the callback, so that the first one is found first."""
+        frame = self._times[1].sort("callback_start_ns")
+        return _Index(frame["message_id"], frame[_NUMBER])
+
+    def way(self, callback_instance_id: int) -> list[int]:
+        """The callbacks that received a message on the way through one of them, in order of time.
+
+        A message leads to another where the callback that received it published that; of several,
+        the one whose callback began first is followed.
+        """
+        before: list[int] = []
+        number = callback_instance_id
+        while len(before) < MOST_JOURNEYS and (message := self._inputs.first(number)) is not None:
+            before.append(number)
+            sender = self._senders.first(message)
+            if sender is None:
+                break
+            number = sender
+        after: list[int] = []
+        number = callback_instance_id
+        while len(after) < MOST_JOURNEYS:
+            ends = [self._receivers.first(message) for message in self._outputs.all(number)]
+            known = [end for end in ends if end is not None]
+            if not known:
+                break
+            number = min(known, key=self._begin_of)
+            after.append(number)
+        return [*reversed(before), *after]
+
+    def _begin_of(self, number: int) -> int:
+        return self._begins.first(number) or 0
+
+    @cached_property
+    def _begins(self) -> _Index:
+        return _Index(self._times[1][_NUMBER], self._times[1]["callback_start_ns"])
+
+    @cached_property
+    def _services(self) -> tuple[_Spans, pl.DataFrame]:
+        parts = [pl.DataFrame(schema={**_COLUMNS, "kind": pl.Int32})]
+        if self._calls is not None:
+            calls = self._calls.collect()
+            client = pl.col("client_callback_instance_id")
+            server = pl.col("callback_instance_id")
+            for kind, begin, end, way, ends in (
+                (REQUEST, "request_sent_ns", "callback_start_ns", ("client", "server"),
+                 (client, server)),
+                (RESPONSE, "response_sent_ns", "response_taken_ns", ("server", "client"),
+                 (server, pl.lit(None, dtype=pl.Int64))),
+            ):  # fmt: skip
+                made = calls.select(
+                    begin_ns=begin,
+                    end_ns=end,
+                    from_id=ends[0],
+                    to_id=ends[1],
+                    name="service",
+                    from_node=f"{way[0]}_node",
+                    to_node=f"{way[1]}_node",
+                    kind=pl.lit(kind, dtype=pl.Int32),
+                )
+                parts.append(made.drop_nulls(["begin_ns", "end_ns"]))
+        frame = pl.concat(parts).sort("begin_ns")
+        return _Spans(frame["begin_ns"].to_numpy(), frame["end_ns"].to_numpy()), frame
+
+    def arrows(self, begin_ns: int, end_ns: int, most: int = MOST_ARROWS) -> Arrows:
+        """Those that touch a window."""
+        times, messages = self._times
+        between, calls = self._services
+        sent = times.touching(begin_ns, end_ns)
+        called = between.touching(begin_ns, end_ns)
+        count = int(sent.size + called.size)
+        if count > most:
+            return Arrows(calls.clear(), count)
+        rows = pl.concat([self._named(messages[_list(sent)]), calls[_list(called)]])
+        return Arrows(rows.sort("begin_ns"), count)
+
+    def _named(self, chosen: pl.DataFrame) -> pl.DataFrame:
+        """Messages with what is known of them besides their times."""
+        if chosen.is_empty():
+            return self._services[1].clear()
+        rows = chosen["row"].to_numpy()
+        first, last = int(rows.min()), int(rows.max())
+        # The rows lie close together: little is read.
+        about = (
+            self._messages.select("topic", "publisher_node", "subscription_node")
+            .slice(first, last - first + 1)
+            .collect()[_list(rows - first)]
+        )
+        senders = self._senders.of(chosen["message_id"].to_numpy())
+        return chosen.hstack(about).select(
+            begin_ns="publish_ns",
+            end_ns="callback_start_ns",
+            from_id=pl.Series(senders, dtype=pl.Int64).replace(-1, None),
+            to_id="callback_instance_id",
+            name="topic",
+            from_node="publisher_node",
+            to_node="subscription_node",
+            kind=pl.lit(MESSAGE, dtype=pl.Int32),
+        )
+
+
+def _list(places: NDArray[np.intp]) -> Sequence[int]:
+    found: list[int] = places.tolist()
+    return found
