@@ -245,7 +245,7 @@ def collect(
                 about, rows = cut(made, recording, excerpt, written.window, _write)
             note = {
                 "note_version": _NOTE_VERSION,
-                "collector": _collector(),
+                "collector": collector_version(),
                 "options": options,
                 "trace": fingerprint,
                 "events_by_name": dict(sorted(written.counts.items())),
@@ -453,7 +453,7 @@ def _up_to_date(
     note = _read_note(recording)
     if (
         note is None
-        or note["collector"] != _collector()
+        or note["collector"] != collector_version()
         or note["trace"] != fingerprint
         or note["options"]["engine"] != options["engine"]
         or _asked(note) != (None if excerpt is None else excerpt.asked)
@@ -492,7 +492,7 @@ def _of_excerpt(recording: Recording, *, verify: bool, asked: bool) -> Collected
         problem = "more of it is not here"
     elif about is None or note is None or _asked(note) is None:
         problem = "it is damaged"
-    elif note["collector"] != _collector():
+    elif note["collector"] != collector_version():
         problem = "another version of the collectors made it"
     elif not store.examine(recording, note["files"], read_all=verify)[0]:
         problem = "it is damaged"
@@ -562,7 +562,7 @@ def _fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
 
 
 @cache
-def _collector() -> str:
+def collector_version() -> str:
     """Version of the collectors: the distribution's and a digest of the code itself."""
     try:
         number = version("roslens")

@@ -131,12 +131,16 @@ def _by_workers(
 ) -> _Results:
     # Workers are as many as there are cores, so each decodes with one thread unless told else.
     function = partial(_collect, replace(options, threads=options.threads or 1))
+    # Workers of another's cluster work in folders of their own.
+    away = workers.scheduler is not None
+    sent = [recording.absolute() for recording in recordings] if away else recordings
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
         task = progress.add_task("collecting", total=len(recordings))
-        for number, result in each(function, recordings, workers):
+        for number, result in each(function, sent, workers, [one.path for one in sent]):
             progress.update(task, advance=1, description=escape(recordings[number].name))
-            yield recordings[number], result
+            own = recordings[number]
+            yield own, replace(result, recording=own) if isinstance(result, Collected) else result
 
 
 def _collect(options: Options, recording: Recording) -> Collected:
