@@ -157,10 +157,12 @@ class Catalog:
             and (row["collected"] or row["problem"] or not collect)
         ]
         same = {row["path"] for row in rows}
-        new = [Task(self.tree, place, collect) for place in places if place.path not in same]
+        tree = self.tree.absolute()
+        new = [Task(tree, place, collect) for place in places if place.path not in same]
         removed = len(known.keys() - {place.path for place in places})
         chosen = Workers(1) if workers is None else workers
-        for done, (number, found) in enumerate(each(row_of, new, chosen), 1):
+        there = [tree.root] if isinstance(tree, LocalTree) else []
+        for done, (number, found) in enumerate(each(row_of, new, chosen, there), 1):
             rows.append(
                 _unreadable(new[number].place, found) if isinstance(found, RoslensError) else found
             )

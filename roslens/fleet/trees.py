@@ -58,6 +58,9 @@ class Tree(Protocol):
     def local(self, place: Place, scratch: Path) -> Path:
         """The recording on this machine, with manifest and tables; a copy goes into `scratch`."""
 
+    def absolute(self) -> Tree:
+        """The same from any working directory."""
+
     def stamp(self, place: Place) -> str:
         """Its stamp now."""
 
@@ -97,6 +100,10 @@ class LocalTree:
     def _place(self, path: str, *, has_manifest: bool) -> Place:
         place = Place(path, has_manifest, "")
         return Place(path, has_manifest, self.stamp(place))
+
+    def absolute(self) -> LocalTree:
+        """The same from any working directory."""
+        return LocalTree(self.root.absolute())
 
     def stamp(self, place: Place) -> str:
         """Size and time of its manifest and of the note of its tables."""
@@ -166,6 +173,10 @@ class RemoteTree:
             ]
             stamps = [_remote_stamp(files.get(PurePosixPath(name).as_posix())) for name in names]
             yield Place(path, path in runs, " ".join(stamps))
+
+    def absolute(self) -> RemoteTree:
+        """It is."""
+        return self
 
     def stamp(self, place: Place) -> str:
         """As it was found: nothing is written here."""
