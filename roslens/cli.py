@@ -346,7 +346,10 @@ def collect(
     ] = False,
     clock_offset: Annotated[
         list[str] | None,
-        Parameter(help="HOST=NS: add to all times of a host (its name, or h0, h1, ...)."),
+        Parameter(
+            help="HOST=NS: add to all times of a host (its name, or h0, h1, ...); or auto: "
+            "estimated from messages that went both ways between hosts."
+        ),
     ] = None,
     start: Annotated[
         str | None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from collectors.collect import Collected, Done, Engine, collect
+from collectors.collect import ClockOffsets, Collected, Done, Engine, collect
 from collectors.collect import Progress as Say
 from collectors.limits import Limits
 from roslens.fleet.cluster import Workers, attempt, each
@@ -39,7 +39,7 @@ class Options:
     force: bool = False
     verify: bool = False
     limits: Limits | None = None
-    clock_offsets: Mapping[str, int] | None = None
+    clock_offsets: ClockOffsets | None = None
     excerpt: Excerpt | None = None
 
 
@@ -89,6 +89,8 @@ def collect_all(
         else:
             done.append(result)
             console.print(_line(result), soft_wrap=True, highlight=False)
+            for offset in result.clock_offsets:
+                console.print(f"  {escape(offset)}; taken off", soft_wrap=True, highlight=False)
             for warning in result.warnings:
                 console.print(f"  [yellow]warning:[/] {escape(warning)}", soft_wrap=True)
     if errors:
@@ -166,14 +168,16 @@ def _with_output(recordings: Sequence[Recording], output: Path) -> list[Recordin
     return [Recording.at(recording.path, output / recording.name) for recording in recordings]
 
 
-def parse_offsets(texts: Sequence[str]) -> dict[str, int]:
-    """Nanoseconds by host from texts such as ``h1=-2500``.
+def parse_offsets(texts: Sequence[str]) -> ClockOffsets:
+    """Nanoseconds by host from texts such as ``h1=-2500``; or ``auto``, which stands alone.
 
     Raises
     ------
     UsageError
         One is not of that form, or a host is given twice.
     """
+    if list(texts) == ["auto"]:
+        return "auto"
     found: dict[str, int] = {}
     for text in texts:
         host, _, number = text.rpartition("=")
@@ -182,7 +186,9 @@ def parse_offsets(texts: Sequence[str]) -> dict[str, int]:
         except ValueError:
             host = ""
         if not host or abs(value) >= 2**63:
-            raise UsageError(f"--clock-offset: '{text}' is not HOST=NANOSECONDS, such as h1=-2500")
+            raise UsageError(
+                f"--clock-offset: '{text}' is not HOST=NANOSECONDS, such as h1=-2500, or auto"
+            )
         if host in found:
             raise UsageError(f"--clock-offset: host '{host}' is given twice")
         found[host] = value
