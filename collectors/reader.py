@@ -143,6 +143,11 @@ class Trace:
         return self._reader.event_names
 
     @property
+    def hosts(self) -> list[str]:
+        """Labels of the hosts, in the order of the traces."""
+        return self._reader.hosts
+
+    @property
     def span(self) -> tuple[int | None, int | None]:
         """First and last time that the heads of packets state, ns; None where none does."""
         return self._reader.span
@@ -345,8 +350,8 @@ def open_trace(
 ) -> Trace:
     """Find and open every CTF trace at or below `root`, as one time line.
 
-    Reads all metadata and the heads of all packets. LTTng's index files are not needed. A packet
-    that several snapshots of a session hold is read once.
+    Reads all metadata and the heads of all packets; LTTng's index files help where these are
+    damaged. A packet that several snapshots of a session hold is read once.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ import polars as pl
 
 from collectors.ros2.callbacks import Callbacks, enclosing
 from collectors.ros2.events import Events, proc
-from collectors.ros2.joins import as_of, first_of_group, follows, pick, timeline
+from collectors.ros2.joins import as_of, follows, pick, sorted_by, timeline
 from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
 from collectors.ros2.types import I64
 
@@ -43,7 +43,7 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
     """
     calls = _group(events)
     calls = _with_publisher(calls, events, objects)
-    calls = calls.sort("publish_ns", "thread", maintain_order=True).with_row_index("message_id")
+    calls = sorted_by(calls, "publish_ns", "thread").with_row_index("message_id")
     moments = calls.select("thread", pl.col("publish_ns").alias("time_ns"))
     return calls.with_columns(
         pl.col("message_id").cast(I64), enclosing(callbacks.instances, moments)
@@ -52,11 +52,11 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
 
 def _group(events: Events) -> pl.DataFrame:
     """Publish events put together: one row per publication, in order per thread."""
-    kinds = {kind: events[name].with_row_index("row") for kind, name in _EVENTS.items()}
-    columns = ["row", "message"]
+    kinds = {kind: events[name] for kind, name in _EVENTS.items()}
+    columns = [pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), pl.col("message")]
     line = timeline(
         [
-            (frame, columns if kind == RMW else [*columns, "publisher_handle"])
+            (frame, columns if kind == RMW else [*columns, pl.col("publisher_handle")])
             for kind, frame in kinds.items()
         ]
     )
@@ -82,34 +82,57 @@ def _group(events: Events) -> pl.DataFrame:
         .then(same_message)
         .otherwise(statement=False)
     ) & follows(by=1)
-    begins = (~joined.fill_null(value=False)).alias("begins")
-    line = line.with_columns(begins).with_columns(pl.col("begins").cum_sum().alias("call"))
-    heads = line.select(
-        "begins",
-        "thread",
-        pl.col("time_ns").alias("publish_ns"),
-        *(first_of_group(kind == k, "row", "call").alias(name) for k, name in _TIMES.items()),
-    ).filter("begins")
-    parts = {k: pick(kinds[k], heads[name], *kinds[k].columns) for k, name in _TIMES.items()}
-    handles = (parts[k]["publisher_handle"] for k in (RCL, INTRA, RCLCPP))
+    heads = _rows_of_calls(line, line.select(joined.fill_null(value=False)).to_series())
+    del line
+    times = {name: pick(kinds[k], heads[name], "time_ns").to_series() for k, name in _TIMES.items()}
+    handles = [
+        pick(kinds[k], heads[_TIMES[k]], "publisher_handle").to_series()
+        for k in (RCL, INTRA, RCLCPP)
+    ]
+    rmw = pick(kinds[RMW], heads[_TIMES[RMW]], "rmw_publisher_handle", "timestamp")
     return heads.select(
         "thread",
         proc().alias("proc"),
         "publish_ns",
-        pl.coalesce(*handles).alias("publisher_handle"),
-        parts[RMW]["rmw_publisher_handle"],
-        parts[RMW]["timestamp"].alias("source_timestamp_ns"),
-        *(parts[k]["time_ns"].alias(name) for k, name in _TIMES.items()),
+        pl.coalesce(handles),
+        rmw["rmw_publisher_handle"],
+        rmw["timestamp"].alias("source_timestamp_ns"),
+        *(time.alias(name) for name, time in times.items()),
+    )
+
+
+def _rows_of_calls(line: pl.DataFrame, joined: pl.Series) -> pl.DataFrame:
+    """The rows of each call by kind, in columns named as their times; thread and publish_ns."""
+    begins = (~joined).arg_true()
+    length = begins.shift(-1, fill_value=line.height) - begins
+    heads = line.select(
+        pl.col("thread").gather(begins), pl.col("time_ns").gather(begins).alias("publish_ns")
+    )
+    # Up to the next head all are of one call, each of another kind.
+    for step in range(len(_EVENTS)):
+        at = pl.select(pl.when(length > step).then(begins + step)).to_series()
+        heads = heads.hstack(
+            pick(line, at, "kind", "row").rename({"kind": f"kind_{step}", "row": f"row_{step}"})
+        )
+    return heads.select(
+        "thread",
+        "publish_ns",
+        *(
+            pl.coalesce(
+                pl.when(pl.col(f"kind_{step}") == k).then(f"row_{step}")
+                for step in range(len(_EVENTS))
+            ).alias(name)
+            for k, name in _TIMES.items()
+        ),
     )
 
 
 def _of_python(line: pl.DataFrame, pair: pl.Expr, same_message: pl.Expr) -> pl.Expr:
     """Whether an event is of a process in which rcl never sees the address that rclcpp tells."""
-    pairs = line.lazy().select("thread", pair.alias("pair"), same_message.alias("equal"))
-    pairs = pairs.filter("pair").select(proc().alias("proc"), "equal")
-    found = pairs.group_by("proc").agg(pl.col("equal").any()).collect()
-    python = found.filter(~pl.col("equal"))["proc"].to_list()
-    return proc().is_in(python) if python else pl.lit(value=False)
+    pairs = line.select("thread", pair.alias("pair"), same_message.alias("equal")).filter("pair")
+    found = pairs.group_by("thread").agg(pl.col("equal").any()).with_columns(proc().alias("proc"))
+    python = found.filter(~pl.col("equal").any().over("proc"))["thread"].to_list()
+    return pl.col("thread").is_in(python) if python else pl.lit(value=False)
 
 
 def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:

@@ -118,7 +118,7 @@ def in_order(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _halves(gid: str) -> list[pl.Expr]:
+def halves(gid: str) -> list[pl.Expr]:
     """The first 16 bytes as two numbers; what follows them is not part of the gid."""
 
     def number(start: int) -> pl.Expr:
@@ -136,7 +136,7 @@ def _client_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
     found = as_of(
         events[name], objects.clients, [("proc", "proc"), (handle, handle)], ["client_id", "gid"]
     )
-    return found.with_columns(_halves("gid"))
+    return found.with_columns(halves("gid"))
 
 
 def _server_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
@@ -146,7 +146,7 @@ def _server_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
     )
     if name == "rmw_take_request":
         found = found.filter(pl.col("taken") != 0)
-    return found.with_columns(_halves("client_gid"))
+    return found.with_columns(halves("client_gid"))
 
 
 def _with_callback(taken: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:

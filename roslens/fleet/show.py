@@ -22,6 +22,7 @@ from analysis.verdicts.trend import Series, Trends
 from roslens.compare import parse_threshold, reference, save_plot, write_text
 from roslens.fleet.catalog import Catalog, Changes, Selection, default_file
 from roslens.fleet.cluster import Workers
+from roslens.fleet.dataset import Written
 from roslens.fleet.series import series_of, trends_of
 from roslens.fleet.trees import open_tree
 from tracing.recording import UsageError
@@ -47,7 +48,13 @@ def updated(
     return found, changes
 
 
-def show_catalog(found: Catalog, changes: Changes, chosen: Selection, console: Console) -> None:
+def show_catalog(
+    found: Catalog,
+    changes: Changes,
+    chosen: Selection,
+    console: Console,
+    written: Written | None = None,
+) -> None:
     """Recordings by suite, those that cannot be read, and the file last."""
     rows = chosen.rows
     table = Table(title=f"{len(chosen):,} of {changes.recordings:,} recordings")
@@ -79,6 +86,8 @@ def show_catalog(found: Catalog, changes: Changes, chosen: Selection, console: C
     if problems.height > _MOST_PROBLEMS:
         console.print(f"... and {problems.height - _MOST_PROBLEMS:,} more", style="red")
     print(f"{changes.renewed:,} new or changed, {changes.removed:,} gone")
+    if written is not None:
+        print(f"dataset: {written.files:,} files, {written.new:,} new, {written.removed:,} gone")
     print(found.file)
 
 

@@ -14,7 +14,8 @@
 //!    first; the *general* decoder ([`walk`]) remains for bit fields, variants and arrays of
 //!    structures.
 //! 4. [`packet`]: the head of a packet says how long it is, when it begins, what was lost
-//!    ([`losses`]).
+//!    ([`losses`]). [`stream_file`] finds all packets of a file by their heads, and by `LTTng`'s
+//!    index of it ([`lttng_index`]) where heads are damaged.
 //! 5. [`scan`]: which event comes next in a packet, and its time.
 //! 6. [`merge`]: of the packets that overlap in time, the one whose event is the earliest goes on.
 //! 7. [`stage`]: the bytes of an event are copied at once to a row; every few hundred rows become
@@ -41,6 +42,7 @@ pub mod columns;
 pub mod ctf2;
 pub mod error;
 pub mod losses;
+pub mod lttng_index;
 pub mod merge;
 pub mod metadata;
 pub mod model;
@@ -49,5 +51,6 @@ pub mod plan;
 mod resolve;
 pub mod scan;
 pub mod stage;
+pub mod stream_file;
 pub mod tsdl;
 pub mod walk;

@@ -7,8 +7,10 @@ mod failure;
 mod feed;
 mod index;
 mod output;
+mod passes;
 mod run;
 mod stream;
+mod window;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -365,7 +367,9 @@ impl Reader {
         row.set_item("host", &member.host)?;
         row.set_item("trace", &member.label)?;
         row.set_item("stream", &loss.stream)?;
-        row.set_item("cpu_id", loss.cpu)?;
+        // More than 2^31 comes from damaged heads only, as with the count.
+        let cpu = loss.cpu.and_then(|cpu| i32::try_from(cpu).ok());
+        row.set_item("cpu_id", cpu)?;
         row.set_item("kind", loss.kind.name())?;
         // More than 2^63 comes from damaged counters only.
         let count = loss.count.and_then(|count| i64::try_from(count).ok());
@@ -392,4 +396,6 @@ fn report(progress: Option<&Py<PyAny>>, done: u64, total: u64) -> Result<()> {
 mod _native {
     #[pymodule_export]
     use super::{Batches, Reader, Stream, TraceError};
+    #[pymodule_export]
+    use crate::passes::{first_after, innermost, pairs, timeline};
 }
