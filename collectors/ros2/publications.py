@@ -16,13 +16,13 @@ from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
 from collectors.ros2.types import I64
 
 INTRA, RCLCPP, RCL, RMW = range(4)
-_TIMES = {
+TIMES = {
     INTRA: "intra_publish_ns",
     RCLCPP: "rclcpp_publish_ns",
     RCL: "rcl_publish_ns",
     RMW: "rmw_publish_ns",
 }
-_EVENTS = {
+EVENTS = {
     INTRA: "rclcpp_intra_publish",
     RCLCPP: "rclcpp_publish",
     RCL: "rcl_publish",
@@ -41,8 +41,8 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
         four times, source_timestamp_ns, callback_instance_id, guessed (whether the publisher
         follows only from what else the process could publish).
     """
-    calls = _group(events)
-    calls = _with_publisher(calls, events, objects)
+    calls = group(events)
+    calls = with_publisher(calls, events, objects)
     calls = sorted_by(calls, "publish_ns", "thread").with_row_index("message_id")
     moments = calls.select("thread", pl.col("publish_ns").alias("time_ns"))
     return calls.with_columns(
@@ -50,9 +50,15 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
     )
 
 
-def _group(events: Events) -> pl.DataFrame:
-    """Publish events put together: one row per publication, in order per thread."""
-    kinds = {kind: events[name] for kind, name in _EVENTS.items()}
+def group(events: Events, python: list[int] | None = None) -> pl.DataFrame:
+    """Publish events put together: one row per publication, in order per thread.
+
+    Parameters
+    ----------
+    python
+        The processes in which rcl never sees the address that rclcpp tells; found where None.
+    """
+    kinds = {kind: events[name] for kind, name in EVENTS.items()}
     columns = [pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), pl.col("message")]
     line = timeline(
         [
@@ -75,7 +81,7 @@ def _group(events: Events) -> pl.DataFrame:
         pl.when((kind == RCLCPP) & (previous == INTRA))
         .then(intra_then_rclcpp)
         .when((kind == RCL) & (previous == RCLCPP))
-        .then(same_message | _of_python(line, pair, same_message))
+        .then(same_message | _of_python(line, pair, same_message, python))
         .when((kind == RCL) & (previous == INTRA))
         .then(same_publisher)
         .when((kind == RMW) & (previous == RCL))
@@ -84,12 +90,12 @@ def _group(events: Events) -> pl.DataFrame:
     ) & follows(by=1)
     heads = _rows_of_calls(line, line.select(joined.fill_null(value=False)).to_series())
     del line
-    times = {name: pick(kinds[k], heads[name], "time_ns").to_series() for k, name in _TIMES.items()}
+    times = {name: pick(kinds[k], heads[name], "time_ns").to_series() for k, name in TIMES.items()}
     handles = [
-        pick(kinds[k], heads[_TIMES[k]], "publisher_handle").to_series()
+        pick(kinds[k], heads[TIMES[k]], "publisher_handle").to_series()
         for k in (RCL, INTRA, RCLCPP)
     ]
-    rmw = pick(kinds[RMW], heads[_TIMES[RMW]], "rmw_publisher_handle", "timestamp")
+    rmw = pick(kinds[RMW], heads[TIMES[RMW]], "rmw_publisher_handle", "timestamp")
     return heads.select(
         "thread",
         proc().alias("proc"),
@@ -109,7 +115,7 @@ def _rows_of_calls(line: pl.DataFrame, joined: pl.Series) -> pl.DataFrame:
         pl.col("thread").gather(begins), pl.col("time_ns").gather(begins).alias("publish_ns")
     )
     # Up to the next head all are of one call, each of another kind.
-    for step in range(len(_EVENTS)):
+    for step in range(len(EVENTS)):
         at = pl.select(pl.when(length > step).then(begins + step)).to_series()
         heads = heads.hstack(
             pick(line, at, "kind", "row").rename({"kind": f"kind_{step}", "row": f"row_{step}"})
@@ -120,22 +126,26 @@ def _rows_of_calls(line: pl.DataFrame, joined: pl.Series) -> pl.DataFrame:
         *(
             pl.coalesce(
                 pl.when(pl.col(f"kind_{step}") == k).then(f"row_{step}")
-                for step in range(len(_EVENTS))
+                for step in range(len(EVENTS))
             ).alias(name)
-            for k, name in _TIMES.items()
+            for k, name in TIMES.items()
         ),
     )
 
 
-def _of_python(line: pl.DataFrame, pair: pl.Expr, same_message: pl.Expr) -> pl.Expr:
+def _of_python(
+    line: pl.DataFrame, pair: pl.Expr, same_message: pl.Expr, known: list[int] | None
+) -> pl.Expr:
     """Whether an event is of a process in which rcl never sees the address that rclcpp tells."""
+    if known is not None:
+        return proc().is_in(known) if known else pl.lit(value=False)
     pairs = line.select("thread", pair.alias("pair"), same_message.alias("equal")).filter("pair")
     found = pairs.group_by("thread").agg(pl.col("equal").any()).with_columns(proc().alias("proc"))
     python = found.filter(~pl.col("equal").any().over("proc"))["thread"].to_list()
     return pl.col("thread").is_in(python) if python else pl.lit(value=False)
 
 
-def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
+def with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
     """Add publisher_id, topic, node: by the rmw handle first, as rosout's rcl handle varies."""
     calls = as_of(
         calls,
@@ -164,7 +174,7 @@ def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl
         "topic",
         "node",
         "publish_ns",
-        *_TIMES.values(),
+        *TIMES.values(),
         "source_timestamp_ns",
         "guessed",
     )

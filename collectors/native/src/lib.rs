@@ -2,6 +2,7 @@
 //!
 //! It finds and reads files; what their bytes mean is the matter of `roslens-ctf`.
 
+mod concat;
 mod crew;
 mod failure;
 mod feed;
@@ -392,10 +393,18 @@ fn report(progress: Option<&Py<PyAny>>, done: u64, total: u64) -> Result<()> {
     .map_err(Failure::Python)
 }
 
+/// Put Parquet files of one schema one after the other into a new one, without decoding them.
+#[pyfunction]
+#[pyo3(name = "concat")]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+fn concat_files(py: Python<'_>, parts: Vec<PathBuf>, path: PathBuf) -> PyResult<()> {
+    Ok(py.detach(|| concat::concat(&parts, &path))?)
+}
+
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Batches, Reader, Stream, TraceError};
+    use super::{Batches, Reader, Stream, TraceError, concat_files};
     #[pymodule_export]
     use crate::passes::{first_after, innermost, pairs, timeline};
 }
