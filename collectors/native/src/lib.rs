@@ -3,6 +3,7 @@
 //! It finds and reads files; what their bytes mean is the matter of `roslens-ctf`.
 
 mod concat;
+mod crew;
 mod failure;
 mod feed;
 mod index;
@@ -232,10 +233,7 @@ impl Reader {
             let (summary, sinks) = decode(&self.index, want, threads, &mut tell, |_| {
                 Parquet::for_tables(&self.index.catalog, &schemas, &folder)
             })?;
-            let mut files = Vec::new();
-            for sink in sinks {
-                files.extend(sink.finish()?);
-            }
+            let files: Vec<PathBuf> = sinks.into_iter().filter_map(Parquet::into_path).collect();
             Ok((summary, files))
         })?;
         let found = self.describe(py, &summary)?;
