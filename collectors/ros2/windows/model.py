@@ -25,11 +25,12 @@ from collectors.ros2.links import find_message_links
 from collectors.ros2.model import process_rows, table_of
 from collectors.ros2.objects import find_objects
 from collectors.ros2.windows.activations import find_activations
+from collectors.ros2.windows.blocks import find_blocks
 from collectors.ros2.windows.calls import find_calls
 from collectors.ros2.windows.delivered import find_delivered
 from collectors.ros2.windows.executions import find_executions
 from collectors.ros2.windows.intervals import find_intervals
-from collectors.ros2.windows.kernel_and_heap import find_kernel_and_heap
+from collectors.ros2.windows.kernel import find_kernel
 from collectors.ros2.windows.matched import find_matches
 from collectors.ros2.windows.part import Windows
 from collectors.ros2.windows.received import find_all_enqueues, find_all_takes
@@ -81,7 +82,7 @@ def write_tables(
     find_activations(run, timers)
     states, gaps = find_lifecycle_states(events, objects)
     links = find_message_links(events, objects)
-    scheduling, heap = find_kernel_and_heap(run)
+    scheduling, heap = find_kernel(run), find_blocks(run)
     facts = Facts(
         events=events,
         objects=objects,
