@@ -71,6 +71,7 @@ def find_blocks(run: Run) -> Heap:
         }
 
     alone = run.work.stage("blocks", groups, pair, {"unknown": 0, "unseen": 0})
+    spread.drop()
     changes = Buckets(run.work, "heap_changes", "time_ns", run.windows.edges)
     sums = Buckets(run.work, "heap_sums", "start_ns", run.windows.edges)
 
