@@ -583,6 +583,13 @@ def catalog(
     ] = False,
     file: CatalogFile = None,
     collect: Annotated[bool, Parameter(negative="", help="Make missing tables first.")] = False,
+    dataset: Annotated[
+        Path | None,
+        Parameter(help="Folder: their tables as one dataset, suite=/campaign=/recording=."),
+    ] = None,
+    table: Annotated[
+        list[str], Parameter(negative="", help="Only this one into --dataset; may be repeated.")
+    ] = [],  # noqa: B006
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
 ) -> None:
@@ -590,15 +597,18 @@ def catalog(
     from roslens.fleet import show  # noqa: PLC0415
     from roslens.fleet.cluster import Workers  # noqa: PLC0415
 
+    if table and dataset is None:
+        raise UsageError("--table goes with --dataset")
     console = Console(stderr=as_json, width=None if sys.stdout.isatty() else 130)
     found, changes = show.updated(
         where, file, collect=collect, workers=Workers(workers, scheduler), console=console
     )
     chosen = found.select(suite=suite or None, distro=distro or None, since=since, until=until)
+    written = None if dataset is None else chosen.write_dataset(dataset, table or None)
     if as_json:
         show.print_json(chosen)
     else:
-        show.show_catalog(found, changes, chosen, console)
+        show.show_catalog(found, changes, chosen, console, written)
 
 
 @app.command

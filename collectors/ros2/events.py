@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import polars as pl
 
+from collectors.ros2.passes import in_order
 from collectors.ros2.processes import EVER, Span, during, find_processes, identified
 from collectors.ros2.sessions import APART_NS, recorded_once
 from collectors.ros2.types import BYTES, I32, I64, NOTHING, POINTERS, TEXT, U64
@@ -207,8 +208,7 @@ class Events:
     def __getitem__(self, name: str) -> pl.DataFrame:
         """The events of one name: time_ns, proc, thread (one number), then the payload, typed.
 
-        Sorted by time where it is an init event. Absent events give an empty frame, absent
-        fields nulls.
+        Sorted by time. Absent events give an empty frame, absent fields nulls.
         """
         if name in self._frames:
             return self._frames[name]
@@ -288,10 +288,8 @@ class Events:
             self._twice[name, span] = frame.height - unique.height - self._repeated.get(name, 0)
             unique = during(unique.lazy(), span).collect()
         self._without_context[name, span] = int(unique["nowhere"].sum())
-        unique = unique.select(own)
-        if name in INIT_EVENTS:
-            unique = unique.sort("time_ns", maintain_order=True)
-        return unique
+        # One piece: rows are picked by their numbers, again and again.
+        return in_order(unique.select(own)).rechunk()
 
 
 def vtid(thread: str = "thread") -> pl.Expr:

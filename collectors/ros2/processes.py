@@ -156,13 +156,22 @@ def _counted(
         if not name.startswith("ros2:"):
             found = found.filter(pl.col("vpid") != NOTHING)
         found = _with_part(found, boundaries, host)
+        # Grouping by what is the same everywhere would take most of the time.
+        same = {
+            "host": None if host is None else pl.lit(host),
+            "pid_ns": None if PID_NS in columns else pl.lit(0, dtype=I64),
+            "part": None if boundaries else pl.lit(0, dtype=I32),
+        }
+        key = [name for name in KEY if same.get(name) is None]
         parts.append(
-            found.group_by(KEY).agg(
+            found.group_by(key)
+            .agg(
                 pl.col("time_ns").min().cast(I64).alias("begin_ns"),
                 pl.col("time_ns").max().cast(I64).alias("end_ns"),
                 pl.len().cast(I64).alias("events"),
                 pl.lit(name).alias("first"),
             )
+            .with_columns(x.alias(name) for name, x in same.items() if x is not None)
         )
     columns = [*KEY, "begin_ns", "end_ns", "events", "first"]
     return [part.select(columns) for part in pl.collect_all(parts)]

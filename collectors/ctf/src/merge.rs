@@ -151,6 +151,13 @@ impl<'a> Merge<'a> {
         self.stages[table].schema()
     }
 
+    /// Go on with events of other times, when all packets given have been read. What was learnt
+    /// about the size of batches is kept.
+    pub fn turn_to(&mut self, begin_ns: i64, end_ns: i64) {
+        self.begin_ns = begin_ns;
+        self.end_ns = end_ns;
+    }
+
     /// Whether all packets given have been read.
     #[must_use]
     pub fn is_idle(&self) -> bool {

@@ -89,18 +89,24 @@ pub struct Feed<'a> {
     spans: &'a [Span],
     sort: bool,
     numbers: std::vec::IntoIter<usize>,
-    windows: Windows,
+    windows: &'a mut Windows,
 }
 
 impl<'a> Feed<'a> {
     /// Packets by number, in the order of their beginnings.
-    pub fn new(index: &'a Index, spans: &'a [Span], sort: bool, numbers: Vec<usize>) -> Self {
+    pub fn new(
+        index: &'a Index,
+        spans: &'a [Span],
+        sort: bool,
+        numbers: Vec<usize>,
+        windows: &'a mut Windows,
+    ) -> Self {
         Self {
             index,
             spans,
             sort,
             numbers: numbers.into_iter(),
-            windows: Windows::default(),
+            windows,
         }
     }
 

@@ -2,10 +2,13 @@
 //!
 //! It finds and reads files; what their bytes mean is the matter of `roslens-ctf`.
 
+mod concat;
+mod crew;
 mod failure;
 mod feed;
 mod index;
 mod output;
+mod passes;
 mod run;
 mod stream;
 mod window;
@@ -246,10 +249,7 @@ impl Reader {
             let (summary, sinks) = decode(&self.index, want, threads, &mut tell, |_| {
                 Parquet::for_tables(&self.index.catalog, &schemas, &folder)
             })?;
-            let mut files = Vec::new();
-            for sink in sinks {
-                files.extend(sink.finish()?);
-            }
+            let files: Vec<PathBuf> = sinks.into_iter().filter_map(Parquet::into_path).collect();
             Ok((summary, files))
         })?;
         let found = self.describe(py, &summary)?;
@@ -409,8 +409,18 @@ fn report(progress: Option<&Py<PyAny>>, done: u64, total: u64) -> Result<()> {
     .map_err(Failure::Python)
 }
 
+/// Put Parquet files of one schema one after the other into a new one, without decoding them.
+#[pyfunction]
+#[pyo3(name = "concat")]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+fn concat_files(py: Python<'_>, parts: Vec<PathBuf>, path: PathBuf) -> PyResult<()> {
+    Ok(py.detach(|| concat::concat(&parts, &path))?)
+}
+
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Batches, Reader, Stream, TraceError};
+    use super::{Batches, Reader, Stream, TraceError, concat_files};
+    #[pymodule_export]
+    use crate::passes::{first_after, innermost, pairs, timeline};
 }
