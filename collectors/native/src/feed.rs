@@ -115,8 +115,7 @@ impl<'a> Feed<'a> {
     pub fn step(&mut self, merge: &mut Merge<'_>) -> Result<Option<u64>> {
         let Some(number) = self.numbers.next() else {
             merge.run_until(None)?;
-            merge.finish()?;
-            return Ok(None);
+            return Ok((!merge.finish()?).then_some(0));
         };
         let span = self.spans[number];
         let begin = span.0.unwrap_or(i64::MIN);

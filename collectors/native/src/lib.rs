@@ -89,6 +89,22 @@ impl Reader {
         tables.iter().map(|t| t.name.as_str()).collect()
     }
 
+    /// Log level of each event that has one; of several classes of one name, the most severe.
+    #[getter]
+    fn log_levels(&self) -> BTreeMap<&str, i64> {
+        let catalog = &self.index.catalog;
+        let mut found = BTreeMap::new();
+        for layout in &catalog.layouts {
+            let stream = &catalog.members[layout.member].trace.streams[layout.stream];
+            if let Some(level) = stream.events[layout.event].log_level {
+                let name = catalog.tables[layout.table].name.as_str();
+                let known = found.entry(name).or_insert(level);
+                *known = level.min(*known);
+            }
+        }
+        found
+    }
+
     /// Labels of the hosts, in the order of the traces.
     #[getter]
     fn hosts(&self) -> Vec<&str> {
