@@ -399,5 +399,7 @@ mod _native {
     #[pymodule_export]
     use super::{Batches, Reader, Stream, TraceError};
     #[pymodule_export]
+    use crate::output::write_table;
+    #[pymodule_export]
     use crate::passes::{first_after, innermost, pairs, timeline};
 }
