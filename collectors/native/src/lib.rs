@@ -401,5 +401,5 @@ mod _native {
     #[pymodule_export]
     use crate::output::write_table;
     #[pymodule_export]
-    use crate::passes::{first_after, innermost, pairs, timeline};
+    use crate::passes::{first_after, innermost, pairs, previous, timeline};
 }
