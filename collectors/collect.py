@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collectors.limits import Limits
     from collectors.reader import Trace, TraceInfo
     from collectors.ros2.host_clocks import ClockOffset
+    from tracing.recording.manifest import Manifest
 
 Engine: TypeAlias = Literal["native", "babeltrace2"]
 ClockOffsets: TypeAlias = Mapping[str, int] | Literal["auto"]
@@ -41,6 +42,8 @@ Progress: TypeAlias = Callable[[str], None]
 Done: TypeAlias = Callable[[int, int], object]
 """Called with the bytes of trace that were read, and how many there are."""
 
+_LONG_BYTES = 256 << 20
+"""A trace of this size is decoded in parts, so that the work goes on where it was interrupted."""
 _NO_TRACE = "no program of this run made a CTF trace: there are no events"
 _NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
@@ -210,34 +213,21 @@ def collect(
     if limits is not None and apart:
         wanted = {**options, "threads": threads, "excerpt": excerpt and excerpt.asked}
         return _collect_apart(recording, wanted, limits, say, done)
-    with store.locked(recording, lambda: say("waiting for another roslens")):
+    # Long work goes on where it was interrupted.
+    long = engine == "native" and excerpt is None and _bytes(recording) >= _LONG_BYTES
+    key = _digest(f"{collector_version()} {options} {fingerprint}".encode())[:16] if long else None
+    waiting = partial(say, "waiting for another roslens")
+    with store.locked(recording, waiting, key) as alone:
         # Another may have made them meanwhile.
         if (before := known()) is not None:
             return before
-        with store.making(recording) as made:
+        with store.making(recording, key if alone else None) as made:
             say("reading")
             written = _to_parquet(
-                made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done
-            )
-            tables: dict[str, pl.DataFrame] = {}
-            if not events_only:
-                from collectors.ros2 import build_tables  # noqa: PLC0415  (events need no model)
-
-                say("model")
-                raw = written.frames()
-                tables = build_tables(
-                    raw.events,
-                    raw.losses,
-                    raw.warnings,
-                    hosts=raw.hosts,
-                    rmw=None if manifest is None else manifest.environment.rmw,
-                    synchronisation=None if manifest is None else manifest.clock.synchronisation,
-                )
-                say("tables")
-            with ThreadPoolExecutor(2) as beside:
-                paths = [made.tables / f"{name}.parquet" for name in tables]
-                list(beside.map(_write, tables.values(), paths))
-            rows = {name: frame.height for name, frame in tables.items()}
+                made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done,
+                resumed=say if long else None,
+            )  # fmt: skip
+            rows = {} if events_only else _model(written, made, manifest, engine, say)
             about = None
             if excerpt is not None:
                 from collectors.excerpt import cut  # noqa: PLC0415
@@ -260,6 +250,36 @@ def collect(
                 _write_note(note, made.tables / NOTE)
             store.put_in_place(made, recording)
     return _from_note(recording, note, rebuilt=True)
+
+
+def _model(
+    written: _Written, made: Recording, manifest: Manifest | None, engine: Engine, say: Progress
+) -> dict[str, int]:
+    """Write all tables; their numbers of rows."""
+    from collectors import large  # noqa: PLC0415  (events need no model)
+    from collectors.ros2 import build_tables  # noqa: PLC0415
+
+    say("model")
+    raw = written.frames()
+    rmw = None if manifest is None else manifest.environment.rmw
+    synchronisation = None if manifest is None else manifest.clock.synchronisation
+    if engine == "native" and large.is_large(raw.counts):
+        with _writing(made.tables):
+            work = large.work_of(made, say)
+            return large.model(raw, made, work, rmw=rmw, synchronisation=synchronisation)
+    tables = build_tables(
+        raw.events,
+        raw.losses,
+        raw.warnings,
+        hosts=raw.hosts,
+        rmw=rmw,
+        synchronisation=synchronisation,
+    )
+    say("tables")
+    with ThreadPoolExecutor(2) as beside:
+        paths = [made.tables / f"{name}.parquet" for name in tables]
+        list(beside.map(_write, tables.values(), paths))
+    return {name: frame.height for name, frame in tables.items()}
 
 
 def _check_options(
@@ -325,8 +345,9 @@ def _to_parquet(
     threads: int,
     excerpt: Excerpt | None,
     done: Done | None,
+    resumed: Progress | None,
 ) -> _Written:
-    """Decode all traces into ``events/``."""
+    """Decode all traces into ``events/``; with `resumed`, which is told the steps, in parts."""
     if recording.has_manifest and not any(map(find_traces, recording.trace_roots)):
         # A run of programs without tracepoints: no event, and other files that count.
         return _Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
@@ -343,7 +364,13 @@ def _to_parquet(
     if clock_offsets == "auto" and (found := _estimate_offsets(trace, threads)):
         trace = _open(recording.trace_roots, {one.host: -one.ahead_ns for one in found})
     window: tuple[int | None, int | None] = (None, None)
-    if excerpt is None:
+    if resumed is not None:
+        from collectors import large  # noqa: PLC0415
+
+        with _writing(recording.events):
+            work = large.work_of(recording, resumed)
+            info = large.decode(trace, recording, work, threads=threads, done=done)
+    elif excerpt is None:
         info = trace.write_events(recording.events, threads=threads, progress=done)
     else:
         from collectors.excerpt import write_events  # noqa: PLC0415
@@ -520,6 +547,12 @@ def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) 
         clock_offsets=note.get("clock_offsets", ()),
         excerpt=(note.get("excerpt") or {}).get("in_words"),
     )
+
+
+def _bytes(recording: Recording) -> int:
+    """Size of all traces."""
+    traces = (trace for root in recording.trace_roots for trace in find_traces(root))
+    return sum(path.stat().st_size for trace in traces for path in trace.glob("*"))
 
 
 def _fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:

@@ -44,12 +44,13 @@ class Callbacks:
 
 def find_callbacks(events: Events, objects: Objects) -> Callbacks:
     """Callback objects with their owners, and each of their executions."""
-    table = _objects(events, objects)
-    instances, ends_alone = _instances(events, table)
+    table = callback_objects(events, objects)
+    instances, ends_alone = find_instances(events, table)
     return Callbacks(objects=table, instances=instances, ends_alone=ends_alone)
 
 
-def _objects(events: Events, objects: Objects) -> pl.DataFrame:
+def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
+    """Callback objects with their owners."""
     added = pl.concat(
         [
             _of_subscriptions(events, objects),
@@ -123,7 +124,8 @@ def _period(column: str) -> pl.Expr:
     return text
 
 
-def _instances(events: Events, objects: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def find_instances(events: Events, objects: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Each execution of these callback objects, and the number of ends without a start."""
     starts, ends = events["callback_start"], events["callback_end"]
     row = ends_of(starts, ends, "callback")
     instances = starts.with_columns(ends["time_ns"].gather(row).alias("end_ns"))

@@ -17,13 +17,13 @@ from collectors.ros2.passes import previous
 from collectors.ros2.types import I64
 
 INTRA, RCLCPP, RCL, RMW = range(4)
-_TIMES = {
+TIMES = {
     INTRA: "intra_publish_ns",
     RCLCPP: "rclcpp_publish_ns",
     RCL: "rcl_publish_ns",
     RMW: "rmw_publish_ns",
 }
-_EVENTS = {
+EVENTS = {
     INTRA: "rclcpp_intra_publish",
     RCLCPP: "rclcpp_publish",
     RCL: "rcl_publish",
@@ -42,8 +42,8 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
         four times, source_timestamp_ns, callback_instance_id, guessed (whether the publisher
         follows only from what else the process could publish).
     """
-    calls = _group(events)
-    calls = _with_publisher(calls, events, objects)
+    calls = group(events)
+    calls = with_publisher(calls, events, objects)
     calls = sorted_by(calls, "publish_ns", "thread").with_row_index("message_id")
     moments = calls.select("thread", pl.col("publish_ns").alias("time_ns"))
     return calls.with_columns(
@@ -51,16 +51,22 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
     )
 
 
-def _group(events: Events) -> pl.DataFrame:
-    """Publish events put together: one row per publication, by its first event's kind and time."""
-    frames = [events[name] for name in _EVENTS.values()]
-    rows = _rows_of_calls(frames)
-    times = {name: pick(frames[k], rows[name], "time_ns").to_series() for k, name in _TIMES.items()}
+def group(events: Events, python: list[int] | None = None) -> pl.DataFrame:
+    """Publish events put together: one row per publication, by its first event's kind and time.
+
+    Parameters
+    ----------
+    python
+        The processes in which rcl never sees the address that rclcpp tells; found where None.
+    """
+    frames = [events[name] for name in EVENTS.values()]
+    rows = _rows_of_calls(frames, python)
+    times = {name: pick(frames[k], rows[name], "time_ns").to_series() for k, name in TIMES.items()}
     handles = [
-        pick(frames[k], rows[_TIMES[k]], "publisher_handle").to_series()
+        pick(frames[k], rows[TIMES[k]], "publisher_handle").to_series()
         for k in (RCL, INTRA, RCLCPP)
     ]
-    rmw = pick(frames[RMW], rows[_TIMES[RMW]], "rmw_publisher_handle", "timestamp")
+    rmw = pick(frames[RMW], rows[TIMES[RMW]], "rmw_publisher_handle", "timestamp")
     return rows.select(
         "thread",
         proc().alias("proc"),
@@ -72,7 +78,7 @@ def _group(events: Events) -> pl.DataFrame:
     )
 
 
-def _rows_of_calls(frames: list[pl.DataFrame]) -> pl.DataFrame:
+def _rows_of_calls(frames: list[pl.DataFrame], python: list[int] | None) -> pl.DataFrame:
     """The rows of each call's events, in columns named as their times; thread and publish_ns."""
     intra, rclcpp, rcl, _ = frames
     before = previous(frames)
@@ -84,7 +90,7 @@ def _rows_of_calls(frames: list[pl.DataFrame]) -> pl.DataFrame:
     # What a call of rcl belongs to.
     paired = before[RCL][RCLCPP].is_not_null()
     same_message = same(RCL, RCLCPP, "message")
-    of_rclcpp = same_message | _of_python(rcl["thread"], paired, same_message)
+    of_rclcpp = same_message | _of_python(rcl["thread"], paired, same_message, python)
     of_intra = same(RCL, INTRA, "publisher_handle")
     rcl_of_rclcpp = _followers(before[RCL][RCLCPP], of_rclcpp, rclcpp.height)
     rcl_of_intra = _followers(before[RCL][INTRA], of_intra, intra.height)
@@ -119,7 +125,7 @@ def _rows_of_calls(frames: list[pl.DataFrame]) -> pl.DataFrame:
                 pl.col("time_ns").gather(first).alias("publish_ns"),
                 *(
                     rows[k].alias(name) if k in rows else pl.lit(None, pl.UInt32).alias(name)
-                    for k, name in _TIMES.items()
+                    for k, name in TIMES.items()
                 ),
             )
         )
@@ -135,18 +141,22 @@ def _followers(rows: pl.Series, joined: pl.Series, length: int) -> pl.Series:
     return inverse(rows.zip_with(joined, rows.clear(rows.len())), length)
 
 
-def _of_python(threads: pl.Series, paired: pl.Series, same: pl.Series) -> pl.Series:
+def _of_python(
+    threads: pl.Series, paired: pl.Series, same: pl.Series, known: list[int] | None
+) -> pl.Series:
     """Which calls of rcl are of a process in which it never sees the address that rclcpp tells.
 
     rclpy's rclcpp_publish holds the number of the Python object.
     """
+    if known is not None:
+        return paired & threads.to_frame().select(proc().is_in(known)).to_series()
     pairs = pl.DataFrame({"thread": threads, "same": same}).filter(paired)
     found = pairs.group_by("thread").agg(pl.col("same").any()).with_columns(proc().alias("proc"))
     python = found.filter(~pl.col("same").any().over("proc"))["thread"]
     return paired & threads.is_in(python.implode())
 
 
-def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
+def with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
     """Add publisher_id, topic, node: by the rmw handle first, as rosout's rcl handle varies."""
     calls = as_of(
         calls,
@@ -175,7 +185,7 @@ def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl
         "topic",
         "node",
         "publish_ns",
-        *_TIMES.values(),
+        *TIMES.values(),
         "source_timestamp_ns",
         "guessed",
     )

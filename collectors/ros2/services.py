@@ -68,6 +68,7 @@ def requests_sent(events: Events, objects: Objects, callbacks: Callbacks) -> pl.
         "client_id",
         pl.col("time_ns").alias("request_sent_ns"),
         within.alias("client_callback_instance_id"),
+        pl.col("proc").alias("sent_proc"),
     )
 
 
@@ -81,6 +82,7 @@ def requests_taken(events: Events, objects: Objects, callbacks: Callbacks) -> pl
         "callback_instance_id",
         "callback_start_ns",
         "callback_end_ns",
+        pl.col("proc").alias("taken_proc"),
     )
 
 
@@ -91,6 +93,7 @@ def responses_sent(events: Events, objects: Objects) -> pl.DataFrame:
         "service_id",
         pl.col("time_ns").alias("response_sent_ns"),
         pl.col("timestamp").alias("stamp"),
+        pl.col("proc").alias("answered_proc"),
     )
 
 
@@ -222,7 +225,10 @@ def _named(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
         .join(services, on="service_id", how="left", maintain_order="left")
         .with_columns(
             pl.coalesce("service", "of_client").alias("service"),
-            pl.coalesce("server_proc", "client_proc").alias("proc"),
+            # The object is not known where its init event is missing.
+            pl.coalesce(
+                "server_proc", "client_proc", "taken_proc", "answered_proc", "sent_proc"
+            ).alias("proc"),
         )
     )
 

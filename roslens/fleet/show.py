@@ -28,6 +28,7 @@ from roslens.fleet.trees import open_tree
 from tracing.recording import UsageError
 
 _MOST_PROBLEMS = 20
+_MOST_ODD = 5
 _STYLES = {"regression": "bold red", "improvement": "green"}
 
 
@@ -132,7 +133,7 @@ def run_trend(
 
 def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> Table:
     """Each change with what changed beside it; a series without any has one line."""
-    notes = list(left_out)
+    notes = [*left_out, *filter(None, map(_odd_ones, trends.series))]
     table = Table(title="changes over time")
     for heading in ("metric", "cell"):
         table.add_column(heading, overflow="fold")
@@ -147,7 +148,8 @@ def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> Table:
         name = (Text(f"{series.metric} [{unit}]"), Text(cell_label(series.cell)))
         count = str(len(series.nights))
         if series.refused is not None or not series.changes:
-            level = sum(sum(n.values) / len(n.values) for n in series.nights) / len(series.nights)
+            means = [sum(n.values) / len(n.values) for n in series.nights]
+            level = series.levels[0][1] if series.levels else sum(means) / len(means)
             verdict = "no change"
             if series.refused is not None:
                 verdict = f"not_enough_evidence ({reference(series.refused, notes)})"
@@ -168,6 +170,20 @@ def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> Table:
     if notes:
         table.caption = Text("\n".join(f"({i}) {note}" for i, note in enumerate(notes, 1)))
     return table
+
+
+def _odd_ones(series: Series) -> str | None:
+    """Campaigns far from their level, which would hide changes if they counted in full."""
+    if not series.odd:
+        return None
+    factor, unit = shown_unit(series.unit)
+    odd = [series.nights[n] for n in series.odd]
+    named = ", ".join(
+        f"{night.campaign} ({significant(sum(night.values) / len(night.values) * factor)} {unit})"
+        for night in odd[:_MOST_ODD]
+    )
+    more = f" and {len(odd) - _MOST_ODD} more" if len(odd) > _MOST_ODD else ""
+    return f"{series.metric} ({cell_label(series.cell)}): far from its level in {named}{more}"
 
 
 def summary(trends: Trends) -> str:

@@ -29,8 +29,8 @@
 //!   or 64 bits; packets of at most 512 MiB; types nested in at most 512 levels.
 //! * A TSDL type that is named inside a structure takes the lengths and tags it refers to from
 //!   where it is used, not from where it is named.
-//! * CTF 2: extensions are refused; attributes, namespaces and clock identities are not kept, so
-//!   event classes of two namespaces with one name share a table; BLOBs are lists of bytes.
+//! * CTF 2: extensions are refused; attributes other than log level and EMF URI, namespaces of
+//!   fields and clock identities are not kept; BLOBs are lists of bytes.
 //! * Fields of the packet context other than the tracer's own (times, sizes, counts, CPU) are not
 //!   made into columns.
 //! * A label that several ranges of an enumeration share is found by the first range that holds.

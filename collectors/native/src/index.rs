@@ -124,7 +124,7 @@ impl Index {
             }
         }
         let mut index = Self {
-            catalog: Catalog::new(members),
+            catalog: Catalog::new(members)?,
             files: Vec::new(),
             packets: Vec::new(),
             losses: Vec::new(),

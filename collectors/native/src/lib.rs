@@ -2,6 +2,8 @@
 //!
 //! It finds and reads files; what their bytes mean is the matter of `roslens-ctf`.
 
+mod concat;
+mod crew;
 mod failure;
 mod feed;
 mod index;
@@ -85,6 +87,22 @@ impl Reader {
     fn event_names(&self) -> Vec<&str> {
         let tables = &self.index.catalog.tables;
         tables.iter().map(|t| t.name.as_str()).collect()
+    }
+
+    /// Log level of each event that has one; of several classes of one name, the most severe.
+    #[getter]
+    fn log_levels(&self) -> BTreeMap<&str, i64> {
+        let catalog = &self.index.catalog;
+        let mut found = BTreeMap::new();
+        for layout in &catalog.layouts {
+            let stream = &catalog.members[layout.member].trace.streams[layout.stream];
+            if let Some(level) = stream.events[layout.event].log_level {
+                let name = catalog.tables[layout.table].name.as_str();
+                let known = found.entry(name).or_insert(level);
+                *known = level.min(*known);
+            }
+        }
+        found
     }
 
     /// Labels of the hosts, in the order of the traces.
@@ -231,10 +249,7 @@ impl Reader {
             let (summary, sinks) = decode(&self.index, want, threads, &mut tell, |_| {
                 Parquet::for_tables(&self.index.catalog, &schemas, &folder)
             })?;
-            let mut files = Vec::new();
-            for sink in sinks {
-                files.extend(sink.finish()?);
-            }
+            let files: Vec<PathBuf> = sinks.into_iter().filter_map(Parquet::into_path).collect();
             Ok((summary, files))
         })?;
         let found = self.describe(py, &summary)?;
@@ -394,10 +409,18 @@ fn report(progress: Option<&Py<PyAny>>, done: u64, total: u64) -> Result<()> {
     .map_err(Failure::Python)
 }
 
+/// Put Parquet files of one schema one after the other into a new one, without decoding them.
+#[pyfunction]
+#[pyo3(name = "concat")]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+fn concat_files(py: Python<'_>, parts: Vec<PathBuf>, path: PathBuf) -> PyResult<()> {
+    Ok(py.detach(|| concat::concat(&parts, &path))?)
+}
+
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Batches, Reader, Stream, TraceError};
+    use super::{Batches, Reader, Stream, TraceError, concat_files};
     #[pymodule_export]
     use crate::output::write_table;
     #[pymodule_export]

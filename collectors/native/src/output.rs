@@ -44,6 +44,7 @@ pub struct Parquet {
     name: String,
     schema: SchemaRef,
     writer: Option<TableWriter<BufWriter<File>>>,
+    complete: bool,
 }
 
 impl Parquet {
@@ -72,6 +73,7 @@ impl Parquet {
                     name: table.name.clone(),
                     schema: Arc::clone(&schemas[number]),
                     writer: None,
+                    complete: false,
                 }
             })
             .collect()
@@ -96,19 +98,9 @@ impl Parquet {
         .map_err(|e| Failure::output(&path, e))
     }
 
-    /// Complete the file and put it in place; `None` if there was no event.
-    pub fn finish(mut self) -> Result<Option<PathBuf>> {
-        let Some(writer) = self.writer.take() else {
-            return Ok(None);
-        };
-        let temporary = self.temporary();
-        let mut file = writer
-            .finish()
-            .map_err(|e| Failure::output(&temporary, e))?;
-        std::io::Write::flush(&mut file).map_err(|e| Failure::output(&temporary, e))?;
-        drop(file);
-        std::fs::rename(&temporary, &self.path).map_err(|e| Failure::output(&self.path, e))?;
-        Ok(Some(self.path.clone()))
+    /// The file, if there was any event.
+    pub fn into_path(mut self) -> Option<PathBuf> {
+        self.complete.then(|| std::mem::take(&mut self.path))
     }
 }
 
@@ -123,6 +115,29 @@ impl Sink for Parquet {
                 .map_err(|e| Failure::output(&self.path, e))?;
         }
         Ok(())
+    }
+
+    /// Complete the file and put it in place.
+    fn end(&mut self) -> Result<()> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let temporary = self.temporary();
+        let ended = writer
+            .finish()
+            .map_err(|e| Failure::output(&temporary, e))
+            .and_then(|mut file| {
+                let flushed = std::io::Write::flush(&mut file);
+                flushed.map_err(|e| Failure::output(&temporary, e))
+            })
+            .and_then(|()| {
+                std::fs::rename(&temporary, &self.path).map_err(|e| Failure::output(&self.path, e))
+            });
+        if ended.is_err() {
+            let _ = std::fs::remove_file(&temporary);
+        }
+        self.complete = ended.is_ok();
+        ended
     }
 }
 
