@@ -438,13 +438,16 @@ def report(
     parameter: Annotated[
         list[str], Parameter(name=["-p", "--parameter"], negative="", help="NAME=VALUE")
     ] = [],  # noqa: B006  (cyclopts copies it)
+    timeout: Annotated[
+        float, Parameter(help="Seconds that a cell of the notebook may take; 0: for ever.")
+    ] = 3600,
 ) -> None:
     """Execute a notebook over recordings: an HTML page and metrics.json; prints the folder last."""
     from roslens.report import parse_parameter, run_report  # noqa: PLC0415
     from roslens.summary import summary_table  # noqa: PLC0415
 
     parameters = dict(parse_parameter(text) for text in parameter)
-    result = run_report(notebook, paths, output, parameters)
+    result = run_report(notebook, paths, output, parameters, cell_timeout_s=timeout)
     # Beside a terminal there is no width to keep to but that of a log.
     console = Console(width=None if sys.stdout.isatty() else 110)
     if result.metrics is not None:
