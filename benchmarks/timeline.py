@@ -167,6 +167,7 @@ def in_browser(folder: Path) -> None:
     sys.path.insert(0, str(ROOT / "tests" / "workbench"))
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
     from running_lab import (  # noqa: PLC0415
+        address_of,
         chromium,
         open_notebook,
         running_lab,
@@ -179,11 +180,8 @@ def in_browser(folder: Path) -> None:
         sync_playwright() as playwright,
     ):
         notebook_of(folder.resolve(), place / "dense.ipynb")
-        base, _, token = url.partition("/lab/tree/")
         browser = chromium(playwright)
-        page = open_notebook(
-            browser, f"{base}/lab/tree/dense.ipynb?{token.partition('?')[2]}", height=1000
-        )
+        page = open_notebook(browser, address_of(url, "dense.ipynb"), height=1000)
         page.locator(".jp-CodeCell .cm-content").first.click()
         page.keyboard.press("Shift+Enter")
         page.get_by_text("'ready'", exact=True).last.wait_for()

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from playwright.sync_api import Browser, Page, Playwright
+from playwright.sync_api import TimeoutError as NotYet
 
 ROOT = Path(__file__).parents[2]
 # Generous: the machine may be busy.
@@ -110,6 +111,13 @@ def chromium(playwright: Playwright) -> Browser:
     )
 
 
+def address_of(url: str, notebook: str) -> str:
+    """Of another notebook of the same lab, with nothing else open beside it."""
+    base, _, rest = url.partition("/lab/tree/")
+    name = notebook.partition(".")[0]
+    return f"{base}/lab/workspaces/{name}/tree/{notebook}?{rest.partition('?')[2]}"
+
+
 def open_notebook(browser: Browser, url: str, *, width: int = 1300, height: int = 3000) -> Page:
     """A page with a notebook whose kernel is ready."""
     page = browser.new_page(viewport={"width": width, "height": height})
@@ -119,10 +127,24 @@ def open_notebook(browser: Browser, url: str, *, width: int = 1300, height: int 
     return page
 
 
+_RUNS = (
+    "[...document.querySelectorAll('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell"
+    " .jp-InputPrompt')].some(prompt => /\\[[*0-9]/.test(prompt.innerText))"
+)
+
+
 def run_all(page: Page) -> None:
-    """Run all cells; does not wait for them."""
-    page.locator('.lm-MenuBar-item:has-text("Run")').click()
-    page.locator('.lm-Menu-item[data-command="runmenu:run-all"]').click()
+    """Run all cells; waits for the first to begin, and for no more."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        page.locator('.lm-MenuBar-item:has-text("Run")').click()
+        page.locator('.lm-Menu-item[data-command="runmenu:run-all"]').click()
+        try:
+            page.wait_for_function(_RUNS, timeout=30_000)
+        except NotYet:
+            continue  # the menu was of a notebook that was not there yet
+        return
+    raise NotInTimeError(f"in {SECONDS} s: no cell began to run")
 
 
 def run_start_page(page: Page) -> None:

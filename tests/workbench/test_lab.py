@@ -40,6 +40,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "ben
 import timeline as measured  # noqa: E402
 from running_lab import (  # noqa: E402
     SECONDS,
+    address_of,
     chromium,
     open_notebook,
     run_all,
@@ -439,14 +440,11 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.live
 @pytest.mark.recording
-def test_a_dense_recording_is_drawn_by_levels_of_detail(
-    lab: Lab, dense: Path, tmp_path: Path
-) -> None:
+def test_a_dense_recording_is_drawn_by_levels_of_detail(lab: Lab, dense: Path) -> None:
     measured.notebook_of(dense, lab.folder / "dense.ipynb")
-    base, _, token = lab.url.partition("/lab/tree/")
     browser = lab.page.context.browser
     assert browser is not None
-    page = open_notebook(browser, f"{base}/lab/tree/dense.ipynb?{token.partition('?')[2]}")
+    page = open_notebook(browser, address_of(lab.url, "dense.ipynb"))
     try:
         run_all(page)
         page.wait_for_function("document.querySelector('.roslens-timeline')?.dataset.marks > 0")
