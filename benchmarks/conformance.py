@@ -17,15 +17,23 @@ import argparse
 import csv
 import json
 import os
+import resource
 import select
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 VERDICTS = Path(__file__).with_name("conformance_verdicts.csv")
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "conformance.md"
-TIMEOUT_S = 60
+CPU_S = 60
+"""Seconds of CPU after which a reader hangs: those of the clock would tell of other programs."""
+WAIT_S = 900
+"""Seconds by the clock after which it does, whatever it waits for."""
 _OURS = """
 import json, sys
 from pathlib import Path
@@ -104,7 +112,7 @@ class Ours:
         assert process.stdin is not None
         assert process.stdout is not None
         print(trace, file=process.stdin, flush=True)
-        ready, _, _ = select.select([process.stdout], [], [], TIMEOUT_S)
+        ready = self._wait(process)
         answer = process.stdout.readline() if ready else ""
         if not answer:
             process.kill()
@@ -114,6 +122,19 @@ class Ours:
         if found["said"] is None:
             return Outcome("reads", found["events"])
         return Outcome("refuses", found["events"], found["said"].replace(f"{trace}", "."))
+
+    @staticmethod
+    def _wait(process: subprocess.Popen[str]) -> bool:
+        """Whether an answer, or the end, comes in time."""
+        times = psutil.Process(process.pid).cpu_times
+        begun, since = times(), time.monotonic()
+        while time.monotonic() - since < WAIT_S:
+            if select.select([process.stdout], [], [], 1)[0]:
+                return True
+            now = times()
+            if now.user + now.system - begun.user - begun.system > CPU_S:
+                break
+        return False
 
     def close(self) -> None:
         """End the process."""
@@ -129,6 +150,8 @@ def babeltrace2(trace: Path) -> Outcome:
     events = run.stdout.count("\n")
     if run.returncode == 0:
         return Outcome("reads", events)
+    if run.returncode == -signal.SIGXCPU:
+        return Outcome("hangs")
     if run.returncode < 0:
         return Outcome("crashes", events, f"signal {-run.returncode}")
     return Outcome("refuses", events)
@@ -141,11 +164,18 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str] | Outcome:
             capture_output=True,
             encoding="utf-8",
             errors="replace",
-            timeout=TIMEOUT_S,
+            timeout=WAIT_S,
             check=False,
+            preexec_fn=_limit,
         )
     except subprocess.TimeoutExpired:
         return Outcome("hangs")
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
+    # A core file would be as large as what hangs has grown.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def verdicts() -> dict[str, Verdict]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -31,13 +31,19 @@ if TYPE_CHECKING:
     from collectors.excerpt import Excerpt
     from collectors.limits import Limits
     from collectors.reader import Trace, TraceInfo
+    from collectors.ros2.host_clocks import ClockOffset
+    from tracing.recording.manifest import Manifest
 
 Engine: TypeAlias = Literal["native", "babeltrace2"]
+ClockOffsets: TypeAlias = Mapping[str, int] | Literal["auto"]
+"""Nanoseconds to add to all times of a host, by its name or label; or estimated from messages."""
 Progress: TypeAlias = Callable[[str], None]
 """Called with what begins now: reading, model, tables."""
 Done: TypeAlias = Callable[[int, int], object]
 """Called with the bytes of trace that were read, and how many there are."""
 
+_LONG_BYTES = 256 << 20
+"""A trace of this size is decoded in parts, so that the work goes on where it was interrupted."""
 _NO_TRACE = "no program of this run made a CTF trace: there are no events"
 _NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
@@ -86,6 +92,7 @@ class _Written:
     warnings: list[str]
     frames: Callable[[], Raw]
     window: tuple[int | None, int | None] = (None, None)
+    clock_offsets: Sequence[str] = ()
 
     @classmethod
     def of(cls, raw: Raw) -> _Written:
@@ -110,6 +117,8 @@ class Collected:
         What the reader had to say.
     rebuilt
         False if everything was up to date and nothing was read.
+    clock_offsets
+        What was estimated of the hosts' clocks, and taken off them; one line each.
     excerpt
         Which part of the recording this is, in words; None for all of it.
     """
@@ -120,6 +129,7 @@ class Collected:
     discarded_events: int
     warnings: list[str]
     rebuilt: bool
+    clock_offsets: Sequence[str] = ()
     excerpt: str | None = None
 
     @property
@@ -137,7 +147,7 @@ def collect(
     force: bool = False,
     verify: bool = False,
     limits: Limits | None = None,
-    clock_offsets: Mapping[str, int] | None = None,
+    clock_offsets: ClockOffsets | None = None,
     excerpt: Excerpt | None = None,
     progress: Progress | None = None,
     done: Done | None = None,
@@ -161,7 +171,8 @@ def collect(
     limits
         What it may take; with any, another process does the work.
     clock_offsets
-        Nanoseconds to add to all times of a host, given by its name or label.
+        Nanoseconds to add to all times of a host, given by its name or label; or ``"auto"``, see
+        `collectors.ros2.host_clocks`.
     excerpt
         Only part of it, into an output that is not the recording's own.
     progress
@@ -176,6 +187,8 @@ def collect(
         cannot be written to, or there is nothing of which an excerpt is wanted.
     RunFailedError
         A file cannot be written (no space left), or a limit was reached.
+    NotEnoughEvidenceError
+        The clocks' offsets cannot be estimated.
     """
     say = progress if progress is not None else lambda _: None
     if recording.is_excerpt:
@@ -185,7 +198,7 @@ def collect(
     options = {"engine": engine, "events_only": events_only}
     # Read before the work, not after it.
     manifest = recording.manifest
-    offsets = dict(clock_offsets or {})
+    offsets = clock_offsets or {}
     apart = limits is not None and limits.any
     _check_options(recording, options, excerpt, offsets, apart=apart)
     fingerprint = _fingerprint(recording, offsets)
@@ -200,34 +213,21 @@ def collect(
     if limits is not None and apart:
         wanted = {**options, "threads": threads, "excerpt": excerpt and excerpt.asked}
         return _collect_apart(recording, wanted, limits, say, done)
-    with store.locked(recording, lambda: say("waiting for another roslens")):
+    # Long work goes on where it was interrupted.
+    long = engine == "native" and excerpt is None and _bytes(recording) >= _LONG_BYTES
+    key = _digest(f"{collector_version()} {options} {fingerprint}".encode())[:16] if long else None
+    waiting = partial(say, "waiting for another roslens")
+    with store.locked(recording, waiting, key) as alone:
         # Another may have made them meanwhile.
         if (before := known()) is not None:
             return before
-        with store.making(recording) as made:
+        with store.making(recording, key if alone else None) as made:
             say("reading")
             written = _to_parquet(
-                made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done
-            )
-            tables: dict[str, pl.DataFrame] = {}
-            if not events_only:
-                from collectors.ros2 import build_tables  # noqa: PLC0415  (events need no model)
-
-                say("model")
-                raw = written.frames()
-                tables = build_tables(
-                    raw.events,
-                    raw.losses,
-                    raw.warnings,
-                    hosts=raw.hosts,
-                    rmw=None if manifest is None else manifest.environment.rmw,
-                    synchronisation=None if manifest is None else manifest.clock.synchronisation,
-                )
-                say("tables")
-            with ThreadPoolExecutor(2) as beside:
-                paths = [made.tables / f"{name}.parquet" for name in tables]
-                list(beside.map(_write, tables.values(), paths))
-            rows = {name: frame.height for name, frame in tables.items()}
+                made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done,
+                resumed=say if long else None,
+            )  # fmt: skip
+            rows = {} if events_only else _model(written, made, manifest, engine, say)
             about = None
             if excerpt is not None:
                 from collectors.excerpt import cut  # noqa: PLC0415
@@ -235,7 +235,7 @@ def collect(
                 about, rows = cut(made, recording, excerpt, written.window, _write)
             note = {
                 "note_version": _NOTE_VERSION,
-                "collector": _collector(),
+                "collector": collector_version(),
                 "options": options,
                 "trace": fingerprint,
                 "events_by_name": dict(sorted(written.counts.items())),
@@ -243,6 +243,7 @@ def collect(
                 "excerpt": about,
                 "discarded_events": written.discarded_events,
                 "warnings": written.warnings,
+                "clock_offsets": list(written.clock_offsets),
             }
             with _writing(made.output):
                 note["files"] = store.describe(made)
@@ -251,11 +252,41 @@ def collect(
     return _from_note(recording, note, rebuilt=True)
 
 
+def _model(
+    written: _Written, made: Recording, manifest: Manifest | None, engine: Engine, say: Progress
+) -> dict[str, int]:
+    """Write all tables; their numbers of rows."""
+    from collectors import large  # noqa: PLC0415  (events need no model)
+    from collectors.ros2 import build_tables  # noqa: PLC0415
+
+    say("model")
+    raw = written.frames()
+    rmw = None if manifest is None else manifest.environment.rmw
+    synchronisation = None if manifest is None else manifest.clock.synchronisation
+    if engine == "native" and large.is_large(raw.counts):
+        with _writing(made.tables):
+            work = large.work_of(made, say)
+            return large.model(raw, made, work, rmw=rmw, synchronisation=synchronisation)
+    tables = build_tables(
+        raw.events,
+        raw.losses,
+        raw.warnings,
+        hosts=raw.hosts,
+        rmw=rmw,
+        synchronisation=synchronisation,
+    )
+    say("tables")
+    with ThreadPoolExecutor(2) as beside:
+        paths = [made.tables / f"{name}.parquet" for name in tables]
+        list(beside.map(_write, tables.values(), paths))
+    return {name: frame.height for name, frame in tables.items()}
+
+
 def _check_options(
     recording: Recording,
     options: Mapping[str, Any],
     excerpt: Excerpt | None,
-    offsets: Mapping[str, int],
+    offsets: ClockOffsets,
     *,
     apart: bool,
 ) -> None:
@@ -308,14 +339,15 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
 
 def _to_parquet(
     recording: Recording,
-    clock_offsets: Mapping[str, int],
+    clock_offsets: ClockOffsets,
     *,
     engine: Engine,
     threads: int,
     excerpt: Excerpt | None,
     done: Done | None,
+    resumed: Progress | None,
 ) -> _Written:
-    """Decode all traces into ``events/``."""
+    """Decode all traces into ``events/``; with `resumed`, which is told the steps, in parts."""
     if recording.has_manifest and not any(map(find_traces, recording.trace_roots)):
         # A run of programs without tracepoints: no event, and other files that count.
         return _Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
@@ -327,9 +359,18 @@ def _to_parquet(
             path.parent.mkdir(exist_ok=True)
             _write(raw.events[name].lazy().collect(), path)
         return _Written.of(raw)
-    trace = _open(recording.trace_roots, clock_offsets)
+    trace = _open(recording.trace_roots, {} if clock_offsets == "auto" else clock_offsets)
+    found: Sequence[ClockOffset] = ()
+    if clock_offsets == "auto" and (found := _estimate_offsets(trace, threads)):
+        trace = _open(recording.trace_roots, {one.host: -one.ahead_ns for one in found})
     window: tuple[int | None, int | None] = (None, None)
-    if excerpt is None:
+    if resumed is not None:
+        from collectors import large  # noqa: PLC0415
+
+        with _writing(recording.events):
+            work = large.work_of(recording, resumed)
+            info = large.decode(trace, recording, work, threads=threads, done=done)
+    elif excerpt is None:
         info = trace.write_events(recording.events, threads=threads, progress=done)
     else:
         from collectors.excerpt import write_events  # noqa: PLC0415
@@ -342,6 +383,7 @@ def _to_parquet(
         info.warnings,
         lambda: _scanned(recording.events, trace, info),
         window,
+        [str(one) for one in found],
     )
 
 
@@ -358,6 +400,17 @@ def _scanned(folder: Path, trace: Trace, info: TraceInfo) -> Raw:
         if name not in info.events_by_name:
             events[name] = none
     return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
+
+
+def _estimate_offsets(trace: Trace, threads: int) -> Sequence[ClockOffset]:
+    """How far the hosts' clocks are ahead of the first one's; nothing for one host."""
+    from collectors.ros2 import host_clocks  # noqa: PLC0415  (only who asks waits for it)
+
+    if len(trace.hosts) < 2:
+        return []
+    names = [name for name in trace.event_names if name in host_clocks.EVENTS]
+    frames = trace.read(names, fields=host_clocks.COLUMNS, threads=threads)
+    return host_clocks.clock_offsets(host_clocks.find_crossings(frames), trace.hosts)
 
 
 def _open(roots: Sequence[Path], clock_offsets: Mapping[str, int] | None = None) -> Trace:
@@ -427,7 +480,7 @@ def _up_to_date(
     note = _read_note(recording)
     if (
         note is None
-        or note["collector"] != _collector()
+        or note["collector"] != collector_version()
         or note["trace"] != fingerprint
         or note["options"]["engine"] != options["engine"]
         or _asked(note) != (None if excerpt is None else excerpt.asked)
@@ -466,7 +519,7 @@ def _of_excerpt(recording: Recording, *, verify: bool, asked: bool) -> Collected
         problem = "more of it is not here"
     elif about is None or note is None or _asked(note) is None:
         problem = "it is damaged"
-    elif note["collector"] != _collector():
+    elif note["collector"] != collector_version():
         problem = "another version of the collectors made it"
     elif not store.examine(recording, note["files"], read_all=verify)[0]:
         problem = "it is damaged"
@@ -495,11 +548,18 @@ def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) 
         discarded_events=note["discarded_events"],
         warnings=note["warnings"],
         rebuilt=rebuilt,
+        clock_offsets=note.get("clock_offsets", ()),
         excerpt=(note.get("excerpt") or {}).get("in_words"),
     )
 
 
-def _fingerprint(recording: Recording, clock_offsets: Mapping[str, int]) -> str:
+def _bytes(recording: Recording) -> int:
+    """Size of all traces."""
+    traces = (trace for root in recording.trace_roots for trace in find_traces(root))
+    return sum(path.stat().st_size for trace in traces for path in trace.glob("*"))
+
+
+def _fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
     """Digest of names, sizes and times of all files of its traces, and of what is done to them.
 
     Raises
@@ -517,7 +577,10 @@ def _fingerprint(recording: Recording, clock_offsets: Mapping[str, int]) -> str:
     lines = (
         [] if manifest is None else [f"{manifest.environment.rmw} {manifest.clock.synchronisation}"]
     )
-    lines += [f"clock {host} {ns}" for host, ns in sorted(clock_offsets.items())]
+    if clock_offsets == "auto":
+        lines.append("clock auto")
+    else:
+        lines += [f"clock {host} {ns}" for host, ns in sorted(clock_offsets.items())]
     own = [recording.events, recording.tables]
     if recording.output != recording.path:
         own.append(recording.output)
@@ -532,7 +595,7 @@ def _fingerprint(recording: Recording, clock_offsets: Mapping[str, int]) -> str:
 
 
 @cache
-def _collector() -> str:
+def collector_version() -> str:
     """Version of the collectors: the distribution's and a digest of the code itself."""
     try:
         number = version("roslens")

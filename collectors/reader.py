@@ -26,6 +26,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+LOG_LEVELS = (
+    *("EMERG", "ALERT", "CRIT", "ERR", "WARNING", "NOTICE", "INFO"),
+    *(
+        f"DEBUG_{what}"
+        for what in ("SYSTEM", "PROGRAM", "PROCESS", "MODULE", "UNIT", "FUNCTION", "LINE")
+    ),
+    "DEBUG",
+)
+"""Names of log levels by number, as LTTng's tools print them after ``TRACE_``."""
+
+
+def log_level_name(level: int) -> str:
+    """``TRACE_DEBUG_LINE`` for 13; the number itself where it has no name."""
+    return f"TRACE_{LOG_LEVELS[level]}" if 0 <= level < len(LOG_LEVELS) else str(level)
+
+
 @dataclass(frozen=True)
 class Process:
     """A process that recorded events.
@@ -67,6 +83,8 @@ class TraceInfo:
         Sentences about what could not be read, or is not there.
     loss_rows
         Rows of the table `losses`, in no order.
+    log_levels
+        Names of the log levels of the events that occurred, of those that have one.
     """
 
     events: int
@@ -78,6 +96,7 @@ class TraceInfo:
     hosts: list[str]
     warnings: list[str]
     loss_rows: list[dict[str, Any]] = field(repr=False, compare=False)
+    log_levels: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def losses(self) -> pl.DataFrame:
@@ -111,6 +130,7 @@ class TraceInfo:
             hosts=self.hosts,
             warnings=list(dict.fromkeys([*self.warnings, *other.warnings])),
             loss_rows=rows,
+            log_levels=self.log_levels | other.log_levels,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -125,6 +145,7 @@ class TraceInfo:
                 {"host": p.host, "vpid": p.vpid, "procname": p.procname} for p in self.processes
             ],
             "hosts": self.hosts,
+            "log_levels": self.log_levels,
             "warnings": self.warnings,
         }
 
@@ -141,6 +162,16 @@ class Trace:
     def event_names(self) -> list[str]:
         """Every event that the metadata declares, sorted; not all need occur."""
         return self._reader.event_names
+
+    @property
+    def log_levels(self) -> dict[str, str]:
+        """Name of the log level of each declared event that has one."""
+        return {name: log_level_name(level) for name, level in self._reader.log_levels.items()}
+
+    @property
+    def hosts(self) -> list[str]:
+        """Labels of the hosts, in the order of the traces."""
+        return self._reader.hosts
 
     @property
     def span(self) -> tuple[int | None, int | None]:
@@ -337,6 +368,11 @@ class Trace:
             hosts=self._reader.hosts,
             warnings=found["warnings"],
             loss_rows=found["losses"],
+            log_levels={
+                name: level
+                for name, level in self.log_levels.items()
+                if name in found["events_by_name"]
+            },
         )
 
 
@@ -345,8 +381,8 @@ def open_trace(
 ) -> Trace:
     """Find and open every CTF trace at or below `root`, as one time line.
 
-    Reads all metadata and the heads of all packets. LTTng's index files are not needed. A packet
-    that several snapshots of a session hold is read once.
+    Reads all metadata and the heads of all packets; LTTng's index files help where these are
+    damaged. A packet that several snapshots of a session hold is read once.
 
     Parameters
     ----------

@@ -3,7 +3,8 @@
 Everything is written into a folder beside its place, brought to the disk, and put there by
 renaming two folders. Whatever kills a collector, ``tables/`` afterwards is the old one, the new
 one, or is not there; it never is a mixture. ``tables/collected.json``, within it, names each file
-with its size and SHA-256.
+with its size and SHA-256. The folder of a long collection bears a name that tells what is made in
+it, so that one that was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ Files: TypeAlias = dict[str, dict[str, Any]]
 
 
 @contextmanager
-def locked(recording: Recording, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
+def locked(
+    recording: Recording, waiting: Callable[[], None] = lambda: None, keep: str | None = None
+) -> Iterator[bool]:
     """Be the only one that collects into a recording's output folder, which is made if missing.
 
     The kernel gives the lock back however its holder ends. Where the file system has no locks,
@@ -42,6 +45,13 @@ def locked(recording: Recording, waiting: Callable[[], None] = lambda: None) -> 
     ----------
     waiting
         Called once if another holds it.
+    keep
+        What an interrupted collection of this key left stays; all else that was left is removed.
+
+    Yields
+    ------
+    bool
+        Whether there is a lock.
 
     Raises
     ------
@@ -57,8 +67,9 @@ def locked(recording: Recording, waiting: Callable[[], None] = lambda: None) -> 
         held = _lock(descriptor, waiting)
         if held:
             for left in leftovers(recording):
-                shutil.rmtree(left, ignore_errors=True)
-        yield
+                if keep is None or left.name != f"{_MAKING}{keep}":
+                    shutil.rmtree(left, ignore_errors=True)
+        yield held
     finally:
         os.close(descriptor)
 
@@ -82,24 +93,36 @@ def leftovers(recording: Recording) -> list[Path]:
 
 
 @contextmanager
-def making(recording: Recording) -> Iterator[Recording]:
+def making(recording: Recording, key: str | None = None) -> Iterator[Recording]:
     """The same recording with a new empty output; removed in the end, whatever happened.
+
+    With a key, only one holder of the lock may do so. Then what was left of the same key is found
+    again, and an interruption leaves it; an error does not, for it would come again.
 
     Raises
     ------
     UsageError
         The folder of the output cannot be written to.
     """
-    folder = recording.output / f"{_MAKING}{secrets.token_hex(4)}"
+    folder = recording.output / f"{_MAKING}{key or secrets.token_hex(4)}"
+    if folder.exists() and not all((folder / part).is_dir() for part in _PARTS):
+        # Interrupted while it was put in place: part of it has gone.
+        shutil.rmtree(folder, ignore_errors=True)
     try:
         for part in _PARTS:
-            (folder / part).mkdir(parents=True)
+            (folder / part).mkdir(parents=True, exist_ok=key is not None)
     except OSError as error:
         raise cannot_write(recording, error) from error
     try:
         yield replace(recording, output=folder)
-    finally:
+    except (KeyboardInterrupt, SystemExit):
+        if key is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def describe(made: Recording) -> Files:

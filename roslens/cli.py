@@ -346,7 +346,10 @@ def collect(
     ] = False,
     clock_offset: Annotated[
         list[str] | None,
-        Parameter(help="HOST=NS: add to all times of a host (its name, or h0, h1, ...)."),
+        Parameter(
+            help="HOST=NS: add to all times of a host (its name, or h0, h1, ...); or auto: "
+            "estimated from messages that went both ways between hosts."
+        ),
     ] = None,
     start: Annotated[
         str | None,
@@ -441,12 +444,38 @@ def report(
     timeout: Annotated[
         float, Parameter(help="Seconds that a cell of the notebook may take; 0: for ever.")
     ] = 3600,
+    each: Annotated[
+        Literal["recording", "campaign"] | None,
+        Parameter(help="One report of each, and a page over all."),
+    ] = None,
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
 ) -> None:
     """Execute a notebook over recordings: an HTML page and metrics.json; prints the folder last."""
     from roslens.report import parse_parameter, run_report  # noqa: PLC0415
     from roslens.summary import summary_table  # noqa: PLC0415
 
     parameters = dict(parse_parameter(text) for text in parameter)
+    if each is not None:
+        from roslens.fleet.cluster import Workers  # noqa: PLC0415
+        from roslens.fleet.reports import report_each  # noqa: PLC0415
+
+        if not paths:
+            raise UsageError("no recording given; give one or more folders")
+        page = report_each(
+            notebook,
+            paths,
+            each,
+            output=output,
+            parameters=parameters,
+            cell_timeout_s=timeout,
+            workers=Workers(workers, scheduler),
+            console=Console(),
+        )
+        print(page.parent)
+        return
+    if workers is not None or scheduler is not None:
+        raise UsageError("--workers and --scheduler go with --each: one report is one process")
     result = run_report(notebook, paths, output, parameters, cell_timeout_s=timeout)
     # Beside a terminal there is no width to keep to but that of a log.
     console = Console(width=None if sys.stdout.isatty() else 110)
@@ -558,6 +587,13 @@ def catalog(
     ] = False,
     file: CatalogFile = None,
     collect: Annotated[bool, Parameter(negative="", help="Make missing tables first.")] = False,
+    dataset: Annotated[
+        Path | None,
+        Parameter(help="Folder: their tables as one dataset, suite=/campaign=/recording=."),
+    ] = None,
+    table: Annotated[
+        list[str], Parameter(negative="", help="Only this one into --dataset; may be repeated.")
+    ] = [],  # noqa: B006
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
 ) -> None:
@@ -565,15 +601,18 @@ def catalog(
     from roslens.fleet import show  # noqa: PLC0415
     from roslens.fleet.cluster import Workers  # noqa: PLC0415
 
+    if table and dataset is None:
+        raise UsageError("--table goes with --dataset")
     console = Console(stderr=as_json, width=None if sys.stdout.isatty() else 130)
     found, changes = show.updated(
         where, file, collect=collect, workers=Workers(workers, scheduler), console=console
     )
     chosen = found.select(suite=suite or None, distro=distro or None, since=since, until=until)
+    written = None if dataset is None else chosen.write_dataset(dataset, table or None)
     if as_json:
         show.print_json(chosen)
     else:
-        show.show_catalog(found, changes, chosen, console)
+        show.show_catalog(found, changes, chosen, console, written)
 
 
 @app.command

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from collectors.collect import Collected, Done, Engine, collect
+from collectors.collect import ClockOffsets, Collected, Done, Engine, collect
 from collectors.collect import Progress as Say
 from collectors.limits import Limits
 from roslens.fleet.cluster import Workers, attempt, each
@@ -39,7 +39,7 @@ class Options:
     force: bool = False
     verify: bool = False
     limits: Limits | None = None
-    clock_offsets: Mapping[str, int] | None = None
+    clock_offsets: ClockOffsets | None = None
     excerpt: Excerpt | None = None
 
 
@@ -89,6 +89,8 @@ def collect_all(
         else:
             done.append(result)
             console.print(_line(result), soft_wrap=True, highlight=False)
+            for offset in result.clock_offsets:
+                console.print(f"  {escape(offset)}; taken off", soft_wrap=True, highlight=False)
             for warning in result.warnings:
                 console.print(f"  [yellow]warning:[/] {escape(warning)}", soft_wrap=True)
     if errors:
@@ -129,12 +131,16 @@ def _by_workers(
 ) -> _Results:
     # Workers are as many as there are cores, so each decodes with one thread unless told else.
     function = partial(_collect, replace(options, threads=options.threads or 1))
+    # Workers of another's cluster work in folders of their own.
+    away = workers.scheduler is not None
+    sent = [recording.absolute() for recording in recordings] if away else recordings
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
         task = progress.add_task("collecting", total=len(recordings))
-        for number, result in each(function, recordings, workers):
+        for number, result in each(function, sent, workers, [one.path for one in sent]):
             progress.update(task, advance=1, description=escape(recordings[number].name))
-            yield recordings[number], result
+            own = recordings[number]
+            yield own, replace(result, recording=own) if isinstance(result, Collected) else result
 
 
 def _collect(options: Options, recording: Recording) -> Collected:
@@ -162,14 +168,16 @@ def _with_output(recordings: Sequence[Recording], output: Path) -> list[Recordin
     return [Recording.at(recording.path, output / recording.name) for recording in recordings]
 
 
-def parse_offsets(texts: Sequence[str]) -> dict[str, int]:
-    """Nanoseconds by host from texts such as ``h1=-2500``.
+def parse_offsets(texts: Sequence[str]) -> ClockOffsets:
+    """Nanoseconds by host from texts such as ``h1=-2500``; or ``auto``, which stands alone.
 
     Raises
     ------
     UsageError
         One is not of that form, or a host is given twice.
     """
+    if list(texts) == ["auto"]:
+        return "auto"
     found: dict[str, int] = {}
     for text in texts:
         host, _, number = text.rpartition("=")
@@ -178,7 +186,9 @@ def parse_offsets(texts: Sequence[str]) -> dict[str, int]:
         except ValueError:
             host = ""
         if not host or abs(value) >= 2**63:
-            raise UsageError(f"--clock-offset: '{text}' is not HOST=NANOSECONDS, such as h1=-2500")
+            raise UsageError(
+                f"--clock-offset: '{text}' is not HOST=NANOSECONDS, such as h1=-2500, or auto"
+            )
         if host in found:
             raise UsageError(f"--clock-offset: host '{host}' is given twice")
         found[host] = value

@@ -29,6 +29,8 @@ Format: TypeAlias = Literal["text", "json", "csv", "parquet"]
 
 _SECOND = 1_000_000_000
 _CONTEXTS = ("vpid", "vtid", "procname")
+LEVEL = "log_level"
+"""Field that stands for the log level of an event's class."""
 
 
 def write_events(
@@ -75,6 +77,8 @@ def write_events(
         raise UsageError(f"--start {start} is after --end {end}")
     schemas = trace.read(chosen, begin_ns=0, end_ns=-1)
     columns = list(fields) or None
+    if columns is not None and LEVEL in columns and form != "parquet":
+        schemas = {name: _with_level(trace, name, frame) for name, frame in schemas.items()}
     if columns is not None:
         known = {column for frame in schemas.values() for column in frame.columns}
         if missing := [column for column in columns if column not in known]:
@@ -95,7 +99,16 @@ def write_events(
         file.write(to_lines.head())
         for low, high in progress.track(parts, description="writing events"):
             frames = trace.read(chosen, begin_ns=low, end_ns=high, fields=columns, threads=threads)
+            if columns is not None and LEVEL in columns:
+                frames = {name: _with_level(trace, name, frame) for name, frame in frames.items()}
             file.write(to_lines.body(frames))
+
+
+def _with_level(trace: Trace, name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the log level of an event's class, where it has no field of that name."""
+    if LEVEL in frame.columns:
+        return frame
+    return frame.with_columns(pl.lit(trace.log_levels.get(name), dtype=pl.String).alias(LEVEL))
 
 
 def choose(declared: Sequence[str], patterns: Sequence[str], path: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -16,8 +16,13 @@ from tracing.recording import UsageError
 INDEX_NAME = "index.html"
 
 
-def write_index(folder: Path) -> Path:
+def write_index(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
     """Write ``index.html`` into a folder: its reports, the latest first, with loss and verdicts.
+
+    Parameters
+    ----------
+    failed
+        Reports that could not be made, by name, and why.
 
     Raises
     ------
@@ -41,6 +46,9 @@ def write_index(folder: Path) -> Path:
         f'<table class="roslens-table"><thead><tr>{headings}</tr></thead>\n'
         f"<tbody>\n{rows}\n</tbody></table>"
     )
+    if failed:
+        lines = (f"<li>{escape(name)}: {escape(why)}</li>" for name, why in failed.items())
+        table += f"\n<h2>No report of</h2>\n<ul>{''.join(lines)}</ul>"
     path = folder / INDEX_NAME
     path.write_text(
         html_document("Reports - roslens", f"<h1>Reports</h1>\n{table}"), encoding="utf-8"

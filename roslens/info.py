@@ -80,10 +80,13 @@ def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | No
         escape(f"{p.procname or '?'} ({p.host}:{p.vpid})") for p in info.processes
     )
     console.print(f"processes: {processes or 'none known'}", soft_wrap=True)
-    table = Table("event", "count", box=None, pad_edge=False, header_style="bold")
+    # All of one level tell nothing: LTTng gives one to each event.
+    levels = info.log_levels if len(set(info.log_levels.values())) > 1 else {}
+    more = ["log level"] if levels else []
+    table = Table("event", "count", *more, box=None, pad_edge=False, header_style="bold")
     table.columns[1].justify = "right"
     for name, count in sorted(info.events_by_name.items(), key=lambda item: (-item[1], item[0])):
         if count:
-            table.add_row(escape(name), f"{count:,}")
+            table.add_row(escape(name), f"{count:,}", levels.get(name))
     table.add_row("total", f"{info.events:,}", style="bold")
     console.print(table)

@@ -85,19 +85,9 @@ def run_report(
     if cell_timeout_s is not None and not cell_timeout_s >= 0:
         raise UsageError(f"--timeout {cell_timeout_s:g}: give seconds, or 0 for no limit")
     source = find_notebook(notebook)
-    known = known_parameters(source)
     given = dict(parameters or {})
-    unknown = sorted(set(given) - set(known))
-    if unknown:
-        raise UsageError(
-            f"notebook {source.stem} has no parameter {', '.join(map(repr, unknown))}; "
-            f"it has: {', '.join(known) or 'none'}"
-        )
-    if paths and "recordings" in given:
-        raise UsageError("recordings given twice: as PATH and as -p recordings=...")
+    known = check_parameters(source, given, with_paths=bool(paths))
     if paths:
-        if "recordings" not in known:
-            raise UsageError(f"notebook {source.stem} takes no recordings; leave out PATH")
         given["recordings"] = [str(path) for path in paths]
     folder = output or default_output(source.stem)
     executed_path = folder / f"{source.stem}.ipynb"
@@ -141,6 +131,30 @@ def run_report(
         if before.get(path) != changed and path.resolve() not in own
     )
     return ReportResult(folder, html, executed_path, metrics if metrics.is_file() else None, files)
+
+
+def check_parameters(
+    source: Path, given: Mapping[str, Any], *, with_paths: bool
+) -> Mapping[str, Mapping[str, Any]]:
+    """The parameters that a notebook has, once what is given was found to fit.
+
+    Raises
+    ------
+    UsageError
+        It has no such parameter, or takes no recordings.
+    """
+    known = known_parameters(source)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise UsageError(
+            f"notebook {source.stem} has no parameter {', '.join(map(repr, unknown))}; "
+            f"it has: {', '.join(known) or 'none'}"
+        )
+    if with_paths and "recordings" in given:
+        raise UsageError("recordings given twice: as PATH and as -p recordings=...")
+    if with_paths and "recordings" not in known:
+        raise UsageError(f"notebook {source.stem} takes no recordings; leave out PATH")
+    return known
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:

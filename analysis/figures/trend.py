@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import matplotlib.dates as mdates
 import numpy as np
@@ -11,7 +10,7 @@ from matplotlib.axes import Axes
 
 from analysis.estimate import cell_label
 from analysis.figures.style import COLOURS, FAINT, LOUD, Plot, finish, new_figure, styled, wrapped
-from analysis.reports.numbers import shown_unit
+from analysis.reports.numbers import shown_unit, significant
 from analysis.verdicts.trend import Series, Trends
 
 _MOST_PANELS = 12
@@ -31,8 +30,9 @@ def trend_plot(trends: Trends) -> Plot:
     return Plot(
         figure,
         "Mean of each campaign over its runs, with its 95 % interval where it has three or more; "
-        "lines are the levels between changes. A set of series without any change would show one "
-        f"with probability {trends.false_alarms:g} at most.{more}",
+        "lines are the levels between changes. Triangles are campaigns far from their level, which "
+        "count less; with a number, beyond the picture. A set of series without any change would "
+        f"show one with probability {trends.false_alarms:g} at most.{more}",
     )
 
 
@@ -40,17 +40,26 @@ def _panel(axes: Axes, series: Series) -> None:
     factor, unit = shown_unit(series.unit)
     times = mdates.date2num([night.start for night in series.nights])  # type: ignore[no-untyped-call]
     means = np.array([np.mean(night.values) for night in series.nights]) * factor
-    for time, night in zip(times, series.nights, strict=True):
+    near = [n for n in range(len(times)) if n not in series.odd]
+    for time, night in ((times[n], series.nights[n]) for n in near):
         found = night.interval
         if found.low is not None and found.high is not None:
             axes.plot([time, time], [found.low * factor, found.high * factor], color=FAINT, lw=1.2)
-    axes.plot(times, means, "o", ms=3.5, color=COLOURS[0])
-    edges = [0, *(change.index for change in series.changes), len(times)]
-    for begin, end in pairwise(edges):
-        if end > begin:
-            level = float(means[begin:end].mean())
-            axes.plot([times[begin], times[end - 1]], [level, level], "-", color=COLOURS[6], lw=1.4)
-    top = axes.get_ylim()[1]
+    axes.plot(times[near], means[near], "o", ms=3.5, color=COLOURS[0])
+    ends = [*(begin for begin, _ in series.levels[1:]), len(times)]
+    for (begin, mean), end in zip(series.levels, ends, strict=True):
+        x = [times[begin], times[end - 1]]
+        axes.plot(x, [mean * factor] * 2, "-", color=COLOURS[6], lw=1.4)
+    bottom, top = axes.get_ylim()
+    for n in series.odd:
+        high, place = means[n] > top, float(np.clip(means[n], bottom, top))
+        axes.plot(times[n], place, "^" if high else "v", ms=6, color=LOUD)
+        if place != means[n]:
+            text, shift = significant(float(means[n])), (5, -9 if high else 3)
+            axes.annotate(
+                text, (times[n], place), shift, textcoords="offset points", fontsize=7.5, color=LOUD
+            )
+    axes.set_ylim(bottom, top)
     for change in series.changes:
         colour = LOUD if change.verdict == "regression" else COLOURS[2]
         place = (times[change.index - 1] + times[change.index]) / 2

@@ -6,6 +6,10 @@ all stretches, those that reach an end included, so that a change that was undon
 well as one that stays. Its p is by permutation: if nothing changes and the order of the values
 means nothing, every order is equally likely, so the test holds its level whatever their
 distribution is.
+
+One value far out would hide every change, for it alone makes up the sum of squares. So values
+farther than `FAR` robust standard deviations from the median of the part that is tested count as
+that far (winsorising). Neither depends on the order: the level is held all the same.
 """
 
 from __future__ import annotations
@@ -26,6 +30,11 @@ Places: TypeAlias = NDArray[np.int64]
 LEAST = 3
 """A segment has at least so many values: with fewer nothing tells how much they vary."""
 
+FAR = 5.0
+"""Robust standard deviations (1.4826 times the median absolute deviation) from the median. Of ten
+normal values one lies farther out in 3.6 % of series, of forty in 0.4 %."""
+
+_NORMAL = 1.4826
 _AT_ONCE = 1 << 21
 _GRID = 60
 
@@ -83,13 +92,27 @@ def change_points(
         begin, end = waiting.pop()
         if end - begin < 2 * least:
             continue
-        part = x[begin:end]
+        part = winsorised(x[begin:end])
         cuts, p = stretch(part, least=least, permutations=permutations, random=random)
         if p <= false_alarms:
             cuts = _kept(part, cuts, false_alarms, permutations, random)
             found += [ChangePoint(begin + cut, p) for cut in cuts]
             waiting += pairwise([begin, *(begin + cut for cut in cuts), end]) if cuts else []
     return sorted(found, key=lambda point: point.index)
+
+
+def winsorised(x: Floats) -> Floats:
+    """The same values, those far out moved to where far begins; shape (n,).
+
+    Where more than half of them are equal, the deviation is that of the others.
+    """
+    if x.size == 0:
+        return x
+    median = float(np.median(x))
+    away = np.abs(x - median)
+    deviation = float(np.median(away)) or float(np.median(away[away > 0])) if away.any() else 0.0
+    reach = FAR * _NORMAL * deviation
+    return np.clip(x, median - reach, median + reach)
 
 
 def stretch(

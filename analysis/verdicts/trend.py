@@ -17,7 +17,13 @@ from typing import Any, Literal
 import numpy as np
 
 from analysis.estimate import Cell
-from analysis.statistics.change_points import LEAST, change_points, least_length, stretch
+from analysis.statistics.change_points import (
+    LEAST,
+    change_points,
+    least_length,
+    stretch,
+    winsorised,
+)
 from analysis.statistics.multiplicity import holm
 from analysis.statistics.over_runs import Interval, student_t
 from analysis.statistics.ratio import Effect, Spread, ratio_of_means, too_far_apart
@@ -26,6 +32,8 @@ from tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
 
 FALSE_ALARMS = 0.01
 _MOST_PERMUTATIONS = 50_000
+_ENOUGH_TO_TELL = 10
+"""Nights of a level, for some of them to be called far from it."""
 
 Verdict = Literal["regression", "improvement", "no_difference", "not_enough_evidence"]
 
@@ -101,6 +109,10 @@ class Series:
         Of there being no change at all, adjusted by Holm for the number of series.
     refused
         Why no change can be looked for.
+    levels
+        Begin and mean of each level, of nights by number; those far from it count less.
+    odd
+        Nights far from their level, by number.
     """
 
     metric: str
@@ -110,6 +122,8 @@ class Series:
     changes: tuple[Change, ...] = ()
     p: float | None = None
     refused: str | None = None
+    levels: tuple[tuple[int, float], ...] = ()
+    odd: tuple[int, ...] = ()
 
     @property
     def regressions(self) -> list[Change]:
@@ -171,7 +185,7 @@ def find_trends(
         if p is None:
             found.append(replace(one, refused=_too_short(one, false_alarms / len(series))))
             continue
-        checked = replace(one, p=float(p))
+        checked = _with_levels(replace(one, p=float(p)), [0])
         if p <= false_alarms:
             checked = _with_changes(checked, threshold, false_alarms, permutations)
         found.append(checked)
@@ -190,7 +204,7 @@ def _means(series: Series) -> list[float]:
 
 
 def _p_of_any(series: Series, permutations: int) -> float:
-    values = np.asarray(_means(series))
+    values = winsorised(np.asarray(_means(series)))
     random = np.random.default_rng(1)
     return stretch(values, least=LEAST, permutations=permutations, random=random)[1]
 
@@ -200,8 +214,8 @@ def _with_changes(
 ) -> Series:
     means = _means(series)
     points = change_points(means, false_alarms=false_alarms, permutations=permutations)
-    edges = [0, *(point.index for point in points), len(means)]
-    parts = [means[begin:end] for begin, end in pairwise(edges)]
+    begins = [0, *(point.index for point in points)]
+    parts = [_level(means[begin:end]) for begin, end in pairwise([*begins, len(means)])]
     last = float(np.mean(parts[-1]))
     changes = []
     for point, old, new in zip(points, parts, parts[1:], strict=False):
@@ -224,7 +238,25 @@ def _with_changes(
                 software=_differences(series.nights[point.index - 1], series.nights[point.index]),
             )
         )
-    return replace(series, changes=tuple(changes))
+    return replace(_with_levels(series, begins), changes=tuple(changes))
+
+
+def _level(nights: Sequence[float]) -> list[float]:
+    """Values of the nights of one level, those far from it drawn nearer."""
+    if len(nights) < _ENOUGH_TO_TELL:
+        return list(nights)
+    return [float(x) for x in winsorised(np.asarray(nights))]
+
+
+def _with_levels(series: Series, begins: Sequence[int]) -> Series:
+    means = _means(series)
+    parts = [_level(means[begin:end]) for begin, end in pairwise([*begins, len(means)])]
+    near = [value for part in parts for value in part]
+    return replace(
+        series,
+        levels=tuple((at, float(np.mean(x))) for at, x in zip(begins, parts, strict=True)),
+        odd=tuple(n for n, (x, y) in enumerate(zip(means, near, strict=True)) if x != y),
+    )
 
 
 def _differences(old: Night, new: Night) -> tuple[tuple[str, str | None, str | None], ...]:
@@ -243,6 +275,7 @@ def _series_json(series: Series) -> dict[str, Any]:
         "cell": dict(series.cell),
         "p": series.p,
         "refused": series.refused,
+        "odd": [series.nights[n].campaign for n in series.odd],
         "nights": [
             {
                 "campaign": night.campaign,

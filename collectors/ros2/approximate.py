@@ -8,7 +8,7 @@ from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
 from collectors.ros2.types import I64
 
-_TOLERANCE_NS = 10_000_000
+TOLERANCE_NS = 10_000_000
 
 
 def estimate_timestamps(publications: pl.DataFrame, takes: pl.DataFrame) -> pl.DataFrame:
@@ -45,7 +45,7 @@ def estimate_timestamps(publications: pl.DataFrame, takes: pl.DataFrame) -> pl.D
             right_on="time_ns",
             by="topic",
             strategy="backward",
-            tolerance=_TOLERANCE_NS,
+            tolerance=TOLERANCE_NS,
             check_sortedness=False,
         )
         .drop_nulls("message_id")

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of, by_thread, follows, nearest, timeline
+from collectors.ros2.joins import as_of, nearest, sorted_by
 from collectors.ros2.objects import Objects
-from collectors.ros2.types import I32, I64, TEXT
+from collectors.ros2.passes import ends_of, innermost
+from collectors.ros2.types import I64, TEXT
 
 _HANDLE_KEY = {"service": "service_handle", "timer": "timer_handle"}
 
@@ -43,12 +44,13 @@ class Callbacks:
 
 def find_callbacks(events: Events, objects: Objects) -> Callbacks:
     """Callback objects with their owners, and each of their executions."""
-    table = _objects(events, objects)
-    instances, ends_alone = _instances(events, table)
+    table = callback_objects(events, objects)
+    instances, ends_alone = find_instances(events, table)
     return Callbacks(objects=table, instances=instances, ends_alone=ends_alone)
 
 
-def _objects(events: Events, objects: Objects) -> pl.DataFrame:
+def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
+    """Callback objects with their owners."""
     added = pl.concat(
         [
             _of_subscriptions(events, objects),
@@ -122,23 +124,13 @@ def _period(column: str) -> pl.Expr:
     return text
 
 
-def _instances(events: Events, objects: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def find_instances(events: Events, objects: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Each execution of these callback objects, and the number of ends without a start."""
     starts, ends = events["callback_start"], events["callback_end"]
-    line = timeline(
-        [(starts.with_row_index("row"), ["row", "callback"]), (ends, ["callback"])]
-    ).with_columns(pl.col("kind").alias("end"))
-    # Most end before anything else happens on their thread.
-    next_is_end = (pl.col("end") == 0) & (pl.col("end").shift(-1) == 1) & follows(by=-1)
-    at_once = next_is_end & (pl.col("callback") == pl.col("callback").shift(-1))
-    line = line.with_columns(
-        pl.when(at_once.fill_null(value=False)).then(pl.col("time_ns").shift(-1)).alias("end_ns")
-    )
-    whole = pl.col("end_ns").is_not_null()
-    rest = line.filter(~(whole | whole.shift(1, fill_value=False)))
-    found = pl.concat([line.filter(whole).select("row", "end_ns"), _nested(rest)]).sort("row")
-    instances = starts.with_columns(found["end_ns"])
-    ends_alone = ends.height - (found.height - found["end_ns"].null_count())
-    instances = instances.sort("time_ns", "thread", "callback", maintain_order=True)
+    row = ends_of(starts, ends, "callback")
+    instances = starts.with_columns(ends["time_ns"].gather(row).alias("end_ns"))
+    ends_alone = ends.height - (row.len() - row.null_count())
+    instances = sorted_by(instances, "time_ns", "thread", "callback")
     instances = as_of(
         instances,
         objects,
@@ -157,31 +149,14 @@ def _instances(events: Events, objects: pl.DataFrame) -> tuple[pl.DataFrame, int
     ), ends_alone
 
 
-def _nested(line: pl.DataFrame) -> pl.DataFrame:
-    """The ends of starts that something else follows: ``row`` of the start, ``end_ns``."""
-    key = ["thread", "callback"]
-    both = line.sort(*key, "time_ns", "end", maintain_order=True)
-    # Depth after a start equals depth before the end that closes it.
-    depth = (1 - 2 * pl.col("end")).cast(I32).cum_sum().over(key) + pl.col("end")
-    both = both.with_columns(depth.alias("level"))
-    both = both.sort(*key, "level", "time_ns", "end", maintain_order=True)
-    same = pl.all_horizontal(pl.col(c) == pl.col(c).shift(-1) for c in (*key, "level"))
-    closed = same & (pl.col("end") == 0) & (pl.col("end").shift(-1) == 1)
-    return both.select(
-        "row",
-        pl.when(closed.fill_null(value=False)).then(pl.col("time_ns").shift(-1)).alias("end_ns"),
-        "end",
-    ).filter(pl.col("end") == 0).drop("end")  # fmt: skip
-
-
 def enclosing(instances: pl.DataFrame, moments: pl.DataFrame) -> pl.Series:
     """The innermost execution that was running on a thread at a moment.
 
     Parameters
     ----------
     instances
-        As `Callbacks.instances`. One without an end counts until the next start on its thread:
-        whether it had returned by then cannot be known.
+        As `Callbacks.instances`, sorted by start. One without an end counts until the next start
+        on its thread: whether it had returned by then cannot be known.
     moments
         ``thread`` and ``time_ns``.
 
@@ -190,68 +165,10 @@ def enclosing(instances: pl.DataFrame, moments: pl.DataFrame) -> pl.Series:
     polars.Series
         ``callback_instance_id`` per moment, null outside of all callbacks.
     """
-    number = "callback_instance_id"
-    moments = moments.select("thread", "time_ns").with_row_index("moment")
-    ids = by_thread(
-        instances.join(moments, on="thread", how="semi").sort(number).select(
-            "thread", number, "start_ns", "end_ns"
-        )
-    )  # fmt: skip
-    following = pl.when(follows(by=-1)).then(pl.col("start_ns").shift(-1))
-    ids = ids.with_columns(pl.col("end_ns").fill_null(following - 1))
-    nested = ids.select((pl.col("end_ns") > following).any()).item()
-    if not nested:
-        return _only(ids, moments)
-    height = moments.height
-    moments = moments.join(ids, on="thread", how="semi")
-    line = timeline(
-        [
-            (ids.select("thread", pl.col("start_ns").alias("time_ns"), number, "end_ns"),
-             [number, "end_ns"]),
-            (moments, ["moment"]),
-            (ids.select("thread", pl.col("end_ns").alias("time_ns")).drop_nulls(), []),
-        ]
-    )  # fmt: skip
-    step = pl.col("kind").replace_strict({0: 1, 1: 0, 2: -1}, return_dtype=pl.Int32)
-    line = line.with_columns(step.cum_sum().over("thread").alias("level")).filter(
-        pl.col("kind") != 2
-    )
-    level = ["thread", "level"]
-    filled = line.with_columns(
-        pl.col(number).forward_fill().over(level), pl.col("end_ns").forward_fill().over(level)
-    )
-    inside = (pl.col("level") > 0) & (
-        pl.col("end_ns").is_null() | (pl.col("end_ns") >= pl.col("time_ns"))
-    )
-    found = filled.filter(pl.col("kind") == 1).select(
-        "moment", pl.when(inside).then(pl.col(number)).alias(number)
-    )
-    return _in_order(found, height)
-
-
-def _only(ids: pl.DataFrame, moments: pl.DataFrame) -> pl.Series:
-    """As `enclosing`, of executions of which each thread ran one after the other."""
-    number = "callback_instance_id"
-    found = (
-        moments.join(ids, on="thread", how="semi")
-        .sort("time_ns")
-        .join_asof(
-            ids.sort("start_ns"),
-            left_on="time_ns",
-            right_on="start_ns",
-            by="thread",
-            strategy="backward",
-            check_sortedness=False,
-        )
-        .filter(pl.col("end_ns").is_null() | (pl.col("end_ns") >= pl.col("time_ns")))
-    )
-    return _in_order(found.select("moment", number), moments.height)
-
-
-def _in_order(found: pl.DataFrame, height: int) -> pl.Series:
-    """``callback_instance_id`` of every moment, null for those that are not in `found`."""
-    number = "callback_instance_id"
-    if found.height == height:
-        return found.sort("moment")[number]
-    every = pl.DataFrame({"moment": pl.int_range(height, dtype=pl.UInt32, eager=True)})
-    return every.join(found, on="moment", how="left", maintain_order="left")[number]
+    ids = instances["callback_instance_id"]
+    runs = instances.select("thread", pl.col("start_ns").alias("time_ns"), "end_ns")
+    if moments["time_ns"].is_sorted():
+        return ids.gather(innermost(runs, moments))
+    order = moments["time_ns"].arg_sort()
+    found = innermost(runs, moments.select("thread", "time_ns")[order])
+    return ids.gather(found).gather(order.arg_sort())

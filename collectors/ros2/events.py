@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TypeAlias
 
 import polars as pl
 
-from collectors.ros2.processes import EVER, Span, during, find_processes, identified
+from collectors.ros2.passes import in_order
+from collectors.ros2.processes import EVER, Each, Span, during, find_processes, identified
+from collectors.ros2.sessions import APART_NS, recorded_once
 from collectors.ros2.types import BYTES, I32, I64, NOTHING, POINTERS, TEXT, U64
 
 FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
@@ -142,9 +145,9 @@ class Events:
         the events that it uses.
     hosts
         Labels of all hosts, where they are known.
-    spans
+    spans, each
         Stretches of time (begin included, end excluded) in which processes are looked for, one
-        after the other, to hold little in memory.
+        after the other, to hold little in memory; and how, as of `find_processes`.
 
     Attributes
     ----------
@@ -155,7 +158,11 @@ class Events:
     """
 
     def __init__(
-        self, raw: Raw, hosts: Sequence[str] = (), spans: Sequence[Span] = (EVER,)
+        self,
+        raw: Raw,
+        hosts: Sequence[str] = (),
+        spans: Sequence[Span] = (EVER,),
+        each: Each | None = None,
     ) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
         # Kernel events have no provider; their files lie in a folder of that name.
@@ -169,9 +176,11 @@ class Events:
             [f"ros2:{name}" for name in INIT_EVENTS],
             hosts[0] if len(hosts) == 1 else None,
             spans,
+            each,
         )
         self.processes = self.found.frame
         self._repeated: dict[str, int] = {}
+        self._twice: dict[tuple[str, Span], int] = {}
         self._without_context: dict[tuple[str, Span], int] = {}
         self._frames: dict[str, pl.DataFrame] = {}
 
@@ -179,6 +188,18 @@ class Events:
     def repeated(self) -> int:
         """Init events that were recorded more than once and left out, of those read so far."""
         return sum(self._repeated.values())
+
+    @property
+    def twice(self) -> int:
+        """Events that another session had recorded too and that were left out, likewise."""
+        return sum(self._twice.values())
+
+    @cached_property
+    def overlapping(self) -> bool:
+        """Whether two sessions recorded the same at the same time, by the init events."""
+        for name in INIT_EVENTS:
+            self[name]
+        return self.twice > 0
 
     @property
     def without_context(self) -> int:
@@ -192,8 +213,7 @@ class Events:
     def __getitem__(self, name: str) -> pl.DataFrame:
         """The events of one name: time_ns, proc, thread (one number), then the payload, typed.
 
-        Sorted by time where it is an init event. Absent events give an empty frame, absent
-        fields nulls.
+        Sorted by time. Absent events give an empty frame, absent fields nulls.
         """
         if name in self._frames:
             return self._frames[name]
@@ -233,13 +253,18 @@ class Events:
             return pl.DataFrame(schema=schema)
         columns = self._columns_of(name)
         identified_by = identified(columns, self.found.host)
+        sessions = name in INIT_EVENTS or self.overlapping
+        trace = ["trace"] if sessions and "trace" in columns else []
+        # The first record of an event may lie before the stretch that has the second one.
+        before = span[0] - APART_NS if trace and span[0] is not None else span[0]
         frame = (
             self.found.numbered(
-                during(raw, span).select(
+                during(raw, (before, span[1])).select(
                     pl.col("time_ns").cast(I64),
                     *identified_by,
                     pl.col("vtid").cast(I64).fill_null(NOTHING),
                     ((pl.col("vpid").is_null()) | (pl.col("vtid").is_null())).alias("nowhere"),
+                    *trace,
                     *(
                         pl.col(field).cast(kind)
                         if field in columns
@@ -254,16 +279,22 @@ class Events:
                 (pl.col("proc").cast(I64) * 2**32 + pl.col("vtid")).alias("thread"),
                 *fields,
                 "nowhere",
+                *trace,
             )
             .collect()
         )
-        self._without_context[name, span] = int(frame["nowhere"].sum())
-        frame = frame.drop("nowhere")
+        own = [column for column in frame.columns if column not in ("trace", "nowhere")]
+        unique = frame
         if name in INIT_EVENTS:
-            unique = frame.unique(maintain_order=True)
+            unique = unique.unique(own, keep="first", maintain_order=True)
             self._repeated[name] = frame.height - unique.height
-            frame = unique.sort("time_ns", maintain_order=True)
-        return frame
+        if trace:
+            unique = recorded_once(unique, [column for column in own if column != "time_ns"])
+            self._twice[name, span] = frame.height - unique.height - self._repeated.get(name, 0)
+            unique = during(unique.lazy(), span).collect()
+        self._without_context[name, span] = int(unique["nowhere"].sum())
+        # One piece: rows are picked by their numbers, again and again.
+        return in_order(unique.select(own)).rechunk()
 
 
 def vtid(thread: str = "thread") -> pl.Expr:

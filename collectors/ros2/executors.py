@@ -16,16 +16,21 @@ from collectors.ros2.joins import follows, timeline
 from collectors.ros2.types import I32, I64
 
 WAIT, READY, EXECUTE, START, END = range(5)
+_EVENTS = (
+    "rclcpp_executor_wait_for_work",
+    "rclcpp_executor_get_next_ready",
+    "rclcpp_executor_execute",
+)
 
 
 def find_executor_intervals(events: Events, callbacks: Callbacks) -> pl.DataFrame:
     """One row per stretch of a thread; columns of the table, and proc and thread."""
     whole = callbacks.instances.filter(pl.col("end_ns").is_not_null())
+    if not any(events.happened(name) for name in _EVENTS):
+        whole = whole.clear()
     line = timeline(
         [
-            (events["rclcpp_executor_wait_for_work"], ["timeout"]),
-            (events["rclcpp_executor_get_next_ready"], []),
-            (events["rclcpp_executor_execute"], []),
+            *((events[name], ["timeout"] if name == _EVENTS[WAIT] else []) for name in _EVENTS),
             (whole.select("thread", pl.col("start_ns").alias("time_ns")), []),
             (whole.select("thread", pl.col("end_ns").alias("time_ns")), []),
         ]

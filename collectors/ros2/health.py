@@ -441,6 +441,15 @@ def _objects(model: Facts) -> Iterator[Finding]:
             "init events recorded more than once (snapshots repeat them); the copies are left out",
             where="trace",
         )
+    if model.events.twice:
+        yield finding(
+            "events_of_two_sessions",
+            "info",
+            model.events.twice,
+            "events that two sessions recorded at the same time; the later record of each is left "
+            "out of the tables (not of the raw events)",
+            where="trace",
+        )
     links = model.message_links
     unknown = (
         ("publications", model.messages.unknown_publishers, "publisher"),

@@ -15,7 +15,7 @@ import polars as pl
 from collectors.ros2.approximate import by_order, estimate_timestamps
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
-from collectors.ros2.joins import pick
+from collectors.ros2.joins import pick, row_of
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.outcomes import bounds_of, settle
 from collectors.ros2.ring_buffers import PENDING
@@ -26,6 +26,7 @@ _GRACE_NS = 10**9
 _LARGEST = 2**62
 _PAIR = (pl.col("message_id") * 2**24 + pl.col("subscription_id")).alias("pair")
 """One number for two; joins by one column are much faster."""
+_KEY = ("topic", "key_ns", "key")
 _LINKS = ("take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
 
 
@@ -102,38 +103,53 @@ def by_timestamp(
         "message_id", "topic", "key_ns", "estimated"
     )
     received = takes.select(
-        "take_id",
-        "subscription_id",
-        "topic",
-        pl.col("source_timestamp_ns").alias("key_ns"),
-        "callback_instance_id",
-        *_LINKS,
+        *("take_id", "subscription_id", "topic", pl.col("source_timestamp_ns").alias("key_ns")),
+        *("callback_instance_id", *_LINKS),
     )
     sent, received = _keyed(sent, received)
-    sent, shared = _ranked(sent, ["key"], "message_id")
-    received, again = _ranked(received, ["key", "subscription_id"], "take_id")
-    label = (
-        pl.when("shared")
-        .then(pl.lit("ambiguous"))
-        .when("estimated")
-        .then(pl.lit("approximate"))
-        .otherwise(pl.lit("exact"))
-        .alias("match")
+    columns = ["message_id", *(c for c in received.columns if c not in _KEY), "match"]
+    key = pl.col("key")
+    known = sent["key"].drop_nulls()
+    shared = sent.clear()
+    if known.n_unique() < known.len():
+        shared = sent.filter(key.is_duplicated() & key.is_not_null())
+    parts = []
+    label = pl.when("estimated").then(pl.lit("approximate")).otherwise(pl.lit("exact"))
+    if shared.height:
+        keys = shared["key"].unique().implode()
+        claimed = received.filter(key.is_in(keys))
+        both = _ranked(shared, ["key"]).join(
+            _ranked(claimed, ["key", "subscription_id"]).drop("topic", "key_ns"), on=["key", "rank"]
+        )
+        parts.append(both.with_columns(pl.lit("ambiguous").alias("match")).select(columns))
+        alone, rest = sent.filter(~key.is_in(keys)), received.filter(~key.is_in(keys))
+    else:
+        alone, rest = sent, received
+    alone = alone.filter(key.is_not_null()).sort("key")
+    row = row_of(rest["key"], alone["key"])
+    exact = (
+        rest.hstack(pick(alone, row, "message_id", "estimated"))
+        .filter(row.is_not_null())
+        .with_columns(label.alias("match"))
     )
-    # Ranks are all 0 where nothing is shared.
-    on = ["key", "rank"] if shared or again else ["key"]
-    mine = received.drop("topic", "key_ns", "shared", *(["rank"] if on == ["key"] else []))
-    matched = sent.join(mine, on=on, how="inner").with_columns(label)
-    columns = [*sent.columns, *(c for c in mine.columns if c not in sent.columns), "match"]
-    matched = matched.select(columns)
+    # Of several takes of one subscription the first.
+    again = exact.select(_PAIR.fill_null(-pl.col("message_id") - 1)).to_series()
+    if again.n_unique() < again.len():
+        exact = exact.filter(again.is_first_distinct())
+    matched = pl.concat([exact.select(columns), *parts])
     rest_sent = sent.filter(pl.col("topic").is_null())
-    rest_received = received.join(matched, on="take_id", how="anti")
-    if rest_received.height and (rest_sent.height or rest_received["topic"].null_count()):
-        matched = pl.concat([matched, _without_topic(sent, rest_sent, rest_received, matched)])
-        rest_received = rest_received.join(matched, on="take_id", how="anti")
-    alone = takes.join(rest_received, on="take_id", how="semi")
-    used = ("topic", "key_ns", "key", "rank", "shared", "estimated")
-    return matched.drop(used), shared, alone
+    rest = _without(received, matched)
+    if rest.height and (rest_sent.height or rest["topic"].null_count()):
+        matched = pl.concat([matched, _without_topic(sent, rest_sent, rest, matched)])
+        rest = _without(received, matched)
+    return matched, shared.height, takes.filter(pl.col("take_id").is_in(rest["take_id"].implode()))
+
+
+def _without(received: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
+    """What was received and is not matched."""
+    if matched.height == received.height:
+        return received.clear()
+    return received.join(matched, on="take_id", how="anti")
 
 
 def _keyed(sent: pl.DataFrame, received: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -160,35 +176,20 @@ def _without_topic(
     sent: pl.DataFrame, nameless: pl.DataFrame, received: pl.DataFrame, matched: pl.DataFrame
 ) -> pl.DataFrame:
     """Where an init event is missing, a timestamp that is unique in the recording joins alone."""
-    unique = ["key_ns"]
-    by_time = sent.filter(~pl.struct(unique).is_duplicated())
-    first = by_time.join(nameless, on="message_id", how="semi").join(
-        received.drop("topic", "rank", "key", "shared"), on="key_ns"
-    )
+    by_time = sent.filter(~pl.col("key_ns").is_duplicated())
+    unknown = received["topic"].is_null()
+    received = received.drop("topic", "key")
+    first = by_time.join(nameless, on="message_id", how="semi").join(received, on="key_ns")
     second = by_time.join(nameless, on="message_id", how="anti").join(
-        received.filter(pl.col("topic").is_null()).drop("topic", "rank", "key", "shared"),
-        on="key_ns",
+        received.filter(unknown), on="key_ns"
     )
     both = pl.concat([first, second]).with_columns(pl.lit("approximate").alias("match"))
     return both.select(matched.columns)
 
 
-def _ranked(frame: pl.DataFrame, key: list[str], order: str) -> tuple[pl.DataFrame, int]:
-    """Add ``rank`` within equal keys and ``shared``; and the number of rows that share."""
-    first = frame[key[0]].drop_nulls()
-    if first.n_unique() == first.len() or not frame.select(_shared(key).any()).item():
-        return frame.with_columns(
-            pl.lit(0, dtype=pl.UInt32).alias("rank"), pl.lit(value=False).alias("shared")
-        ), 0
-    frame = frame.sort(order).with_columns(
-        pl.int_range(pl.len(), dtype=pl.UInt32).over(key).alias("rank"),
-        _shared(key).alias("shared"),
-    )
-    return frame, int(frame["shared"].sum())
-
-
-def _shared(key: list[str]) -> pl.Expr:
-    return pl.struct(key).is_duplicated() & pl.col(key[0]).is_not_null()
+def _ranked(frame: pl.DataFrame, key: list[str]) -> pl.DataFrame:
+    """Add ``rank`` within equal keys; rows are numbered in their order."""
+    return frame.with_columns(pl.int_range(pl.len(), dtype=pl.UInt32).over(key).alias("rank"))
 
 
 def with_take(enqueues: pl.DataFrame, takes: pl.DataFrame, row: pl.Series) -> pl.DataFrame:
@@ -272,18 +273,25 @@ def message_rows(
         f.with_columns(_PAIR) for f in (pairs, matched, ordered, intra)
     )
     known = intra.filter(pl.col("message_id").is_not_null())
-    # The copy that also came through the middleware is dropped by rclcpp: one row, the intra one.
-    rest = pairs.join(known, on=pair, how="anti")
-    unresolved = known.filter(pl.col("subscription_id").is_null())["message_id"].unique()
-    matched = pl.concat([matched, ordered], how="diagonal").join(known, on=pair, how="anti")
-    late = matched.join(pairs, on=pair, how="anti").with_columns(
-        pl.when(pl.col("subscription_id").is_not_null()).then(pl.lit("replayed")).alias("fate")
-    )
+    matched = pl.concat([matched, ordered], how="diagonal")
+    unresolved: list[int] = []
+    if known.height:
+        # The copy that also came through the middleware is dropped by rclcpp: one row, the
+        # intra one.
+        pairs, matched = (f.join(known, on=pair, how="anti") for f in (pairs, matched))
+        nowhere = known.filter(pl.col("subscription_id").is_null())
+        unresolved = nowhere["message_id"].unique().to_list()
     found = matched.drop("message_id", "subscription_id")
-    inter = rest.join(found, on=pair, how="left").with_columns(
-        pl.when(pl.col("match").is_null() & pl.col("message_id").is_in(unresolved.to_list()))
+    inter = pairs.join(found, on=pair, how="left").with_columns(
+        pl.when(pl.col("match").is_null() & pl.col("message_id").is_in(unresolved))
         .then(pl.lit(PENDING))
         .alias("fate")
+    )
+    late = matched.clear()
+    if inter["match"].count() < matched.height:
+        late = matched.join(pairs, on=pair, how="anti")
+    late = late.with_columns(
+        pl.when(pl.col("subscription_id").is_not_null()).then(pl.lit("replayed")).alias("fate")
     )
     exact = pl.when(pl.col("fate") != PENDING).then(pl.lit("exact"))
     known = known.with_columns(pl.lit(value=True).alias("intra_process"), exact.alias("match"))
@@ -300,16 +308,21 @@ def message_rows(
         + [replays.drop("take_id", "proc", pair, strict=False)],
         how="diagonal",
     )
-    nobody = publications.join(rows, on="message_id", how="anti").select(
+    numbers = publications["message_id"]
+    some = numbers.is_in(rows["message_id"].unique().implode())
+    nobody = publications.filter(~some).select(
         "message_id",
         pl.when(pl.col("topic").is_null())
         .then(pl.lit(PENDING))
         .otherwise(pl.lit("no_subscriber"))
         .alias("fate"),
     )
-    rows = pl.concat([rows, nobody], how="diagonal")
+    rows = pl.concat([rows, nobody], how="diagonal", rechunk=True)
+    place = rows["message_id"]
+    if numbers.len() and numbers[-1] != numbers.len() - 1:
+        place = numbers.search_sorted(place.fill_null(-1))
+        place = pl.select(pl.when(rows["message_id"].is_not_null()).then(place)).to_series()
     sent = publications.select(
-        "message_id",
         pl.col("proc").alias("publisher_proc"),
         "topic",
         "publisher_id",
@@ -321,9 +334,7 @@ def message_rows(
         "source_timestamp_ns",
         "guessed",
     )
-    place = sent["message_id"].search_sorted(rows["message_id"].fill_null(-1))
-    place = pl.select(pl.when(rows["message_id"].is_not_null()).then(place)).to_series()
-    rows = rows.hstack(pick(sent, place, *sent.columns[1:]))
+    rows = rows.hstack(pick(sent, place, *sent.columns))
     inter_row = pl.col("subscription_id").is_not_null() | pl.col("take_ns").is_not_null()
     return rows.with_columns(
         pl.when(inter_row)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from collectors.ros2.events import Events
+from collectors.ros2.joins import pick
 from collectors.ros2.objects import Objects
 from collectors.ros2.ring_buffers import CLEARED, OVERWRITTEN, PENDING
 
@@ -79,32 +80,25 @@ def settle(
     * the tracer dropped something at the receiver before the next message was taken;
     * the receiver's takes, or this publication's timestamp, were not recorded.
     """
-    subscriptions = objects.subscriptions.select(
-        "subscription_id",
-        pl.col("proc").alias("sub_proc"),
-        pl.col("node").alias("subscription_node"),
-        pl.col("topic").alias("sub_topic"),
-    )
-    rows = rows.join(subscriptions, on="subscription_id", how="left", maintain_order="left")
-    here = [pl.col("sub_proc")]
+    # Objects are numbered in their order.
+    of = pick(objects.subscriptions, rows["subscription_id"], "proc", "node", "topic")
+    here = [of["proc"].alias("sub_proc")]
     if "subscription_proc" in rows.columns:
-        here.append(pl.col("subscription_proc"))
-    processes = events.processes.select(
-        pl.col("proc").alias("subscription_proc"), pl.col("end_ns").alias("receiver_end_ns"), "host"
+        here.append(rows["subscription_proc"])
+    rows = rows.with_columns(
+        pl.coalesce(here).alias("subscription_proc"),
+        of["node"].alias("subscription_node"),
+        pl.coalesce("topic", of["topic"].alias("sub_topic")).alias("topic"),
     )
-    rows = (
-        rows.with_columns(
-            pl.coalesce(here).alias("subscription_proc"),
-            pl.coalesce("topic", "sub_topic").alias("topic"),
-        )
-        .drop("sub_proc", "sub_topic")
-        .join(processes, on="subscription_proc", how="left", maintain_order="left")
-    )
-    rows = _with_bounds(rows, bounds)
-    rows = _with_tracer_loss(rows, losses)
     fate = pl.col("fate")
     started = pl.col("callback_start_ns").is_not_null()
     arrived = pl.col("take_ns").is_not_null() | started
+    known = ["replayed", "no_subscriber", OVERWRITTEN, CLEARED, PENDING]
+    open_ones = rows.select(~arrived & ~fate.is_in(known).fill_null(value=False)).to_series()
+    unknown = pl.Series("unknown", [False]).new_from_index(0, rows.height)
+    if open_ones.any():
+        nobody_knows = _unknown(rows, open_ones, events, losses, bounds)
+        unknown = unknown.scatter(nobody_knows, [True] * nobody_knows.len())
     outcome = (
         pl.when(fate == "replayed")
         .then(pl.lit("replayed"))
@@ -116,9 +110,7 @@ def settle(
         .then(pl.lit("no_subscriber"))
         .when(fate.is_in([OVERWRITTEN, CLEARED]))
         .then(pl.lit("overwritten"))
-        .when(fate == PENDING)
-        .then(pl.lit("unknown"))
-        .when(_undecided(events))
+        .when((fate == PENDING) | unknown)
         .then(pl.lit("unknown"))
         .otherwise(pl.lit("lost"))
     )
@@ -126,46 +118,80 @@ def settle(
         outcome.alias("outcome"),
         (pl.col("callback_start_ns") - pl.col("publish_ns")).alias("latency_ns"),
     )
-    # Nearly sorted: one after the other is faster than all at once.
+    return _sorted(rows)
+
+
+def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
+    if (rows["publish_ns"].diff().slice(1) > 0).fill_null(value=False).all():
+        return rows
     alone = rows["publish_ns"].n_unique() == rows.height
-    order = ("publish_ns",) if alone else _ORDER
-    for name in order:
-        rows = rows.sort(name, nulls_last=True, maintain_order=True)
-    return rows
+    order = rows.select(*_ORDER).with_row_index("row")
+    # Nearly sorted: one after the other is faster than all at once.
+    for name in ("publish_ns",) if alone else _ORDER:
+        order = order.sort(name, nulls_last=True, maintain_order=True)
+    return rows[order["row"]]
 
 
-def _undecided(events: Events) -> pl.Expr:
+def _unknown(
+    rows: pl.DataFrame,
+    open_ones: pl.Series,
+    events: Events,
+    losses: pl.DataFrame,
+    bounds: Bounds,
+) -> pl.Series:
+    """Of the messages that never arrived, the rows of those of which nobody can say why."""
+    ends = events.processes.select(
+        pl.col("proc").alias("subscription_proc"), pl.col("end_ns").alias("receiver_end_ns"), "host"
+    )
+    found = _with_tracer_loss(
+        _with_bounds(rows, open_ones, bounds).join(ends, on="subscription_proc", how="left"), losses
+    )
     edge = pl.col("next_ns").is_null() & (
         pl.col("publish_ns") + pl.col("longest_ns") > pl.col("receiver_end_ns")
     )
     blind = not events.happened("rmw_take")
-    return (
+    return found.filter(
         edge
         | pl.col("tracer_lost")
         | pl.col("key_ns").is_null()
         | pl.col("shared_key").fill_null(value=False)
         | pl.lit(blind)
-    )
+    )["row"]
 
 
-def _with_bounds(rows: pl.DataFrame, bounds: Bounds) -> pl.DataFrame:
-    """Add next_ns, when the subscription next took a later message of that publisher, and
-    longest_ns, the longest that a message waited for it.
+def _with_bounds(rows: pl.DataFrame, open_ones: pl.Series, bounds: Bounds) -> pl.DataFrame:
+    """The messages that never arrived, with ``row``; next_ns, when the subscription next took a
+    later message of that publisher; and longest_ns, the longest that a message waited for it.
     """  # noqa: D205
-    rows = rows.sort("publish_ns", maintain_order=True)
+    columns = (*_WAY, "publish_ns", "key_ns", "topic", "subscription_proc")
+    line = rows.select(*columns, _taken().alias("taken"), open_ones.alias("open")).with_row_index(
+        "row"
+    )
+    if not line["publish_ns"].is_sorted():
+        line = line.sort("publish_ns", maintain_order=True)
+    line = line.with_row_index("place")
+    missing = line.filter("open")
+    ways = missing.select(_WAY).unique()
+    taken = (
+        line.filter(pl.col("taken").is_not_null())
+        .join(ways.with_row_index("way"), on=_WAY, nulls_equal=True, maintain_order="left")
+        .select("place", "way", pl.col("taken").alias("next_ns"))
+    )
+    missing = missing.join(
+        ways.with_row_index("way"), on=_WAY, nulls_equal=True, maintain_order="left"
+    ).join_asof(taken, on="place", by="way", strategy="forward", check_sortedness=False)
     shared = bounds.shared.with_columns(pl.lit(value=True).alias("shared_key"))
-    rows = (
-        rows.with_columns(_taken().backward_fill().over(_WAY).alias("next_ns"))
-        .join(bounds.waited, on="subscription_id", how="left", maintain_order="left")
+    missing = (
+        missing.join(bounds.waited, on="subscription_id", how="left", maintain_order="left")
         .join(shared, on=_KEY, how="left", maintain_order="left")
         .with_columns(pl.col("longest_ns").fill_null(_USUAL_WAIT_NS))
     )
     if bounds.later is None:
-        return rows
-    later = rows.join(bounds.later, on=_WAY, how="left", maintain_order="left", nulls_equal=True)[
-        "later_ns"
-    ]
-    return rows.with_columns(pl.col("next_ns").fill_null(later))
+        return missing
+    later = missing.join(
+        bounds.later, on=_WAY, how="left", maintain_order="left", nulls_equal=True
+    )["later_ns"]
+    return missing.with_columns(pl.col("next_ns").fill_null(later))
 
 
 def _with_tracer_loss(rows: pl.DataFrame, losses: pl.DataFrame) -> pl.DataFrame:

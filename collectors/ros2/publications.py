@@ -11,18 +11,18 @@ import polars as pl
 
 from collectors.ros2.callbacks import Callbacks, enclosing
 from collectors.ros2.events import Events, proc
-from collectors.ros2.joins import as_of, first_of_group, follows, pick, timeline
+from collectors.ros2.joins import as_of, follows, pick, sorted_by, timeline
 from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
 from collectors.ros2.types import I64
 
 INTRA, RCLCPP, RCL, RMW = range(4)
-_TIMES = {
+TIMES = {
     INTRA: "intra_publish_ns",
     RCLCPP: "rclcpp_publish_ns",
     RCL: "rcl_publish_ns",
     RMW: "rmw_publish_ns",
 }
-_EVENTS = {
+EVENTS = {
     INTRA: "rclcpp_intra_publish",
     RCLCPP: "rclcpp_publish",
     RCL: "rcl_publish",
@@ -41,22 +41,28 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
         four times, source_timestamp_ns, callback_instance_id, guessed (whether the publisher
         follows only from what else the process could publish).
     """
-    calls = _group(events)
-    calls = _with_publisher(calls, events, objects)
-    calls = calls.sort("publish_ns", "thread", maintain_order=True).with_row_index("message_id")
+    calls = group(events)
+    calls = with_publisher(calls, events, objects)
+    calls = sorted_by(calls, "publish_ns", "thread").with_row_index("message_id")
     moments = calls.select("thread", pl.col("publish_ns").alias("time_ns"))
     return calls.with_columns(
         pl.col("message_id").cast(I64), enclosing(callbacks.instances, moments)
     )
 
 
-def _group(events: Events) -> pl.DataFrame:
-    """Publish events put together: one row per publication, in order per thread."""
-    kinds = {kind: events[name].with_row_index("row") for kind, name in _EVENTS.items()}
-    columns = ["row", "message"]
+def group(events: Events, python: list[int] | None = None) -> pl.DataFrame:
+    """Publish events put together: one row per publication, in order per thread.
+
+    Parameters
+    ----------
+    python
+        The processes in which rcl never sees the address that rclcpp tells; found where None.
+    """
+    kinds = {kind: events[name] for kind, name in EVENTS.items()}
+    columns = [pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), pl.col("message")]
     line = timeline(
         [
-            (frame, columns if kind == RMW else [*columns, "publisher_handle"])
+            (frame, columns if kind == RMW else [*columns, pl.col("publisher_handle")])
             for kind, frame in kinds.items()
         ]
     )
@@ -75,44 +81,71 @@ def _group(events: Events) -> pl.DataFrame:
         pl.when((kind == RCLCPP) & (previous == INTRA))
         .then(intra_then_rclcpp)
         .when((kind == RCL) & (previous == RCLCPP))
-        .then(same_message | _of_python(line, pair, same_message))
+        .then(same_message | _of_python(line, pair, same_message, python))
         .when((kind == RCL) & (previous == INTRA))
         .then(same_publisher)
         .when((kind == RMW) & (previous == RCL))
         .then(same_message)
         .otherwise(statement=False)
     ) & follows(by=1)
-    begins = (~joined.fill_null(value=False)).alias("begins")
-    line = line.with_columns(begins).with_columns(pl.col("begins").cum_sum().alias("call"))
-    heads = line.select(
-        "begins",
-        "thread",
-        pl.col("time_ns").alias("publish_ns"),
-        *(first_of_group(kind == k, "row", "call").alias(name) for k, name in _TIMES.items()),
-    ).filter("begins")
-    parts = {k: pick(kinds[k], heads[name], *kinds[k].columns) for k, name in _TIMES.items()}
-    handles = (parts[k]["publisher_handle"] for k in (RCL, INTRA, RCLCPP))
+    heads = _rows_of_calls(line, line.select(joined.fill_null(value=False)).to_series())
+    del line
+    times = {name: pick(kinds[k], heads[name], "time_ns").to_series() for k, name in TIMES.items()}
+    handles = [
+        pick(kinds[k], heads[TIMES[k]], "publisher_handle").to_series()
+        for k in (RCL, INTRA, RCLCPP)
+    ]
+    rmw = pick(kinds[RMW], heads[TIMES[RMW]], "rmw_publisher_handle", "timestamp")
     return heads.select(
         "thread",
         proc().alias("proc"),
         "publish_ns",
-        pl.coalesce(*handles).alias("publisher_handle"),
-        parts[RMW]["rmw_publisher_handle"],
-        parts[RMW]["timestamp"].alias("source_timestamp_ns"),
-        *(parts[k]["time_ns"].alias(name) for k, name in _TIMES.items()),
+        pl.coalesce(handles),
+        rmw["rmw_publisher_handle"],
+        rmw["timestamp"].alias("source_timestamp_ns"),
+        *(time.alias(name) for name, time in times.items()),
     )
 
 
-def _of_python(line: pl.DataFrame, pair: pl.Expr, same_message: pl.Expr) -> pl.Expr:
+def _rows_of_calls(line: pl.DataFrame, joined: pl.Series) -> pl.DataFrame:
+    """The rows of each call by kind, in columns named as their times; thread and publish_ns."""
+    begins = (~joined).arg_true()
+    length = begins.shift(-1, fill_value=line.height) - begins
+    heads = line.select(
+        pl.col("thread").gather(begins), pl.col("time_ns").gather(begins).alias("publish_ns")
+    )
+    # Up to the next head all are of one call, each of another kind.
+    for step in range(len(EVENTS)):
+        at = pl.select(pl.when(length > step).then(begins + step)).to_series()
+        heads = heads.hstack(
+            pick(line, at, "kind", "row").rename({"kind": f"kind_{step}", "row": f"row_{step}"})
+        )
+    return heads.select(
+        "thread",
+        "publish_ns",
+        *(
+            pl.coalesce(
+                pl.when(pl.col(f"kind_{step}") == k).then(f"row_{step}")
+                for step in range(len(EVENTS))
+            ).alias(name)
+            for k, name in TIMES.items()
+        ),
+    )
+
+
+def _of_python(
+    line: pl.DataFrame, pair: pl.Expr, same_message: pl.Expr, known: list[int] | None
+) -> pl.Expr:
     """Whether an event is of a process in which rcl never sees the address that rclcpp tells."""
-    pairs = line.lazy().select("thread", pair.alias("pair"), same_message.alias("equal"))
-    pairs = pairs.filter("pair").select(proc().alias("proc"), "equal")
-    found = pairs.group_by("proc").agg(pl.col("equal").any()).collect()
-    python = found.filter(~pl.col("equal"))["proc"].to_list()
-    return proc().is_in(python) if python else pl.lit(value=False)
+    if known is not None:
+        return proc().is_in(known) if known else pl.lit(value=False)
+    pairs = line.select("thread", pair.alias("pair"), same_message.alias("equal")).filter("pair")
+    found = pairs.group_by("thread").agg(pl.col("equal").any()).with_columns(proc().alias("proc"))
+    python = found.filter(~pl.col("equal").any().over("proc"))["thread"].to_list()
+    return pl.col("thread").is_in(python) if python else pl.lit(value=False)
 
 
-def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
+def with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
     """Add publisher_id, topic, node: by the rmw handle first, as rosout's rcl handle varies."""
     calls = as_of(
         calls,
@@ -141,7 +174,7 @@ def _with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl
         "topic",
         "node",
         "publish_ns",
-        *_TIMES.values(),
+        *TIMES.values(),
         "source_timestamp_ns",
         "guessed",
     )

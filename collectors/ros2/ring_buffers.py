@@ -80,6 +80,8 @@ def slot_of(enqueues: pl.DataFrame, dequeues: pl.DataFrame) -> pl.Expr:
 
 def with_publication(enqueues: pl.DataFrame, publications: pl.DataFrame) -> pl.DataFrame:
     """Add message_id: the last publish event on the thread, if it is an intra-process one."""
+    if enqueues.is_empty():
+        publications = publications.clear()
     calls = publications.select(
         "thread", "message_id", "intra_publish_ns", "rclcpp_publish_ns", "rcl_publish_ns",
         "rmw_publish_ns",

@@ -68,6 +68,7 @@ def requests_sent(events: Events, objects: Objects, callbacks: Callbacks) -> pl.
         "client_id",
         pl.col("time_ns").alias("request_sent_ns"),
         within.alias("client_callback_instance_id"),
+        pl.col("proc").alias("sent_proc"),
     )
 
 
@@ -81,6 +82,7 @@ def requests_taken(events: Events, objects: Objects, callbacks: Callbacks) -> pl
         "callback_instance_id",
         "callback_start_ns",
         "callback_end_ns",
+        pl.col("proc").alias("taken_proc"),
     )
 
 
@@ -91,6 +93,7 @@ def responses_sent(events: Events, objects: Objects) -> pl.DataFrame:
         "service_id",
         pl.col("time_ns").alias("response_sent_ns"),
         pl.col("timestamp").alias("stamp"),
+        pl.col("proc").alias("answered_proc"),
     )
 
 
@@ -118,7 +121,7 @@ def in_order(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _halves(gid: str) -> list[pl.Expr]:
+def halves(gid: str) -> list[pl.Expr]:
     """The first 16 bytes as two numbers; what follows them is not part of the gid."""
 
     def number(start: int) -> pl.Expr:
@@ -136,7 +139,7 @@ def _client_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
     found = as_of(
         events[name], objects.clients, [("proc", "proc"), (handle, handle)], ["client_id", "gid"]
     )
-    return found.with_columns(_halves("gid"))
+    return found.with_columns(halves("gid"))
 
 
 def _server_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
@@ -146,7 +149,7 @@ def _server_side(events: Events, objects: Objects, name: str) -> pl.DataFrame:
     )
     if name == "rmw_take_request":
         found = found.filter(pl.col("taken") != 0)
-    return found.with_columns(_halves("client_gid"))
+    return found.with_columns(halves("client_gid"))
 
 
 def _with_callback(taken: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:
@@ -222,7 +225,10 @@ def _named(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
         .join(services, on="service_id", how="left", maintain_order="left")
         .with_columns(
             pl.coalesce("service", "of_client").alias("service"),
-            pl.coalesce("server_proc", "client_proc").alias("proc"),
+            # The object is not known where its init event is missing.
+            pl.coalesce(
+                "server_proc", "client_proc", "taken_proc", "answered_proc", "sent_proc"
+            ).alias("proc"),
         )
     )
 

@@ -11,13 +11,14 @@ import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of, first_of_group, follows, pick, timeline
+from collectors.ros2.joins import as_of, pick, sorted_by
 from collectors.ros2.objects import DISCOVERY, Objects
+from collectors.ros2.passes import first_after, in_order
 from collectors.ros2.ring_buffers import buffer_owners
 from collectors.ros2.types import I64
 
-TAKE, DEQUEUE, RCL, RCLCPP, START = range(5)
-"""Kinds of events on the timeline, in the order in which they happen."""
+TAKE, DEQUEUE = range(2)
+"""Where a message was taken from; of the same time, in this order."""
 
 
 def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.DataFrame:
@@ -81,7 +82,7 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
         .with_columns(
             pl.when(own).then(pl.lit(DISCOVERY)).otherwise(pl.col("topic")).alias("topic")
         )
-        .sort("take_ns", "thread", maintain_order=True)
+        .pipe(sorted_by, "take_ns", "thread")
         .with_row_index("take_id")
         .with_columns(pl.col("take_id").cast(I64))
         .drop("kind", "may", "owner_id", "intra")
@@ -92,51 +93,31 @@ def _with_followers(
     takes: pl.DataFrame, dequeues: pl.DataFrame, events: Events, callbacks: Callbacks
 ) -> pl.DataFrame:
     """What was taken or dequeued, with the times of rcl and rclcpp and the execution after it."""
-    sources = pl.concat([takes, dequeues], how="diagonal").with_row_index("row")
-    key = pl.col("message").fill_null(0).alias("message")
-    line = timeline(
-        [
-            (sources.head(takes.height).with_columns(key), ["row", "message"]),
-            (sources.tail(dequeues.height).with_columns(key), ["row", "message"]),
-            (events["rcl_take"], ["message"]),
-            (events["rclcpp_take"], ["message"]),
-            (
-                callbacks.instances.select(
-                    "thread", pl.col("start_ns").alias("time_ns"), "callback_instance_id"
-                ),
-                ["callback_instance_id"],
-            ),
-        ]
-    )
-    kind, message = pl.col("kind"), pl.col("message")
-    head = kind <= DEQUEUE
-    line = line.with_columns(
-        # Whatever precedes a thread's first take belongs to none.
-        (head | ~follows(by=1)).cum_sum().alias("group"),
-        pl.when(head).then(message).forward_fill().alias("head_message"),
-    )
-    same = message == pl.col("head_message")
-    heads = line.select(
-        head.alias("head"),
-        kind,
-        "row",
-        "thread",
-        pl.col("time_ns").alias("take_ns"),
-        first_of_group((kind == RCL) & same, "time_ns", "group").alias("rcl_take_ns"),
-        first_of_group((kind == RCLCPP) & same, "time_ns", "group").alias("rclcpp_take_ns"),
-        # Executions are numbered in time: this is the first after the take.
-        first_of_group(kind == START, "callback_instance_id", "group").alias(
-            "callback_instance_id"
-        ),
-    ).filter("head")
-    known = pick(
-        sources.rename({"source_timestamp": "source_timestamp_ns"}),
-        heads["row"],
-        *("proc", "subscription_id", "taken", "source_timestamp_ns", "buffer", "index"),
-    )
+    kinds = ((takes, TAKE), (dequeues, DEQUEUE))
+    heads = in_order(
+        pl.concat(
+            [
+                f.rename({"source_timestamp": "source_timestamp_ns"}, strict=False).with_columns(
+                    pl.lit(kind, dtype=pl.Int8).alias("kind")
+                )
+                for f, kind in kinds
+            ],
+            how="diagonal",
+        )
+    ).with_columns(pl.col("message").fill_null(0))
+    rcl, rclcpp = events["rcl_take"], events["rclcpp_take"]
+    starts = callbacks.instances.select("thread", pl.col("start_ns").alias("time_ns"))
     return (
-        heads.drop("head", "row")
-        .hstack(known)
-        .filter((kind == DEQUEUE) | (pl.col("taken") != 0))
+        heads.select(
+            "kind",
+            "thread",
+            pl.col("time_ns").alias("take_ns"),
+            rcl["time_ns"].gather(first_after(heads, rcl, "message")).alias("rcl_take_ns"),
+            rclcpp["time_ns"].gather(first_after(heads, rclcpp, "message")).alias("rclcpp_take_ns"),
+            # Executions are numbered in time: this is the first after the take.
+            callbacks.instances["callback_instance_id"].gather(first_after(heads, starts)),
+            *("proc", "subscription_id", "taken", "source_timestamp_ns", "buffer", "index"),
+        )
+        .filter((pl.col("kind") == DEQUEUE) | (pl.col("taken") != 0))
         .drop("taken")
     )

@@ -17,6 +17,7 @@ import polars as pl
 
 from collectors.schema import TABLES
 from roslens.fleet.cluster import Workers, each
+from roslens.fleet.dataset import Written, write_dataset
 from roslens.fleet.rows import ROW, Task, row_of
 from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
 from tracing.recording import RoslensError, RunFailedError, UsageError
@@ -157,10 +158,12 @@ class Catalog:
             and (row["collected"] or row["problem"] or not collect)
         ]
         same = {row["path"] for row in rows}
-        new = [Task(self.tree, place, collect) for place in places if place.path not in same]
+        tree = self.tree.absolute()
+        new = [Task(tree, place, collect) for place in places if place.path not in same]
         removed = len(known.keys() - {place.path for place in places})
         chosen = Workers(1) if workers is None else workers
-        for done, (number, found) in enumerate(each(row_of, new, chosen), 1):
+        there = [tree.root] if isinstance(tree, LocalTree) else []
+        for done, (number, found) in enumerate(each(row_of, new, chosen, there), 1):
             rows.append(
                 _unreadable(new[number].place, found) if isinstance(found, RoslensError) else found
             )
@@ -237,8 +240,9 @@ class Selection:
         """
         if table not in TABLES:
             raise UsageError(f"no table {table!r}; there are {', '.join(TABLES)}")
-        folders = self.rows.filter("collected")["tables"]
-        return [self.catalog.tree.address(f"{folder}/{table}.parquet") for folder in folders]
+        found = self.rows.filter("collected").select("tables", "stamp")
+        readable = self.catalog.tree.readable
+        return [readable(f"{at}/{table}.parquet", stamp) for at, stamp in found.iter_rows()]
 
     def table(self, name: str) -> pl.LazyFrame:
         """A table of all these recordings, lazily.
@@ -270,6 +274,12 @@ class Selection:
         return found.join(about.lazy(), on="_file", how="left", maintain_order="left").select(
             *names.values(), *table.schema
         )
+
+    def write_dataset(
+        self, folder: str | os.PathLike[str], tables: Sequence[str] | None = None
+    ) -> Written:
+        """The tables as one dataset in hive layout, see `roslens.fleet.dataset`."""
+        return write_dataset(self, Path(folder), tables)
 
     def __getattr__(self, name: str) -> pl.LazyFrame:
         if name in TABLES:

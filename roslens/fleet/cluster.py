@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tracing.recording import RoslensError, RunFailedError, UsageError
@@ -26,7 +27,6 @@ WORTH_IT = 16
 
 _DEATHS = 3
 _WORKER_BYTES = 1 << 30
-_CONNECT_SECONDS = 10
 _LONGEST = 300
 
 
@@ -79,7 +79,10 @@ def fitting_workers() -> int:
 
 
 def each(
-    function: Callable[[T], R], items: Sequence[T], workers: Workers
+    function: Callable[[T], R],
+    items: Sequence[T],
+    workers: Workers,
+    paths: Sequence[Path] = (),
 ) -> Iterator[tuple[int, R | RoslensError]]:
     """Call a function on each item; yields number and result as they come.
 
@@ -88,17 +91,21 @@ def each(
     function
         Can be pickled, as the items can; a `RoslensError` it raises is the item's result, any
         other error becomes one.
+    paths
+        What the workers of a scheduler must see; absolute.
 
     Raises
     ------
     UsageError
-        There is no scheduler at the address, or no dask.
+        There is no dask, no scheduler at the address, or its workers cannot do the work.
+    RunFailedError
+        The scheduler went away.
     """
     if not workers.wanted(len(items)):
         for number, item in enumerate(items):
             yield number, attempt(function, item)
         return
-    with _client(workers, len(items)) as client:
+    with _client(workers, len(items), paths) as client:
         yield from _on(client, function, items)
 
 
@@ -141,18 +148,14 @@ def _on(
 
 
 @contextmanager
-def _client(workers: Workers, tasks: int) -> Iterator[Client]:
+def _client(workers: Workers, tasks: int, paths: Sequence[Path]) -> Iterator[Client]:
     import dask  # noqa: PLC0415  (optional, and slow to import)
     from distributed import Client, LocalCluster  # noqa: PLC0415
 
     if workers.scheduler is not None:
-        try:
-            client = Client(workers.scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
-        except (OSError, ValueError, ImportError) as error:
-            raise UsageError(
-                f"--scheduler {workers.scheduler}: no dask scheduler answers there"
-            ) from error
-        with client:
+        from roslens.fleet.scheduler import connected  # noqa: PLC0415  (imports dask)
+
+        with connected(workers.scheduler, paths) as client:
             yield client
         return
     number = min(workers.number or fitting_workers(), tasks)

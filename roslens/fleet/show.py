@@ -22,11 +22,13 @@ from analysis.verdicts.trend import Series, Trends
 from roslens.compare import parse_threshold, reference, save_plot, write_text
 from roslens.fleet.catalog import Catalog, Changes, Selection, default_file
 from roslens.fleet.cluster import Workers
+from roslens.fleet.dataset import Written
 from roslens.fleet.series import series_of, trends_of
 from roslens.fleet.trees import open_tree
 from tracing.recording import UsageError
 
 _MOST_PROBLEMS = 20
+_MOST_ODD = 5
 _STYLES = {"regression": "bold red", "improvement": "green"}
 
 
@@ -47,7 +49,13 @@ def updated(
     return found, changes
 
 
-def show_catalog(found: Catalog, changes: Changes, chosen: Selection, console: Console) -> None:
+def show_catalog(
+    found: Catalog,
+    changes: Changes,
+    chosen: Selection,
+    console: Console,
+    written: Written | None = None,
+) -> None:
     """Recordings by suite, those that cannot be read, and the file last."""
     rows = chosen.rows
     table = Table(title=f"{len(chosen):,} of {changes.recordings:,} recordings")
@@ -79,6 +87,8 @@ def show_catalog(found: Catalog, changes: Changes, chosen: Selection, console: C
     if problems.height > _MOST_PROBLEMS:
         console.print(f"... and {problems.height - _MOST_PROBLEMS:,} more", style="red")
     print(f"{changes.renewed:,} new or changed, {changes.removed:,} gone")
+    if written is not None:
+        print(f"dataset: {written.files:,} files, {written.new:,} new, {written.removed:,} gone")
     print(found.file)
 
 
@@ -123,7 +133,7 @@ def run_trend(
 
 def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> Table:
     """Each change with what changed beside it; a series without any has one line."""
-    notes = list(left_out)
+    notes = [*left_out, *filter(None, map(_odd_ones, trends.series))]
     table = Table(title="changes over time")
     for heading in ("metric", "cell"):
         table.add_column(heading, overflow="fold")
@@ -138,7 +148,8 @@ def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> Table:
         name = (Text(f"{series.metric} [{unit}]"), Text(cell_label(series.cell)))
         count = str(len(series.nights))
         if series.refused is not None or not series.changes:
-            level = sum(sum(n.values) / len(n.values) for n in series.nights) / len(series.nights)
+            means = [sum(n.values) / len(n.values) for n in series.nights]
+            level = series.levels[0][1] if series.levels else sum(means) / len(means)
             verdict = "no change"
             if series.refused is not None:
                 verdict = f"not_enough_evidence ({reference(series.refused, notes)})"
@@ -159,6 +170,20 @@ def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> Table:
     if notes:
         table.caption = Text("\n".join(f"({i}) {note}" for i, note in enumerate(notes, 1)))
     return table
+
+
+def _odd_ones(series: Series) -> str | None:
+    """Campaigns far from their level, which would hide changes if they counted in full."""
+    if not series.odd:
+        return None
+    factor, unit = shown_unit(series.unit)
+    odd = [series.nights[n] for n in series.odd]
+    named = ", ".join(
+        f"{night.campaign} ({significant(sum(night.values) / len(night.values) * factor)} {unit})"
+        for night in odd[:_MOST_ODD]
+    )
+    more = f" and {len(odd) - _MOST_ODD} more" if len(odd) > _MOST_ODD else ""
+    return f"{series.metric} ({cell_label(series.cell)}): far from its level in {named}{more}"
 
 
 def summary(trends: Trends) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
+import platformdirs
+
 from collectors.collect import NOTE
-from tracing.recording import UsageError
+from collectors.schema import TABLES
+from tracing.recording import RunFailedError, UsageError
+from tracing.recording.files import replaced_whole
 from tracing.recording.layout import MANIFEST_NAME
 
 _PARTS_OF_A_TRACE = re.compile(r"ust|kernel|uid|pid|\d+|(32|64)-bit|.+-\d+-\d{8}-\d{6}")
@@ -45,6 +50,12 @@ class Place:
         return (output / "tables").as_posix()
 
 
+_CHANGES = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
+"""What file systems call that which changes with a file."""
+
+_READ_BY_POLARS = ("s3", "gs", "gcs", "az", "abfs", "abfss", "adl")
+
+
 class Tree(Protocol):
     """What a catalog needs of a place where recordings lie."""
 
@@ -58,11 +69,17 @@ class Tree(Protocol):
     def local(self, place: Place, scratch: Path) -> Path:
         """The recording on this machine, with manifest and tables; a copy goes into `scratch`."""
 
+    def absolute(self) -> Tree:
+        """The same from any working directory."""
+
     def stamp(self, place: Place) -> str:
         """Its stamp now."""
 
     def address(self, path: str) -> str:
-        """What polars and DuckDB read a file by."""
+        """Where something of it lies."""
+
+    def readable(self, path: str, stamp: str) -> str:
+        """What polars and DuckDB read a file of a recording by, which has this stamp."""
 
 
 class LocalTree:
@@ -98,6 +115,10 @@ class LocalTree:
         place = Place(path, has_manifest, "")
         return Place(path, has_manifest, self.stamp(place))
 
+    def absolute(self) -> LocalTree:
+        """The same from any working directory."""
+        return LocalTree(self.root.absolute())
+
     def stamp(self, place: Place) -> str:
         """Size and time of its manifest and of the note of its tables."""
         stamps = [self._stamp(f"{place.tables}/{NOTE}")]
@@ -120,6 +141,11 @@ class LocalTree:
     def address(self, path: str) -> str:
         """Its path."""
         return str(self.root / path)
+
+    def readable(self, path: str, stamp: str) -> str:
+        """Its path."""
+        del stamp
+        return self.address(path)
 
 
 class RemoteTree:
@@ -164,8 +190,22 @@ class RemoteTree:
                 f"{place.tables}/{NOTE}",
                 *([f"{path}/{MANIFEST_NAME}"] if path in runs else []),
             ]
-            stamps = [_remote_stamp(files.get(PurePosixPath(name).as_posix())) for name in names]
+            stamps = [self._stamp(PurePosixPath(name).as_posix(), files) for name in names]
             yield Place(path, path in runs, " ".join(stamps))
+
+    def _stamp(self, name: str, files: Mapping[str, Mapping[str, Any]]) -> str:
+        about = files.get(name)
+        if about is None:
+            return "-"
+        known = next((about[key] for key in _CHANGES if about.get(key) is not None), None)
+        if known is None:
+            # The list says nothing about it, as those of web servers.
+            return hashlib.sha256(self._read(name)).hexdigest()[:16]
+        return f"{about.get('size')}:{known}".replace(" ", "_")
+
+    def absolute(self) -> RemoteTree:
+        """It is."""
+        return self
 
     def stamp(self, place: Place) -> str:
         """As it was found: nothing is written here."""
@@ -174,26 +214,57 @@ class RemoteTree:
     def local(self, place: Place, scratch: Path) -> Path:
         """A copy of what a catalog looks at: manifest, tables, samples of resources."""
         target = scratch / "run"
-        base = PurePosixPath(self._root, place.path)
-        wanted = [base / MANIFEST_NAME] if place.has_manifest else []
-        wanted.append(base / "resources.parquet")
-        tables = str(PurePosixPath(self._root, place.tables))
-        if self._files.isdir(tables):
-            wanted += [PurePosixPath(path) for path in self._files.find(tables)]
+        names = [MANIFEST_NAME] if place.has_manifest else []
+        names.append("resources.parquet")
+        tables = PurePosixPath(place.tables)
+        names += [
+            (tables / name).relative_to(place.path).as_posix()
+            for name in (NOTE, *(f"{table}.parquet" for table in TABLES))
+        ]
         target.mkdir(parents=True)
         if not place.has_manifest:
             # By which a bare trace is known; its events are not looked at.
             (target / "metadata").touch()
-        for path in wanted:
-            if self._files.exists(str(path)):
-                copy = target / path.relative_to(base)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_bytes(self._files.cat_file(str(path)))
+        wanted = {self._at(f"{place.path}/{name}"): name for name in names}
+        there = self._files.cat(list(wanted), on_error="omit")
+        for path, content in there.items():
+            copy = target / wanted[path]
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
         return target
 
     def address(self, path: str) -> str:
         """Its own address."""
         return f"{self.url}/{path}"
+
+    def readable(self, path: str, stamp: str) -> str:
+        """Its own address, or a copy in the user's cache where polars cannot read that.
+
+        Raises
+        ------
+        RunFailedError
+            It cannot be copied.
+        """
+        if self.url.split("://")[0] in _READ_BY_POLARS:
+            return self.address(path)
+        mark = hashlib.sha256(f"{self.address(path)} {stamp}".encode()).hexdigest()[:24]
+        copy = platformdirs.user_cache_path("roslens") / "remote" / mark / PurePosixPath(path).name
+        if not copy.is_file():
+            try:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                with replaced_whole(copy) as part:
+                    part.write_bytes(self._read(path))
+            except OSError as error:
+                raise RunFailedError(f"{self.address(path)}: cannot be copied: {error}") from error
+        return str(copy)
+
+    def _read(self, path: str) -> bytes:
+        content: bytes = self._files.cat_file(self._at(path))
+        return content
+
+    def _at(self, path: str) -> str:
+        """What the file system calls it; of a web server that is the whole address."""
+        return f"{self._root.rstrip('/')}/{PurePosixPath(path).as_posix()}"
 
 
 def open_tree(where: str | os.PathLike[str]) -> Tree:
@@ -221,11 +292,3 @@ def session_of(path: str) -> str:
 def parent(path: str) -> str:
     """The folder a path lies in."""
     return PurePosixPath(path).parent.as_posix()
-
-
-def _remote_stamp(about: dict[str, Any] | None) -> str:
-    if about is None:
-        return "-"
-    keys = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
-    known = next((about[key] for key in keys if about.get(key) is not None), "")
-    return f"{about.get('size')}:{known}".replace(" ", "_")

@@ -330,6 +330,8 @@ class Stream:
     instance: int = 0
     cpu: int = 0
     data: bytearray = field(default_factory=bytearray)
+    entries: list[list[int]] = field(default_factory=list)
+    """What LTTng's index of the file would say of each packet."""
     sequence: int = 0
     discarded: int = 0
     now: int = 0
@@ -399,6 +401,8 @@ class Stream:
             head.number(value, bits)
         assert len(head.bits) == self.trace.head_bits
         self.bits.bits[: self.trace.head_bits] = head.bits
+        counts = [self.discarded, 0, self.instance, self.sequence]
+        self.entries.append([len(self.data), total, content, begin, self.now, *counts])
         self.data += bytes(self.bits).ljust(total // 8, b"\0")
         self.sequence += 1
         self._open()
@@ -464,6 +468,13 @@ stream {{
         for name, stream in streams.items():
             (folder / name).write_bytes(bytes(stream.data))
         return folder
+
+
+def index(entries: list[list[int]], minor: int = 1) -> bytes:
+    """An index as LTTng writes it beside each stream: versions 1.0 and 1.1, big-endian."""
+    words = 9 if minor else 7
+    found = struct.pack(">4I", 0xC1F1DCC1, 1, minor, 8 * words)
+    return found + b"".join(struct.pack(f">{words}Q", *entry[:words]) for entry in entries)
 
 
 def packetized(text: str, order: str = "little", size: int = 256) -> bytes:

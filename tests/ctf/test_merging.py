@@ -225,5 +225,57 @@ def test_collect_merges(tmp_path):
         assert done.returncode == 0, done.stderr
         frame = pl.read_parquet(out / "events" / "p" / "e.parquet")
         assert frame["n"].to_list() == order
+    # Nothing that went between these hosts was recorded.
+    done = collect("-o", out, "--clock-offset", "auto")
+    assert done.returncode == 3
+    assert "no message went from h0 to h1" in done.stderr
+    assert collect("-o", out, "--clock-offset", "auto", "--clock-offset", "y=1").returncode == 2
     assert set(frame["trace"]) == {"a", "b"}
     assert "up to date" in collect("-o", out, "--clock-offset", "y=0").stdout
+
+
+def test_collect_sets_clocks_by_messages(tmp_path):
+    """Truth: the other host's clock is 7 s ahead; messages take 300 ns there and 500 ns back."""
+    ahead, delays = 7_000_000_000, {"x": 300, "y": 500}
+    pointer, stamp = w.Int(64), w.Int(64, signed=True)
+    context = w.Struct((("vpid", w.Int(32, True)), ("vtid", w.Int(32, True))))
+    publish = w.Event(
+        "ros2:rmw_publish", 0, w.Struct((("rmw_publisher_handle", pointer), ("timestamp", stamp)))
+    )
+    take = w.Event(
+        "ros2:rmw_take",
+        1,
+        w.Struct(
+            (
+                ("rmw_subscription_handle", pointer),
+                ("source_timestamp", stamp),
+                ("taken", w.Int(32, True)),
+            )
+        ),
+    )
+    rows: dict[str, list] = {"x": [], "y": []}
+    for number in range(20):
+        sender, receiver = ("x", "y") if number % 2 else ("y", "x")
+        at = 1_000_000 * (number + 1)
+        sent = {"rmw_publisher_handle": 1, "timestamp": 10**9 + number}
+        got = {"rmw_subscription_handle": 2, "source_timestamp": 10**9 + number, "taken": 1}
+        rows[sender].append((at, publish, sent))
+        rows[receiver].append((at + delays[sender] + number // 2, take, got))
+    for host, events in rows.items():
+        clock = ahead if host == "y" else 0
+        trace = w.TraceWriter([publish, take], context=context, hostname=host)
+        stream = w.Stream(trace)
+        for at, event, values in sorted(events, key=lambda row: row[0]):
+            stream.event(event, at + clock, values, {"vpid": 5, "vtid": 5})
+        stream.packet()
+        trace.save(tmp_path / host, s=stream)
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "roslens", "collect", tmp_path / "x", tmp_path / "y"]
+    command += ["--merge", "-o", out, "--clock-offset", "auto"]
+    for again in (False, True):
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert "clock of h1 is +6,999,999,900 ns ahead, within 400 ns, by 10" in done.stdout
+        assert ("up to date" in done.stdout) == again
+    taken = pl.read_parquet(out / "events" / "ros2" / "rmw_take.parquet")
+    times = taken.filter(pl.col("host") == "h1").sort("time_ns")["time_ns"]
+    assert times[0] == 2_000_000 + 300 + 100

@@ -85,7 +85,7 @@ def test_it_is_made_again_when_anything_changed(run: Path, monkeypatch: pytest.M
     assert collect(recording).rebuilt
     (recording.tables / NOTE).write_text("{")
     assert collect(recording).rebuilt
-    monkeypatch.setattr(module, "_collector", lambda: "another version")
+    monkeypatch.setattr(module, "collector_version", lambda: "another version")
     assert collect(recording).rebuilt
     assert not collect(recording).rebuilt
 

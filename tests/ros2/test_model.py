@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import accumulate
 
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ from ros2_trace import TYPES, Trace, at, findings, rows
 from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener
 
 from collectors.ros2 import build_tables
+from collectors.ros2.sessions import recorded_once
 from collectors.schema import TABLES
 
 
@@ -60,6 +62,47 @@ def test_repeated_init_events_are_one_object() -> None:
     assert heights == {"nodes": 2, "publishers": 1, "subscriptions": 1}
     assert tables["messages"]["outcome"].to_list() == ["delivered"]
     assert findings(tables) == {"repeated_init_events": count}
+
+
+def test_what_two_sessions_record_at_once_is_one_event() -> None:
+    """As with ``ros2 trace --dual-session``: the second record has a time of its own.
+
+    The second session begins after the first publisher was made, and ends before the last message.
+    """
+    trace = talker_and_listener()
+    once = len(trace.rows)
+    trace.publish(100, PUB)
+    trace.publish(200, PUB)
+    trace.receive(250, SUB, CALLBACK, stamp=at(202), pid=2)
+    twice = trace.rows[once // 2 :]
+    trace.publish(300, PUB)
+    trace.receive(350, SUB, CALLBACK, stamp=at(302), pid=2)
+    expected = trace.tables()
+    late = [(name, row | {"trace": "b", "time_ns": row["time_ns"] + 400}) for name, row in twice]
+    trace.rows += late
+    tables = trace.tables()
+    for name, frame in expected.items():
+        if name not in ("health", "processes"):
+            assert_frame_equal(tables[name], frame)
+    found = tables["health"].filter(kind="events_of_two_sessions")
+    assert found["count"].to_list() == [len(late)]
+
+
+@given(st.data())
+def test_records_of_several_sessions_are_told_apart(data: st.DataObject) -> None:
+    """Truth: the events as drawn. Each session records a part of the time, after the one before."""
+    gaps = data.draw(st.lists(st.integers(20, 30_000_000), min_size=1, max_size=12))
+    times = list(accumulate(gaps))
+    keys = data.draw(st.lists(st.integers(0, 2), min_size=len(times), max_size=len(times)))
+    first = ["a", *(["b"] if data.draw(st.booleans()) else []), "c"]
+    rows = []
+    for number, (time, key) in enumerate(zip(times, keys, strict=True)):
+        holding = [t for t in first if data.draw(st.booleans()) or t == "a"]
+        rows += [(time + 3 * first.index(t), key, t, number) for t in holding]
+    frame = pl.DataFrame(rows, schema=["time_ns", "key", "trace", "number"], orient="row")
+    kept = recorded_once(frame.sample(fraction=1, shuffle=True, seed=1), ["key"])
+    assert sorted(kept["time_ns"]) == times
+    assert sorted(kept["number"]) == list(range(len(times)))
 
 
 def test_a_step_of_the_system_clock_is_named_and_bends_no_latency() -> None:

@@ -143,3 +143,16 @@ def test_a_step_of_the_clock_shows_in_responses_too() -> None:
     assert findings(tables) == {"clock_step": 1}
     step = tables["health"].filter(kind="clock_step").row(0, named=True)
     assert "3000.0 ms" in step["what"]
+
+
+def test_calls_of_a_client_and_a_server_whose_begin_was_not_recorded() -> None:
+    """They are rows of the host and process that the events themselves tell."""
+    trace = Trace()
+    trace.emit(10, "rmw_send_request", rmw_client_handle=0x91, request=1, sequence_number=7, pid=2)
+    trace.emit(
+        12, "rmw_take_request", rmw_service_handle=0x81, request=1, client_gid=[9] * 16,
+        sequence_number=7, taken=1, pid=3,
+    )  # fmt: skip
+    calls = trace.tables()["service_calls"]
+    found = rows(calls, "host", "service", "request_sent_ns", "request_taken_ns")
+    assert found == [("h0", None, 10.0, None), ("h0", None, None, 12.0)]

@@ -6,7 +6,10 @@ import json
 import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import duckdb
 import fsspec
@@ -23,6 +26,13 @@ SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
 OTHER = SAMPLES / "lifecycle" / "000_r0_cell"
 DAY_NS = 86_400 * 10**9
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files and writes no log."""
+
+    def log_message(self, *_: object) -> None:
+        return
 
 
 def manifests(folder: Path, count: int) -> None:
@@ -146,8 +156,9 @@ def test_workers_make_the_same_catalog(collected: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def remote(collected: Path) -> Iterator[str]:
+def remote(collected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The same tree in fsspec's memory."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     files = fsspec.filesystem("memory")
     for path in collected.rglob("*"):
         if path.is_file() and path.suffix != ".lock":
@@ -159,10 +170,72 @@ def remote(collected: Path) -> Iterator[str]:
 @pytest.mark.recording
 def test_behind_an_address(collected: Path, remote: str, tmp_path: Path) -> None:
     """The same rows as of the local tree, times and sizes of files aside."""
-    there = rl.catalog(remote, file=tmp_path / "c.parquet").frame.collect()
-    here = rl.catalog(collected).frame.collect()
-    assert there.drop("stamp").equals(here.drop("stamp"))
-    assert rl.catalog(remote, file=tmp_path / "c.parquet").update().renewed == 0
+    found = rl.catalog(remote, file=tmp_path / "c.parquet")
+    here = rl.catalog(collected)
+    assert found.frame.collect().drop("stamp").equals(here.frame.collect().drop("stamp"))
+    assert found.update().renewed == 0
+    # Neither polars nor DuckDB knows this kind of address.
+    messages = found.select().messages.collect()
+    assert messages.equals(here.select().messages.collect())
+    manifest = remote.removeprefix("memory:/") + "/a/run/manifest.json"
+    files = fsspec.filesystem("memory")
+    files.pipe_file(manifest, files.cat_file(manifest).replace(b'"campaign"', b'"campaign" '))
+    assert found.update().renewed == 1
+
+
+@pytest.mark.recording
+def test_behind_a_web_server(
+    collected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that lists its folders, and tells neither sizes nor tags, nor reads parts of files."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copytree(collected, tmp_path / "served")
+    handler = partial(Quiet, directory=str(tmp_path / "served"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        found = rl.catalog(address, file=tmp_path / "c.parquet")
+        here = rl.catalog(collected)
+        assert found.frame.collect().drop("stamp").equals(here.frame.collect().drop("stamp"))
+        assert found.select().takes.collect().equals(here.select().takes.collect())
+        assert found.update().renewed == 0
+        manifest = tmp_path / "served" / "a" / "run" / "manifest.json"
+        manifest.write_text(manifest.read_text().replace('"repetition": 0', '"repetition": 3'))
+        assert found.update().renewed == 1
+        assert found.select(where=pl.col("repetition") == 3).rows["path"].to_list() == ["a/run"]
+        server.shutdown()
+
+
+@pytest.mark.recording
+def test_a_file_address_is_a_folder(collected: Path) -> None:
+    assert rl.catalog(collected.as_uri(), update=False).file == collected / "catalog.parquet"
+
+
+@pytest.mark.recording
+def test_dataset_in_hive_layout(collected: Path, tmp_path: Path) -> None:
+    """By polars and DuckDB, with nothing but the folder; against the tables one by one."""
+    chosen = rl.catalog(collected).select()
+    folder = tmp_path / "set"
+    written = chosen.write_dataset(folder, ["messages", "nodes"])
+    assert (written.files, written.new, written.removed) == (6, 6, 0)
+    (folder / "messages" / "mine.txt").touch()
+    files = str(folder / "messages" / "**" / "*.parquet")
+    frame = pl.scan_parquet(files, hive_partitioning=True)
+    counts = dict(frame.group_by("recording").len().collect().rows())
+    expected = dict(zip(chosen.rows["path"], chosen.rows["messages"], strict=True))
+    assert counts == expected
+    query = (
+        f"select suite, count(*) from read_parquet('{files}', hive_partitioning=true) group by 1"
+    )
+    by_suite = dict(duckdb.sql(query).fetchall())
+    assert by_suite == dict(chosen.rows.group_by("suite").agg(pl.col("messages").sum()).rows())
+    assert chosen.write_dataset(folder, ["messages", "nodes"]).new == 0
+    fewer = rl.catalog(collected).select(suite="two_process").write_dataset(folder, ["messages"])
+    assert (fewer.files, fewer.new, fewer.removed) == (1, 0, 2)
+    assert len(list(folder.glob("messages/suite=*"))) == 1
+    assert (folder / "messages" / "mine.txt").exists()
+    with pytest.raises(UsageError, match="no table 'mesages'"):
+        chosen.write_dataset(folder, ["mesages"])
 
 
 def test_places_that_are_none(tmp_path: Path) -> None:

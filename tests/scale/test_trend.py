@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import roslens as rl
 from analysis.estimate import Cell
 from analysis.figures.trend import trend_plot
-from analysis.statistics.change_points import change_points, least_length, stretch
+from analysis.statistics.change_points import change_points, least_length, stretch, winsorised
 from analysis.verdicts.trend import Night, Series, find_trends
 from roslens.fleet.series import series_of
 from tracing.recording import UsageError
@@ -143,6 +143,37 @@ def test_a_change_below_the_threshold_is_no_regression() -> None:
     found = find_trends([series(values)], threshold=0.5)
     assert [c.verdict for c in found.series[0].changes] == ["no_difference"]
     assert found.exit_code == 0
+
+
+def test_one_bad_night_hides_no_change() -> None:
+    """One night of 2.5 times the level; a step of four standard deviations of the nights later."""
+    values = [*noisy(1e6, 20, 1), *noisy(1.08e6, 12, 2)]
+    values[8] = [2.5 * x for x in values[8]]
+    found = find_trends([series(values)])
+    (change,) = found.series[0].changes
+    assert (change.index, change.verdict) == (20, "regression")
+    assert change.effect is not None
+    assert change.effect.low < 1.08 < change.effect.high
+    assert found.series[0].odd == (8,)
+    assert [begin for begin, _ in found.series[0].levels] == [0, 20]
+    data = json.loads(found.json_text())["series"][0]
+    assert data["odd"] == ["night008"]
+    assert data["nights"][8]["value"] == pytest.approx(np.mean(values[8])), "as it was measured"
+    lone = noisy(1e6, 30, 4)
+    lone[15] = [3e6, 3e6]
+    assert find_trends([series(lone)]).series[0].changes == ()
+    assert len(trend_plot(found).figure.axes) == 1
+
+
+def test_winsorised() -> None:
+    """By hand: median 3, absolute deviations 2 1 0 1 97, their median 1."""
+    far = 3 + 5 * 1.4826
+    assert winsorised(np.array([1.0, 2, 3, 4, 100])).tolist() == pytest.approx([1, 2, 3, 4, far])
+    # Median 0, more than half of them equal: of the others 2, 2 and 50 the median is 2.
+    zeros = np.array([0.0, 0, 0, 0, 0, 2, 2, 50])
+    assert winsorised(zeros).tolist() == pytest.approx([0, 0, 0, 0, 0, 2, 2, 10 * 1.4826])
+    assert winsorised(np.full(5, 7.0)).tolist() == [7.0] * 5
+    assert winsorised(np.array([])).size == 0
 
 
 def test_too_few_nights() -> None:

@@ -31,3 +31,9 @@ class RunFailedError(RoslensError):
     """Something ran, but failed or stayed incomplete (exit code 4)."""
 
     exit_code = EXIT_FAILED
+
+
+class NotEnoughEvidenceError(RoslensError):
+    """An estimate that was asked for cannot be had from what was recorded (exit code 3)."""
+
+    exit_code = EXIT_NOT_ENOUGH_EVIDENCE

@@ -56,6 +56,11 @@ class Recording:
             output = path if own else path / _OUTPUT_OF_BARE_TRACE
         return cls(path=path, output=output)
 
+    def absolute(self) -> Recording:
+        """The same from any working directory."""
+        parts = tuple(part.absolute() for part in self.parts)
+        return Recording(self.path.absolute(), self.output.absolute(), parts)
+
     @property
     def name(self) -> str:
         """The folder's name."""

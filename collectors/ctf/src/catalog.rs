@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field as ArrowField, Schema, SchemaRef};
 
 use crate::columns::Kind;
+use crate::error::{Error, Result};
 use crate::model::{Field, Trace, Type};
 use crate::plan::{FlatHeader, Plan, Source, compile, flat_header};
 
@@ -101,6 +102,9 @@ pub struct Catalog {
 }
 
 const DENSE: u64 = 1 << 16;
+/// Most columns, over all classes of a table, that a class has not: what is declared would else
+/// be squared.
+const EMPTY_CELLS: usize = 1 << 22;
 
 /// Columns in order, found by name.
 #[derive(Default)]
@@ -118,16 +122,23 @@ struct Draft {
 
 impl Catalog {
     /// Put the classes of all traces together.
-    #[must_use]
-    pub fn new(members: Vec<Member>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// One name for very many classes that have next to no columns in common.
+    pub fn new(members: Vec<Member>) -> Result<Self> {
         let mut classes: BTreeMap<String, Vec<(usize, usize, usize)>> = BTreeMap::new();
+        let ambiguous = ambiguous(&members);
         for (m, member) in members.iter().enumerate() {
             for (s, stream) in member.trace.streams.iter().enumerate() {
                 for (e, event) in stream.events.iter().enumerate() {
-                    classes
-                        .entry(event.name.clone())
-                        .or_default()
-                        .push((m, s, e));
+                    let name = match &event.namespace {
+                        Some(space) if ambiguous.contains(event.name.as_str()) => {
+                            format!("{space}:{}", event.name)
+                        }
+                        _ => event.name.clone(),
+                    };
+                    classes.entry(name).or_default().push((m, s, e));
                 }
             }
         }
@@ -139,7 +150,7 @@ impl Catalog {
         let mut layouts = Vec::new();
         for (name, classes) in classes {
             let first = layouts.len();
-            let table = table(name, &members, &classes, tables.len(), &mut layouts);
+            let table = table(name, &members, &classes, tables.len(), &mut layouts)?;
             tables.push(table);
             for (i, layout) in layouts.iter().enumerate().skip(first) {
                 let plan = &mut streams[layout.member][layout.stream];
@@ -158,12 +169,12 @@ impl Catalog {
                 }
             }
         }
-        Self {
+        Ok(Self {
             members,
             tables,
             layouts,
             streams,
-        }
+        })
     }
 
     /// The event classes of a table, with their numbers: they follow each other.
@@ -180,6 +191,20 @@ impl Catalog {
             .binary_search_by(|t| t.name.as_str().cmp(name))
             .ok()
     }
+}
+
+/// Names that event classes of several namespaces have.
+fn ambiguous(members: &[Member]) -> HashSet<String> {
+    let mut spaces: HashMap<&str, Option<&str>> = HashMap::new();
+    let streams = members.iter().flat_map(|member| &member.trace.streams);
+    let mut found = HashSet::new();
+    for event in streams.flat_map(|stream| &stream.events) {
+        let space = event.namespace.as_deref();
+        if *spaces.entry(&event.name).or_insert(space) != space {
+            found.insert(event.name.clone());
+        }
+    }
+    found
 }
 
 fn stream_plan(stream: &crate::model::StreamClass) -> StreamPlan {
@@ -201,7 +226,7 @@ fn table(
     classes: &[(usize, usize, usize)],
     number: usize,
     layouts: &mut Vec<Layout>,
-) -> Table {
+) -> Result<Table> {
     let scopes = |(m, s, e): (usize, usize, usize)| {
         let stream = &members[m].trace.streams[s];
         let event = &stream.events[e];
@@ -233,6 +258,7 @@ fn table(
     .chain(draft.contexts.list)
     .chain(draft.payload.list)
     .collect();
+    check_cells(&name, &names, columns.len())?;
     let places = columns.iter().enumerate();
     let places: HashMap<&str, usize> = places.map(|(i, (n, _))| (n.as_str(), i)).collect();
     // In how many classes each column always has a value.
@@ -280,15 +306,24 @@ fn table(
             sources,
         });
     }
+    Ok(Table {
+        name,
+        schema: schema(&columns, &certain, classes.len()),
+        columns,
+    })
+}
+
+/// All columns of a table; `certain` is in how many of its classes each has a value.
+fn schema(columns: &[(String, Kind)], certain: &[usize], classes: usize) -> SchemaRef {
     // What every class has is never null: half of the work of writing it.
-    let null = |column: usize| certain[column] < classes.len();
+    let null = |column: usize| certain[column] < classes;
     let given = [
         ArrowField::new("time_ns", DataType::Int64, false),
         ArrowField::new("host", DataType::Utf8View, false),
         ArrowField::new("trace", DataType::Utf8View, false),
         ArrowField::new("cpu_id", DataType::Int32, true),
     ];
-    let schema = Schema::new(
+    Arc::new(Schema::new(
         given
             .into_iter()
             .chain(
@@ -298,12 +333,20 @@ fn table(
                     .map(|(at, (name, kind))| ArrowField::new(name, kind.arrow(), null(at))),
             )
             .collect::<Vec<_>>(),
-    );
-    Table {
-        name,
-        columns,
-        schema: Arc::new(schema),
+    ))
+}
+
+/// Refuse what would make a table's description many times as large as what declares it.
+fn check_cells(name: &str, classes: &[[Vec<Option<String>>; 3]], columns: usize) -> Result<()> {
+    let own: usize = classes.iter().flatten().map(Vec::len).sum();
+    let count = classes.len();
+    if count.saturating_mul(columns).saturating_sub(own) > EMPTY_CELLS {
+        return Err(Error::whole(format!(
+            "event '{name}' is declared {count} times, with {columns} columns in all: too many \
+             for one table"
+        )));
     }
+    Ok(())
 }
 
 impl Draft {

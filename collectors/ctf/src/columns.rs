@@ -197,7 +197,8 @@ pub struct TextBuilder {
     views: Vec<u128>,
     full: Vec<Buffer>,
     data: Vec<u8>,
-    last: Vec<u8>,
+    /// The text appended last by [`TextBuilder::push`], and its view.
+    last: (Vec<u8>, u128),
     recent: Vec<Recent>,
 }
 
@@ -218,19 +219,15 @@ impl TextBuilder {
     /// Append a value; what is not UTF-8 is replaced by U+FFFD.
     pub fn push(&mut self, bytes: &[u8]) {
         // Names of threads, topics and so on repeat.
-        if let Some(view) = self.views.last()
-            && self.last == bytes
-        {
-            self.views.push(*view);
-            return;
+        if self.last.0 != bytes {
+            self.last.0.clear();
+            self.last.0.extend_from_slice(bytes);
+            self.last.1 = match std::str::from_utf8(bytes) {
+                Ok(_) => self.view(bytes),
+                Err(_) => self.view(String::from_utf8_lossy(bytes).as_bytes()),
+            };
         }
-        self.last.clear();
-        self.last.extend_from_slice(bytes);
-        let view = match std::str::from_utf8(bytes) {
-            Ok(_) => self.view(bytes),
-            Err(_) => self.view(String::from_utf8_lossy(bytes).as_bytes()),
-        };
-        self.views.push(view);
+        self.views.push(self.last.1);
     }
 
     fn view(&mut self, bytes: &[u8]) -> u128 {
@@ -284,7 +281,6 @@ impl TextBuilder {
     }
 
     fn push_nulls(&mut self, rows: usize) {
-        self.last.clear();
         self.views.resize(self.views.len() + rows, 0);
     }
 
@@ -307,7 +303,7 @@ impl TextBuilder {
     )]
     fn array(views: Vec<u128>, full: Vec<Buffer>, nulls: Option<NullBuffer>) -> ArrayRef {
         let views = ScalarBuffer::from(views);
-        // SAFETY: every view is zero (an empty text) or was made by `view` from checked UTF-8,
+        // SAFETY: every view is zero (an empty text; so is that of `last` at first) or was made by `view` from checked UTF-8,
         // either inline or for bytes just appended to the buffer whose number and offset it
         // bears; buffers are never changed, removed or reordered after that.
         Arc::new(unsafe { StringViewArray::new_unchecked(views, full, nulls) })
@@ -722,6 +718,36 @@ mod tests {
         array.to_data().validate_full().unwrap();
         let array = array.as_string_view();
         let found: Vec<_> = array.iter().map(|t| t.map(str::to_owned)).collect();
+        assert_eq!(found, expected);
+    }
+
+    /// What a producer left behind the NUL is no part of a name, and names take turns.
+    #[test]
+    fn characters_after_a_nul_do_not_count() {
+        let names = ["swapper/1", "Xorg", "a name of 16 char", ""];
+        let mut texts = TextBuilder::default();
+        let mut expected = Vec::new();
+        let mut state = 1_usize;
+        for _ in 0..40 {
+            let mut values = Vec::new();
+            for _ in 0..50 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let name = names[(state >> 33) % names.len()];
+                let mut chars = name.as_bytes().to_vec();
+                chars.push(0);
+                chars.resize(18, b'a' + u8::try_from((state >> 40) % 3).unwrap());
+                values.push(chars);
+                expected.push(Some(name));
+            }
+            texts.extend_chars(values.iter().map(Vec::as_slice));
+            texts.push(b"Xorg");
+            expected.push(Some("Xorg"));
+        }
+        let array = texts.finish(None);
+        array.to_data().validate_full().unwrap();
+        let found: Vec<_> = array.as_string_view().iter().collect();
         assert_eq!(found, expected);
     }
 }

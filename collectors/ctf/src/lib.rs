@@ -14,7 +14,8 @@
 //!    first; the *general* decoder ([`walk`]) remains for bit fields, variants and arrays of
 //!    structures.
 //! 4. [`packet`]: the head of a packet says how long it is, when it begins, what was lost
-//!    ([`losses`]).
+//!    ([`losses`]). [`stream_file`] finds all packets of a file by their heads, and by `LTTng`'s
+//!    index of it ([`lttng_index`]) where heads are damaged.
 //! 5. [`scan`]: which event comes next in a packet, and its time.
 //! 6. [`merge`]: of the packets that overlap in time, the one whose event is the earliest goes on.
 //! 7. [`stage`]: the bytes of an event are copied at once to a row; every few hundred rows become
@@ -28,8 +29,8 @@
 //!   or 64 bits; packets of at most 512 MiB; types nested in at most 512 levels.
 //! * A TSDL type that is named inside a structure takes the lengths and tags it refers to from
 //!   where it is used, not from where it is named.
-//! * CTF 2: extensions are refused; attributes, namespaces and clock identities are not kept, so
-//!   event classes of two namespaces with one name share a table; BLOBs are lists of bytes.
+//! * CTF 2: extensions are refused; attributes other than log level and EMF URI, namespaces of
+//!   fields and clock identities are not kept; BLOBs are lists of bytes.
 //! * Fields of the packet context other than the tracer's own (times, sizes, counts, CPU) are not
 //!   made into columns.
 //! * A label that several ranges of an enumeration share is found by the first range that holds.
@@ -41,6 +42,7 @@ pub mod columns;
 pub mod ctf2;
 pub mod error;
 pub mod losses;
+pub mod lttng_index;
 pub mod merge;
 pub mod metadata;
 pub mod model;
@@ -49,5 +51,6 @@ pub mod plan;
 mod resolve;
 pub mod scan;
 pub mod stage;
+pub mod stream_file;
 pub mod tsdl;
 pub mod walk;

@@ -14,6 +14,9 @@ use crate::plan::{Plan, over};
 use crate::scan::{Damage, Filter, Found, Packet, Reading};
 use crate::stage::{Origin, Projection, Stage};
 
+/// Tables finished at a time.
+const TABLES: usize = 1 << 12;
+
 /// Time and number of a packet's next event: the order of events.
 pub type Key = (i64, u32);
 
@@ -89,6 +92,8 @@ pub struct Merge<'a> {
     waiting: Vec<Waiting>,
     origins: Vec<Origin>,
     labels: Labels,
+    /// Tables that are done.
+    finished: usize,
     /// Batches by table that are complete, in order.
     pub ready: Vec<(usize, RecordBatch)>,
     /// Packets that could not be read to their end.
@@ -134,6 +139,7 @@ impl<'a> Merge<'a> {
             waiting: Vec::new(),
             origins: Vec::new(),
             labels: Labels::new(catalog.members.iter().map(|m| (&*m.host, &*m.label))),
+            finished: 0,
             ready: Vec::new(),
             damage: Vec::new(),
         }
@@ -143,6 +149,13 @@ impl<'a> Merge<'a> {
     #[must_use]
     pub fn schema(&self, table: usize) -> &arrow_schema::SchemaRef {
         self.stages[table].schema()
+    }
+
+    /// Go on with events of other times, when all packets given have been read. What was learnt
+    /// about the size of batches is kept.
+    pub fn turn_to(&mut self, begin_ns: i64, end_ns: i64) {
+        self.begin_ns = begin_ns;
+        self.end_ns = end_ns;
     }
 
     /// Whether all packets given have been read.
@@ -334,16 +347,19 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Put what is there into batches, although they are not full.
+    /// Put what is there into batches, although they are not full: of some tables at a time, as
+    /// each batch takes far more memory than a few rows. True when all are done.
     ///
     /// # Errors
     ///
     /// See [`Halt`].
-    pub fn finish(&mut self) -> Result<(), Halt> {
-        for (table, stage) in self.stages.iter_mut().enumerate() {
-            let batch = stage.finish(&self.origins, &self.labels)?;
+    pub fn finish(&mut self) -> Result<bool, Halt> {
+        let from = self.finished;
+        self.finished = (from + TABLES).min(self.stages.len());
+        for table in from..self.finished {
+            let batch = self.stages[table].finish(&self.origins, &self.labels)?;
             self.ready.extend(batch.map(|b| (table, b)));
         }
-        Ok(())
+        Ok(self.finished == self.stages.len())
     }
 }

@@ -492,17 +492,42 @@ impl Clock {
 }
 
 /// One kind of event.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventClass {
     /// Number within its stream.
     pub id: u64,
     /// Name, such as `ros2:rmw_take`.
     pub name: String,
+    /// What tells it apart from others of that name (CTF 2).
+    pub namespace: Option<String>,
+    /// How severe, from 0 (an emergency) to 14 (debugging), as `LTTng` counts.
+    pub log_level: Option<i64>,
+    /// Where its model is described.
+    pub emf_uri: Option<String>,
     /// Its own context.
     pub context: Option<Type>,
     /// Its payload.
     pub payload: Option<Type>,
 }
+
+/// Names of log levels in CTF 2 traces that Babeltrace writes, by number.
+pub const LOG_LEVELS: [&str; 15] = [
+    "emergency",
+    "alert",
+    "critical",
+    "error",
+    "warning",
+    "notice",
+    "info",
+    "debug:system",
+    "debug:program",
+    "debug:process",
+    "debug:module",
+    "debug:unit",
+    "debug:function",
+    "debug:line",
+    "debug",
+];
 
 /// One kind of stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

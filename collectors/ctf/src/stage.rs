@@ -22,6 +22,8 @@ use crate::walk::{Cursor, State, Stop, field, float_of, until_nul};
 pub const BATCH: usize = 1 << 14;
 /// Rows copied together before they become columns: few enough to stay in the cache.
 const STAGED: usize = 512;
+/// Room made at first, in rows.
+const FIRST: usize = 8;
 /// Bytes of varying size before rows become columns.
 const HEAP: usize = 1 << 20;
 /// Bytes of varying size in one batch.
@@ -380,10 +382,10 @@ impl<'a> Stage<'a> {
     fn make_room(&mut self, shape: usize) -> Result<()> {
         self.flush()?;
         self.shape = shape;
-        let room = self.shapes[shape].stride * STAGED + WIDE;
-        if self.rows.len() != room {
-            self.rows.resize(room, 0);
-        }
+        // Of most tables there are few events, and there may be very many tables.
+        let stride = self.shapes[shape].stride;
+        let grown = (self.rows.len() * 4).max(stride * FIRST + WIDE);
+        self.rows.resize(grown.min(stride * STAGED + WIDE), 0);
         Ok(())
     }
 

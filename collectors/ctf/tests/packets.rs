@@ -23,6 +23,7 @@ fn catalog() -> Catalog {
         host: "h0".into(),
         label: "ust".into(),
     }])
+    .unwrap()
 }
 
 /// A packet of `events`, with `padding` bytes after them.
@@ -107,7 +108,7 @@ fn decode(catalog: &Catalog, bytes: &[u8]) -> Result<Decoded, HeadError> {
         let result = merge
             .push(packet.clone(), (None, None), sort)
             .and_then(|()| merge.run_until(None))
-            .and_then(|()| merge.finish());
+            .and_then(|()| merge.finish().map(|done| assert!(done)));
         if result == Err(Halt::Disorder) {
             assert!(!sort);
             continue;
@@ -326,4 +327,32 @@ fn no_damage_panics() {
         }
     }
     assert!(whole > 10_000);
+}
+
+/// What is declared is not squared: N classes of one name with a field each that no other has.
+#[test]
+fn very_many_classes_of_one_name_are_refused() {
+    let declare = |count: usize| {
+        let mut text = String::from(
+            "trace { major = 1; minor = 8; byte_order = le; };
+             typealias integer { size = 8; } := u8;
+             stream { event.header := struct { u8 id; }; };\n",
+        );
+        for id in 0..count {
+            text.push_str(&format!(
+                "event {{ name = e; id = {id}; fields := struct {{ u8 x{id}; }}; }};"
+            ));
+        }
+        Catalog::new(vec![Member {
+            trace: Arc::new(tsdl::parse(&text).unwrap()),
+            host: "h0".into(),
+            label: ".".into(),
+        }])
+    };
+    assert_eq!(declare(200).unwrap().tables[0].columns.len(), 200 + 3);
+    let error = declare(2200).unwrap_err().to_string();
+    assert!(
+        error.contains("event 'e' is declared 2200 times"),
+        "{error}"
+    );
 }

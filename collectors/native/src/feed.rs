@@ -89,18 +89,24 @@ pub struct Feed<'a> {
     spans: &'a [Span],
     sort: bool,
     numbers: std::vec::IntoIter<usize>,
-    windows: Windows,
+    windows: &'a mut Windows,
 }
 
 impl<'a> Feed<'a> {
     /// Packets by number, in the order of their beginnings.
-    pub fn new(index: &'a Index, spans: &'a [Span], sort: bool, numbers: Vec<usize>) -> Self {
+    pub fn new(
+        index: &'a Index,
+        spans: &'a [Span],
+        sort: bool,
+        numbers: Vec<usize>,
+        windows: &'a mut Windows,
+    ) -> Self {
         Self {
             index,
             spans,
             sort,
             numbers: numbers.into_iter(),
-            windows: Windows::default(),
+            windows,
         }
     }
 
@@ -109,8 +115,7 @@ impl<'a> Feed<'a> {
     pub fn step(&mut self, merge: &mut Merge<'_>) -> Result<Option<u64>> {
         let Some(number) = self.numbers.next() else {
             merge.run_until(None)?;
-            merge.finish()?;
-            return Ok(None);
+            return Ok((!merge.finish()?).then_some(0));
         };
         let span = self.spans[number];
         let begin = span.0.unwrap_or(i64::MIN);

@@ -10,9 +10,11 @@ use roslens_ctf::catalog::{Catalog, Member};
 use roslens_ctf::error::Place;
 use roslens_ctf::losses::{Account, LossKind, losses};
 use roslens_ctf::metadata;
-use roslens_ctf::packet::{Head, HeadError, head};
+use roslens_ctf::packet::Head;
+use roslens_ctf::stream_file::{self, Lost};
 
 use crate::failure::{Failure, Result};
+use crate::window::{Window, read_at};
 
 /// One packet in a file.
 #[derive(Debug, Clone)]
@@ -78,8 +80,8 @@ pub struct Index {
     pub warnings: Vec<String>,
 }
 
-/// Bytes read at once when looking for heads.
-const WINDOW: u64 = 2 << 10;
+/// Largest index file read, where its stream is smaller.
+const MAX_INDEX: u64 = 1 << 20;
 /// Largest metadata file read.
 const MAX_METADATA: u64 = 1 << 30;
 
@@ -122,7 +124,7 @@ impl Index {
             }
         }
         let mut index = Self {
-            catalog: Catalog::new(members),
+            catalog: Catalog::new(members)?,
             files: Vec::new(),
             packets: Vec::new(),
             losses: Vec::new(),
@@ -171,64 +173,41 @@ impl Index {
         let trace = Arc::clone(&self.catalog.members[member].trace);
         let file = File::open(path).map_err(|e| e.to_string())?;
         let size = file.metadata().map_err(|e| e.to_string())?.len();
-        if size == 0 {
-            return Ok(false);
-        }
-        let mut window = Window {
-            file: &file,
-            size,
-            start: 0,
-            bytes: Vec::new(),
+        let beside = format!("index/{name}.idx");
+        let index = match path.parent().map(|folder| folder.join(&beside)) {
+            Some(path) if path.is_file() => read_index(&path, size).map(Some),
+            _ => Ok(None),
         };
+        let (index, fault) = match index {
+            Ok(index) => (index, None),
+            Err(fault) => (None, Some(fault)),
+        };
+        let found = stream_file::find(&trace, &mut Window::new(&file, size), index.as_deref())?;
+        if let Some(fault) = fault.or(found.index_fault) {
+            let place = self.place(member, &beside);
+            self.warnings.push(format!(
+                "{place}: not used: {fault}; the heads of the packets tell all there is"
+            ));
+        }
         let number = self.files.len();
         let first = self.packets.len();
-        let mut offset = 0;
-        while offset < size {
-            let left = size - offset;
-            let mut wanted = WINDOW.min(left);
-            let found = loop {
-                let bytes = window.at(offset, wanted).map_err(|e| e.to_string())?;
-                match head(&trace, bytes, left) {
-                    Err(HeadError::More) if wanted < left => {
-                        wanted = wanted.saturating_mul(4).min(left);
-                    }
-                    other => break other,
-                }
-            };
-            match found {
-                Ok(head) => {
-                    let total = head.total_bits / 8;
-                    if total == 0 {
-                        return Err(format!("byte {offset}: a packet of no size"));
-                    }
-                    let ns = |at: Option<(usize, u64)>| {
-                        at.and_then(|(clock, cycles)| trace.clocks[clock].to_ns(cycles))
-                    };
-                    self.packets.push(Packet {
-                        file: number,
-                        offset,
-                        bytes: total.min(left),
-                        begin_ns: ns(head.begin),
-                        end_ns: ns(head.end),
-                        head,
-                    });
-                    offset = offset.saturating_add(total);
-                }
-                Err(error) => {
-                    let what = match error {
-                        HeadError::More => {
-                            format!("byte {offset}: ends inside the head of a packet")
-                        }
-                        HeadError::Bad(what) => format!("byte {offset}: {what}"),
-                    };
-                    if self.packets.len() == first {
-                        return Err(what);
-                    }
-                    // What follows a damaged head cannot be found again.
-                    self.lost_rest(member, name, &what);
-                    break;
-                }
-            }
+        let ns = |at: Option<(usize, u64)>| {
+            at.and_then(|(clock, cycles)| trace.clocks[clock].to_ns(cycles))
+        };
+        self.packets
+            .extend(found.packets.into_iter().map(|place| Packet {
+                file: number,
+                offset: place.offset,
+                bytes: place.bytes,
+                begin_ns: ns(place.head.begin),
+                end_ns: ns(place.head.end),
+                head: place.head,
+            }));
+        for lost in found.lost {
+            self.lost(member, name, first, &lost, ns(lost.end));
+        }
+        if size == 0 {
+            return Ok(false);
         }
         self.files.push(StreamFile {
             path: path.to_owned(),
@@ -239,21 +218,37 @@ impl Index {
         Ok(true)
     }
 
-    fn lost_rest(&mut self, member: usize, name: &str, what: &str) {
-        let last = self.packets.last();
-        let row = LossRow {
+    /// Tell of packets that are gone from a file whose packets begin at `first`.
+    fn lost(&mut self, member: usize, name: &str, first: usize, lost: &Lost, end_ns: Option<i64>) {
+        let place = self.place(member, name);
+        let how_many = match (lost.packets, lost.until) {
+            (None, _) => "the rest of this file is lost".to_owned(),
+            (Some(0), _) => "the packet before it is damaged".to_owned(),
+            (Some(count), None) => format!("its last packets, {count}, are lost"),
+            (Some(count), Some(_)) => format!("packets lost here: {count}"),
+        };
+        self.warnings
+            .push(format!("{place}: {}; {how_many}", lost.what));
+        let before = lost.after.map(|at| &self.packets[first + at]);
+        let after = lost.until.map(|at| &self.packets[first + at]);
+        let sequence = |packet: Option<&Packet>| packet.and_then(|p| p.head.sequence);
+        // A gap in the numbers of packets tells the same.
+        let numbered = sequence(before).is_some() && sequence(after).is_some();
+        if numbered || lost.packets == Some(0) {
+            return;
+        }
+        self.losses.push(LossRow {
             member,
             stream: name.to_owned(),
-            cpu: last.and_then(|p| p.head.cpu),
-            kind: LossKind::Truncated,
-            count: None,
-            begin_ns: last.and_then(|p| p.end_ns),
-            end_ns: None,
-        };
-        self.losses.push(row);
-        let place = self.place(member, name);
-        self.warnings
-            .push(format!("{place}: {what}; the rest of this file is lost"));
+            cpu: before.or(after).and_then(|p| p.head.cpu),
+            kind: match lost.packets {
+                Some(_) => LossKind::LostPackets,
+                None => LossKind::Truncated,
+            },
+            count: lost.packets,
+            begin_ns: before.and_then(|p| p.end_ns),
+            end_ns: after.and_then(|p| p.begin_ns).or(end_ns),
+        });
     }
 
     /// Bring the packets into the order (trace, stream, position): files of one stream follow
@@ -413,39 +408,13 @@ fn stream_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// A part of a file in memory.
-struct Window<'a> {
-    file: &'a File,
-    size: u64,
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl Window<'_> {
-    /// `length` bytes from `offset` on, or what the file has of them.
-    fn at(&mut self, offset: u64, length: u64) -> io::Result<&[u8]> {
-        let end = offset.saturating_add(length).min(self.size);
-        if offset < self.start || end > self.start + self.bytes.len() as u64 {
-            // Small packets: several heads with one read.
-            let length = (end - offset).max(WINDOW).min(self.size - offset);
-            self.bytes = read_at(self.file, offset, length)?;
-            self.start = offset;
-        }
-        let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX);
-        let to = usize::try_from(end - self.start).unwrap_or(usize::MAX);
-        Ok(self
-            .bytes
-            .get(from..to.min(self.bytes.len()))
-            .unwrap_or(&[]))
+/// An index file, as long as it may be that of a stream file of `size` bytes.
+fn read_index(path: &Path, size: u64) -> std::result::Result<Vec<u8>, String> {
+    let file = File::open(path).map_err(|e| e.to_string())?;
+    let length = file.metadata().map_err(|e| e.to_string())?.len();
+    // Packets are larger than their entries; that of a stream that was cut may tell more.
+    if length > size.max(MAX_INDEX) {
+        return Err(format!("{length} bytes, more than its stream has"));
     }
-}
-
-/// `length` bytes at `offset`; fewer if the file has become shorter.
-fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Vec<u8>> {
-    use std::io::{Read, Seek, SeekFrom};
-    let mut file = file;
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
-    file.seek(SeekFrom::Start(offset))?;
-    file.take(length).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    read_at(&file, 0, length).map_err(|e| e.to_string())
 }

@@ -2,12 +2,16 @@
 //!
 //! It finds and reads files; what their bytes mean is the matter of `roslens-ctf`.
 
+mod concat;
+mod crew;
 mod failure;
 mod feed;
 mod index;
 mod output;
+mod passes;
 mod run;
 mod stream;
+mod window;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -83,6 +87,22 @@ impl Reader {
     fn event_names(&self) -> Vec<&str> {
         let tables = &self.index.catalog.tables;
         tables.iter().map(|t| t.name.as_str()).collect()
+    }
+
+    /// Log level of each event that has one; of several classes of one name, the most severe.
+    #[getter]
+    fn log_levels(&self) -> BTreeMap<&str, i64> {
+        let catalog = &self.index.catalog;
+        let mut found = BTreeMap::new();
+        for layout in &catalog.layouts {
+            let stream = &catalog.members[layout.member].trace.streams[layout.stream];
+            if let Some(level) = stream.events[layout.event].log_level {
+                let name = catalog.tables[layout.table].name.as_str();
+                let known = found.entry(name).or_insert(level);
+                *known = level.min(*known);
+            }
+        }
+        found
     }
 
     /// Labels of the hosts, in the order of the traces.
@@ -229,10 +249,7 @@ impl Reader {
             let (summary, sinks) = decode(&self.index, want, threads, &mut tell, |_| {
                 Parquet::for_tables(&self.index.catalog, &schemas, &folder)
             })?;
-            let mut files = Vec::new();
-            for sink in sinks {
-                files.extend(sink.finish()?);
-            }
+            let files: Vec<PathBuf> = sinks.into_iter().filter_map(Parquet::into_path).collect();
             Ok((summary, files))
         })?;
         let found = self.describe(py, &summary)?;
@@ -367,7 +384,9 @@ impl Reader {
         row.set_item("host", &member.host)?;
         row.set_item("trace", &member.label)?;
         row.set_item("stream", &loss.stream)?;
-        row.set_item("cpu_id", loss.cpu)?;
+        // More than 2^31 comes from damaged heads only, as with the count.
+        let cpu = loss.cpu.and_then(|cpu| i32::try_from(cpu).ok());
+        row.set_item("cpu_id", cpu)?;
         row.set_item("kind", loss.kind.name())?;
         // More than 2^63 comes from damaged counters only.
         let count = loss.count.and_then(|count| i64::try_from(count).ok());
@@ -390,8 +409,18 @@ fn report(progress: Option<&Py<PyAny>>, done: u64, total: u64) -> Result<()> {
     .map_err(Failure::Python)
 }
 
+/// Put Parquet files of one schema one after the other into a new one, without decoding them.
+#[pyfunction]
+#[pyo3(name = "concat")]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+fn concat_files(py: Python<'_>, parts: Vec<PathBuf>, path: PathBuf) -> PyResult<()> {
+    Ok(py.detach(|| concat::concat(&parts, &path))?)
+}
+
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::{Batches, Reader, Stream, TraceError};
+    use super::{Batches, Reader, Stream, TraceError, concat_files};
+    #[pymodule_export]
+    use crate::passes::{first_after, innermost, pairs, timeline};
 }

@@ -7,19 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, SchemaRef};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::file::metadata::{KeyValue, SortingColumn};
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
+use arrow_schema::SchemaRef;
+use parquet::file::metadata::KeyValue;
 use roslens_ctf::catalog::Catalog;
+use roslens_parquet::TableWriter;
 
 use crate::failure::{Failure, Result};
 use crate::run::Sink;
-
-/// Rows in a row group.
-const ROW_GROUP: usize = 1 << 17;
 
 /// Counts only.
 pub struct Nowhere;
@@ -46,7 +40,8 @@ pub struct Parquet {
     path: PathBuf,
     name: String,
     schema: SchemaRef,
-    writer: Option<ArrowWriter<BufWriter<File>>>,
+    writer: Option<TableWriter<BufWriter<File>>>,
+    complete: bool,
 }
 
 impl Parquet {
@@ -75,6 +70,7 @@ impl Parquet {
                     name: table.name.clone(),
                     schema: Arc::clone(&schemas[number]),
                     writer: None,
+                    complete: false,
                 }
             })
             .collect()
@@ -84,33 +80,23 @@ impl Parquet {
         self.path.with_extension("parquet.partial")
     }
 
-    fn open(&self) -> Result<ArrowWriter<BufWriter<File>>> {
+    fn open(&self) -> Result<TableWriter<BufWriter<File>>> {
         if let Some(folder) = self.path.parent() {
             std::fs::create_dir_all(folder).map_err(|e| Failure::output(folder, e))?;
         }
         let path = self.temporary();
         let file = File::create(&path).map_err(|e| Failure::output(&path, e))?;
-        ArrowWriter::try_new(
+        TableWriter::new(
             BufWriter::with_capacity(1 << 16, file),
-            Arc::clone(&self.schema),
-            Some(properties(&self.schema, &self.name)),
+            &self.schema,
+            vec![KeyValue::new("roslens.event".to_owned(), self.name.clone())],
         )
         .map_err(|e| Failure::output(&path, e))
     }
 
-    /// Complete the file and put it in place; `None` if there was no event.
-    pub fn finish(mut self) -> Result<Option<PathBuf>> {
-        let Some(writer) = self.writer.take() else {
-            return Ok(None);
-        };
-        let temporary = self.temporary();
-        let mut file = writer
-            .into_inner()
-            .map_err(|e| Failure::output(&temporary, e))?;
-        std::io::Write::flush(&mut file).map_err(|e| Failure::output(&temporary, e))?;
-        drop(file);
-        std::fs::rename(&temporary, &self.path).map_err(|e| Failure::output(&self.path, e))?;
-        Ok(Some(self.path.clone()))
+    /// The file, if there was any event.
+    pub fn into_path(mut self) -> Option<PathBuf> {
+        self.complete.then(|| std::mem::take(&mut self.path))
     }
 }
 
@@ -126,6 +112,29 @@ impl Sink for Parquet {
         }
         Ok(())
     }
+
+    /// Complete the file and put it in place.
+    fn end(&mut self) -> Result<()> {
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
+        let temporary = self.temporary();
+        let ended = writer
+            .finish()
+            .map_err(|e| Failure::output(&temporary, e))
+            .and_then(|mut file| {
+                let flushed = std::io::Write::flush(&mut file);
+                flushed.map_err(|e| Failure::output(&temporary, e))
+            })
+            .and_then(|()| {
+                std::fs::rename(&temporary, &self.path).map_err(|e| Failure::output(&self.path, e))
+            });
+        if ended.is_err() {
+            let _ = std::fs::remove_file(&temporary);
+        }
+        self.complete = ended.is_ok();
+        ended
+    }
 }
 
 impl Drop for Parquet {
@@ -135,45 +144,6 @@ impl Drop for Parquet {
             let _ = std::fs::remove_file(self.temporary());
         }
     }
-}
-
-/// Zstandard at its fastest level over encodings that leave it little: differences for times and
-/// small numbers, dictionaries for text. Statistics on the time, by which rows are sorted.
-fn properties(schema: &SchemaRef, event: &str) -> WriterProperties {
-    let mut builder = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_max_row_group_row_count(Some(ROW_GROUP))
-        .set_dictionary_enabled(false)
-        .set_statistics_enabled(EnabledStatistics::None)
-        .set_column_statistics_enabled(ColumnPath::from("time_ns"), EnabledStatistics::Page)
-        .set_sorting_columns(Some(vec![SortingColumn {
-            column_idx: 0,
-            descending: false,
-            nulls_first: false,
-        }]))
-        .set_key_value_metadata(Some(vec![KeyValue::new(
-            "roslens.event".to_owned(),
-            event.to_owned(),
-        )]));
-    for field in schema.fields() {
-        let name = field.name();
-        match field.data_type() {
-            DataType::Utf8View => {
-                let path = ColumnPath::from(name.as_str());
-                builder = builder.set_column_dictionary_enabled(path, true);
-            }
-            DataType::Struct(fields) if fields.iter().any(|f| f.name() == "label") => {
-                let path = ColumnPath::new(vec![name.clone(), "label".to_owned()]);
-                builder = builder.set_column_dictionary_enabled(path, true);
-            }
-            DataType::Int64 | DataType::Int32 => {
-                let path = ColumnPath::from(name.as_str());
-                builder = builder.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
-            }
-            _ => {}
-        }
-    }
-    builder.build()
 }
 
 /// `kernel` or `ust`, from the environment of the trace that declares a table.

@@ -14,6 +14,7 @@ use roslens_ctf::merge::Merge;
 use roslens_ctf::scan::{Damage, Filter};
 use roslens_ctf::stage::Projection;
 
+use crate::crew::Crew;
 use crate::failure::Result;
 use crate::feed::{Feed, Span, Windows, true_span};
 use crate::index::{Index, LossRow};
@@ -21,14 +22,19 @@ use crate::index::{Index, LossRow};
 /// Bytes of packets after which progress is told.
 const STRIDE: u64 = 4 << 20;
 /// Fewest bytes in a slice.
-const SLICE: u64 = 8 << 20;
-/// Most bytes in the slices that are decoded at once.
-const SLICES: u64 = 128 << 20;
+const SLICE: u64 = 4 << 20;
+/// Most bytes in a slice.
+const LARGEST_SLICE: u64 = 64 << 20;
 
 /// Takes the batches of one table, in order.
 pub trait Sink: Send {
     /// Take one.
     fn take(&mut self, batch: RecordBatch) -> Result<()>;
+
+    /// There are no more.
+    fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What is to be read.
@@ -68,7 +74,7 @@ pub struct Summary {
 }
 
 /// Packets by number whose events of some time are wanted.
-struct Slice {
+pub struct Slice {
     begin_ns: i64,
     end_ns: i64,
     numbers: Vec<usize>,
@@ -77,10 +83,13 @@ struct Slice {
 }
 
 /// What a slice holds.
-struct Decoded {
-    batches: Vec<(usize, RecordBatch)>,
-    damage: Vec<Damage>,
-    bytes: u64,
+pub struct Decoded {
+    /// Batches by table, in order.
+    pub batches: Vec<(usize, RecordBatch)>,
+    /// Packets that could not be read to their end.
+    pub damage: Vec<Damage>,
+    /// Bytes of the packets that begin in it.
+    pub bytes: u64,
 }
 
 /// Decode what the job asks for; batches go to the table's sink.
@@ -112,30 +121,19 @@ pub fn run<S: Sink>(
     let known = numbers.iter().all(|n| spans[*n].1.is_some());
     match job.pool {
         Some(pool) if known => {
-            let slices = job.slices(&spans, &numbers, pool.current_num_threads() as u64);
-            let mut ready = Vec::new();
-            // What was decoded is written while the next is decoded.
-            for round in slices.chunks(pool.current_num_threads()) {
-                let (decoded, written) = pool.install(|| {
-                    rayon::join(
-                        || job.decode_all(round, &spans, sort),
-                        || job.write(ready, sinks, &mut tables),
-                    )
-                });
-                written?;
-                ready = decoded?;
-                for slice in &mut ready {
-                    done += slice.bytes;
-                    let found = std::mem::take(&mut slice.damage);
-                    damage.extend(found.into_iter().map(|d| (d.packet, d)));
-                }
-                progress(done, total)?;
-            }
-            pool.install(|| job.write(ready, sinks, &mut tables))?;
+            let threads = pool.current_num_threads();
+            let slices = job.slices(&spans, &numbers);
+            let decoder = || Decoder::new(job, &spans, sort);
+            let places = sinks.iter_mut().zip(&mut tables);
+            let crew = Crew::new(job, &slices, &decoder, threads, places);
+            let found = crew.run(pool, |done| progress(done, total))?;
+            progress(total, total)?;
+            damage.extend(found.into_iter().map(|d| (d.packet, d)));
         }
         _ => {
             let mut merge = Merge::new(&job.index.catalog, &job.filter, &job.projection);
-            let mut feed = Feed::new(job.index, &spans, sort, numbers);
+            let mut windows = Windows::default();
+            let mut feed = Feed::new(job.index, &spans, sort, numbers, &mut windows);
             let mut told = 0;
             while let Some(bytes) = feed.step(&mut merge)? {
                 done += bytes;
@@ -151,6 +149,7 @@ pub fn run<S: Sink>(
                 job.give(batch, &mut sinks[table], &mut tables[table])?;
             }
             damage.extend(merge.damage.into_iter().map(|d| (d.packet, d)));
+            sinks.iter_mut().try_for_each(Sink::end)?;
             progress(total, total)?;
         }
     }
@@ -229,12 +228,12 @@ impl Job<'_> {
     }
 
     /// The time in slices of so many bytes of packets.
-    fn slices(&self, spans: &[Span], numbers: &[usize], threads: u64) -> Vec<Slice> {
+    fn slices(&self, spans: &[Span], numbers: &[usize]) -> Vec<Slice> {
         let packets = &self.index.packets;
         let total: u64 = numbers.iter().map(|n| packets[*n].bytes).sum();
         // Packets on a border are stepped through twice, so a slice is several of each stream.
         let across = total / (numbers.len() as u64).max(1) * self.index.files.len() as u64;
-        let wanted = SLICE.max(8 * across).min((SLICES / threads).max(SLICE));
+        let wanted = SLICE.max(8 * across).min(LARGEST_SLICE);
         let mut slices: Vec<Slice> = Vec::new();
         for number in numbers {
             let begin = spans[*number].0.unwrap_or(i64::MIN);
@@ -267,51 +266,8 @@ impl Job<'_> {
         slices
     }
 
-    fn decode_all(&self, slices: &[Slice], spans: &[Span], sort: bool) -> Result<Vec<Decoded>> {
-        slices
-            .par_iter()
-            .map(|slice| {
-                let filter = Filter {
-                    tables: self.filter.tables.clone(),
-                    begin_ns: slice.begin_ns.max(self.filter.begin_ns),
-                    end_ns: slice.end_ns.min(self.filter.end_ns),
-                };
-                let mut merge = Merge::new(&self.index.catalog, &filter, &self.projection);
-                let mut feed = Feed::new(self.index, spans, sort, slice.numbers.clone());
-                while feed.step(&mut merge)?.is_some() {}
-                Ok(Decoded {
-                    batches: merge.ready,
-                    damage: merge.damage,
-                    bytes: slice.bytes,
-                })
-            })
-            .collect()
-    }
-
-    fn write<S: Sink>(
-        &self,
-        decoded: Vec<Decoded>,
-        sinks: &mut [S],
-        tables: &mut [Seen],
-    ) -> Result<()> {
-        let mut queues: Vec<Vec<RecordBatch>> = vec![Vec::new(); sinks.len()];
-        for slice in decoded {
-            for (table, batch) in slice.batches {
-                queues[table].push(batch);
-            }
-        }
-        queues
-            .into_par_iter()
-            .zip(sinks.par_iter_mut())
-            .zip(tables.par_iter_mut())
-            .try_for_each(|((queue, sink), seen)| {
-                queue
-                    .into_iter()
-                    .try_for_each(|batch| self.give(batch, sink, seen))
-            })
-    }
-
-    fn give(&self, batch: RecordBatch, sink: &mut impl Sink, seen: &mut Seen) -> Result<()> {
+    /// Give a batch to its table.
+    pub fn give(&self, batch: RecordBatch, sink: &mut impl Sink, seen: &mut Seen) -> Result<()> {
         if self.note {
             seen.note(&batch);
         }
@@ -342,6 +298,46 @@ impl Job<'_> {
             begin_ns: damage.last_ns.or(packet.begin_ns),
             end_ns: packet.end_ns,
         });
+    }
+}
+
+/// Decodes slices, one after the other.
+pub struct Decoder<'a> {
+    job: &'a Job<'a>,
+    spans: &'a [Span],
+    sort: bool,
+    merge: Merge<'a>,
+    windows: Windows,
+}
+
+impl<'a> Decoder<'a> {
+    fn new(job: &'a Job<'a>, spans: &'a [Span], sort: bool) -> Self {
+        Self {
+            job,
+            spans,
+            sort,
+            merge: Merge::new(&job.index.catalog, &job.filter, &job.projection),
+            windows: Windows::default(),
+        }
+    }
+
+    /// What a slice holds.
+    pub fn decode(&mut self, slice: &Slice) -> Result<Decoded> {
+        let Self {
+            job, merge, spans, ..
+        } = self;
+        merge.turn_to(
+            slice.begin_ns.max(job.filter.begin_ns),
+            slice.end_ns.min(job.filter.end_ns),
+        );
+        let numbers = slice.numbers.clone();
+        let mut feed = Feed::new(job.index, spans, self.sort, numbers, &mut self.windows);
+        while feed.step(merge)?.is_some() {}
+        Ok(Decoded {
+            batches: std::mem::take(&mut merge.ready),
+            damage: std::mem::take(&mut merge.damage),
+            bytes: slice.bytes,
+        })
     }
 }
 

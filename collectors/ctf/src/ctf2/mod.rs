@@ -12,7 +12,7 @@ use serde_json::Value;
 use self::fields::{Fields, Meaning, Use, no_extensions};
 use self::node::Node;
 use crate::error::{Error, Place, Result};
-use crate::model::{Clock, EventClass, Role, StreamClass, Trace};
+use crate::model::{Clock, EventClass, LOG_LEVELS, Role, StreamClass, Trace};
 use crate::resolve::resolve;
 
 /// What precedes each fragment (RFC 7464).
@@ -254,9 +254,17 @@ impl<'a> Reader<'a> {
             Some(uid) if name.is_empty() => uid.text()?.to_owned(),
             _ => name,
         };
+        let namespace = match node.get("namespace") {
+            Some(namespace) => Some(namespace.text()?.to_owned()),
+            None => None,
+        };
+        let (log_level, emf_uri) = attributes(node);
         let mut root = |name: &str| self.fields.root(node, name, Use::USER);
         self.trace.streams[*stream].events.push(EventClass {
             id,
+            namespace,
+            log_level,
+            emf_uri,
             name: if name.is_empty() {
                 format!("unnamed_{parent}_{id}")
             } else {
@@ -282,6 +290,32 @@ impl<'a> Reader<'a> {
         resolve(&mut self.trace)?;
         Ok(self.trace)
     }
+}
+
+/// Log level and EMF URI of an event record class, as `LTTng` and Babeltrace write them. They
+/// are user attributes, so nothing that they hold is an error.
+fn attributes(node: &Node<'_>) -> (Option<i64>, Option<String>) {
+    let mut found = (None, None);
+    let Some(all) = node.get("attributes") else {
+        return found;
+    };
+    for namespace in ["lttng.org,2009", "babeltrace.org,2020"] {
+        let Some(own) = all.get(namespace) else {
+            continue;
+        };
+        if let Some(level) = own.get("log-level") {
+            let by_name = LOG_LEVELS.iter().position(|n| Some(*n) == level.as_text());
+            let by_name = by_name.and_then(|at| i64::try_from(at).ok());
+            let number = level.integer().ok().and_then(|n| i64::try_from(n).ok());
+            found.0 = found.0.or(by_name).or(number);
+        }
+        if let Some(uri) = own.get("emf-uri")
+            && let Some(text) = uri.as_text()
+        {
+            found.1.get_or_insert_with(|| text.to_owned());
+        }
+    }
+    found
 }
 
 /// An id, 0 where none is given.

@@ -197,3 +197,37 @@ fn field_classes_that_cannot_be_are_refused() {
         refused(&[PREAMBLE, STREAM, &event(&members)], what);
     }
 }
+
+/// As `LTTng` (by number) and Babeltrace (by name) write them; what else is there is no matter.
+#[test]
+fn log_level_namespace_and_model_are_kept() {
+    for (attributes, level, uri) in [
+        (r#"{"lttng.org,2009": {"log-level": 13}}"#, Some(13), None),
+        (
+            r#"{"babeltrace.org,2020": {"log-level": "debug:system", "emf-uri": "u"}}"#,
+            Some(7),
+            Some("u"),
+        ),
+        (
+            r#"{"babeltrace.org,2020": {"log-level": "loud"}}"#,
+            None,
+            None,
+        ),
+        (
+            r#"{"me": {"log-level": 1}, "lttng.org,2009": 5}"#,
+            None,
+            None,
+        ),
+        ("7", None, None),
+    ] {
+        let event = format!(
+            r#"{{"type": "event-record-class", "name": "e", "namespace": "n",
+                "attributes": {attributes}}}"#
+        );
+        let trace = read(&[PREAMBLE, STREAM, &event]).unwrap();
+        let class = &trace.streams[0].events[0];
+        assert_eq!(class.log_level, level);
+        assert_eq!(class.emf_uri.as_deref(), uri);
+        assert_eq!(class.namespace.as_deref(), Some("n"));
+    }
+}

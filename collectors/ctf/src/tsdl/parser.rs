@@ -28,6 +28,23 @@ const KEYWORDS: [&str; 15] = [
     "variant",
 ];
 
+/// Words of C that name no type but are parts of such names (CTF 1.8.3, C.1.1).
+const SPECIFIERS: &[&str] = &[
+    "_Bool",
+    "_Complex",
+    "_Imaginary",
+    "char",
+    "const",
+    "double",
+    "float",
+    "int",
+    "long",
+    "short",
+    "signed",
+    "unsigned",
+    "void",
+];
+
 #[derive(Default)]
 struct Scope {
     aliases: HashMap<String, Type>,
@@ -467,12 +484,7 @@ impl Parser {
 
     fn event_block(&mut self, place: At) -> Result<()> {
         self.next();
-        let mut event = EventClass {
-            id: 0,
-            name: String::new(),
-            context: None,
-            payload: None,
-        };
+        let mut event = EventClass::default();
         let mut stream = None;
         let mut context = None;
         let mut payload = None;
@@ -482,6 +494,11 @@ impl Parser {
                     "name" => event.name = value.text(),
                     "id" => event.id = value.unsigned(at, name)?,
                     "stream_id" => stream = Some(value.unsigned(at, name)?),
+                    "loglevel" => {
+                        let level = value.number(at, name)?;
+                        event.log_level = i64::try_from(level).ok();
+                    }
+                    "model.emf.uri" => event.emf_uri = Some(value.text()),
                     _ => {}
                 }
                 Ok(())
@@ -583,6 +600,12 @@ impl Parser {
                 let (base, first) = self.type_and_name()?;
                 let mut name = first;
                 loop {
+                    if SPECIFIERS.contains(&name.as_str()) {
+                        return Err(Error::at(
+                            place,
+                            format!("expected the name of a type, found the keyword '{name}'"),
+                        ));
+                    }
                     let (found, kind) = self.array_suffix(name, base.clone())?;
                     self.charge(&kind)?;
                     if let Type::Array(array) = &kind
@@ -774,6 +797,7 @@ impl Parser {
             };
         }
         let fields = self.fields()?;
+        check_tags(&fields)?;
         let mut kind = Struct {
             fields,
             min_align: 1,
@@ -1118,6 +1142,41 @@ impl Parser {
         }
         Ok(Type::Text)
     }
+}
+
+/// Variants whose tag is a field beside them: some label of it must be an option, also in types
+/// that nothing uses.
+fn check_tags(fields: &[Field]) -> Result<()> {
+    let mut tags: HashMap<&str, &Enum> = HashMap::new();
+    for field in fields {
+        match &field.kind {
+            Type::Enum(tag) => {
+                tags.insert(&field.name, tag);
+            }
+            Type::Variant(variant) => {
+                if let Some(Reference::Unresolved(tag)) = &variant.tag
+                    && let Path::Names(names) = &tag.path
+                    && let [name] = names.as_slice()
+                    && let Some(known) = tags.get(name.as_str())
+                {
+                    let options: HashSet<&str> =
+                        variant.options.iter().map(|o| o.name.as_str()).collect();
+                    if !known
+                        .mappings
+                        .iter()
+                        .any(|m| options.contains(m.label.as_str()))
+                    {
+                        return Err(Error::new(
+                            tag.place.clone(),
+                            format!("no label of '{name}' is an option of the variant"),
+                        ));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// A path to a field, as written.

@@ -280,3 +280,43 @@ fn what_is_not_known_is_passed_over() {
     );
     assert_eq!(parse(&text).unwrap().env("a"), Some("x"));
 }
+
+#[test]
+fn a_typedef_may_not_rename_what_c_reserves() {
+    let text = format!("{TRACE}\ntypealias integer {{ size = 8; }} := u8;\ntypedef u8 int;");
+    let error = parse(&text).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "3:9: expected the name of a type, found the keyword 'int'"
+    );
+    let text = text.replace("typedef u8 int", "typealias u8 := unsigned int");
+    parse(&text).unwrap();
+}
+
+#[test]
+fn a_variant_that_no_label_can_choose_is_refused_though_unused() {
+    let text = format!(
+        r#"{TRACE}
+struct unused {{
+    enum : integer {{ size = 8; }} {{ " a ", "b" }} tag;
+    variant <tag> {{ string a; }} v;
+}};"#
+    );
+    let error = parse(&text).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "4:14: no label of 'tag' is an option of the variant"
+    );
+    parse(&text.replace("\" a \"", "\"a\"")).unwrap();
+}
+
+#[test]
+fn log_level_and_model_are_kept() {
+    let text = event("string x;").replace(
+        "name = e;",
+        "name = e; loglevel = 13; model.emf.uri = \"http://example.org\"; other = 3;",
+    );
+    let class = &parse(&text).unwrap().streams[0].events[0];
+    assert_eq!(class.log_level, Some(13));
+    assert_eq!(class.emf_uri.as_deref(), Some("http://example.org"));
+}

@@ -25,7 +25,8 @@ pub fn exercise(metadata: &[u8], stream: &[u8]) -> Option<u64> {
         trace,
         host: "h0".into(),
         label: ".".into(),
-    }]);
+    }])
+    .ok()?;
     let fast = decode(&catalog, stream);
     let mut general = catalog;
     for layout in &mut general.layouts {
@@ -88,7 +89,7 @@ fn packet(catalog: &Catalog, bytes: &[u8], head: Head) -> Decoded {
     // Sorted, as the clocks of damaged packets go anywhere.
     merge.push(packet, (None, None), true).unwrap();
     merge.run_until(None).unwrap();
-    merge.finish().unwrap();
+    while !merge.finish().unwrap() {}
     let mut batches = std::mem::take(&mut merge.ready);
     batches.sort_by_key(|(table, _)| *table);
     (merge.damage.pop(), batches)

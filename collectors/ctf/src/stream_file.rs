@@ -1,0 +1,339 @@
+//! The packets of one stream file.
+//!
+//! Each head says where the next packet begins. Heads are the truth; `LTTng`'s index of the file
+//! ([`crate::lttng_index`]) is held against them, and helps where they fail: beyond a damaged head
+//! it tells where the next packet is, and at the end of a file that is too short, what is gone. An
+//! index that contradicts the heads is not used.
+
+use crate::lttng_index::{self, Entry};
+use crate::model::Trace;
+use crate::packet::{Head, HeadError, head};
+
+/// Bytes looked at first for a head.
+const WINDOW: u64 = 2 << 10;
+
+/// The bytes of a file.
+pub trait Source {
+    /// How many there are.
+    fn size(&self) -> u64;
+
+    /// `length` bytes from `offset` on, or as many of them as there are.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be read.
+    fn at(&mut self, offset: u64, length: u64) -> std::io::Result<&[u8]>;
+}
+
+impl Source for &[u8] {
+    fn size(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn at(&mut self, offset: u64, length: u64) -> std::io::Result<&[u8]> {
+        let clamp = |at: u64| usize::try_from(at.min(self.size())).unwrap_or(usize::MAX);
+        Ok(&self[clamp(offset)..clamp(offset.saturating_add(length))])
+    }
+}
+
+/// One packet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// First byte.
+    pub offset: u64,
+    /// Bytes that are there; fewer than the packet has where the file is cut.
+    pub bytes: u64,
+    /// Its head.
+    pub head: Head,
+}
+
+/// Packets that are gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// The last packet before them.
+    pub after: Option<usize>,
+    /// The packet that follows them; `None` for all up to the end.
+    pub until: Option<usize>,
+    /// How many; only an index tells.
+    pub packets: Option<u64>,
+    /// Clock and cycles at their end, where an index tells.
+    pub end: Option<(usize, u64)>,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What is in a stream file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// Its packets in order.
+    pub packets: Vec<Place>,
+    /// What is gone.
+    pub lost: Vec<Lost>,
+    /// Why the index was not used, if there is one.
+    pub index_fault: Option<String>,
+}
+
+/// How far an index has proved right.
+struct Guide {
+    entries: Vec<Entry>,
+    /// The entry of the next packet.
+    next: usize,
+    /// Number of the packet that was not as its entry says.
+    doubt: Option<usize>,
+    /// Why it is not believed.
+    fault: Option<String>,
+}
+
+/// Find all packets of a file.
+///
+/// # Errors
+///
+/// It cannot be read, or it has bytes but no packet.
+pub fn find(
+    trace: &Trace,
+    source: &mut impl Source,
+    index: Option<&[u8]>,
+) -> Result<Found, String> {
+    let mut guide = Guide::new(index);
+    let mut found = Found::default();
+    let size = source.size();
+    let mut offset = 0;
+    loop {
+        let mut fault = None;
+        if offset < size {
+            match head_at(trace, source, offset)? {
+                Ok(head) => {
+                    guide.hold_against(trace, offset, &head, found.packets.len());
+                    let total = head.total_bits / 8;
+                    found.packets.push(Place {
+                        offset,
+                        bytes: total.min(size - offset),
+                        head,
+                    });
+                    offset = offset.saturating_add(total);
+                    continue;
+                }
+                Err(what) => fault = Some((offset, what)),
+            }
+        }
+        // The size that the head before states may have led astray, here or beyond the end.
+        if guide.doubt.is_some()
+            && let Some(last) = found.packets.last()
+        {
+            fault = Some((last.offset, "a head that is not as its index says".into()));
+        }
+        let Some((at, what)) = fault else {
+            break;
+        };
+        let what = format!("byte {at}: {what}");
+        if let Some((next, passed)) = guide.beyond(trace, source, at, &found)? {
+            if let Some(last) = found.packets.last_mut() {
+                last.bytes = last.bytes.min(next - last.offset);
+            }
+            found.lost.push(Lost {
+                after: found.packets.len().checked_sub(1),
+                until: Some(found.packets.len()),
+                packets: Some(passed),
+                end: None,
+                what,
+            });
+            offset = next;
+            continue;
+        }
+        if offset < size {
+            if found.packets.is_empty() {
+                return Err(what);
+            }
+            if guide.doubt.is_some() || !guide.follows(offset, &found) {
+                guide.refuse("what it tells does not follow its packets".into());
+            }
+            found.lost.push(guide.rest(&found, what));
+        }
+        break;
+    }
+    if offset >= size && guide.goes_on_after(&found) {
+        let what = "the file is shorter than its index says".to_owned();
+        found.lost.push(guide.rest(&found, what));
+    }
+    found.index_fault = guide.fault;
+    Ok(found)
+}
+
+/// The head at a byte, or why there is none.
+fn head_at(
+    trace: &Trace,
+    source: &mut impl Source,
+    offset: u64,
+) -> Result<Result<Head, String>, String> {
+    let left = source.size().saturating_sub(offset);
+    let mut wanted = WINDOW.min(left);
+    loop {
+        let bytes = source.at(offset, wanted).map_err(|e| e.to_string())?;
+        return Ok(match head(trace, bytes, left) {
+            Err(HeadError::More) if wanted < left => {
+                wanted = wanted.saturating_mul(4).min(left);
+                continue;
+            }
+            Err(HeadError::More) => Err("ends inside the head of a packet".into()),
+            Err(HeadError::Bad(what)) => Err(what),
+            Ok(head) if head.total_bits == 0 => Err("a packet of no size".into()),
+            Ok(head) => Ok(head),
+        });
+    }
+}
+
+impl Guide {
+    fn new(index: Option<&[u8]>) -> Self {
+        let (entries, fault) = match index.map(lttng_index::parse) {
+            None => (Vec::new(), None),
+            Some(Ok(entries)) => (entries, None),
+            Some(Err(error)) => (Vec::new(), Some(error.to_string())),
+        };
+        let mut guide = Self {
+            entries,
+            next: 0,
+            doubt: None,
+            fault: None,
+        };
+        match fault {
+            Some(fault) => guide.refuse(fault),
+            // No index is no fault.
+            None if index.is_none() => guide.next = usize::MAX,
+            None => {}
+        }
+        guide
+    }
+
+    fn refuse(&mut self, why: String) {
+        if self.fault.is_none() && self.next != usize::MAX {
+            self.fault = Some(why);
+        }
+        self.entries.clear();
+        self.next = usize::MAX;
+        self.doubt = None;
+    }
+
+    /// Compare a head that was read with its entry.
+    fn hold_against(&mut self, trace: &Trace, offset: u64, head: &Head, packet: usize) {
+        if self.next == usize::MAX {
+            return;
+        }
+        // A head that differs may be what is damaged, but not if the next one is in its place.
+        if let Some(doubtful) = self.doubt {
+            self.refuse(format!("entry {doubtful} is not that of its packet"));
+            return;
+        }
+        match self.entries.get(self.next) {
+            Some(entry) if agrees(trace, entry, offset, head) => {}
+            Some(_) => self.doubt = Some(packet),
+            None => {
+                self.refuse(format!(
+                    "its {} entries end before the packet at byte {offset}",
+                    self.entries.len()
+                ));
+                return;
+            }
+        }
+        self.next += 1;
+    }
+
+    /// The first byte beyond `offset` where a packet is that its entry tells of, and how many
+    /// entries lie between.
+    fn beyond(
+        &mut self,
+        trace: &Trace,
+        source: &mut impl Source,
+        offset: u64,
+        found: &Found,
+    ) -> Result<Option<(u64, u64)>, String> {
+        if self
+            .doubt
+            .is_some_and(|packet| packet + 1 < found.packets.len())
+        {
+            return Ok(None);
+        }
+        let from = self.next.min(self.entries.len());
+        for at in from..self.entries.len() {
+            let entry = self.entries[at];
+            if entry.offset <= offset || entry.offset >= source.size() {
+                continue;
+            }
+            if let Ok(head) = head_at(trace, source, entry.offset)?
+                && agrees(trace, &entry, entry.offset, &head)
+            {
+                let passed = (at - self.next) as u64;
+                self.next = at;
+                self.doubt = None;
+                return Ok(Some((entry.offset, passed)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether all packets are as the index says, and it tells of more that would follow.
+    fn goes_on_after(&mut self, found: &Found) -> bool {
+        if let Some(packet) = self.doubt {
+            self.refuse(format!("entry {packet} is not that of its packet"));
+        }
+        let last = found.packets.last();
+        let end = last.map_or(0, |p| p.offset.saturating_add(p.head.total_bits / 8));
+        self.next < self.entries.len() && self.follows(end, found)
+    }
+
+    /// Whether the entries that are left may be of packets from byte `offset` on.
+    fn follows(&mut self, mut offset: u64, found: &Found) -> bool {
+        let last = found.packets.last().map(|p| &p.head);
+        let mut sequence = last.and_then(|head| head.sequence);
+        let mut time = last
+            .and_then(|head| head.end)
+            .map_or(0, |(_, cycles)| cycles);
+        for entry in self.entries.get(self.next..).unwrap_or_default() {
+            let number = entry.instance_and_sequence.map(|(_, number)| number);
+            let numbered = sequence
+                .zip(number)
+                .is_none_or(|(before, number)| before.checked_add(1) == Some(number));
+            if entry.offset != offset || entry.begin < time || !numbered {
+                let at = entry.offset;
+                self.refuse(format!(
+                    "it tells of a packet at byte {at}, which does not follow"
+                ));
+                return false;
+            }
+            (offset, time, sequence) = (entry.ends(), entry.end, number);
+        }
+        true
+    }
+
+    /// All that would follow the packets found.
+    fn rest(&self, found: &Found, what: String) -> Lost {
+        let last = found.packets.last();
+        let clock = last.and_then(|p| p.head.end).map(|(clock, _)| clock);
+        let gone = self.entries.get(self.next..).filter(|e| !e.is_empty());
+        Lost {
+            after: found.packets.len().checked_sub(1),
+            until: None,
+            packets: gone.map(|entries| entries.len() as u64),
+            end: gone.and_then(|entries| Some((clock?, entries.last()?.end))),
+            what,
+        }
+    }
+}
+
+/// Whether an entry and a head tell the same, where both tell anything.
+fn agrees(trace: &Trace, entry: &Entry, offset: u64, head: &Head) -> bool {
+    let same = |told: Option<u64>, entry: u64| told.is_none_or(|told| told == entry);
+    let cycles = |time: Option<(usize, u64)>| time.map(|(_, cycles)| cycles);
+    let numbers = entry.instance_and_sequence;
+    entry.offset == offset
+        && entry.total_bits == head.total_bits
+        && entry.content_bits == head.content_bits
+        && entry.class == trace.streams[head.stream].id
+        && same(cycles(head.begin), entry.begin)
+        && same(cycles(head.end), entry.end)
+        && head
+            .discarded
+            .is_none_or(|(count, bits)| count == entry.discarded & crate::bits::mask(bits))
+        && numbers.is_none_or(|(instance, sequence)| {
+            same(head.instance, instance) && same(head.sequence, sequence)
+        })
+}

@@ -1,0 +1,47 @@
+//! Find the packets of anything, with an index and without, and hold the two against each other.
+
+use roslens_ctf::model::Trace;
+use roslens_ctf::stream_file::{Found, find};
+
+/// Find the packets of `stream` with and without `index`; returns what was found with it.
+///
+/// # Panics
+///
+/// The index took packets away or changed them, or the packets contradict the file.
+pub fn exercise(trace: &Trace, index: &[u8], stream: &[u8]) -> Option<Found> {
+    let with = find(trace, &mut &*stream, Some(index));
+    let without = find(trace, &mut &*stream, None);
+    let Ok(without) = without else {
+        // Nothing can be read at its beginning; an index may know better.
+        check(&with.ok()?, stream);
+        return None;
+    };
+    let with = with.expect("what can be read without an index can be read with it");
+    check(&without, stream);
+    check(&with, stream);
+    assert_eq!(without.index_fault, None);
+    if with.index_fault.is_some() && with.lost.iter().all(|lost| lost.until.is_none()) {
+        assert_eq!(with.packets, without.packets);
+    }
+    // It may only cut the packet whose own size leads astray, and add what comes after it.
+    assert!(with.packets.len() >= without.packets.len());
+    for (with, without) in with.packets.iter().zip(&without.packets) {
+        assert_eq!((with.offset, &with.head), (without.offset, &without.head));
+        assert!(with.bytes <= without.bytes);
+    }
+    Some(with)
+}
+
+fn check(found: &Found, stream: &[u8]) {
+    let mut end = 0;
+    for packet in &found.packets {
+        assert!(packet.offset >= end);
+        assert!(packet.bytes > 0 && packet.bytes <= packet.head.total_bits / 8);
+        end = packet.offset + packet.bytes;
+        assert!(end <= stream.len() as u64);
+    }
+    for lost in &found.lost {
+        assert!(lost.after.is_none_or(|at| at < found.packets.len()));
+        assert!(lost.until.is_none_or(|at| at < found.packets.len()));
+    }
+}

@@ -1,0 +1,349 @@
+//! One pass over rows of several tables in the order of time, with a state per thread.
+//!
+//! Every table comes as two columns, time and thread, in the order of time; of rows of the same
+//! time those of an earlier table come first. Answers are row numbers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::builder::UInt32Builder;
+use arrow_array::{ArrayRef, Int8Array, RecordBatch, UInt32Array};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::Batches;
+
+/// No row.
+const NONE: u32 = u32::MAX;
+
+/// Columns time and thread of one table.
+type Columns = (PyBuffer<i64>, PyBuffer<i64>);
+
+/// A key of each row of two tables.
+type Keys = (PyBuffer<u64>, PyBuffer<u64>);
+
+/// One table: time and thread of each row.
+struct Part {
+    times: Vec<i64>,
+    threads: Vec<i64>,
+}
+
+impl Part {
+    fn new(py: Python<'_>, columns: &Columns) -> PyResult<Self> {
+        let part = Self {
+            times: columns.0.to_vec(py)?,
+            threads: columns.1.to_vec(py)?,
+        };
+        if part.times.len() != part.threads.len() || part.times.len() >= NONE as usize {
+            return Err(PyValueError::new_err(
+                "a time and a thread for each row, fewer than 2^32 - 1",
+            ));
+        }
+        if !part.times.is_sorted() {
+            return Err(PyValueError::new_err("rows are not in the order of time"));
+        }
+        Ok(part)
+    }
+
+    fn len(&self) -> usize {
+        self.times.len()
+    }
+}
+
+fn of_rows(
+    py: Python<'_>,
+    keys: &Keys,
+    one: &Part,
+    other: &Part,
+) -> PyResult<(Vec<u64>, Vec<u64>)> {
+    let found = (keys.0.to_vec(py)?, keys.1.to_vec(py)?);
+    if found.0.len() != one.len() || found.1.len() != other.len() {
+        return Err(PyValueError::new_err("a key for each row"));
+    }
+    Ok(found)
+}
+
+/// The threads that occur, numbered: a table of twice as many places or more, found by hash.
+struct Threads {
+    places: Vec<(i64, u32)>,
+    count: usize,
+}
+
+impl Threads {
+    fn new<'a>(parts: impl IntoIterator<Item = &'a Part>) -> Self {
+        let mut made = Self {
+            places: vec![(0, NONE); 16],
+            count: 0,
+        };
+        for part in parts {
+            for thread in &part.threads {
+                made.insert(*thread);
+            }
+        }
+        made
+    }
+
+    /// Where a thread is in the table, or would be.
+    fn slot(&self, thread: i64) -> usize {
+        let mask = self.places.len() - 1;
+        let hash = thread.cast_unsigned().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        let mut slot = usize::try_from(hash).unwrap_or_default() & mask;
+        while self.places[slot].1 != NONE && self.places[slot].0 != thread {
+            slot = (slot + 1) & mask;
+        }
+        slot
+    }
+
+    fn insert(&mut self, thread: i64) {
+        let slot = self.slot(thread);
+        if self.places[slot].1 != NONE {
+            return;
+        }
+        self.places[slot] = (thread, row(self.count));
+        self.count += 1;
+        if 2 * self.count > self.places.len() {
+            let larger = vec![(0, NONE); 2 * self.places.len()];
+            for (thread, number) in std::mem::replace(&mut self.places, larger) {
+                if number != NONE {
+                    let slot = self.slot(thread);
+                    self.places[slot] = (thread, number);
+                }
+            }
+        }
+    }
+
+    fn place(&self, thread: i64) -> Option<usize> {
+        let found = self.places[self.slot(thread)].1;
+        (found != NONE).then_some(found as usize)
+    }
+
+    /// Their numbers, by thread.
+    fn in_order(&self) -> Vec<usize> {
+        let mut found: Vec<_> = self.places.iter().filter(|p| p.1 != NONE).collect();
+        found.sort_unstable();
+        found.iter().map(|(_, number)| *number as usize).collect()
+    }
+
+    /// A state for each.
+    fn each<T: Clone>(&self, state: T) -> Vec<T> {
+        vec![state; self.count]
+    }
+}
+
+/// Row numbers: they fit, as `Part::new` sees to.
+#[expect(clippy::cast_possible_truncation, reason = "checked by `Part::new`")]
+const fn row(number: usize) -> u32 {
+    number as u32
+}
+
+/// Visit (part, row) in the order of time.
+fn merged(parts: &[&Part], mut visit: impl FnMut(usize, usize)) {
+    let mut heads: Vec<(usize, usize)> = (0..parts.len())
+        .filter(|p| parts[*p].len() > 0)
+        .map(|p| (p, 0))
+        .collect();
+    while heads.len() > 1 {
+        let mut first = 0;
+        let mut time = parts[heads[0].0].times[heads[0].1];
+        for (place, (part, row)) in heads.iter().enumerate().skip(1) {
+            let other = parts[*part].times[*row];
+            if other < time {
+                (first, time) = (place, other);
+            }
+        }
+        let (part, row) = heads[first];
+        visit(part, row);
+        if row + 1 < parts[part].len() {
+            heads[first].1 = row + 1;
+        } else {
+            heads.remove(first);
+        }
+    }
+    if let Some((part, from)) = heads.first().copied() {
+        for row in from..parts[part].len() {
+            visit(part, row);
+        }
+    }
+}
+
+/// Row numbers, null where there is none.
+fn nullable(rows: &[u32]) -> ArrayRef {
+    let mut built = UInt32Builder::with_capacity(rows.len());
+    for row in rows {
+        built.append_option((*row != NONE).then_some(*row));
+    }
+    Arc::new(built.finish())
+}
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> Batches {
+    let made = RecordBatch::try_from_iter_with_nullable(
+        columns.into_iter().map(|(name, array)| (name, array, true)),
+    )
+    .expect("columns of one length");
+    Batches {
+        schema: made.schema(),
+        batches: vec![made],
+    }
+}
+
+/// The rows of all tables, thread by thread, each in the order of time.
+///
+/// Returns `part`, the number of the table, and `row`, its number if all tables lie one after the
+/// other.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
+    let parts: Vec<Part> = parts
+        .iter()
+        .map(|p| Part::new(py, p))
+        .collect::<PyResult<_>>()?;
+    if i8::try_from(parts.len()).is_err() {
+        return Err(PyValueError::new_err("at most 127 tables"));
+    }
+    if parts.iter().map(Part::len).sum::<usize>() >= NONE as usize {
+        return Err(PyValueError::new_err("fewer than 2^32 - 1 rows"));
+    }
+    py.detach(|| {
+        let threads = Threads::new(&parts);
+        let places: Vec<Vec<u32>> = parts
+            .iter()
+            .map(|p| {
+                let found = p.threads.iter().map(|t| threads.place(*t));
+                found
+                    .map(|place| row(place.expect("all were seen")))
+                    .collect()
+            })
+            .collect();
+        let mut next = threads.each(0_usize);
+        for place in places.iter().flatten() {
+            next[*place as usize] += 1;
+        }
+        let mut total = 0;
+        for place in threads.in_order() {
+            (next[place], total) = (total, total + next[place]);
+        }
+        let mut offsets = Vec::new();
+        let mut before = 0;
+        for part in &parts {
+            offsets.push(before);
+            before += part.len();
+        }
+        let mut kinds = vec![0_i8; total];
+        let mut rows = vec![0_u32; total];
+        merged(&parts.iter().collect::<Vec<_>>(), |part, number| {
+            let cursor = &mut next[places[part][number] as usize];
+            kinds[*cursor] = i8::try_from(part).unwrap_or(i8::MAX);
+            rows[*cursor] = row(offsets[part] + number);
+            *cursor += 1;
+        });
+        Ok(batch(vec![
+            ("part", Arc::new(Int8Array::from(kinds)) as ArrayRef),
+            ("row", Arc::new(UInt32Array::from(rows)) as ArrayRef),
+        ]))
+    })
+}
+
+/// For each head the first of `rows` on its thread, at its time or after, up to the thread's next
+/// head: `row`. With keys only rows of the head's key count.
+#[pyfunction]
+#[pyo3(signature = (heads, rows, keys=None))]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+pub fn first_after(
+    py: Python<'_>,
+    heads: Columns,
+    rows: Columns,
+    keys: Option<Keys>,
+) -> PyResult<Batches> {
+    let (heads, rows) = (Part::new(py, &heads)?, Part::new(py, &rows)?);
+    let keys = keys.map(|k| of_rows(py, &k, &heads, &rows)).transpose()?;
+    py.detach(|| {
+        let threads = Threads::new([&heads]);
+        let mut last = threads.each(NONE);
+        let mut found = vec![NONE; heads.len()];
+        merged(&[&heads, &rows], |part, number| {
+            let of = if part == 0 { &heads } else { &rows };
+            let Some(place) = threads.place(of.threads[number]) else {
+                return;
+            };
+            if part == 0 {
+                last[place] = row(number);
+            } else if let Some(first) = found.get_mut(last[place] as usize)
+                && *first == NONE
+                && keys
+                    .as_ref()
+                    .is_none_or(|(of_head, of_row)| of_head[last[place] as usize] == of_row[number])
+            {
+                *first = row(number);
+            }
+        });
+        Ok(batch(vec![("row", nullable(&found))]))
+    })
+}
+
+/// The end of each start: the parentheses of one thread and key match; `row` of the ends.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+pub fn pairs(py: Python<'_>, starts: Columns, ends: Columns, keys: Keys) -> PyResult<Batches> {
+    let (starts, ends) = (Part::new(py, &starts)?, Part::new(py, &ends)?);
+    let (of_start, of_end) = of_rows(py, &keys, &starts, &ends)?;
+    py.detach(|| {
+        let mut open: HashMap<(i64, u64), Vec<u32>> = HashMap::new();
+        let mut found = vec![NONE; starts.len()];
+        merged(&[&starts, &ends], |part, number| {
+            if part == 0 {
+                let key = (starts.threads[number], of_start[number]);
+                open.entry(key).or_default().push(row(number));
+            } else if let Some(stack) = open.get_mut(&(ends.threads[number], of_end[number]))
+                && let Some(start) = stack.pop()
+            {
+                found[start as usize] = row(number);
+            }
+        });
+        Ok(batch(vec![("row", nullable(&found))]))
+    })
+}
+
+/// For each moment the interval of its thread that began last of those that last, both ends
+/// included: `row`.
+///
+/// `ends` belong to `starts`; the largest number stands for an end that is not known: such an
+/// interval lasts until the next one of its thread begins.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+pub fn innermost(
+    py: Python<'_>,
+    starts: Columns,
+    ends: PyBuffer<i64>,
+    moments: Columns,
+) -> PyResult<Batches> {
+    let (starts, moments) = (Part::new(py, &starts)?, Part::new(py, &moments)?);
+    let ends = ends.to_vec(py)?;
+    if ends.len() != starts.len() {
+        return Err(PyValueError::new_err("an end for each start"));
+    }
+    py.detach(|| {
+        let threads = Threads::new([&moments]);
+        let mut running: Vec<Vec<(i64, u32)>> = threads.each(Vec::new());
+        let mut found = vec![NONE; moments.len()];
+        merged(&[&starts, &moments], |part, number| {
+            let of = if part == 0 { &starts } else { &moments };
+            let Some(place) = threads.place(of.threads[number]) else {
+                return;
+            };
+            let (stack, time) = (&mut running[place], of.times[number]);
+            while stack.last().is_some_and(|(end, _)| *end < time) {
+                stack.pop();
+            }
+            if part == 0 {
+                if stack.last().is_some_and(|(end, _)| *end == i64::MAX) {
+                    stack.pop();
+                }
+                stack.push((ends[number], row(number)));
+            } else if let Some((_, start)) = stack.last() {
+                found[number] = *start;
+            }
+        });
+        Ok(batch(vec![("row", nullable(&found))]))
+    })
+}

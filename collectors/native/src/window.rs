@@ -1,0 +1,61 @@
+//! A part of a file in memory, for reading small pieces of it one after the other.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use roslens_ctf::stream_file::Source;
+
+/// Bytes read at once.
+const LENGTH: u64 = 2 << 10;
+
+/// A part of a file in memory.
+pub struct Window<'a> {
+    file: &'a File,
+    size: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    /// Nothing yet of a file of so many bytes.
+    pub fn new(file: &'a File, size: u64) -> Self {
+        Self {
+            file,
+            size,
+            start: 0,
+            bytes: Vec::new(),
+        }
+    }
+}
+
+impl Source for Window<'_> {
+    fn size(&self) -> u64 {
+        self.size
+    }
+
+    fn at(&mut self, offset: u64, length: u64) -> io::Result<&[u8]> {
+        let end = offset.saturating_add(length).min(self.size);
+        if offset < self.start || end > self.start + self.bytes.len() as u64 {
+            // Small packets: several heads with one read.
+            let length = end.saturating_sub(offset).max(LENGTH);
+            let length = length.min(self.size.saturating_sub(offset));
+            self.bytes = read_at(self.file, offset, length)?;
+            self.start = offset;
+        }
+        let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX);
+        let to = usize::try_from(end.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        Ok(self
+            .bytes
+            .get(from..to.min(self.bytes.len()))
+            .unwrap_or(&[]))
+    }
+}
+
+/// `length` bytes at `offset`; fewer if the file has become shorter.
+pub fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+    let mut file = file;
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.seek(SeekFrom::Start(offset))?;
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,188 @@
+//! Writes tables of events to Parquet files.
+//!
+//! In such tables most columns hold few different values (threads, CPUs, handles), and times grow.
+//! The general writer of the crate `parquet` hashes each text and each number with care, and
+//! makes a compressor for each column of each row group; here that would be most of the time of
+//! reading a trace. So columns of numbers and text have an encoder of their own, which gives
+//!
+//! * the numbers of a dictionary, as long as there are few values;
+//! * beyond that the differences (`DELTA_BINARY_PACKED`), or plain values where these are shorter.
+//!
+//! Everything else (lists, structures, booleans) and all of the file's frame is left to the crate
+//! `parquet`. Pages are compressed by Zstandard at its fastest regular level.
+
+mod column;
+mod dictionary;
+mod encoding;
+mod pages;
+
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::Result;
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+
+use crate::column::Column;
+
+/// Rows in a row group.
+pub const ROW_GROUP: usize = 1 << 17;
+
+/// How a column of the table is encoded.
+enum Encoder {
+    Own(Box<Column>),
+    /// By the crate `parquet`; how many columns of the file it is.
+    General(usize),
+}
+
+/// A Parquet file that is being written, of rows sorted by its first column, the time.
+pub struct TableWriter<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    factory: ArrowRowGroupWriterFactory,
+    schema: SchemaRef,
+    encoders: Vec<Encoder>,
+    /// Those of the crate `parquet`, for this row group, in the order of the columns.
+    general: Vec<ArrowColumnWriter>,
+    /// Rows in this row group.
+    rows: usize,
+}
+
+impl<W: Write + Send> TableWriter<W> {
+    /// Begin a file; `about` goes into its metadata.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written, or Parquet has no such column.
+    pub fn new(sink: W, schema: &SchemaRef, about: Vec<KeyValue>) -> Result<Self> {
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_statistics_enabled(EnabledStatistics::None)
+            .set_sorting_columns(Some(vec![SortingColumn {
+                column_idx: 0,
+                descending: false,
+                nulls_first: false,
+            }]))
+            .set_key_value_metadata(Some(about))
+            .build();
+        let writer = ArrowWriter::try_new(sink, Arc::clone(schema), Some(properties))?;
+        let (file, factory) = writer.into_serialized_writer()?;
+        let descriptor = file.schema_descr();
+        let leaves_of = |root: usize| {
+            (0..descriptor.num_columns())
+                .filter(move |leaf| descriptor.get_column_root_idx(*leaf) == root)
+        };
+        let encoders = (0..schema.fields().len())
+            .map(|root| {
+                let kind = schema.field(root).data_type();
+                let leaf = leaves_of(root).next().map(|leaf| descriptor.column(leaf));
+                // The time is what readers look for.
+                match leaf.and_then(|leaf| Column::new(leaf, kind, root == 0)) {
+                    Some(own) => Encoder::Own(Box::new(own)),
+                    None => Encoder::General(leaves_of(root).count()),
+                }
+            })
+            .collect();
+        Ok(Self {
+            file,
+            factory,
+            schema: Arc::clone(schema),
+            encoders,
+            general: Vec::new(),
+            rows: 0,
+        })
+    }
+
+    /// Append rows.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut at = 0;
+        while at < batch.num_rows() {
+            let rows = (ROW_GROUP - self.rows).min(batch.num_rows() - at);
+            self.append(&batch.slice(at, rows))?;
+            at += rows;
+            if self.rows == ROW_GROUP {
+                self.end_row_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.rows == 0 {
+            self.general = self.general_writers()?;
+        }
+        self.rows += batch.num_rows();
+        let mut general = self.general.iter_mut();
+        let columns = self.schema.fields().iter().zip(batch.columns());
+        for ((field, array), encoder) in columns.zip(&mut self.encoders) {
+            match encoder {
+                Encoder::Own(column) => column.write(array)?,
+                Encoder::General(_) => {
+                    for (leaf, writer) in compute_leaves(field, array)?.iter().zip(&mut general) {
+                        writer.write(leaf)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn general_writers(&self) -> Result<Vec<ArrowColumnWriter>> {
+        if self.encoders.iter().all(|e| matches!(e, Encoder::Own(_))) {
+            return Ok(Vec::new());
+        }
+        let number = self.file.flushed_row_groups().len();
+        let mut all = self.factory.create_column_writers(number)?.into_iter();
+        let mut wanted = Vec::new();
+        for encoder in &self.encoders {
+            match encoder {
+                Encoder::Own(_) => drop(all.next()),
+                Encoder::General(leaves) => wanted.extend(all.by_ref().take(*leaves)),
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn end_row_group(&mut self) -> Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        self.rows = 0;
+        let mut group = self.file.next_row_group()?;
+        let mut general = std::mem::take(&mut self.general).into_iter();
+        for encoder in &mut self.encoders {
+            match encoder {
+                Encoder::Own(column) => {
+                    let (bytes, closed) = column.finish()?;
+                    group.append_column(&bytes, closed)?;
+                }
+                Encoder::General(leaves) => {
+                    for writer in general.by_ref().take(*leaves) {
+                        writer.close()?.append_to_row_group(&mut group)?;
+                    }
+                }
+            }
+        }
+        group.close()?;
+        Ok(())
+    }
+
+    /// Complete the file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
+    pub fn finish(mut self) -> Result<W> {
+        self.end_row_group()?;
+        self.file.into_inner()
+    }
+}

@@ -1,0 +1,339 @@
+//! What is written is read back, by the crate `parquet` itself.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{ListBuilder, UInt8Builder};
+use arrow_array::types::{
+    Float32Type, Float64Type, Int8Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, BooleanArray, Int64Array, PrimitiveArray, RecordBatch,
+    StringViewArray, StructArray,
+};
+use arrow_schema::{Field, Fields, Schema};
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Encoding;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use roslens_parquet::{ROW_GROUP, TableWriter};
+
+/// Numbers without order (`SplitMix64`).
+fn random(seed: u64) -> impl FnMut() -> u64 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+}
+
+/// A column `x` after the time, of rows in batches of the given sizes; returns what is read back,
+/// as one batch, and what the file says of itself.
+fn written(column: &ArrayRef, nullable: bool, sizes: &[usize]) -> (RecordBatch, ParquetMetaData) {
+    let kind = column.data_type().clone();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("time_ns", arrow_schema::DataType::Int64, false),
+        Field::new("x", kind, nullable),
+    ]));
+    let times: ArrayRef = Arc::new(Int64Array::from_iter_values(
+        (0..i64::try_from(column.len()).unwrap()).map(|i| i * i % 977 + i * 1000),
+    ));
+    let whole = RecordBatch::try_new(Arc::clone(&schema), vec![times, Arc::clone(column)]).unwrap();
+    let mut writer = TableWriter::new(Vec::new(), &schema, Vec::new()).unwrap();
+    let mut at = 0;
+    for size in sizes.iter().cycle() {
+        if at == whole.num_rows() {
+            break;
+        }
+        let rows = (*size).min(whole.num_rows() - at);
+        writer.write(&whole.slice(at, rows)).unwrap();
+        at += rows;
+    }
+    let file = Bytes::from(writer.finish().unwrap());
+    let options = ArrowReaderOptions::new()
+        .with_page_index_policy(parquet::file::metadata::PageIndexPolicy::Required);
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).unwrap();
+    let metadata = builder.metadata().as_ref().clone();
+    assert_eq!(builder.schema().fields(), schema.fields());
+    let read: Vec<RecordBatch> = builder
+        .with_batch_size(whole.num_rows().max(1))
+        .build()
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    match read.as_slice() {
+        [] => assert_eq!(whole.num_rows(), 0),
+        [read] => assert_eq!(*read, whole),
+        several => panic!("{} batches", several.len()),
+    }
+    check_times(&whole, &metadata);
+    (whole, metadata)
+}
+
+/// Statistics of the time in each row group, and in each page, are those of its rows.
+fn check_times(whole: &RecordBatch, metadata: &ParquetMetaData) {
+    let times = whole
+        .column(0)
+        .as_any()
+        .downcast_ref::<Int64Array>()
+        .unwrap();
+    let mut at = 0;
+    for (number, group) in metadata.row_groups().iter().enumerate() {
+        let rows = usize::try_from(group.num_rows()).unwrap();
+        let statistics = group.column(0).statistics().unwrap();
+        let of = |range: std::ops::Range<usize>| {
+            let values = times.values()[range].iter();
+            (*values.clone().min().unwrap(), *values.max().unwrap())
+        };
+        let (min, max) = of(at..at + rows);
+        assert_eq!(statistics.min_bytes_opt(), Some(&min.to_le_bytes()[..]));
+        assert_eq!(statistics.max_bytes_opt(), Some(&max.to_le_bytes()[..]));
+        assert_eq!(statistics.null_count_opt(), Some(0));
+        let pages = &metadata.offset_index().unwrap()[number][0].page_locations;
+        let parquet::file::page_index::column_index::ColumnIndexMetaData::INT64(index) =
+            &metadata.column_index().unwrap()[number][0]
+        else {
+            panic!("no column index");
+        };
+        for (page, location) in pages.iter().enumerate() {
+            let first = usize::try_from(location.first_row_index).unwrap();
+            let end = pages
+                .get(page + 1)
+                .map_or(rows, |next| usize::try_from(next.first_row_index).unwrap());
+            let (min, max) = of(at + first..at + end);
+            assert_eq!(index.min_value(page), Some(&min));
+            assert_eq!(index.max_value(page), Some(&max));
+        }
+        at += rows;
+    }
+}
+
+fn encodings(group: &RowGroupMetaData) -> Vec<Encoding> {
+    group.column(1).encodings().collect()
+}
+
+const SIZES: [usize; 5] = [1, 16_384, 7, 11_003, 40_000];
+
+fn numbers<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::from_iter_values(values))
+}
+
+#[test]
+fn few_numbers_are_a_dictionary() {
+    let mut next = random(1);
+    let column = numbers::<UInt64Type>((0..300_000).map(|_| 0x7f3a_0000_0000 + next() % 5 * 256));
+    let (_, metadata) = written(&column, false, &SIZES);
+    assert_eq!(metadata.num_row_groups(), 300_000_usize.div_ceil(ROW_GROUP));
+    for group in metadata.row_groups() {
+        assert!(encodings(group).contains(&Encoding::RLE_DICTIONARY));
+        // Three bits each.
+        assert!(group.column(1).compressed_size() < group.num_rows() * 3 / 8 + 1000);
+    }
+}
+
+#[test]
+fn one_value_takes_no_space() {
+    let column = numbers::<Int32Type>(std::iter::repeat_n(-7, 200_000));
+    let (_, metadata) = written(&column, true, &SIZES);
+    assert!(metadata.row_group(0).column(1).compressed_size() < 500);
+}
+
+#[test]
+fn many_numbers_are_differences() {
+    let mut next = random(2);
+    let mut now = -5_i64;
+    let mut grow = || {
+        now += (next() % 3000).cast_signed();
+        now
+    };
+    let column = numbers::<Int64Type>((0..150_000).map(|_| grow()));
+    let (_, metadata) = written(&column, false, &SIZES);
+    for group in metadata.row_groups() {
+        assert!(encodings(group).contains(&Encoding::DELTA_BINARY_PACKED));
+        assert!(!encodings(group).contains(&Encoding::RLE_DICTIONARY));
+    }
+}
+
+#[test]
+fn numbers_without_pattern_are_plain() {
+    let mut next = random(3);
+    let column = numbers::<UInt64Type>((0..150_000).map(|_| next()));
+    let (_, metadata) = written(&column, false, &SIZES);
+    assert!(encodings(metadata.row_group(0)).contains(&Encoding::PLAIN));
+    let mut next = random(4);
+    #[expect(clippy::cast_possible_truncation, reason = "any 32 bits")]
+    let column = numbers::<UInt32Type>((0..50_000).map(|_| next() as u32));
+    written(&column, false, &SIZES);
+}
+
+#[test]
+fn a_dictionary_that_grows_too_large_is_left() {
+    // Few values for more than a page, then ever new ones.
+    let value = |i: u64| if i < 60_000 { i % 100 } else { i * 977 };
+    let column = numbers::<UInt64Type>((0..ROW_GROUP as u64 + 5).map(value));
+    let (_, metadata) = written(&column, false, &SIZES);
+    let found = encodings(metadata.row_group(0));
+    assert!(found.contains(&Encoding::RLE_DICTIONARY), "{found:?}");
+    assert!(found.contains(&Encoding::DELTA_BINARY_PACKED), "{found:?}");
+    // The same with text.
+    let text = (0..ROW_GROUP as u64 + 5).map(|i| format!("the text of number {}", value(i)));
+    let column: ArrayRef = Arc::new(StringViewArray::from_iter_values(text));
+    let (_, metadata) = written(&column, false, &SIZES);
+    let found = encodings(metadata.row_group(0));
+    assert!(found.contains(&Encoding::RLE_DICTIONARY), "{found:?}");
+    assert!(found.contains(&Encoding::PLAIN), "{found:?}");
+}
+
+#[test]
+fn extremes_wrap_around() {
+    let column = numbers::<Int64Type>(
+        [i64::MIN, i64::MAX, 0, -1, i64::MIN]
+            .into_iter()
+            .cycle()
+            .take(9_999),
+    );
+    written(&column, false, &SIZES);
+    let mut next = random(5);
+    let column = numbers::<Int64Type>((0..20_000).map(|i| match i % 3 {
+        0 => i64::MIN + i,
+        1 => i64::MAX - i,
+        _ => (next() >> 1).cast_signed(),
+    }));
+    written(&column, false, &SIZES);
+    let column = numbers::<Int32Type>((0..20_000).map(|i| {
+        if i % 2 == 0 {
+            i32::MIN + i
+        } else {
+            i32::MAX - i
+        }
+    }));
+    written(&column, false, &SIZES);
+    let column =
+        numbers::<UInt32Type>((0..20_000).map(|i| if i % 2 == 0 { i } else { u32::MAX - i }));
+    written(&column, false, &SIZES);
+}
+
+#[test]
+fn narrow_and_floating_point_numbers() {
+    let mut next = random(6);
+    #[expect(clippy::cast_possible_truncation, reason = "any bits")]
+    {
+        let bytes: Vec<u64> = (0..30_000).map(|_| next()).collect();
+        written(
+            &numbers::<Int8Type>(bytes.iter().map(|b| *b as i8)),
+            false,
+            &SIZES,
+        );
+        written(
+            &numbers::<UInt16Type>(bytes.iter().map(|b| *b as u16)),
+            true,
+            &SIZES,
+        );
+    }
+    // NaN is not equal to itself; zeros of both signs are.
+    let float = |bits: u64| match bits % 4 {
+        0 => -0.0,
+        1 => 0.0,
+        2 => f64::NEG_INFINITY,
+        _ => f64::from_bits(bits >> 2),
+    };
+    written(
+        &numbers::<Float64Type>((0..30_000).map(|_| float(next()))),
+        false,
+        &SIZES,
+    );
+    #[expect(clippy::cast_possible_truncation, reason = "any number")]
+    written(
+        &numbers::<Float32Type>((0..30_000).map(|_| float(next() % 50) as f32)),
+        false,
+        &SIZES,
+    );
+}
+
+#[test]
+fn nulls_are_kept() {
+    let mut next = random(7);
+    let some: Vec<Option<u64>> = (0..100_000_u64)
+        .map(|i| match i {
+            0..=9_999 => Some(i % 3),
+            10_000..=59_999 => None,
+            _ => (!next().is_multiple_of(3)).then(|| next() % 1000),
+        })
+        .collect();
+    written(
+        &(Arc::new(PrimitiveArray::<UInt64Type>::from(some.clone())) as ArrayRef),
+        true,
+        &SIZES,
+    );
+    let wide = some.iter().map(|v| v.map(|v| v * 0x1234_5678_9abc));
+    written(
+        &(Arc::new(wide.collect::<PrimitiveArray<UInt64Type>>()) as ArrayRef),
+        true,
+        &[512],
+    );
+    let text = some
+        .iter()
+        .map(|v| v.map(|v| "thread ".repeat(3) + &v.to_string()));
+    written(
+        &(Arc::new(text.collect::<StringViewArray>()) as ArrayRef),
+        true,
+        &SIZES,
+    );
+    let none: ArrayRef = Arc::new(StringViewArray::from(vec![None::<&str>; 5_000]));
+    written(&none, true, &SIZES);
+}
+
+#[test]
+fn texts_of_any_length() {
+    let mut next = random(8);
+    let names = [
+        "",
+        "short",
+        "a name of more than twelve bytes",
+        "gr\u{fc}\u{df}e",
+    ];
+    let few = (0..200_000).map(|_| names[usize::try_from(next() % 4).unwrap()]);
+    let few: ArrayRef = Arc::new(StringViewArray::from_iter_values(few));
+    let (_, metadata) = written(&few, false, &SIZES);
+    assert!(encodings(metadata.row_group(0)).contains(&Encoding::RLE_DICTIONARY));
+    let many = (0..20_000_u64)
+        .map(|i| format!("{i} {}", "long ".repeat(usize::try_from(i % 90).unwrap())));
+    let many: ArrayRef = Arc::new(StringViewArray::from_iter_values(many));
+    written(&many, false, &SIZES);
+}
+
+#[test]
+fn other_columns_are_left_to_the_crate_parquet() {
+    let rows = ROW_GROUP + 10;
+    let flags: ArrayRef = Arc::new(
+        (0..rows)
+            .map(|i| Some(i % 3 == 0))
+            .collect::<BooleanArray>(),
+    );
+    written(&flags, false, &SIZES);
+    let mut gids = ListBuilder::new(UInt8Builder::new());
+    for i in 0..rows {
+        gids.values().append_slice(&[1, 2, 3][..i % 4]);
+        gids.append(i % 7 > 0);
+    }
+    let gids: ArrayRef = Arc::new(gids.finish());
+    written(&gids, true, &SIZES);
+    let label: StringViewArray = (0..rows).map(|i| (i % 2 == 0).then_some("on")).collect();
+    let both: ArrayRef = Arc::new(StructArray::new(
+        Fields::from(vec![
+            Field::new("value", arrow_schema::DataType::Boolean, true),
+            Field::new("label", arrow_schema::DataType::Utf8View, true),
+        ]),
+        vec![flags, Arc::new(label)],
+        None,
+    ));
+    written(&both, true, &SIZES);
+}
+
+#[test]
+fn a_table_without_rows() {
+    let (_, metadata) = written(&numbers::<Int64Type>(std::iter::empty()), false, &SIZES);
+    assert_eq!(metadata.num_row_groups(), 0);
+}

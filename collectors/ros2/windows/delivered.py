@@ -1,0 +1,211 @@
+"""Messages: rows by stretch of their publication, settled once all of them are known."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from collectors.ros2.approximate import by_order
+from collectors.ros2.health import OfMessages, ways_of
+from collectors.ros2.messages import existing_pairs, message_rows, public, without_gone
+from collectors.ros2.one_sided import find_one_sided
+from collectors.ros2.outcomes import Bounds, bounds_of, first_taken, settle
+from collectors.ros2.types import I64, TEXT
+from collectors.ros2.windows.buckets import Buckets
+from collectors.ros2.windows.calls import OfPublications, near_stamps
+from collectors.ros2.windows.matched import Matches
+from collectors.ros2.windows.run import Run, frame_of, number_of
+from collectors.ros2.windows.work import State
+
+_WAY = ["publisher_id", "subscription_id"]
+_LATER = {"publisher_id": I64, "subscription_id": I64, "later_ns": I64}
+_ORDERED = {
+    "message_id": I64,
+    "subscription_id": I64,
+    "match": TEXT,
+    "callback_instance_id": I64,
+    "callback_start_ns": I64,
+    "callback_end_ns": I64,
+}
+
+
+def find_delivered(
+    run: Run,
+    of: OfPublications,
+    matches: Matches,
+    linked: Buckets,
+    *,
+    losses: pl.DataFrame,
+    synchronisation: str | None,
+) -> OfMessages:
+    """All messages and the takes without one; the two counts that this does not see are 0."""
+    ordered = _by_order(run, of)
+    raw = Buckets(run.work, "unsettled")
+    first = Buckets(run.work, "first_taken")
+    # After the last stretch comes what no publication of the recording was delivered by.
+    steps = len(run.windows) + 1
+
+    def join(number: int, state: State) -> State:
+        calls = _keyed(run, matches, number)
+        intra = linked.read(linked.rest if number == steps - 1 else number)
+        if number < steps - 1:
+            intra = intra.filter(pl.col("message_id").is_not_null())
+        existing = existing_pairs(calls, run.objects, run.events)
+        pairs, gone = without_gone(existing, of.first_after_end)
+        matched = matches.rows.read(number)
+        known = ordered.read(number) if ordered is not None else pl.DataFrame(schema=_ORDERED)
+        if number == steps - 1:
+            matched, known = matched.clear(), known.clear()
+        rows = message_rows(calls, pairs, matched, intra, known)
+        raw.put(rows, number)
+        first.put(first_taken(rows).cast(pl.Schema(_LATER)), number)
+        bounds = bounds_of(rows)
+        waited = pl.concat([frame_of(state, "waited"), bounds.waited])
+        shared = pl.concat([frame_of(state, "shared"), bounds.shared])
+        counts = pl.concat([frame_of(state, "gone"), gone])
+        return {
+            "waited": waited.group_by("subscription_id").agg(pl.col("longest_ns").max()),
+            "shared": shared.unique(),
+            "gone": counts.group_by("subscription_id").agg(pl.col("count").sum()),
+        }
+
+    number = {"subscription_id": I64}
+    known = run.work.stage(
+        "messages joined",
+        steps,
+        join,
+        {
+            "waited": pl.DataFrame(schema=number | {"longest_ns": I64}),
+            "shared": pl.DataFrame(schema={"topic": TEXT, "key_ns": I64}),
+            "gone": pl.DataFrame(schema=number | {"count": I64}),
+        },
+    )
+    later = Buckets(run.work, "later")
+
+    def look_back(step: int, state: State) -> State:
+        after = frame_of(state, "later")
+        later.put(after, steps - 1 - step)
+        both = pl.concat([first.read(steps - 1 - step), after])
+        return {"later": both.unique(_WAY, keep="first", maintain_order=True)}
+
+    run.work.stage("later", steps, look_back, {"later": pl.DataFrame(schema=_LATER)})
+
+    def finish(number: int, state: State) -> State:
+        bounds = Bounds(frame_of(known, "waited"), frame_of(known, "shared"), later.read(number))
+        rows = settle(raw.read(number), run.objects, run.events, losses, bounds)
+        run.write("messages", rows, number)
+        ways = pl.concat([frame_of(state, "ways"), ways_of(rows)])
+        approximate = rows.filter(pl.col("match") == "approximate").height
+        return {
+            "approximate": number_of(state, "approximate") + approximate,
+            "ways": ways.group_by("subscription_id", "publisher_id", maintain_order=True).agg(
+                pl.col("all").all(), pl.col("len").sum()
+            ),
+        }
+
+    ways = {"subscription_id": I64, "publisher_id": I64, "all": pl.Boolean(), "len": pl.UInt32()}
+    settled = run.work.stage(
+        "messages", steps, finish, {"approximate": 0, "ways": pl.DataFrame(schema=ways)}
+    )
+    raw.drop()
+    alone, alone_on = _alone(run, of, matches, synchronisation)
+    return OfMessages(
+        unnamed=of.unnamed,
+        unknown_publishers=of.unknown,
+        unknown_subscriptions=0,
+        ambiguous=matches.shared,
+        cleared=0,
+        gone=frame_of(known, "gone").sort("subscription_id"),
+        alone=alone,
+        alone_on=alone_on,
+        approximate=number_of(settled, "approximate"),
+        ways=frame_of(settled, "ways"),
+    )
+
+
+def _keyed(run: Run, matches: Matches, number: int) -> pl.DataFrame:
+    """The publications of a stretch with their timestamps, known or guessed."""
+    if number == len(run.windows):
+        calls = run.publications.read(0).clear()
+    else:
+        calls = run.publications.read(number).filter(public())
+    key = pl.col("source_timestamp_ns").alias("key_ns")
+    if matches.keys is None or calls.is_empty():
+        return calls.with_columns(key, pl.lit(value=False).alias("estimated"))
+    guesses = matches.keys.read(number).rename({"key_ns": "guess_ns"})
+    return (
+        calls.join(guesses, on="message_id", how="left", maintain_order="left")
+        .with_columns(
+            key.fill_null(pl.col("guess_ns")), pl.col("guess_ns").is_not_null().alias("estimated")
+        )
+        .drop("guess_ns")
+    )
+
+
+def _by_order(run: Run, of: OfPublications) -> Buckets | None:
+    """What `by_order` joins where no take was recorded, one subscription after the other."""
+    if run.events.happened("rmw_take"):
+        return None
+    found = Buckets(run.work, "ordered", "message_id", of.counts[1:-1])
+    sent = Buckets(run.work, "sent_to", "subscription_id")
+    ran = Buckets(run.work, "ran", "subscription_id")
+    times = ("message_id", "publish_ns", "intra_publish_ns")
+
+    def spread(number: int, state: State) -> State:
+        calls = run.publications.read(number).filter(public())
+        existing = existing_pairs(calls, run.objects, run.events)
+        pairs, _ = without_gone(existing, of.first_after_end)
+        sent.add(pairs.join(calls.select(times), on="message_id", maintain_order="left"), number)
+        runs = run.instances.read(number).filter(
+            (pl.col("kind") == "subscription") & pl.col("owner_id").is_not_null()
+        )
+        columns = ("owner_id", "callback_instance_id", "kind", "intra", "start_ns", "end_ns")
+        runs = runs.select(columns).with_columns(pl.col("owner_id").alias("subscription_id"))
+        ran.add(runs, number)
+        return state
+
+    run.work.stage("by subscription", len(run.windows), spread)
+    subscriptions = run.objects.subscriptions.height
+
+    def join(number: int, state: State) -> State:
+        pairs = sent.read(number)
+        calls = pairs.select(times)
+        runs = run.seen(ran.read(number))
+        both = pairs.select("message_id", "subscription_id")
+        found.add(by_order(calls, both, runs, run.events), number)
+        return state
+
+    found.put(pl.DataFrame(schema=_ORDERED), 0)
+    run.work.stage("in order", subscriptions, join)
+    return found
+
+
+def _alone(
+    run: Run, of: OfPublications, matches: Matches, synchronisation: str | None
+) -> tuple[int, pl.Series]:
+    """Write takes whose publication was not recorded; their number and their topics."""
+    stamps = ("proc", "rmw_publish_ns", "source_timestamp_ns")
+
+    def step(number: int, state: State) -> State:
+        inter = run.takes.read(number).filter(public() & ~pl.col("intra_process"))
+        alone = inter.join(
+            matches.takes.read(number), on="take_id", how="anti", maintain_order="left"
+        )
+        calls = run.publications.read(number).select(stamps).drop_nulls()
+        if "late" in state:
+            calls = pl.concat([frame_of(state, "late"), calls])
+        end = run.windows.end(number)
+        late = calls.clear() if end is None else calls.filter(pl.col("rmw_publish_ns") >= end)
+        here = calls if end is None else calls.filter(pl.col("rmw_publish_ns") < end)
+        near = pl.concat([here, near_stamps(of, number)])
+        rows = find_one_sided(alone, run.events, run.objects, near, synchronisation)
+        run.write("one_sided_messages", rows, number)
+        topics = pl.concat([frame_of(state, "topics"), alone.select("topic").unique()])
+        return {
+            "late": late,
+            "count": number_of(state, "count") + alone.height,
+            "topics": topics.unique(),
+        }
+
+    start: State = {"count": 0, "topics": pl.DataFrame(schema={"topic": TEXT})}
+    state = run.work.stage("takes alone", len(run.windows), step, start)
+    return number_of(state, "count"), frame_of(state, "topics")["topic"]

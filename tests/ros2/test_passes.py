@@ -1,0 +1,121 @@
+"""The linear passes of the native module against sorts by polars and plain definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors import _native
+from collectors.ros2.joins import timeline
+from collectors.ros2.passes import ends_of, first_after, in_order, innermost
+
+SCHEMA = {"time_ns": pl.Int64, "thread": pl.Int64, "key": pl.UInt64}
+times, threads, keys = st.integers(0, 20), st.integers(-1, 2), st.integers(0, 1)
+
+
+def frames(count: int) -> st.SearchStrategy[list[pl.DataFrame]]:
+    """Tables of few moments, threads and keys, so that all of them meet."""
+    rows = st.lists(st.tuples(times, threads, keys), max_size=25)
+    one = rows.map(lambda found: in_order(pl.DataFrame(found, SCHEMA, orient="row")))
+    return st.lists(one, min_size=count, max_size=count)
+
+
+@given(frames(3))
+def test_a_timeline_is_a_sort(parts: list[pl.DataFrame]) -> None:
+    """Equal times of a thread: the order of the tables, then that of their rows."""
+    found = timeline([(frame.with_row_index("row"), ["row", "key"]) for frame in parts])
+    kinds = [
+        f.with_row_index("row").with_columns(pl.lit(k, pl.Int8).alias("kind"))
+        for k, f in enumerate(parts)
+    ]
+    expected = pl.concat(kinds).sort("thread", "time_ns", "kind", maintain_order=True)
+    assert found.equals(expected.select(found.columns))
+
+
+@given(frames(2))
+def test_what_comes_first_after(parts: list[pl.DataFrame]) -> None:
+    """Of all rows whose last head is that one, by polars' own join, the first that has its key."""
+    heads, rows = (frame.with_row_index("row") for frame in parts)
+    joined = rows.join_asof(
+        heads.select("time_ns", "thread", pl.col("row").alias("head"), pl.col("key").alias("of")),
+        on="time_ns",
+        by="thread",
+        check_sortedness=False,
+    ).drop_nulls("head")
+    for key, found in ((None, first_after(*parts)), ("key", first_after(*parts, "key"))):
+        fits = joined.filter(pl.col("key") == pl.col("of")) if key else joined
+        first = fits.unique("head", keep="first", maintain_order=True).select("head", "row")
+        expected = heads.select(pl.col("row").alias("head")).join(first, on="head", how="left")
+        assert found.to_list() == expected.sort("head")["row"].to_list()
+
+
+def test_a_row_without_key_follows_no_head() -> None:
+    heads = pl.DataFrame([(0, 1, 0)], SCHEMA, orient="row")
+    rows = pl.DataFrame([(1, 1, None), (2, 1, 0)], SCHEMA, orient="row")
+    assert first_after(heads, rows, "key").to_list() == [1]
+
+
+@given(frames(2))
+def test_ends_close_starts_as_parentheses_do(parts: list[pl.DataFrame]) -> None:
+    """Depth after a start equals depth before the end that closes it, per thread and key."""
+    starts, ends = parts
+    line = (
+        pl.concat(
+            [
+                starts.with_row_index("row").with_columns(pl.lit(0, pl.Int32).alias("end")),
+                ends.with_row_index("row").with_columns(pl.lit(1, pl.Int32).alias("end")),
+            ]
+        )
+        .sort("thread", "key", "time_ns", "end", maintain_order=True)
+        .with_columns(
+            ((1 - 2 * pl.col("end")).cum_sum().over("thread", "key") + pl.col("end")).alias("depth")
+        )
+        .sort("thread", "key", "depth", "time_ns", "end", maintain_order=True)
+    )
+    group = ["thread", "key", "depth"]
+    closed = (pl.col("end") == 0) & (pl.col("end").shift(-1).over(group) == 1)
+    expected = (
+        line.with_columns(pl.when(closed).then(pl.col("row").shift(-1).over(group)).alias("by"))
+        .filter(pl.col("end") == 0)
+        .sort("row")
+    )
+    assert ends_of(starts, ends, "key").to_list() == expected["by"].to_list()
+
+
+@given(frames(2), st.lists(st.one_of(st.none(), st.integers(0, 8)), min_size=25, max_size=25))
+def test_the_innermost_interval(parts: list[pl.DataFrame], lengths: list[int | None]) -> None:
+    """By definition: of the intervals around a moment the one that began last."""
+    starts, moments = parts
+    rows = starts.rows()
+    ends: list[int] = []
+    for place, ((start, thread, _), length) in enumerate(zip(rows, lengths, strict=False)):
+        # One without an end lasts until the next of its thread begins, that moment not included.
+        later = [time for time, other, _ in rows[place + 1 :] if other == thread]
+        ends.append(start + length if length is not None else (later[0] - 1 if later else 99))
+    expected = []
+    for time, thread, _ in moments.iter_rows():
+        around = [
+            place
+            for place, (start, of, _) in enumerate(rows)
+            if of == thread and start <= time <= ends[place]
+        ]
+        expected.append(max(around, default=None))
+    told = pl.Series(
+        "end_ns",
+        [None if n is None else r[0] + n for r, n in zip(rows, lengths, strict=False)],
+        dtype=pl.Int64,
+    )
+    assert innermost(starts.with_columns(told), moments).to_list() == expected
+
+
+@pytest.mark.parametrize(
+    ("time", "thread", "said"),
+    [([2, 1], [0, 0], "order of time"), ([1, 2], [0], "a thread for each row")],
+)
+def test_other_columns_are_refused(time: list[int], thread: list[int], said: str) -> None:
+    columns = np.array(time, np.int64), np.array(thread, np.int64)
+    with pytest.raises(ValueError, match=said):
+        _native.timeline([columns])

@@ -1,0 +1,119 @@
+"""A report of each recording: by workers the same as by one process; a bad one costs itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import polars as pl
+import pytest
+
+from roslens.fleet.reports import groups
+from tracing.recording import UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = ROOT / "data" / "samples" / "demo"
+COUNT = """
+import json
+from pathlib import Path
+import roslens as rl
+messages = rl.open(recordings).messages.collect()
+Path(output_dir, "count.json").write_text(json.dumps(messages.height))
+"""
+pytestmark = pytest.mark.recording
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Counts messages."""
+    cells = [
+        nbformat.v4.new_code_cell(
+            'recordings = []\noutput_dir = "."', metadata={"tags": ["parameters"]}
+        ),
+        nbformat.v4.new_code_cell(COUNT),
+    ]
+    path = tmp_path_factory.mktemp("notebook") / "count.ipynb"
+    kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=metadata), path)
+    return path
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two campaigns: two good runs and a damaged one; a good one."""
+    for number, run in enumerate(sorted(DEMO.iterdir())[:4]):
+        target = tmp_path / "runs" / f"night{number // 3}" / run.name
+        shutil.copytree(run, target, ignore=shutil.ignore_patterns("events", "tables"))
+    bad = sorted((tmp_path / "runs" / "night0").iterdir())[1]
+    next(bad.rglob("metadata")).write_bytes(b"")
+    return tmp_path / "runs"
+
+
+def report(notebook: Path, runs: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "roslens", "report", notebook, runs.name, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=runs.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def test_of_each_recording(notebook: Path, runs: Path) -> None:
+    """Against the tables of each run; what failed earlier leaves no old report."""
+    counts = []
+    good, bad = [], ""
+    for run in sorted(runs.glob("*/*")):
+        name = run.relative_to(runs).as_posix()
+        if next(run.rglob("metadata")).stat().st_size:
+            good.append(name)
+        else:
+            bad = name
+    for workers in ("1", "2"):
+        out = runs.parent / f"out{workers}"
+        (out / bad).mkdir(parents=True)
+        (out / bad / "count.html").write_text("an earlier report")
+        done = report(notebook, runs, "--each", "recording", "--workers", workers, "-o", out.name)
+        assert done.returncode == 2, done.stderr
+        failed = [line for line in done.stdout.splitlines() if line.startswith("failed:")]
+        assert len(failed) == 1
+        assert f"failed: {bad}:" in failed[0]
+        assert done.stderr.count("roslens: error:") == 1
+        page = (out / "index.html").read_text()
+        assert [page.count(f">{name}</td>") for name in good] == [1, 1, 1]
+        assert page.count(f"<li>{bad}: ") == 1
+        assert not (out / bad / "count.html").exists()
+        counts.append([json.loads((out / name / "count.json").read_text()) for name in good])
+    expected = [
+        pl.read_parquet(runs / name / "tables" / "messages.parquet").height for name in good
+    ]
+    assert counts == [expected, expected]
+
+
+def test_groups(runs: Path) -> None:
+    recordings = groups([runs], "recording")
+    assert len(recordings) == 4
+    assert {len(members) for members in recordings.values()} == {1}
+    campaigns = groups([runs], "campaign")
+    assert {name: len(members) for name, members in campaigns.items()} == {"night0": 3, "night1": 1}
+    one = next(runs.glob("night1/*"))
+    assert list(groups([one], "recording")) == [one.name]
+    shutil.copytree(one, runs.parent / "other" / one.name)
+    with pytest.raises(UsageError, match=f"two recordings are named '{one.name}'"):
+        groups([one, runs.parent / "other" / one.name], "recording")
+
+
+def test_wrong_use(notebook: Path, runs: Path) -> None:
+    done = report(notebook, runs, "--workers", "2")
+    assert done.returncode == 2
+    assert "go with --each" in done.stderr
+    done = report(notebook, runs, "--each", "recording", "-p", "topics=/x")
+    assert done.returncode == 2
+    assert "has no parameter 'topics'" in done.stderr

@@ -1,0 +1,232 @@
+"""The workers of a cluster that runs already: a scheduler and workers, processes of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from distributed import Client
+
+from roslens.fleet.cluster import Workers, each
+from roslens.fleet.scheduler import other_versions
+from tracing.recording import RoslensError, UsageError
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "data" / "samples"
+TESTS = Path(__file__).parent
+RUNS = [SAMPLES / "demo" / f"00{n}_r{r}_executor-{x}" for n, r, x in
+        ((0, 0, "Events"), (1, 0, "SingleThreaded"), (2, 1, "SingleThreaded"))]  # fmt: skip
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts parts of a cluster; all are ended afterwards."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def begin(part: str, *options: str, path: Path = ROOT) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.dask_{part}", "--no-dashboard"]
+        command += ["--host", "127.0.0.1", *options]
+        folder = tmp_path / f"part{len(running)}"
+        folder.mkdir()
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(TESTS)])},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        running.append(process)
+        return process
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture
+def scheduler(start: Start) -> str:
+    """The address of one without workers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start("scheduler", "--port", str(port))
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return f"tcp://127.0.0.1:{port}"
+    raise AssertionError("the scheduler did not start")
+
+
+@pytest.fixture
+def worker(start: Start, scheduler: str) -> Callable[..., subprocess.Popen[bytes]]:
+    """Starts a worker and waits until the scheduler knows it."""
+
+    def begin(path: Path = ROOT) -> subprocess.Popen[bytes]:
+        with Client(scheduler, set_as_default=False) as client:
+            there = len(client.scheduler_info()["workers"])
+            process = start("worker", scheduler, "--nthreads", "1", "--no-nanny", path=path)
+            client.wait_for_workers(there + 1, timeout=120)
+        return process
+
+    return begin
+
+
+def collect(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "roslens", "collect", folder.name, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder.parent,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+
+
+def copies(folder: Path) -> Path:
+    for run in RUNS:
+        made = shutil.ignore_patterns("events", "tables")
+        shutil.copytree(run, folder / run.name, ignore=made)
+    return folder
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.parquet")
+    }
+
+
+def pid_or_end(item: tuple[str, str]) -> int:
+    """Says that it runs, and waits until it may end; its worker's process."""
+    _, marker = item
+    Path(marker).with_name(str(os.getpid())).touch()
+    wait_for(Path(marker))
+    return os.getpid()
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not path.exists():
+        time.sleep(0.02)
+
+
+@pytest.mark.recording
+def test_files_are_those_of_one_process(tmp_path: Path, scheduler: str, worker: Start) -> None:
+    """Workers in other folders, paths given relative; one recording is damaged."""
+    worker()
+    worker()
+    bad = sorted(copies(tmp_path / "one").iterdir())[1].name
+    copies(tmp_path / "two")
+    for name in ("one", "two"):
+        next((tmp_path / name / bad).rglob("metadata")).write_bytes(b"")
+    here = collect(tmp_path / "one", "--workers", "1")
+    there = collect(tmp_path / "two", "--scheduler", scheduler)
+    assert (here.returncode, there.returncode) == (2, 2), there.stderr
+    assert there.stdout.count("failed:") == here.stdout.count("failed:") == 1
+    assert there.stderr.count("roslens: error:") == 1
+    lines = {line.replace("two/", "one/") for line in there.stdout.splitlines() if "events" in line}
+    assert lines == {line for line in here.stdout.splitlines() if "events" in line}
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def test_a_worker_that_goes_away(tmp_path: Path, scheduler: str, worker: Start) -> None:
+    """It is killed while it works; the other one does all."""
+    first, second = worker(), worker()
+    marker = tmp_path / "go"
+    items = [(str(n), str(marker)) for n in range(4)]
+
+    def kill() -> None:
+        wait_for(tmp_path / str(first.pid))
+        first.kill()
+        first.wait()
+        marker.touch()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    found = dict(each(pid_or_end, items, Workers(scheduler=scheduler)))
+    killer.join()
+    assert found == dict.fromkeys(range(4), second.pid)
+
+
+def test_a_worker_that_does_not_see_the_files(
+    tmp_path: Path, scheduler: str, worker: Start
+) -> None:
+    worker()
+    here, missing = tmp_path / "here", tmp_path / "not_there"
+    here.touch()
+    with pytest.raises(UsageError) as error:
+        list(each(pid_or_end, [("", str(here))], Workers(scheduler=scheduler), [here, missing]))
+    assert f"does not see {missing}; workers need the recordings" in str(error.value)
+    (found,) = each(pid_or_end, [("", str(here))], Workers(scheduler=scheduler), [here])
+    assert not isinstance(found[1], RoslensError)
+
+
+@pytest.mark.recording
+def test_a_worker_with_another_roslens(tmp_path: Path, scheduler: str, worker: Start) -> None:
+    other = tmp_path / "other"
+    for package in ("roslens", "analysis", "collectors", "tracing"):
+        ignored = shutil.ignore_patterns("target", "tests", "workloads", "notebooks")
+        shutil.copytree(ROOT / package, other / package, ignore=ignored)
+    with (other / "collectors" / "store.py").open("a") as file:
+        file.write("# another version\n")
+    worker(other)
+    done = collect(copies(tmp_path / "runs"), "--scheduler", scheduler)
+    assert done.returncode == 2
+    assert done.stderr.startswith("roslens: error:")
+    assert "has another version of roslens" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_worker_without_roslens(tmp_path: Path, scheduler: str, worker: Start) -> None:
+    (tmp_path / "none" / "roslens").mkdir(parents=True)
+    text = "raise ModuleNotFoundError(\"No module named 'roslens'\")\n"
+    (tmp_path / "none" / "roslens" / "__init__.py").write_text(text)
+    worker(tmp_path / "none")
+    with pytest.raises(UsageError, match=r"cannot use roslens: .*No module named"):
+        list(each(pid_or_end, [("", "")], Workers(scheduler=scheduler)))
+
+
+def test_other_versions(scheduler: str, worker: Start) -> None:
+    """What a real cluster tells, with one version changed."""
+    worker()
+    with Client(scheduler, set_as_default=False) as client:
+        found = client.get_versions(packages=["polars"])
+    assert other_versions(found) == {}
+    (name,) = found["workers"]
+    packages = {**found["workers"][name]["packages"], "python": "3.8.1.final.0", "polars": "1.0"}
+    told = other_versions({**found, "workers": {name: {"packages": packages}}})
+    assert told[name].startswith("Python 3.8 (here 3.")
+    assert "polars 1.0 (here " in told[name]
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:{port}", "nonsense", "what://is:this"])
+def test_no_scheduler_there(tmp_path: Path, address: str) -> None:
+    """A port where nobody listens, and texts that are no address."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        place = address.format(port=bound.getsockname()[1])
+        tmp_path.joinpath("x").mkdir()
+        with pytest.raises(UsageError, match="no dask scheduler answers there") as error:
+            list(each(pid_or_end, [("", "")], Workers(scheduler=place)))
+    assert place in str(error.value)
+
+
+def test_a_server_of_another_kind() -> None:
+    """It accepts the connection and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(UsageError, match="no dask scheduler answers there"):
+            list(each(pid_or_end, [("", "")], Workers(scheduler=place)))
