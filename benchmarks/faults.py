@@ -10,6 +10,9 @@ the loss of the permission to write. Afterwards
 * the collector must have said what happened in one line (unless it was killed);
 * the next collection must end with exactly the undisturbed one's files.
 
+Every second trial collects as if the trace were a large one: decoded and modelled in parts, and
+taken up by the next collection where it was interrupted.
+
     python benchmarks/faults.py --trials 200
 """
 
@@ -33,6 +36,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+import collectors.collect as _collect
+import collectors.large as _large
 from collectors.collect import NOTE, collect
 from tracing.recording import Recording, RoslensError
 
@@ -40,6 +45,12 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "data" / "samples"
 FAULTS = ("kill", "space", "permission")
 STARTS = ("empty", "another", "damaged")
+_LIMITS = (
+    _collect._LONG_BYTES,
+    _large.PART_BYTES,
+    _large.WINDOW_EVENTS,
+    _large.WHOLE_EVENTS,
+)
 Digests = dict[str, str]
 
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -54,10 +65,20 @@ def digests(output: Path) -> Digests:
     }
 
 
+def as_if_large(large: bool) -> None:
+    """Have this process collect everything as it does large traces, or as by itself."""
+    _collect._LONG_BYTES = 0 if large else _LIMITS[0]
+    _large.PART_BYTES = 1 << 16 if large else _LIMITS[1]
+    _large.WINDOW_EVENTS = 500 if large else _LIMITS[2]
+    _large.WHOLE_EVENTS = 0 if large else _LIMITS[3]
+
+
 def collect_in_child(
-    path: str, output: str, fault: str, file_bytes: int | None, told: Connection
+    where: tuple[str, str], fault: str, large: bool, file_bytes: int | None, told: Connection
 ) -> None:
     """What the child does: collect, then tell how it ended."""
+    as_if_large(large)
+    path, output = where
     if fault == "permission":
         drop_capabilities()
     if file_bytes is not None:
@@ -106,23 +127,31 @@ class Bench:
         for suite, target in (("two_process", self.run), ("lifecycle", another)):
             source = next((SAMPLES / suite).glob("*/manifest.json")).parent
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("events", "tables"))
-        self.stored = {"right": self.folder / "right", "another": self.folder / "before"}
-        begin = time.monotonic()
-        collect(Recording.at(self.run, self.stored["right"]), threads=1)
-        self.seconds = time.monotonic() - begin
+        names = ("small", "large", "another")
+        self.stored = {name: self.folder / f"of_{name}" for name in names}
+        self.seconds = {}
+        for name in ("small", "large"):
+            as_if_large(name == "large")
+            begin = time.monotonic()
+            collect(Recording.at(self.run, self.stored[name]), threads=1)
+            self.seconds[name] = time.monotonic() - begin
+        as_if_large(False)
         collect(Recording.at(another, self.stored["another"]), threads=1)
         self.digests = {name: digests(path) for name, path in self.stored.items()}
-        self.bytes = sum(f.stat().st_size for f in self.stored["right"].rglob("*.parquet"))
+        self.bytes = {
+            name: sum(-(-f.stat().st_size // 4096) * 4096 for f in path.rglob("*") if f.is_file())
+            for name, path in self.stored.items()
+        }
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(
-            ["collectors.collect", "collectors.reader", "collectors.ros2"]
+            ["collectors.collect", "collectors.large", "collectors.reader", "collectors.ros2"]
         )
 
-    def prepare(self, start: str, output: Path) -> Digests:
+    def prepare(self, start: str, size: str, output: Path) -> Digests:
         """Make what lies there before; the digests of what may be left of it."""
         if start == "empty":
             return {}
-        source = self.stored["another" if start == "another" else "right"]
+        source = self.stored["another" if start == "another" else size]
         shutil.copytree(source, output, dirs_exist_ok=True)
         if start == "damaged":
             victim = self.random.choice(sorted(output.rglob("*.parquet")))
@@ -134,29 +163,31 @@ class Bench:
             victim.write_bytes(content)
         return digests(output)
 
-    def trial(self, number: int, fault: str, start: str) -> tuple[str, list[str]]:
+    def trial(self, number: int, fault: str, start: str, size: str) -> tuple[str, list[str]]:
         """One trial: how the collector ended, and what was wrong."""
         output = self.folder / f"out{number}"
         output.mkdir()
-        size = None
+        room = None
         if fault == "space":
             # Room for what lies there, and for a part of what comes.
-            size = int(self.bytes * self.random.uniform(0.0, 1.3)) + 65536
+            room = int(self.bytes[size] * self.random.uniform(0.0, 1.3)) + 65536
             if self.can_mount:
-                room = size + (0 if start == "empty" else 2 * self.bytes)
-                mount = ["mount", "-t", "tmpfs", "-o", f"size={room}", "tmpfs", str(output)]
+                there = {"empty": 0, "another": self.bytes["another"]}.get(start, self.bytes[size])
+                more = room + there
+                mount = ["mount", "-t", "tmpfs", "-o", f"size={more}", "tmpfs", str(output)]
                 subprocess.run(mount, check=True)
         try:
-            before = self.prepare(start, output)
-            file_bytes = size // 40 if size is not None and not self.can_mount else None
-            ended = self.disturb(output, fault, file_bytes)
-            wrong = self.judge(output, before)
+            before = self.prepare(start, size, output)
+            file_bytes = room // 40 if room is not None and not self.can_mount else None
+            ended = self.disturb(output, fault, size, file_bytes)
+            wrong = self.judge(output, before, self.digests[size])
             if ended.startswith(("TRACEBACK", "SEVERAL")):
                 wrong.append(ended)
             if fault == "space" and self.can_mount:
                 subprocess.run(["mount", "-o", "remount,size=1g", str(output)], check=True)
+            as_if_large(size == "large")
             collect(Recording.at(self.run, output), threads=1)
-            if digests(output) != self.digests["right"]:
+            if digests(output) != self.digests[size]:
                 wrong.append("the next collection gave other files")
             if left := [path.name for path in output.iterdir() if path.name.startswith(".")]:
                 wrong.append(f"left behind: {left}")
@@ -166,18 +197,18 @@ class Bench:
             shutil.rmtree(output, ignore_errors=True)
         return ended.split(":")[0], wrong
 
-    def disturb(self, output: Path, fault: str, file_bytes: int | None) -> str:
+    def disturb(self, output: Path, fault: str, size: str, file_bytes: int | None) -> str:
         """Collect, with the fault at a random moment; how the collector ended."""
         told, tells = self.context.Pipe(duplex=False)
         child = self.context.Process(
             target=collect_in_child,
-            args=(str(self.run), str(output), fault, file_bytes, tells),
+            args=((str(self.run), str(output)), fault, size == "large", file_bytes, tells),
         )
         child.start()
         tells.close()
         told.recv()
         if fault != "space":
-            time.sleep(self.random.uniform(0, 1.1 * self.seconds))
+            time.sleep(self.random.uniform(0, 1.1 * self.seconds[size]))
         if fault == "kill":
             child.kill()
         elif fault == "permission":
@@ -192,9 +223,9 @@ class Bench:
             return f"TRACEBACK: the collector died of {child.exitcode}"
         return ended
 
-    def judge(self, output: Path, before: Digests) -> list[str]:
+    def judge(self, output: Path, before: Digests, right: Digests) -> list[str]:
         """What a reader would now read wrong."""
-        found, right = digests(output), self.digests["right"]
+        found = digests(output)
         tables = {name: digest for name, digest in found.items() if name.startswith("tables/")}
         wanted = [
             {name: digest for name, digest in all_.items() if name.startswith("tables/")}
@@ -239,10 +270,11 @@ def main() -> int:
         for number in range(options.trials):
             fault = FAULTS[number % len(FAULTS)]
             start = STARTS[number // len(FAULTS) % len(STARTS)]
-            ended, wrong = bench.trial(number, fault, start)
+            size = ("small", "large")[number % 2]
+            ended, wrong = bench.trial(number, fault, start, size)
             ends[fault, ended] += 1
             for line in wrong:
-                print(f"trial {number} ({fault}, {start}): {line}", flush=True)
+                print(f"trial {number} ({fault}, {start}, {size}): {line}", flush=True)
             failures += bool(wrong)
     for (fault, ended), count in sorted(ends.items()):
         print(f"{fault}: {ended}: {count}")

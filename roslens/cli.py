@@ -445,6 +445,9 @@ def report(
     parameter: Annotated[
         list[str], Parameter(name=["-p", "--parameter"], negative="", help="NAME=VALUE")
     ] = [],  # noqa: B006  (cyclopts copies it)
+    timeout: Annotated[
+        float, Parameter(help="Seconds that a cell of the notebook may take; 0: for ever.")
+    ] = 3600,
     each: Annotated[
         Literal["recording", "campaign"] | None,
         Parameter(help="One report of each, and a page over all."),
@@ -469,6 +472,7 @@ def report(
             each,
             output=output,
             parameters=parameters,
+            cell_timeout_s=timeout,
             workers=Workers(workers, scheduler),
             console=Console(),
         )
@@ -476,7 +480,7 @@ def report(
         return
     if workers is not None or scheduler is not None:
         raise UsageError("--workers and --scheduler go with --each: one report is one process")
-    result = run_report(notebook, paths, output, parameters)
+    result = run_report(notebook, paths, output, parameters, cell_timeout_s=timeout)
     # Beside a terminal there is no width to keep to but that of a log.
     console = Console(width=None if sys.stdout.isatty() else 110)
     if result.metrics is not None:
