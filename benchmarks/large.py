@@ -29,33 +29,35 @@ _LOOK_SECONDS = 0.02
 
 
 def collect(trace: Path, output: Path, threads: int, seconds: float | None) -> tuple[int, float]:
-    """Collect in a process of its own, killed after some seconds if it is not done by then.
+    """Collect in a process of its own, killed when it has used so much CPU time and is not done.
 
     Returns
     -------
     tuple
-        Largest resident memory in bytes, and seconds; the process's last words are an error here
-        if it failed by itself.
+        Largest resident memory in bytes, and seconds of CPU time; the process's last words are an
+        error here if it failed by itself.
     """
     command = [sys.executable, "-m", "roslens", "collect", str(trace), "-o", str(output),
                "--threads", str(threads)]  # fmt: skip
-    begin, largest = time.monotonic(), 0
+    used, largest = 0.0, 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         watched = psutil.Process(process.pid)
         while process.poll() is None:
             try:
                 # The kernel's own high-water mark would miss nothing, but is not told everywhere.
                 largest = max(largest, watched.memory_info().rss)
+                times = watched.cpu_times()
+                used = max(used, times.user + times.system)
             except psutil.Error:
                 break
-            if seconds is not None and time.monotonic() - begin > seconds:
+            if seconds is not None and used > seconds:
                 process.kill()
                 break
             time.sleep(_LOOK_SECONDS)
         text = process.stdout.read().decode() if process.stdout else ""
     if process.returncode > 0:
         raise SystemExit(f"collecting failed: {text}")
-    return largest, time.monotonic() - begin
+    return largest, used
 
 
 def different(one: Path, other: Path) -> list[str]:
@@ -95,8 +97,8 @@ def interrupted(
     rng = random.Random(seed)
     largest, killed, took = 0, 0, []
     while True:
-        # With what is kept each time, all of them together are about one collection.
-        limit = rng.uniform(0.02, 2 / (times + 1)) * expected if killed < times else None
+        # All of them together are little more than half of a collection, so that none finishes.
+        limit = rng.uniform(0.02, 1.2 / (times + 1)) * expected if killed < times else None
         memory, seconds = collect(trace, output, threads, limit)
         largest = max(largest, memory)
         took.append(seconds)
@@ -105,7 +107,8 @@ def interrupted(
         if limit is None:
             raise SystemExit("not interrupted, and not finished either")
         killed += 1
-        print(f"  killed after {seconds:6.1f} s; {size_of(output) / 1e9:5.2f} GB there", flush=True)
+        there = size_of(output) / 1e9
+        print(f"  killed after {seconds:6.1f} s of CPU; {there:5.2f} GB there", flush=True)
 
 
 def main() -> int:
@@ -126,7 +129,7 @@ def main() -> int:
         print(f"trace: {size_of(trace) / 1e9:.2f} GB, {events:,} events", flush=True)
         memory, seconds = collect(trace, whole, options.threads, None)
         print(
-            f"at once: {memory / 2**20:,.0f} MiB, {seconds:,.0f} s, output "
+            f"at once: {memory / 2**20:,.0f} MiB, {seconds:,.0f} s of CPU, output "
             f"{size_of(whole) / 1e9:.2f} GB",
             flush=True,
         )
@@ -138,7 +141,7 @@ def main() -> int:
             expected=seconds,
             seed=options.seed,
         )
-        print(f"killed {killed} times: {largest / 2**20:,.0f} MiB, {sum(took):,.0f} s in all")
+        print(f"killed {killed} times: {largest / 2**20:,.0f} MiB, {sum(took):,.0f} s of CPU")
         differences = different(whole, pieces)
     finally:
         shutil.rmtree(own, ignore_errors=True)

@@ -25,8 +25,8 @@ PART_BYTES = 512 << 20
 """Bytes of trace that are decoded at once."""
 WINDOW_EVENTS = 500_000
 """Events in a stretch of time."""
-WHOLE_EVENTS = 2_000_000
-"""So many events are modelled in one piece: it is faster, and takes half a gibibyte."""
+WHOLE_EVENTS = 6_000_000
+"""So many events are modelled in one piece: it is faster, and takes less than a gibibyte."""
 
 
 def work_of(made: Recording, say: Callable[[str], object]) -> Work:

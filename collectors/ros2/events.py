@@ -9,7 +9,7 @@ from typing import TypeAlias
 import polars as pl
 
 from collectors.ros2.passes import in_order
-from collectors.ros2.processes import EVER, Span, during, find_processes, identified
+from collectors.ros2.processes import EVER, Each, Span, during, find_processes, identified
 from collectors.ros2.sessions import APART_NS, recorded_once
 from collectors.ros2.types import BYTES, I32, I64, NOTHING, POINTERS, TEXT, U64
 
@@ -145,9 +145,9 @@ class Events:
         the events that it uses.
     hosts
         Labels of all hosts, where they are known.
-    spans
+    spans, each
         Stretches of time (begin included, end excluded) in which processes are looked for, one
-        after the other, to hold little in memory.
+        after the other, to hold little in memory; and how, as of `find_processes`.
 
     Attributes
     ----------
@@ -158,7 +158,11 @@ class Events:
     """
 
     def __init__(
-        self, raw: Raw, hosts: Sequence[str] = (), spans: Sequence[Span] = (EVER,)
+        self,
+        raw: Raw,
+        hosts: Sequence[str] = (),
+        spans: Sequence[Span] = (EVER,),
+        each: Each | None = None,
     ) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
         # Kernel events have no provider; their files lie in a folder of that name.
@@ -172,6 +176,7 @@ class Events:
             [f"ros2:{name}" for name in INIT_EVENTS],
             hosts[0] if len(hosts) == 1 else None,
             spans,
+            each,
         )
         self.processes = self.found.frame
         self._repeated: dict[str, int] = {}

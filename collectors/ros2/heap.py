@@ -18,6 +18,8 @@ from collectors.ros2.types import I64
 
 STEP_NS = 100_000_000
 """One row per process, or callback, and this time in which its heap changed."""
+LIVE = ("live_bytes", "live_blocks", "allocated_bytes", "allocations")
+SUMS = ("allocations", "allocated_bytes", "frees", "freed_bytes", "kept_bytes")
 
 
 @dataclass(frozen=True)
@@ -48,35 +50,34 @@ class Heap:
 
 def find_heap(events: Events, callbacks: Callbacks) -> Heap:
     """What was allocated, by process and by callback."""
-    calls, failed = _calls(events)
+    calls, failed = heap_calls(events)
     if calls.is_empty():
         nothing = pl.DataFrame()
         return Heap(processes=nothing, callbacks=nothing, instances=nothing, failed=failed)
-    calls = _paired(calls)
-    unknown = calls.filter(~pl.col("is_block") & pl.col("size").is_null()).height
-    unseen = calls.filter(pl.col("is_block") & pl.col("unseen")).height
+    calls = paired(calls)
+    unknown, unseen = without_partner(calls)
     number = "callback_instance_id"
     calls = calls.sort("time_ns", maintain_order=True)
     calls = calls.with_columns(enclosing(callbacks.instances, calls.select("thread", "time_ns")))
-    changes = _changes(calls)
+    changes = sorted_changes(begins_and_ends(calls))
     of = callbacks.instances.select(number, "callback_id")
     by_callback = changes.filter(pl.col(number).is_not_null()).join(
         of, on=number, how="left", maintain_order="left"
     )
-    known = callbacks.objects.select("callback_id", "kind", "name", "node")
     return Heap(
-        processes=_over_time(changes, ["proc"]),
-        callbacks=_over_time(by_callback.drop_nulls("callback_id"), ["proc", "callback_id"]).join(
-            known, on="callback_id", how="left", maintain_order="left"
+        processes=over_time(with_live(changes, ["proc"]), ["proc"]),
+        callbacks=of_callbacks(
+            with_live(by_callback.drop_nulls("callback_id"), ["proc", "callback_id"]),
+            callbacks.objects,
         ),
-        instances=_per_instance(calls, callbacks),
+        instances=with_sums(callbacks.instances, sums_of(calls), calls["proc"].unique().to_frame()),
         unknown_frees=unknown,
         unseen_frees=unseen,
         failed=failed,
     )
 
 
-def _calls(events: Events) -> tuple[pl.DataFrame, int]:
+def heap_calls(events: Events) -> tuple[pl.DataFrame, int]:
     """Blocks returned and addresses freed: proc, thread, time_ns, ptr, size, kind; and failures.
 
     ``kind`` orders what one realloc does: 0 frees (realloc), 1 returns, 2 frees (free).
@@ -108,7 +109,7 @@ def _calls(events: Events) -> tuple[pl.DataFrame, int]:
     return pl.concat(parts).with_columns(size.cast(I64)), failed
 
 
-def _paired(calls: pl.DataFrame) -> pl.DataFrame:
+def paired(calls: pl.DataFrame) -> pl.DataFrame:
     """Put blocks and frees of one address together.
 
     Adds ``is_block``; to blocks ``until_ns`` (freed then; null: never) and ``unseen``; to frees
@@ -142,12 +143,18 @@ def _paired(calls: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _changes(calls: pl.DataFrame) -> pl.DataFrame:
-    """Each block's begin and end: proc, callback_instance_id (that allocated it), time_ns, the
-    change of live bytes and blocks; sorted by time.
+def without_partner(calls: pl.DataFrame) -> tuple[int, int]:
+    """Of paired calls, how many freed what is not known, and how many were never seen freed."""
+    unknown = calls.filter(~pl.col("is_block") & pl.col("size").is_null()).height
+    return unknown, calls.filter(pl.col("is_block") & pl.col("unseen")).height
+
+
+def begins_and_ends(calls: pl.DataFrame, *more: str) -> pl.DataFrame:
+    """Each block's end and begin: proc, callback_instance_id (that allocated it), `more` columns
+    of the call, time_ns, the change of live bytes and blocks.
     """  # noqa: D205
     blocks = calls.filter("is_block")
-    common = ["proc", "callback_instance_id"]
+    common = ["proc", "callback_instance_id", *more]
     begin = blocks.select(*common, "time_ns", pl.col("size").alias("bytes"), pl.lit(1).alias("n"))
     end = blocks.filter(pl.col("until_ns").is_not_null()).select(
         *common,
@@ -155,33 +162,52 @@ def _changes(calls: pl.DataFrame) -> pl.DataFrame:
         (-pl.col("size")).alias("bytes"),
         pl.lit(-1).alias("n"),
     )
-    return pl.concat([end, begin]).sort("time_ns", maintain_order=True)
+    return pl.concat([end, begin])
 
 
-def _over_time(changes: pl.DataFrame, of: list[str]) -> pl.DataFrame:
+def sorted_changes(changes: pl.DataFrame) -> pl.DataFrame:
+    """Sort `begins_and_ends` by time; of the same time ends come first."""
+    return changes.sort("time_ns", maintain_order=True)
+
+
+def with_live(changes: pl.DataFrame, of: list[str]) -> pl.DataFrame:
+    """Add what has been allocated up to each change, and what lives: the columns `LIVE`."""
     size, more = pl.col("bytes"), pl.col("n") > 0
+    return changes.with_columns(
+        size.cum_sum().over(of).alias("live_bytes"),
+        pl.col("n").cum_sum().over(of).cast(I64).alias("live_blocks"),
+        pl.when(more).then(size).otherwise(0).cum_sum().over(of).alias("allocated_bytes"),
+        more.cast(I64).cum_sum().over(of).alias("allocations"),
+    )
+
+
+def over_time(changes: pl.DataFrame, of: list[str]) -> pl.DataFrame:
+    """One row per `of` and step of time, of changes `with_live`."""
     return (
-        changes.with_columns(
-            size.cum_sum().over(of).alias("live_bytes"),
-            pl.col("n").cum_sum().over(of).alias("live_blocks"),
-            pl.when(more).then(size).otherwise(0).cum_sum().over(of).alias("allocated_bytes"),
-            more.cast(I64).cum_sum().over(of).alias("allocations"),
+        changes.group_by(
+            *of, pl.col("time_ns").floordiv(STEP_NS).alias("step"), maintain_order=True
         )
-        .group_by(*of, pl.col("time_ns").floordiv(STEP_NS).alias("step"), maintain_order=True)
         .agg(
             pl.col("time_ns").last(),
             pl.col("live_bytes").max().alias("peak_bytes"),
-            pl.col("live_bytes", "live_blocks", "allocated_bytes", "allocations").last(),
+            pl.col(list(LIVE)).last(),
         )
         .sort("time_ns", *of)
     )
 
 
-def _per_instance(calls: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:
-    """Every execution of a process whose heap was recorded."""
+def of_callbacks(changes: pl.DataFrame, objects: pl.DataFrame) -> pl.DataFrame:
+    """The same by callback, with what is known of it."""
+    known = objects.select("callback_id", "kind", "name", "node")
+    found = over_time(changes, ["proc", "callback_id"])
+    return found.join(known, on="callback_id", how="left", maintain_order="left")
+
+
+def sums_of(calls: pl.DataFrame) -> pl.DataFrame:
+    """What each execution allocated and freed: callback_instance_id and the columns `SUMS`."""
     number = "callback_instance_id"
     block, size = pl.col("is_block"), pl.col("size")
-    sums = (
+    return (
         calls.filter(pl.col(number).is_not_null())
         .group_by(number)
         .agg(
@@ -192,9 +218,12 @@ def _per_instance(calls: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:
             size.filter(block & pl.col("until_ns").is_null()).sum().alias("kept_bytes"),
         )
     )
-    recorded = calls.select("proc").unique()
+
+
+def with_sums(instances: pl.DataFrame, sums: pl.DataFrame, recorded: pl.DataFrame) -> pl.DataFrame:
+    """Every execution of a process whose heap was recorded; `recorded` has its ``proc``."""
     return (
-        callbacks.instances.join(recorded, on="proc", how="semi")
-        .join(sums, on=number, how="left", maintain_order="left")
-        .with_columns(pl.col(sums.columns[1:]).fill_null(0))
+        instances.join(recorded, on="proc", how="semi", maintain_order="left")
+        .join(sums, on="callback_instance_id", how="left", maintain_order="left")
+        .with_columns(pl.col(list(SUMS)).fill_null(0))
     )

@@ -8,7 +8,7 @@ they take turns, nothing tells the events apart.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -22,6 +22,8 @@ PID_NS = "ctx_pid_ns"
 Span: TypeAlias = tuple[int | None, int | None]
 """A stretch of time: its begin, and its end, which is excluded; None where it is open."""
 EVER: Span = (None, None)
+Each: TypeAlias = Callable[[int, Callable[[int], pl.DataFrame]], pl.DataFrame]
+"""Calls a function with 0, 1, ... and puts together what it returns."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ def find_processes(
     init: Iterable[str],
     host: str | None,
     spans: Sequence[Span] = (EVER,),
+    each: Each | None = None,
 ) -> Processes:
     """Every process that recorded an event.
 
@@ -114,18 +117,17 @@ def find_processes(
         The only host; None if there may be several.
     spans
         Stretches of time, which are read one after the other.
+    each
+        How that is done.
     """
     boundaries, collisions = _reuse(raw, init, host, spans)
-    found = [_counted(raw, span, boundaries, host) for span in spans]
-    empty = pl.DataFrame(
-        schema={
-            "host": TEXT, "pid_ns": I64, "vpid": I32, "part": I32, "begin_ns": I64, "end_ns": I64,
-            "events": I64, "first": TEXT,
-        }
-    )  # fmt: skip
+
+    def counted(number: int) -> pl.DataFrame:
+        return _counted(raw, spans[number], boundaries, host)
+
+    found = each(len(spans), counted) if each else pl.concat(map(counted, range(len(spans))))
     table = (
-        pl.concat([empty, *(part for parts in found for part in parts)])
-        .sort("begin_ns", maintain_order=True)
+        found.sort("begin_ns", maintain_order=True)
         .group_by(KEY)
         .agg(
             pl.col("first").first(),
@@ -147,8 +149,14 @@ def find_processes(
 
 def _counted(
     raw: Mapping[str, pl.LazyFrame], span: Span, boundaries: list[Boundary], host: str | None
-) -> list[pl.DataFrame]:
+) -> pl.DataFrame:
     """First and last time and number of the events of a stretch, by name and process."""
+    empty = pl.DataFrame(
+        schema={
+            "host": TEXT, "pid_ns": I64, "vpid": I32, "part": I32, "begin_ns": I64, "end_ns": I64,
+            "events": I64, "first": TEXT,
+        }
+    )  # fmt: skip
     parts = []
     for name, frame in raw.items():
         columns = frame.collect_schema().names()
@@ -173,8 +181,7 @@ def _counted(
             )
             .with_columns(x.alias(name) for name, x in same.items() if x is not None)
         )
-    columns = [*KEY, "begin_ns", "end_ns", "events", "first"]
-    return [part.select(columns) for part in pl.collect_all(parts)]
+    return pl.concat([empty, *(part.select(empty.columns) for part in pl.collect_all(parts))])
 
 
 def _with_part(frame: pl.LazyFrame, boundaries: list[Boundary], host: str | None) -> pl.LazyFrame:

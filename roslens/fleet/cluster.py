@@ -128,17 +128,22 @@ def one_line(error: BaseException) -> RoslensError:
 def _on(
     client: Client, function: Callable[[T], R], items: Sequence[T]
 ) -> Iterator[tuple[int, R | RoslensError]]:
-    from distributed import as_completed  # noqa: PLC0415
+    from distributed import CancelledError, as_completed  # noqa: PLC0415
     from distributed.scheduler import KilledWorker  # noqa: PLC0415
 
     futures = {
         client.submit(attempt, function, item, pure=False, retries=1): number
         for number, item in enumerate(items)
     }
-    for future in as_completed(list(futures), loop=client.loop):
+    for done, future in enumerate(as_completed(list(futures), loop=client.loop)):
         result: Any
         try:
             result = future.result()
+        except CancelledError as error:
+            raise RunFailedError(
+                f"the scheduler went away when {done:,} of {len(items):,} were done; run it again "
+                "for the others"
+            ) from error
         except KilledWorker:
             result = RunFailedError(f"every one of {_DEATHS + 1} workers that tried it died")
         except Exception as error:  # noqa: BLE001  (what dask itself has to say)

@@ -55,16 +55,17 @@ def connected(address: str, paths: Sequence[Path]) -> Iterator[Client]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What dask says beside its errors is said again by ours."""
-    logger = logging.getLogger("distributed")
-    before = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logger.setLevel(before)
+    """What dask says beside its errors is said again by ours; after one nothing more is said."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        # Beyond all levels: what a lost connection leaves undone is told after the end.
+        logger.setLevel(logging.CRITICAL + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+    for logger, level in zip(loggers, before, strict=True):
+        logger.setLevel(level)
 
 
 def _look_for(address: str) -> None:

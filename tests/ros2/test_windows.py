@@ -94,6 +94,7 @@ EVENTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
 }
 """What may happen; what is None here is drawn."""
+HEAP = ("malloc", "malloc", "free", "free", "realloc", "start", "end")
 STEPS = ("publish", "start", "timer", *EVENTS)
 
 
@@ -163,6 +164,37 @@ def test_whatever_happens_and_wherever_it_is_cut(
         emit(trace, 20 + place * 3, step, number, {"pid": pid, "tid": 10 * pid + thread})
     edges = tuple(at(20 + place * 3) for place in sorted(cuts))
     trace.same_by_windows(Windows(edges))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(HEAP), st.integers(0, 2), st.integers(1, 2), st.integers(0, 1)),
+        min_size=10,
+        max_size=60,
+    ),
+    st.sets(st.integers(0, 70), min_size=1, max_size=4),
+)
+def test_the_heap_wherever_it_is_cut(
+    happened: list[tuple[str, int, int, int]], cuts: set[int]
+) -> None:
+    """Few addresses, taken and freed in any order; steps of its tables span several cuts."""
+    trace, gap = objects(), 30_000
+    for place, (step, number, pid, thread) in enumerate(happened):
+        us, where = 20 + place * gap, {"pid": pid, "tid": 10 * pid + thread}
+        pointer = 0x1000 + 16 * number
+        if step in {"start", "end"}:
+            emit(trace, us, step, number, where)
+        elif step == "realloc":
+            again = 0x1000 + 16 * (number + thread)
+            trace.emit(
+                us, "lttng_ust_libc:realloc", in_ptr=pointer, size=8 + place, ptr=again, **where
+            )
+        elif step == "malloc":
+            trace.emit(us, "lttng_ust_libc:malloc", size=1 + place, ptr=pointer, **where)
+        else:
+            trace.emit(us, "lttng_ust_libc:free", ptr=pointer, **where)
+    trace.same_by_windows(Windows(tuple(at(20 + place * gap) for place in sorted(cuts))))
 
 
 @pytest.mark.recording

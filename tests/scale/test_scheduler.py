@@ -17,7 +17,7 @@ from distributed import Client
 
 from roslens.fleet.cluster import Workers, each
 from roslens.fleet.scheduler import other_versions
-from tracing.recording import RoslensError, UsageError
+from tracing.recording import RoslensError, RunFailedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"
@@ -54,12 +54,22 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def scheduler(start: Start) -> str:
-    """The address of one without workers."""
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    start("scheduler", "--port", str(port))
+        port: int = free.getsockname()[1]
+    return port
+
+
+@pytest.fixture
+def scheduler(start: Start, free_port: int) -> str:
+    """The address of one without workers."""
+    start("scheduler", "--port", str(free_port))
+    listening(free_port)
+    return f"tcp://127.0.0.1:{free_port}"
+
+
+def listening(port: int) -> None:
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         try:
@@ -67,7 +77,7 @@ def scheduler(start: Start) -> str:
         except OSError:
             time.sleep(0.1)
         else:
-            return f"tcp://127.0.0.1:{port}"
+            return
     raise AssertionError("the scheduler did not start")
 
 
@@ -159,6 +169,26 @@ def test_a_worker_that_goes_away(tmp_path: Path, scheduler: str, worker: Start) 
     found = dict(each(pid_or_end, items, Workers(scheduler=scheduler)))
     killer.join()
     assert found == dict.fromkeys(range(4), second.pid)
+
+
+def test_a_scheduler_that_goes_away(tmp_path: Path, start: Start, free_port: int) -> None:
+    """It is killed while a worker works: what is done is known, and the rest is one error."""
+    first = start("scheduler", "--port", str(free_port))
+    place = f"tcp://127.0.0.1:{free_port}"
+    listening(free_port)
+    begun = start("worker", place, "--nthreads", "1", "--no-nanny")
+    marker = tmp_path / "never"
+
+    def kill() -> None:
+        wait_for(tmp_path / str(begun.pid))
+        first.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(RunFailedError, match="went away when 0 of 3 were done; run it again"):
+        list(each(pid_or_end, [(str(n), str(marker)) for n in range(3)], Workers(scheduler=place)))
+    killer.join()
+    marker.touch()
 
 
 def test_a_worker_that_does_not_see_the_files(

@@ -72,6 +72,10 @@ class Buckets:
         frame.write_ipc(path, compression="lz4")
         self._work.wrote(path)
 
+    def drop(self) -> None:
+        """No later step needs these rows."""
+        self._work.drop(self._folder)
+
     def read(self, bucket: int) -> pl.DataFrame:
         """All rows of a bucket, in the order of the steps that added them."""
         found = sorted(self._folder.glob(f"{bucket:06}-*"))

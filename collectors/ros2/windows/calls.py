@@ -108,6 +108,7 @@ def find_calls(run: Run) -> OfPublications:
         return {"count": count + calls.height} | _noted(run, number, calls, state)
 
     state = run.work.stage("publications", len(run.windows), finish, _nothing_noted())
+    found.drop()
     counts = frame_of(state, "counts")["count"].to_list()
     return OfPublications(
         counts=[*counts, number_of(state, "count")],

@@ -106,6 +106,7 @@ def find_delivered(
     settled = run.work.stage(
         "messages", steps, finish, {"approximate": 0, "ways": pl.DataFrame(schema=ways)}
     )
+    raw.drop()
     alone, alone_on = _alone(run, of, matches, synchronisation)
     return OfMessages(
         unnamed=of.unnamed,

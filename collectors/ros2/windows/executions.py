@@ -76,9 +76,8 @@ def find_executions(run: Run) -> tuple[OfCallbacks, Buckets]:
     paired = run.work.stage("callbacks", len(run.windows), pair, start)
     threads = pl.DataFrame(schema={"thread": I64})
     zero: State = dict.fromkeys(("count", "unfinished", "nameless", "ownerless"), 0)
-    state = run.work.stage(
-        "executions", len(run.windows), finish, zero | {"threads": threads}
-    )  # fmt: skip
+    state = run.work.stage("executions", len(run.windows), finish, zero | {"threads": threads})
+    found.drop()
     return OfCallbacks(
         unfinished=number_of(state, "unfinished"),
         threads=frame_of(state, "threads")["thread"],

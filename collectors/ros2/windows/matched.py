@@ -87,6 +87,8 @@ def find_matches(run: Run, of: OfPublications, takes: list[int]) -> Matches:
         return {"shared": number_of(state, "shared") + shared}
 
     state = run.work.stage("matches", len(edges) + 1, match, {"shared": 0})
+    for rows_used in (sent, received, unstamped):
+        rows_used.drop()
     return Matches(keys, rows, matched_takes, number_of(state, "shared"))
 
 

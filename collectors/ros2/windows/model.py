@@ -9,8 +9,9 @@ far apart they happened. Memory is bounded by what one stretch holds and by what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -24,18 +25,20 @@ from collectors.ros2.lifecycle import find_lifecycle_states
 from collectors.ros2.links import find_message_links
 from collectors.ros2.model import process_rows, table_of
 from collectors.ros2.objects import find_objects
+from collectors.ros2.processes import KEY
 from collectors.ros2.windows.activations import find_activations
+from collectors.ros2.windows.blocks import find_blocks
 from collectors.ros2.windows.calls import find_calls
 from collectors.ros2.windows.delivered import find_delivered
 from collectors.ros2.windows.executions import find_executions
 from collectors.ros2.windows.intervals import find_intervals
-from collectors.ros2.windows.kernel_and_heap import find_kernel_and_heap
+from collectors.ros2.windows.kernel import find_kernel
 from collectors.ros2.windows.matched import find_matches
 from collectors.ros2.windows.part import Windows
 from collectors.ros2.windows.received import find_all_enqueues, find_all_takes
-from collectors.ros2.windows.run import Run
+from collectors.ros2.windows.run import Run, frame_of
 from collectors.ros2.windows.served import find_served
-from collectors.ros2.windows.work import Work
+from collectors.ros2.windows.work import State, Work
 from collectors.schema.tables import LOSSES, TABLES
 
 
@@ -65,7 +68,7 @@ def write_tables(
         Stretches of time, few enough events in each to be held in memory.
     """
     losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
-    events = Events(raw, hosts, windows.spans)
+    events = Events(raw, hosts, windows.spans, partial(_each, work))
     objects = find_objects(events)
     run = Run(events, objects, callback_objects(events, objects), windows, work)
     executions, timers = find_executions(run)
@@ -81,7 +84,7 @@ def write_tables(
     find_activations(run, timers)
     states, gaps = find_lifecycle_states(events, objects)
     links = find_message_links(events, objects)
-    scheduling, heap = find_kernel_and_heap(run)
+    scheduling, heap = find_kernel(run), find_blocks(run)
     facts = Facts(
         events=events,
         objects=objects,
@@ -116,6 +119,21 @@ def write_tables(
     tables["losses"] = losses
     tables["health"] = find_health(facts, [reader_warning(text) for text in warnings])
     return _written(tables, folder, work)
+
+
+def _each(work: Work, count: int, find: Callable[[int], pl.DataFrame]) -> pl.DataFrame:
+    """Find processes, in steps that are not repeated."""
+
+    def look(number: int, state: State) -> State:
+        new = find(number)
+        both = pl.concat([frame_of(state, "found"), new]) if "found" in state else new
+        # Of each process and event one row, in the order in which they came.
+        found = both.group_by(*KEY, "first", maintain_order=True).agg(
+            pl.col("begin_ns").min(), pl.col("end_ns").max(), pl.col("events").sum()
+        )
+        return {"found": found.select(new.columns)}
+
+    return frame_of(work.stage("processes", count, look), "found")
 
 
 def _written(tables: dict[str, pl.DataFrame], folder: Path, work: Work) -> dict[str, int]:

@@ -77,6 +77,7 @@ def find_all_takes(run: Run) -> tuple[list[int], int]:
 
     start: State = {"count": 0, "unknown": 0, "counts": pl.DataFrame(schema={"count": I64})}
     state = run.work.stage("takes", len(run.windows), finish, start)
+    found.drop()
     counts = frame_of(state, "counts")["count"].to_list()
     return [*counts, number_of(state, "count")], number_of(state, "unknown")
 

@@ -85,6 +85,8 @@ def _together(run: Run) -> Buckets:
         return state
 
     run.work.stage("calls joined", groups, join)
+    for rows in spread.values():
+        rows.drop()
     return calls
 
 

@@ -9,6 +9,7 @@ that one begun twice leaves no trace of the first time.
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -40,6 +41,7 @@ class Work:
         self.folder = folder
         self.say = say
         self._written: dict[Path, None] = {}
+        self._useless: list[Path] = []
         self._unsaved: dict[Path, tuple[int, State]] = {}
         self._saved_at = time.monotonic()
         folder.mkdir(parents=True, exist_ok=True)
@@ -77,6 +79,10 @@ class Work:
         """A step wrote this file: it is on the disk before the step counts as done."""
         self._written[path] = None
 
+    def drop(self, folder: Path) -> None:
+        """What lies here is not needed by any later step: remove it once they are the next."""
+        self._useless.append(folder)
+
     def _load(self, folder: Path) -> tuple[int, State | None]:
         try:
             note = json.loads((folder / _NOTE).read_text(encoding="utf-8"))
@@ -106,6 +112,9 @@ class Work:
             write_atomically(folder / _NOTE, json.dumps(note))
             for old in set(folder.glob("*.state")) - self._written.keys():
                 old.unlink()
+        for folder in self._useless:
+            shutil.rmtree(folder, ignore_errors=True)
+        self._useless.clear()
         self._written.clear()
         self._unsaved.clear()
         self._saved_at = time.monotonic()
