@@ -438,14 +438,10 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
-    import polars as pl  # noqa: PLC0415
+    from collectors._native import write_table  # noqa: PLC0415
 
     with _writing(path):
-        try:
-            frame.write_parquet(path, compression="zstd", compression_level=1)
-        except pl.exceptions.ComputeError as error:
-            # polars tells of a full disk by this, too.
-            raise OSError(str(error)) from error
+        write_table(frame, path)
 
 
 @contextmanager

@@ -281,6 +281,9 @@ def events(
         Parameter(name=["--output", "-o"], help="File; for Parquet of several events a folder."),
     ] = None,
     threads: Annotated[int, Parameter(help="Threads that decode; 0: one per CPU.")] = 0,
+    engine: Annotated[
+        Literal["native", "babeltrace2"], Parameter(help="Ours, or the slow one, to compare.")
+    ] = "native",
 ) -> None:
     """Show events of a recording, in the order of time (docs/events.md)."""
     from roslens.events import write_events  # noqa: PLC0415
@@ -294,6 +297,7 @@ def events(
         form=form,
         output=output,
         threads=threads,
+        engine=engine,
     )
 
 
@@ -441,6 +445,9 @@ def report(
     parameter: Annotated[
         list[str], Parameter(name=["-p", "--parameter"], negative="", help="NAME=VALUE")
     ] = [],  # noqa: B006  (cyclopts copies it)
+    timeout: Annotated[
+        float, Parameter(help="Seconds that a cell of the notebook may take; 0: for ever.")
+    ] = 3600,
     each: Annotated[
         Literal["recording", "campaign"] | None,
         Parameter(help="One report of each, and a page over all."),
@@ -465,6 +472,7 @@ def report(
             each,
             output=output,
             parameters=parameters,
+            cell_timeout_s=timeout,
             workers=Workers(workers, scheduler),
             console=Console(),
         )
@@ -472,7 +480,7 @@ def report(
         return
     if workers is not None or scheduler is not None:
         raise UsageError("--workers and --scheduler go with --each: one report is one process")
-    result = run_report(notebook, paths, output, parameters)
+    result = run_report(notebook, paths, output, parameters, cell_timeout_s=timeout)
     # Beside a terminal there is no width to keep to but that of a log.
     console = Console(width=None if sys.stdout.isatty() else 110)
     if result.metrics is not None:

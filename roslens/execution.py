@@ -13,6 +13,7 @@ import nbformat
 import papermill  # type: ignore[import-untyped]
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
+from nbclient.exceptions import CellTimeoutError
 from papermill.engines import (  # type: ignore[import-untyped]
     NBClientEngine,
     papermill_engines,
@@ -25,6 +26,13 @@ from tracing.recording import RunFailedError, UsageError
 CellDone = Callable[[int, int], None]
 """Called after each cell: how many are done, of how many."""
 
+CELL_TIMEOUT_S = 3600.0
+"""So long a cell of a notebook may take, unless it is told otherwise."""
+
+# Of a kernel to start: seconds are usual, but not on a machine that is busy.
+_START_TIMEOUT_S = 300
+# From the end of a cell to the last of its outputs.
+_OUTPUT_TIMEOUT_S = 120
 _ENGINE = "roslens"
 
 
@@ -93,15 +101,22 @@ def execute(
     output: Path,
     parameters: Mapping[str, Any],
     cell_done: CellDone | None = None,
+    cell_timeout_s: float | None = CELL_TIMEOUT_S,
 ) -> nbformat.NotebookNode:
     """Execute `notebook` with `parameters` and keep the result, failed or not, as `output`.
+
+    Parameters
+    ----------
+    cell_timeout_s
+        Seconds that a cell may take; None or 0: for ever.
 
     Raises
     ------
     UsageError
         The notebook itself ended with one (a parameter's value, an unreadable recording).
     RunFailedError
-        Any other failure of the notebook, or its kernel did not start.
+        Any other failure of the notebook, a cell that took too long, or its kernel died or did
+        not start.
     """
     with tempfile.TemporaryDirectory() as private:
         # Neither the user's start-up files nor a home that cannot be written to may interfere.
@@ -117,6 +132,9 @@ def execute(
                 kernel_name="python3",
                 progress_bar=False,
                 cell_done=cell_done,
+                start_timeout=_START_TIMEOUT_S,
+                execution_timeout=cell_timeout_s or None,
+                iopub_timeout=_OUTPUT_TIMEOUT_S,
             )
         except PapermillExecutionError as error:
             if error.ename == "UsageError":
@@ -125,6 +143,11 @@ def execute(
             raise RunFailedError(
                 f"notebook {notebook.name} failed in cell {error.cell_index}: {what} "
                 f"(kept with its traceback: {output})"
+            ) from error
+        except CellTimeoutError as error:
+            raise RunFailedError(
+                f"notebook {notebook.name}: a cell took longer than {cell_timeout_s:g} s and was "
+                f"ended (as far as it came: {output}); allow more with --timeout SECONDS, or 0"
             ) from error
         except RuntimeError as error:
             raise RunFailedError(

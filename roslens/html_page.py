@@ -32,8 +32,22 @@ p { max-width: 60em; }
 .roslens-table tbody tr { border-bottom: 1px solid var(--line); }
 .roslens-note { font-size: 12.5px; color: var(--soft); margin: .2em 0; }
 figcaption { font-size: 12.5px; color: var(--soft); }
-@media print { body { max-width: none; padding: 0; } nav { display: none; }
-  figure, tr { break-inside: avoid; } }
+.roslens-figure { overflow-x: auto; }
+@media print { :root { color-scheme: light; --text: #000; --page: #fff; --line: #c8c8c8;
+    --soft: #444; --stripe: #f5f6f8; --link: #00456e; }
+  @page { margin: 15mm; }
+  body { max-width: none; padding: 0; font-size: 10.5pt; } nav { display: none; }
+  figure, tr, .roslens-loud { break-inside: avoid; } h1, h2, h3, caption { break-after: avoid; }
+  .roslens-table { display: table; overflow: visible; font-size: 8pt; max-width: 100%; }
+  .roslens-table caption { display: table-caption; } thead { display: table-header-group; }
+  .roslens-table td, .roslens-table th { overflow-wrap: break-word; padding-right: .5em; }
+  .roslens-figure svg { min-width: 0 !important; } .roslens-figure { overflow: visible; }
+  .roslens-figure img { width: auto !important; max-width: 100% !important; max-height: 235mm; }
+  * { print-color-adjust: exact; } }
+@media screen and (prefers-color-scheme: dark) {
+  .roslens-figure img, .roslens-figure svg { filter: invert(.91) hue-rotate(180deg); }
+  .roslens-table svg { filter: brightness(1.6); }
+  .roslens-loud, .roslens-marked { background: #4a2410 !important; color: #ffd9c4 !important; } }
 """
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -61,7 +75,7 @@ def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> st
     )
     body, _ = exporter.from_notebook_node(_without_widgets(notebook))
     body = _ANCHOR.sub("", body)
-    links = "".join(
+    links = " ".join(
         f'<a href="#{anchor}">{escape(unescape(re.sub("<[^>]+>", "", text)).strip())}</a>'
         for anchor, text in _HEADING.findall(body)
     )

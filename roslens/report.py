@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from analysis.metrics import METRICS_NAME
-from roslens.execution import execute, known_parameters
+from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
 from roslens.recordings import open_recordings
 from roslens.summary_text import SUMMARY_NAME, Summary
@@ -55,6 +55,8 @@ def run_report(
     output: Path | None = None,
     parameters: Mapping[str, Any] | None = None,
     console: Console | None = None,
+    *,
+    cell_timeout_s: float | None = CELL_TIMEOUT_S,
 ) -> ReportResult:
     """Execute a notebook over recordings and write the report.
 
@@ -70,14 +72,18 @@ def run_report(
         Values by name, already parsed (see `parse_parameter`).
     console
         Where progress is shown; standard error by default.
+    cell_timeout_s
+        Seconds that a cell may take; None or 0: for ever.
 
     Raises
     ------
     UsageError
         No such notebook or recording, an unknown parameter, or a value it does not take.
     RunFailedError
-        The notebook failed; it is kept in `output`.
+        The notebook failed, or a cell took too long; it is kept in `output`.
     """
+    if cell_timeout_s is not None and not cell_timeout_s >= 0:
+        raise UsageError(f"--timeout {cell_timeout_s:g}: give seconds, or 0 for no limit")
     source = find_notebook(notebook)
     given = dict(parameters or {})
     known = check_parameters(source, given, with_paths=bool(paths))
@@ -107,6 +113,7 @@ def run_report(
             executed_path,
             given,
             lambda done, total: progress.update(task, completed=done, total=total),
+            cell_timeout_s,
         )
     _without_places(executed, source)
     nbformat.write(executed, executed_path)  # type: ignore[no-untyped-call]

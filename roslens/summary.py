@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -57,6 +58,9 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 """Per notebook that says most with a few metrics of each cell: a title, and their headings."""
 
+_SIMULATED = "calibration"
+"""The notebook whose estimates are of simulations, by what was simulated."""
+
 
 def summary_table(metrics: Path, notebook: str) -> Table:
     """What a report found, in short, and what the tracer lost.
@@ -78,11 +82,13 @@ def summary_table(metrics: Path, notebook: str) -> Table:
     """
     found = read_metrics(metrics)
     notes: list[str] = []
-    if notebook in _COLUMNS:
+    if notebook == _SIMULATED:
+        table = _by_section(found.estimates)
+    elif notebook in _COLUMNS:
         table = _by_cell(found.estimates, *_COLUMNS[notebook], notes)
     else:
         table = _by_estimate(found.estimates, f"{notebook}: estimates", notes)
-    table.caption = Text("\n".join([_runs_and_loss(found), *notes]))
+    table.caption = Text("\n".join([_runs_and_loss(found, notebook), *notes]))
     return table
 
 
@@ -110,6 +116,24 @@ def _by_cell(
     if common and len(cells) > 1:
         notes.append(f"in all cells: {common}")
     notes += _numbered(reasons)
+    return table
+
+
+def _by_section(estimates: Sequence[Estimate]) -> Table:
+    """Fractions of simulated experiments: the least and the largest of each kind."""
+    table = _table("Calibration: what was simulated, and the fractions found", "what", "found [%]",
+                   "cells", "verdict")  # fmt: skip
+    groups: dict[tuple[str, str], list[Estimate]] = {}
+    for estimate in estimates:
+        groups.setdefault((str(estimate.cell.get("section", "")), estimate.metric), []).append(
+            estimate
+        )
+    for (section, metric), members in groups.items():
+        values = [100 * e.value for e in members if e.value is not None]
+        verdicts = Counter(e.verdict for e in members if e.verdict)
+        told = ", ".join(f"{count} {name}" for name, count in sorted(verdicts.items()))
+        span = f"{min(values):.1f} to {max(values):.1f}" if values else "-"
+        table.add_row(Text(section), metric.replace("_", " "), span, str(len(members)), Text(told))
     return table
 
 
@@ -144,9 +168,9 @@ def _table(title: str, *headings: str) -> Table:
     return table
 
 
-def _runs_and_loss(found: Metrics) -> str:
+def _runs_and_loss(found: Metrics, notebook: str) -> str:
     if not found.recordings:
-        return "from published figures"
+        return "from simulations" if notebook == _SIMULATED else "from published figures"
     discarded = sum(r["discarded_events"] or 0 for r in found.recordings)
     packets = sum(r["lost_packets"] or 0 for r in found.recordings)
     failed = sum(not r["counts"] for r in found.recordings)
@@ -156,7 +180,9 @@ def _runs_and_loss(found: Metrics) -> str:
         else "the tracer lost nothing"
     )
     count = len(found.recordings)
-    return f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}"
+    parts = sum("excerpt" in r for r in found.recordings)
+    part = f"; only part of {parts} of the recordings was looked at" if parts else ""
+    return f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}{part}"
 
 
 def _numbered(reasons: Sequence[str]) -> list[str]:

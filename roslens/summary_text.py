@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.text import Text
@@ -15,6 +15,7 @@ from analysis.reports.table import ReportTable, Sentence
 from roslens.summary import summary_table
 
 SUMMARY_NAME = "summary.md"
+_MOST_ROWS = 16
 
 # What Markdown, or the HTML in it, would take for its own. A backslash is text before each.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@])")
@@ -71,7 +72,7 @@ class Summary:
     def section(self) -> Section:
         """For the top of a page."""
         told = [Sentence(f"Verdicts: {self.verdicts}.")] if self.verdicts else []
-        table = [self.table] if self.table.rows else []
+        table = [_short(self.table)] if self.table.rows else []
         return Section(Sentence(f"{self.runs}.", loud=self.lossy), *told, *table)
 
     def markdown(self) -> str:
@@ -85,6 +86,15 @@ class Summary:
         lines += [_row(list(map(escaped, row))) for row in table.rows]
         lines += [""] + [f"{escaped(note)}  " for note in table.notes]
         return "\n".join(lines).rstrip() + "\n"
+
+
+def _short(table: ReportTable) -> ReportTable:
+    """The first rows, where there are so many that what follows would not be seen."""
+    hidden = len(table.rows) - _MOST_ROWS
+    if hidden <= 0:
+        return table
+    note = f"{hidden:,} more rows are in {SUMMARY_NAME}."
+    return replace(table, rows=table.rows[:_MOST_ROWS], notes=[note, *table.notes])
 
 
 def escaped(text: str) -> str:

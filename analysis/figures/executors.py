@@ -50,7 +50,8 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
     load
         That of the axis; one point per line where no factor is a load.
     """
-    levels = list(dict.fromkeys(str(e.cell[factor]) for e in estimates if factor in e.cell))
+    # One line without a name where the factor was not varied.
+    levels = list(dict.fromkeys(str(e.cell.get(factor, "")) for e in estimates))
     panels: dict[str, list[Estimate]] = {}
     for e in estimates:
         rest = {k: v for k, v in e.cell.items() if k not in {factor, load}}
@@ -80,7 +81,7 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
         axes.set_xlabel(load if loaded else "")
     legend_above(
         figure,
-        [Line2D([], [], color=colour(i), marker="o", label=x) for i, x in enumerate(levels)],
+        [Line2D([], [], color=colour(i), marker="o", label=x) for i, x in enumerate(levels) if x],
     )
     hidden = len(panels) - len(shown)
     runs = sum(e.runs for _, members in shown for e in members)
@@ -109,7 +110,7 @@ def _lines(
             (
                 (float(e.cell[load]) if _is_number(e, load) else 0.0, e)
                 for e in members
-                if str(e.cell.get(factor)) == level and e.value is not None
+                if str(e.cell.get(factor, "")) == level and e.value is not None
                 and math.isfinite(e.value)
             ),
             key=lambda point: point[0],

@@ -44,7 +44,8 @@ def latency_heat(
     plain_numbers(axes, "y")
     axes.set(xlabel="time since the first message [s]", ylabel="latency [ms]")
     axes.grid(visible=False)
-    figure.colorbar(mesh, ax=axes, label="messages", pad=0.01)
+    bar = figure.colorbar(mesh, ax=axes, label="messages", pad=0.01)
+    plain_numbers(bar.ax, "y")
     finish(axes)
     return Plot(
         figure,

@@ -56,6 +56,10 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
             label = cell_label(e.cell)
             if label in of_cell:
                 _interval(axes, labels.index(label), e, _per_run(name, of_cell[label]))
+        if not any(math.isfinite(e.value or 0) for e in shown):
+            # An axis would show numbers that mean nothing.
+            axes.set_xticks([])
+            axes.text(0.5, 0.5, "refused", transform=axes.transAxes, ha="center", color=FAINT)
         title = name.removeprefix("latency_")
         axes.set_title(title.upper() if title[1:].replace(".", "").isdigit() else title)
         axes.set_xlabel("ms")

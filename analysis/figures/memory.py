@@ -24,6 +24,7 @@ from analysis.figures.style import (
     wrapped,
 )
 from analysis.memory.leaks import Leak, Series
+from analysis.reports.numbers import significant
 from analysis.statistics.trends import least_squares
 
 _MOST_CELLS = 24
@@ -170,9 +171,10 @@ def _slope_texts(leak: Leak) -> tuple[str, ...]:
         return ("refused",)
     if found.low is None or found.high is None:
         return (f"{found.value / 1e3:.3g}, no interval",)
-    text = f"{found.value / 1e3:.3g} [{found.low / 1e3:.3g}, {found.high / 1e3:.3g}]"
+    value, low, high = (significant(x / 1e3, 3) for x in (found.value, found.low, found.high))
+    text = f"{value} [{low}, {high}]"
     least = found.minimum_detectable
-    return (text,) if least is None else (text, f"MD {least / 1e3:.2g}")
+    return (text,) if least is None else (text, f"MD {significant(least / 1e3, 2)}")
 
 
 def _axes_of(cells: Sequence[Cell]) -> tuple[list[str], str]:

@@ -87,7 +87,9 @@ class ReportTable:
 
 
 def _cell(text: str) -> str:
-    return f"{text.svg} {escape(text)}" if isinstance(text, Pictured) else escape(text)
+    if not isinstance(text, Pictured):
+        return escape(text)
+    return f'<span style="white-space:nowrap">{text.svg} {escape(text)}</span>'
 
 
 _MARK = ' class="roslens-marked" style="background:#fde2d4;color:#7a2b00;font-weight:600"'

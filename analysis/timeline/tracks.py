@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -263,22 +263,18 @@ class Timeline:
             return None
         return first + int(nearest[-1])
 
-    def next(self, track: int, time_ns: int, by: int, inclusive: bool = False) -> int | None:
-        """Index of the interval of a track that begins next after a moment, or before it.
+    def next(self, track: int, time_ns: int, by: int) -> int | None:
+        """Index of the first interval of a track from a moment on, or of the last up to it.
 
         Parameters
         ----------
         by
-            1 for after, -1 for before.
-        inclusive
-            Whether one that begins at the moment counts.
+            1 for the first from the moment on, -1 for the last up to it.
         """
         begins = self.tracks[track].begin_ns
-        if by > 0:
-            index = int(np.searchsorted(begins, time_ns, side="left" if inclusive else "right"))
-            return index if index < begins.size else None
-        index = int(np.searchsorted(begins, time_ns, side="right" if inclusive else "left")) - 1
-        return index if index >= 0 else None
+        side: Literal["left", "right"] = "left" if by > 0 else "right"
+        index = int(np.searchsorted(begins, time_ns, side=side)) - (by < 0)
+        return index if 0 <= index < begins.size else None
 
 
 def _share(counts: Sequence[int], most: int) -> int:

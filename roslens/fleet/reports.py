@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from analysis.metrics import METRICS_NAME
+from roslens.execution import CELL_TIMEOUT_S
 from roslens.fleet.cluster import Workers, each
 from roslens.index import write_index
 from roslens.report import check_parameters, default_output, find_notebook, make_folder, run_report
@@ -30,6 +31,7 @@ class Task:
     paths: tuple[Path, ...]
     folder: Path
     parameters: Mapping[str, Any]
+    cell_timeout_s: float | None = CELL_TIMEOUT_S
 
 
 def report_each(
@@ -41,6 +43,7 @@ def report_each(
     parameters: Mapping[str, Any],
     workers: Workers,
     console: Console,
+    cell_timeout_s: float | None = CELL_TIMEOUT_S,
 ) -> Path:
     """Make a report of each recording at or below `paths`, printing a line for each.
 
@@ -56,6 +59,8 @@ def report_each(
         Of the notebook, the same for all.
     workers
         Who makes them.
+    cell_timeout_s
+        Seconds that a cell of a notebook may take; None or 0: for ever.
 
     Returns
     -------
@@ -73,7 +78,9 @@ def report_each(
     folder = (output or default_output(source.stem)).absolute()
     make_folder(folder)
     tasks = [
-        Task(name, str(source.absolute()), tuple(members), folder / name, parameters)
+        Task(
+            name, str(source.absolute()), tuple(members), folder / name, parameters, cell_timeout_s
+        )
         for name, members in groups(paths, each_of).items()
     ]
     errors: dict[str, RoslensError] = {}
@@ -132,7 +139,14 @@ def _report(task: Task) -> str:
     for name in (METRICS_NAME, SUMMARY_NAME, f"{Path(task.notebook).stem}.html"):
         # Of an earlier report, which must not pass for this one's if it fails.
         (task.folder / name).unlink(missing_ok=True)
-    done = run_report(task.notebook, task.paths, task.folder, task.parameters, Console(quiet=True))
+    done = run_report(
+        task.notebook,
+        task.paths,
+        task.folder,
+        task.parameters,
+        Console(quiet=True),
+        cell_timeout_s=task.cell_timeout_s,
+    )
     if done.metrics is None:
         return "done"
     summary = Summary.read(done.metrics, done.notebook.stem)

@@ -178,7 +178,7 @@ class StartPage:
             return self._overview()
         from itables.widget import ITable  # noqa: PLC0415  (a second)
 
-        table = ITable(self._topics(), caption=_TOPICS, showIndex=False, maxBytes=0,
+        table = ITable(self._topics(), showIndex=False, show_dtypes=False, maxBytes=0,
                        lengthMenu=[10, 40, 200], style="width:100%;margin:0")  # fmt: skip
 
         def update() -> None:
@@ -186,7 +186,7 @@ class StartPage:
 
         self._of_run.append(update)
         self._of_range.append(update)
-        return table
+        return ipywidgets.VBox([ipywidgets.HTML(f"<b>{_TOPICS}</b>"), table])
 
     def _topics(self) -> pl.DataFrame:
         found = topics_overview(self.view().messages)

@@ -20,7 +20,7 @@ const KEYS = [
   ["↑ and ↓, then n and p", "choose a track; its next and previous callback"],
   ["shift and drag", "select a range: tables and plots follow it"],
   ["r", "select what is seen"],
-  ["Escape", "no range"],
+  ["Escape", "no range, and nothing clicked"],
   ["/", 'search for a topic or node; "in quotes" the whole name'],
   ["?", "this help"],
 ];
@@ -206,7 +206,7 @@ class View {
       r: () => { this.range = [this.begin, this.end]; this.selectRange(); },
       "/": () => { this.search.focus(); this.search.select(); },
       "?": () => this.help(),
-      Escape: () => (this.panel.hidden ? this.clearRange() : this.help()),
+      Escape: () => (this.panel.hidden ? this.clear() : this.help()),
     };
     if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -284,16 +284,18 @@ class View {
   // ------------------------------------------------------------ questions and answers
 
   ask() {
+    if (!this.plot.clientWidth) return; // not laid out yet: the observer will tell
     if (this.waiting) { this.again = true; return; }
     this.waiting = true;
     this.asked = performance.now();
     this.request += 1;
     const rows = this.saving ? this.placed.rows : this.seen();
-    this.model.send({
+    this.question = {
       type: "view", begin: Math.floor(this.begin), end: Math.ceil(this.end), width: this.width(),
       shown: rows.flatMap((row) => (row.track === undefined ? [] : [row.track])),
       request: this.request,
-    });
+    };
+    this.model.send(this.question);
   }
 
   receive(content, buffers) {
@@ -330,6 +332,8 @@ class View {
     this.root.dataset.marks = this.picture.sliceTrack.length + this.picture.binTrack.length;
     this.root.dataset.arrows = this.picture.arrowBegin.length;
     this.root.dataset.calls = this.picture.arrowKind.filter((kind) => kind > 0).length;
+    this.root.dataset.drawn = performance.now();
+    this.root.dataset.question = JSON.stringify(this.question || {});
     this.root.dataset.places = JSON.stringify({
       begin: this.begin, end: this.end, left: LABEL, width: this.width(), top: this.top,
       rows: this.placed.rows,
@@ -359,6 +363,15 @@ class View {
   paint(on, wide, high, top) {
     this.shift = top;
     on.rect(0, 0, wide, high, "#ffffff");
+    const seen = this.placed.rows.filter((r) => this.y(r) + r.height >= 0 && this.y(r) <= high);
+    for (const row of seen) {
+      const y = this.y(row);
+      if (row.heading === undefined) {
+        on.line(0, y + row.height - 0.5, wide, y + row.height - 0.5, "#f0f0f0");
+      } else {
+        on.rect(0, y, wide, row.height, "#f0f0f0");
+      }
+    }
     this.paintTicks(on, high);
     const picture = this.picture;
     if (picture) {
@@ -369,22 +382,21 @@ class View {
     this.paintRange(on, high);
     this.paintJourney(on, high);
     on.rect(0, AXIS, LABEL, high - AXIS, "#ffffff");
-    const tracks = this.model.get("tracks");
-    for (const row of this.placed.rows) {
-      const y = this.y(row);
-      if (y + row.height < 0 || y > high) continue;
-      if (row.heading !== undefined) {
-        on.rect(0, y, wide, row.height, "#f0f0f0");
-        on.text(6, y + 13, row.heading, "#333333", { bold: true, room: wide - 12 });
-      } else {
-        const track = tracks[row.track];
-        if (row.track === this.chosen) on.rect(0, y, 4, row.height, FOUND);
-        const scale = track.top ? ` (0 to ${track.top})` : "";
-        on.text(14, y + 14, track.label + scale, "#1c1c1c", { room: LABEL - 20 });
-        on.line(0, y + row.height - 0.5, wide, y + row.height - 0.5, "#f0f0f0");
-      }
-    }
+    for (const row of seen) this.paintLabel(on, row, wide);
     this.paintAxis(on, wide);
+  }
+
+  paintLabel(on, row, wide) {
+    const y = this.y(row);
+    if (row.heading !== undefined) {
+      on.rect(0, y, LABEL, row.height, "#f0f0f0");
+      on.text(6, y + 13, row.heading, "#333333", { bold: true, room: wide - 12 });
+      return;
+    }
+    const track = this.model.get("tracks")[row.track];
+    if (row.track === this.chosen) on.rect(0, y, 4, row.height, FOUND);
+    const scale = track.top ? ` (0 to ${track.top})` : "";
+    on.text(14, y + 14, track.label + scale, "#1c1c1c", { room: LABEL - 20 });
   }
 
   y(row) { return row.y - this.shift; }
@@ -575,10 +587,8 @@ class View {
 
   step(by) {
     if (this.chosen === undefined) this.choose(0);
-    const journey = this.model.get("journey");
-    const here = journey && journey.name && journey.track === this.chosen;
-    const time = here ? journey.begin : (by > 0 ? this.begin : this.end);
-    this.model.send({ type: "step", track: this.chosen, time, by, inclusive: !here });
+    // From what was clicked, if it is on this track: the kernel knows, also if keys come fast.
+    this.model.send({ type: "step", track: this.chosen, time: by > 0 ? this.begin : this.end, by });
   }
 
   selectRange() {
@@ -596,10 +606,11 @@ class View {
     this.draw();
   }
 
-  clearRange() {
+  clear() {
     this.range = null;
     this.model.set("selected_range", []);
     this.model.save_changes();
+    this.model.send({ type: "nothing" });
     this.draw();
   }
 

@@ -83,6 +83,8 @@ class TimelineWidget(anywidget.AnyWidget):
                 f"a timeline is of one run, and these are {len(recordings.runs)}: open one of them"
             )
         self.recordings = recordings
+        # Track and place in it of what was clicked.
+        self._shown: tuple[int, int] | None = None
         self.timeline = found = timeline_of(recordings)
         self.flows = Flows(recordings.messages, recordings.publications, recordings.service_calls)
         whole = self._picture(found.begin_ns, found.end_ns, _FIRST_WIDTH,
@@ -142,8 +144,9 @@ class TimelineWidget(anywidget.AnyWidget):
                 within = round(_CLICK_PIXELS * float(content["within"]))
                 self._show(track, self.timeline.at(track, moment, within))
             else:
-                inclusive = bool(content.get("inclusive"))
-                self._show(track, self.timeline.next(track, moment, int(content["by"]), inclusive))
+                self._show(track, self._step(track, moment, int(content["by"])))
+        elif kind == "nothing":
+            self._nothing()
         elif kind == "perfetto":
             self._send_perfetto()
 
@@ -211,12 +214,23 @@ class TimelineWidget(anywidget.AnyWidget):
         place = np.minimum(np.searchsorted(known, wanted), known.size - 1)
         return np.where(known[place] == wanted, tracks[place], other).astype(np.int32)
 
+    def _step(self, track: int, moment: int, by: int) -> int | None:
+        """The next callback after, or before, the one shown; else after, or before, a moment."""
+        if self._shown is None or self._shown[0] != track:
+            return self.timeline.next(track, moment, by)
+        index = self._shown[1] + (1 if by > 0 else -1)
+        return index if 0 <= index < self.timeline.tracks[track].ids.size else self._shown[1]
+
+    def _nothing(self) -> None:
+        self.journey = self.clicked = self._shown = None
+
     def _show(self, track: int, index: int | None) -> None:
         found = self.timeline.tracks[track]
         if index is None or found.kind != "callback":
-            self.journey = self.clicked = None
+            self._nothing()
             return
         number = int(found.ids[index])
+        self._shown = track, index
         about = {
             "track": track,
             "node": found.label,

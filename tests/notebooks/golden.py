@@ -3,9 +3,9 @@
     python tests/notebooks/golden.py [NOTEBOOK [SAMPLE]]
 
 writes them anew. Read the difference before you commit it: the files are what was found when they
-were written, by this implementation. They show that a figure changed, not that it is right; that
-is for the tests which compare with what programs logged, with a second implementation and with
-calibrated simulations.
+were written, by this implementation. Each metric has its origin in them: those that independent.py
+computes a second time, from the raw events and without this implementation, and those of which the
+file only shows that they changed. See golden/README.md.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from roslens.execution import known_parameters
 from roslens.report import ReportResult, find_notebook, run_report
 from tracing.recording import RoslensError
 
+sys.path.insert(0, str(Path(__file__).parent))
+import independent
+
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "golden"
 SAMPLES = ROOT / "data" / "samples"
 TOLERANCE = 1e-6
-ORIGIN = (
-    "written by tests/notebooks/golden.py: a record of what this implementation finds, to show "
-    "changes"
-)
+ORIGIN = "written by tests/notebooks/golden.py; per metric see origins, and README.md"
+INDEPENDENT = "independent: computed again from the raw events by independent.py"
+REGRESSION = "regression only: what this implementation found"
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -80,6 +82,12 @@ def found_by(result: ReportResult | str) -> dict[str, Any]:
     }
 
 
+def origins(found: dict[str, Any], sample: str) -> dict[str, str]:
+    """Where the expected value of each metric comes from."""
+    again = {e["metric"] for e in found.get("estimates", []) if independent.computed(e, sample)}
+    return {m: INDEPENDENT if m in again else REGRESSION for m in found.get("metrics", {})}
+
+
 def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.9g}")
 
@@ -93,7 +101,13 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             found = found_by(run(pair[0], SAMPLES / pair[1], Path(folder)))
-        about = {"notebook": pair[0], "sample": pair[1], "origin": ORIGIN, "tolerance": TOLERANCE}
+        about = {
+            "notebook": pair[0],
+            "sample": pair[1],
+            "origin": ORIGIN,
+            "tolerance": TOLERANCE,
+            "origins": origins(found, pair[1]),
+        }
         place(*pair).write_text(json.dumps(about | found, indent=1) + "\n", encoding="utf-8")
         print(*pair, found.get("refused", f"{len(found.get('estimates', []))} estimates"))
 

@@ -1,6 +1,7 @@
 """Every notebook on every sample: it runs, or it refuses in one line; the figures are as kept.
 
-The kept figures are a record of this implementation, with a tolerance: see golden.py.
+The kept figures are a record of this implementation, with a tolerance; those whose origin is
+independent are computed a second time by independent.py: see golden/README.md.
 """
 
 from __future__ import annotations
@@ -9,16 +10,21 @@ import json
 import re
 import shutil
 import sys
+from collections.abc import Callable
+from functools import cache
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import roslens as rl
 from roslens.report import ReportResult
 from roslens.summary_text import SUMMARY_NAME, Summary
 
 sys.path.insert(0, str(Path(__file__).parent))
 import golden
+import independent
 
 # What a browser would load: everything but what is within the page itself, and links to click on.
 LOADED = re.compile(
@@ -38,7 +44,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.recording
 @pytest.mark.parametrize(("notebook", "sample"), golden.pairs())
 def test_a_notebook_on_a_sample(samples: Path, tmp_path: Path, notebook: str, sample: str) -> None:
-    kept = json.loads(golden.place(notebook, sample).read_text(encoding="utf-8"))
+    kept = kept_of(notebook, sample)
     result = golden.run(notebook, samples / sample, tmp_path / "out")
     found = golden.found_by(result)
     assert found.get("refused") == kept.get("refused")
@@ -71,3 +77,50 @@ def test_a_notebook_on_a_sample(samples: Path, tmp_path: Path, notebook: str, sa
         told = Summary.read(result.metrics, notebook).runs
         assert page.index(escape(told)) < page.index("<table")
         assert (result.metrics.parent / SUMMARY_NAME).read_text().startswith("### ")
+
+
+def kept_of(notebook: str, sample: str) -> dict[str, Any]:
+    """The golden file of a pair."""
+    kept: dict[str, Any] = json.loads(golden.place(notebook, sample).read_text(encoding="utf-8"))
+    return kept
+
+
+AGAIN = [
+    pair for pair in golden.pairs() if golden.INDEPENDENT in kept_of(*pair)["origins"].values()
+]
+
+
+@pytest.fixture(scope="module")
+def facts(samples: Path) -> Callable[[str], list[independent.Facts]]:
+    """What a sample's runs say, walked through once."""
+
+    @cache
+    def of(sample: str) -> list[independent.Facts]:
+        opened = rl.open(samples / sample)
+        return [independent.facts_of(recording.path) for recording in opened.recordings]
+
+    return of
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize(("notebook", "sample"), AGAIN)
+def test_kept_figures_are_those_of_a_second_implementation(
+    facts: Callable[[str], list[independent.Facts]], notebook: str, sample: str
+) -> None:
+    kept = kept_of(notebook, sample)
+    compared = set()
+    for e in kept["estimates"]:
+        if not independent.computed(e, sample):
+            continue
+        service = e["cell"].get("service")
+        cell = {name: level for name, level in e["cell"].items() if name != "service"}
+        runs = [f for f in facts(sample) if all(f.cell.get(n) == x for n, x in cell.items())]
+        found = independent.figure(e["metric"], runs, service)
+        bounds = (e["low"], e["high"]) if e["metric"] not in independent.WITHOUT_INTERVAL else ()
+        wanted = [e["value"], *(x for x in bounds if x is not None)]
+        about = f"{e['metric']} in {e['cell']}"
+        assert found[: len(wanted)] == pytest.approx(wanted, rel=kept["tolerance"], abs=1e-9), about
+        compared.add(e["metric"])
+    stated = {m for m, origin in kept["origins"].items() if origin == golden.INDEPENDENT}
+    assert compared == stated
+    assert kept["origins"].keys() == kept["metrics"].keys()

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 from rich.console import Console
 
@@ -170,6 +171,43 @@ def test_a_failed_notebook_is_kept_and_named_in_one_line(tmp_path: Path) -> None
     assert "own.ipynb failed in cell" in text
     assert "ZeroDivisionError" in text
     assert "ZeroDivisionError" in (tmp_path / "out" / "own.ipynb").read_text()
+
+
+@pytest.mark.parametrize(
+    "hanging",
+    [
+        "import time\ntime.sleep(1000)",
+        "import signal as s\ns.pthread_sigmask(s.SIG_BLOCK, [s.SIGINT, s.SIGTERM])\ns.pause()",
+    ],
+    ids=["sleeps", "ignores signals"],
+)
+def test_a_cell_that_hangs_ends_in_one_line(tmp_path: Path, hanging: str) -> None:
+    before = set(psutil.Process().children(recursive=True))
+    own = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", hanging)
+    with pytest.raises(RunFailedError) as caught:
+        run_report(str(own), [], tmp_path / "out", {}, Console(quiet=True), cell_timeout_s=3)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert "own.ipynb: a cell took longer than 3 s" in text
+    assert "--timeout" in text
+    assert (tmp_path / "out" / "own.ipynb").is_file()
+    # Its kernel is gone.
+    assert not [p for p in psutil.Process().children(recursive=True)
+                if p not in before and p.status() != psutil.STATUS_ZOMBIE]  # fmt: skip
+
+
+@pytest.mark.parametrize("seconds", [-1.0, float("nan")])
+def test_a_limit_that_is_none(tmp_path: Path, seconds: float) -> None:
+    with pytest.raises(UsageError, match="--timeout"):
+        run_report("latency", [], tmp_path, {}, Console(quiet=True), cell_timeout_s=seconds)
+
+
+def test_a_kernel_that_dies_ends_in_one_line(tmp_path: Path) -> None:
+    source = "import os\nos.kill(os.getpid(), 9)"
+    own = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", source)
+    with pytest.raises(RunFailedError, match=r"own\.ipynb: Kernel died") as caught:
+        run_report(str(own), [], tmp_path / "out", {}, Console(quiet=True))
+    assert "\n" not in str(caught.value)
 
 
 def test_a_notebook_of_ones_own_runs_in_this_interpreter(tmp_path: Path) -> None:

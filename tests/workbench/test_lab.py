@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,6 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import nbformat
 import polars as pl
@@ -27,22 +24,38 @@ from playwright.sync_api import Page, sync_playwright
 from rich.console import Console
 
 import roslens as rl
+from analysis.interop.perfetto import write_perfetto
 from analysis.reports.numbers import milliseconds
-from analysis.timeline.tracks import Timeline
+from analysis.timeline.tracks import MOST_MARKS, Picture, Timeline
 from collectors import store
 from collectors.collect import NOTE
+from roslens.export import tables_of_one
 from roslens.lab import run_lab
 from roslens.recordings import Recordings
 from roslens.report import run_report
 from roslens.widgets.timeline import timeline_of
-from tracing.recording import UsageError
+from tracing.recording import Recording, UsageError
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "benchmarks")]
+import timeline as measured  # noqa: E402
+from running_lab import (  # noqa: E402
+    SECONDS,
+    address_of,
+    chromium,
+    open_notebook,
+    run_all,
+    run_start_page,
+    running_lab,
+    wait_for_answers,
+    wait_until,
+)
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
-# Generous: the machine may be busy.
-SECONDS = 240
 HOSTILE = '<img src=x onerror="window.hacked=1">'
 TOPIC, NODE = f"/data{HOSTILE}", f"/listener{HOSTILE}"
+# Two lines, from right to left, and longer than any place for it.
+TALKER = "/talker\n\u202e" + 300 * "x" + "<script>window.hacked=1</script>\\$\"'&"
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +68,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         frame = pl.read_parquet(path)
         for name in frame.columns:
             if frame.schema[name] == pl.String:
-                renamed = pl.col(name).replace({"/data": TOPIC, "/listener": NODE})
+                renamed = pl.col(name).replace(
+                    {"/data": TOPIC, "/listener": NODE, "/talker": TALKER}
+                )
                 frame = frame.with_columns(renamed)
         frame.write_parquet(path)
     # The digests of the tables as they are now, or they would be made again.
@@ -105,100 +120,26 @@ class Lab:
 
     def wait_for_answers(self, answers: int) -> None:
         """Wait until the kernel has sent so many pictures."""
-        self.page.wait_for_function(
-            "n => Number(document.querySelector('.roslens-timeline').dataset.answers) >= n",
-            arg=answers,
-        )
-
-
-def wait_until(what: str, condition: Any) -> Any:
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        if found := condition():
-            return found
-        time.sleep(0.2)
-    pytest.fail(f"in {SECONDS} s: no {what}")
-
-
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+        wait_for_answers(self.page, answers)
 
 
 @pytest.fixture(scope="module")
 def server(
     hostile: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """``roslens lab`` of a user whose JupyterLab keeps all cells in the page."""
-    home = tmp_path_factory.mktemp("home")
-    settings = home / ".jupyter/lab/user-settings/@jupyterlab/notebook-extension"
-    settings.mkdir(parents=True)
-    (settings / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
-    environment = {name: v for name, v in os.environ.items() if not name.startswith("JUPYTER")}
-    environment |= {
-        "HOME": str(home),
-        "IPYTHONDIR": str(home / "ipython"),
-        # A token of none in the user's settings must not win.
-        "JUPYTER_TOKEN": "",
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-    }
-    log = home / "lab.log"
-    with log.open("wb") as stream:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "roslens", "lab", str(hostile)),
-                *("--port", str(free_port()), "--no-browser"),
-            ],
-            cwd=home,
-            env=environment,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        pattern = re.compile(r"^http://127\.0\.0\.1:\d+/lab/tree/\S+token=\w{40,}$", re.MULTILINE)
-        found = wait_until("address", lambda: pattern.search(log.read_text()))
-        url = found.group()
-
-        def runs() -> bool:
-            assert process.poll() is None, log.read_text()
-            return "is running at" in log.read_text()
-
-        wait_until("server", runs)
-        yield process, url, home
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(60)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+    """``roslens lab``, of a user of its own."""
+    with running_lab(hostile, tmp_path_factory.mktemp("home")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def lab(server: tuple[subprocess.Popen[bytes], str, Path], hostile: Path) -> Iterator[Lab]:
     """The start page, run through in Chromium."""
     process, url, home = server
-    browser_file = shutil.which("chromium")
-    assert browser_file is not None, "apt-get install chromium"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=browser_file, args=["--no-sandbox"], timeout=SECONDS * 1000
-        )
-        page = browser.new_page(viewport={"width": 1300, "height": 3000})
-        page.set_default_timeout(SECONDS * 1000)
-        page.goto(url)
-        page.wait_for_function(
-            "!document.querySelector('.jp-NotebookPanel .jp-Spinner')"
-            " && document.querySelector('.jp-NotebookPanel .jp-CodeCell')"
-            " && /\\| Idle/.test(document.querySelector('#jp-main-statusbar').innerText)"
-        )
-        page.locator('.lm-MenuBar-item:has-text("Run")').click()
-        page.locator('.lm-Menu-item[data-command="runmenu:run-all"]').click()
-        page.wait_for_function("document.querySelector('.roslens-timeline')?.dataset.marks > 0")
-        # The last cell is done, and so are all before it.
-        page.get_by_text("Ask further:").wait_for()
+        browser = chromium(playwright)
+        page = open_notebook(browser, url)
+        run_start_page(page)
         yield Lab(page, rl.open(hostile), psutil.Process(process.pid), url, home)
         browser.close()
 
@@ -232,6 +173,7 @@ def test_the_start_notebook_runs_through(lab: Lab) -> None:
 def test_names_of_the_trace_are_text(lab: Lab) -> None:
     assert lab.page.evaluate("window.hacked") is None
     assert lab.page.locator('img[src="x"]').count() == 0
+    assert lab.page.locator("script", has_text="window.hacked").count() == 0
     # They are there: in the table of topics, and in the graph.
     assert lab.page.locator("td", has_text=TOPIC).count() >= 1
     assert lab.page.locator("svg title").filter(has_text=NODE).count() >= 1
@@ -321,21 +263,9 @@ def test_a_range_changes_the_plot_below(lab: Lab) -> None:
     ).collect()
     caption.get_by_text(f"{of_topic.height:,} delivered messages").wait_for()
     places = lab.timeline("places")
-    box = page.locator(".roslens-timeline canvas").bounding_box()
-    assert box is not None
-    x, y = [box["x"] + places["left"] + places["width"] * part for part in (0.4, 0.6)], 40
-    page.mouse.move(x[0], box["y"] + y)
-    page.keyboard.down("Shift")
-    page.mouse.down()
-    page.mouse.move((x[0] + x[1]) / 2, box["y"] + y)
-    page.mouse.move(x[1], box["y"] + y)
-    page.mouse.up()
-    page.keyboard.up("Shift")
-    page.locator(".roslens-timeline .status", has_text="range:").wait_for()
+    begin, end = select_middle_fifth(lab)
     # By the table: messages published in the middle fifth, to the pixel.
-    begin, end = 0.4 * places["end"], 0.6 * places["end"]
-    origin = lab.timeline_tables.begin_ns
-    inside = of_topic["publish_ns"].is_between(origin + begin, origin + end).sum()
+    inside = of_topic["publish_ns"].is_between(begin, end).sum()
     assert 0 < inside < of_topic.height / 2
     page.wait_for_function(
         "all => ![...document.querySelectorAll('figcaption')].some("
@@ -349,6 +279,205 @@ def test_a_range_changes_the_plot_below(lab: Lab) -> None:
     assert abs(int(told.group(1).replace(",", "")) - inside) <= 6 * per_pixel + 2
     page.locator(".roslens-timeline canvas").press("Escape")
     caption.get_by_text(f"{of_topic.height:,} delivered messages").wait_for()
+
+
+def select_middle_fifth(lab: Lab) -> tuple[int, int]:
+    """Drag over it; begin and end in ns since the epoch, to the pixel."""
+    page, places = lab.page, lab.timeline("places")
+    box = page.locator(".roslens-timeline canvas").bounding_box()
+    assert box is not None
+    x = [box["x"] + places["left"] + places["width"] * part for part in (0.4, 0.6)]
+    y = box["y"] + 40
+    page.mouse.move(x[0], y)
+    page.keyboard.down("Shift")
+    page.mouse.down()
+    page.mouse.move((x[0] + x[1]) / 2, y)
+    page.mouse.move(x[1], y)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    page.locator(".roslens-timeline .status", has_text="range:").wait_for()
+    origin = lab.timeline_tables.begin_ns
+    return origin + round(0.4 * places["end"]), origin + round(0.6 * places["end"])
+
+
+@pytest.mark.live
+@pytest.mark.recording
+def test_a_range_is_that_of_the_topics_and_of_the_graph(lab: Lab) -> None:
+    page = lab.page
+    lab.show_all()
+    cell = page.locator("tr", has=page.locator("td", has_text=TOPIC)).locator("td").nth(3)
+    every = lab.opened.messages.filter(pl.col("topic") == TOPIC).collect()
+    cell.get_by_text(str(every.height), exact=True).wait_for()
+    edge = f'.roslens-graph g[data-topic="{css(TOPIC)}"]'
+    whole = page.locator(".roslens-graph svg").text_content()
+    begin, end = select_middle_fifth(lab)
+    inside = every["publish_ns"].is_between(begin, end).sum()
+    per_pixel = every.height / lab.timeline("places")["width"]
+    page.wait_for_function(
+        "([all, near, about]) => { const row = [...document.querySelectorAll('tr')]"
+        ".find(r => r.cells.length === 9 && r.cells[0].innerText.trim() === about);"
+        " const shown = row && Number(row.cells[3].innerText.replace(/,/g, ''));"
+        " return row && Math.abs(shown - all) <= near; }",
+        arg=[inside, 6 * per_pixel + 2, TOPIC],
+    )
+    page.wait_for_function(
+        "before => document.querySelector('.roslens-graph svg').textContent !== before", arg=whole
+    )
+    assert page.locator(edge).count() >= 3
+    page.locator(".roslens-timeline canvas").press("Escape")
+    page.wait_for_function(
+        "before => document.querySelector('.roslens-graph svg').textContent === before", arg=whole
+    )
+
+
+def css(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+@pytest.mark.live
+@pytest.mark.recording
+def test_what_is_clicked_in_the_graph_is_searched_for_in_the_timeline(lab: Lab) -> None:
+    page = lab.page
+    lab.show_all()
+    search = page.locator(".roslens-timeline input")
+    before = lab.picture()
+    topic = page.locator(f'.roslens-graph g[data-topic="{css(TOPIC)}"]:not([data-node])')
+    topic.click()
+    page.wait_for_function(
+        "wanted => document.querySelector('.roslens-timeline input').value === wanted",
+        arg=f'"{TOPIC}"',
+    )
+    page.wait_for_function(
+        "before => document.querySelector('.roslens-timeline canvas').toDataURL() !== before",
+        arg=before,
+    )
+    # A node by key: only its tracks are left.
+    node = page.locator(f'.roslens-graph g[data-node="{css(NODE)}"]:not([data-topic])')
+    node.press("Enter")
+    page.wait_for_function(
+        "wanted => document.querySelector('.roslens-timeline input').value === wanted",
+        arg=f'"{NODE}"',
+    )
+    tracks = lab.timeline_tables.tracks
+    own = [i for i, t in enumerate(tracks) if t.label == NODE]
+    page.wait_for_function(
+        "wanted => JSON.parse(document.querySelector('.roslens-timeline').dataset.places).rows"
+        ".filter(r => 'track' in r).map(r => r.track).join() === wanted",
+        arg=",".join(map(str, own)),
+    )
+    node.press("Enter")
+    page.wait_for_function("document.querySelector('.roslens-timeline input').value === ''")
+    assert search.input_value() == ""
+
+
+@pytest.mark.live
+@pytest.mark.recording
+def test_by_keys_alone_to_a_message_and_its_way(lab: Lab) -> None:
+    page = lab.page
+    lab.show_all()
+    canvas = page.locator(".roslens-timeline canvas")
+    tracks = lab.timeline_tables.tracks
+    wanted = next(i for i, t in enumerate(tracks) if t.label == NODE)
+    canvas.press("Escape")
+    page.locator(".roslens-timeline .journey").get_by_text("Click a callback").wait_for()
+    for key, times in (("ArrowUp", len(tracks)), ("ArrowDown", wanted)):
+        for _ in range(times):
+            canvas.press(key)
+    # The first callback, and on to one that received the topic's message.
+    messages = (
+        lab.opened.messages.filter(pl.col("topic") == TOPIC)
+        .drop_nulls("callback_instance_id")
+        .collect()
+    )
+    number = int(messages["callback_instance_id"].min())  # type: ignore[arg-type]
+    steps = int((tracks[wanted].ids <= number).sum())
+    for _ in range(steps):
+        canvas.press("n")
+    message = messages.filter(pl.col("callback_instance_id") == number)["message_id"].item()
+    page.locator(".roslens-timeline .journey").get_by_text(f"message {message},").wait_for()
+    # Its way stands above, and is marked in the graph.
+    page.locator("figcaption", has_text="one message on each topic").wait_for()
+    page.locator(".roslens-graph .marked").first.wait_for(state="attached")
+    help_panel = page.locator(".roslens-timeline .help")
+    assert not help_panel.is_visible()
+    canvas.press("?")
+    help_panel.get_by_text("zoom in and out").wait_for()
+    canvas.press("Escape")
+    help_panel.wait_for(state="hidden")
+
+
+@pytest.mark.live
+@pytest.mark.recording
+def test_pictures_and_perfetto_are_saved(lab: Lab, tmp_path: Path) -> None:
+    page = lab.page
+    lab.show_all()
+    bar = page.locator(".roslens-timeline .bar")
+    saved = {}
+    for name in ("PNG", "SVG", "Perfetto"):
+        with page.expect_download() as download:
+            bar.get_by_role("button", name=name).click()
+        saved[name] = tmp_path / download.value.suggested_filename
+        download.value.save_as(saved[name])
+    assert saved["PNG"].read_bytes().startswith(b"\x89PNG")
+    svg = ElementTree.parse(saved["SVG"]).getroot()
+    texts = ["".join(e.itertext()) for e in svg.iter("{http://www.w3.org/2000/svg}text")]
+    assert any(text.startswith("/listener<img") for text in texts)
+    assert len(list(svg.iter("{http://www.w3.org/2000/svg}rect"))) > 100
+    # As `roslens export` writes it.
+    opened = lab.opened
+    expected = tmp_path / "expected"
+    write_perfetto(tables_of_one(opened, opened.runs[0].name), expected)
+    assert saved["Perfetto"].read_bytes() == expected.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of a recording with more callbacks than marks are ever sent."""
+    folder = tmp_path_factory.mktemp("dense")
+    assert measured.write_tables(Recording.at(folder).tables, 400_000) > 5 * MOST_MARKS
+    return folder
+
+
+@pytest.mark.live
+@pytest.mark.recording
+def test_a_dense_recording_is_drawn_by_levels_of_detail(lab: Lab, dense: Path) -> None:
+    measured.notebook_of(dense, lab.folder / "dense.ipynb")
+    browser = lab.page.context.browser
+    assert browser is not None
+    page = open_notebook(browser, address_of(lab.url, "dense.ipynb"))
+    try:
+        run_all(page)
+        page.wait_for_function("document.querySelector('.roslens-timeline')?.dataset.marks > 0")
+        wait_for_answers(page, 1)
+        timeline = page.locator(".roslens-timeline")
+
+        def told(name: str) -> int:
+            return int(timeline.get_attribute(f"data-{name}") or 0)
+
+        made = timeline_of(measured.opened(dense))
+
+        def expected() -> Picture:
+            asked = json.loads(timeline.get_attribute("data-question") or "")
+            begin, end = (made.begin_ns + asked[name] for name in ("begin", "end"))
+            return made.picture(begin, end, asked["width"], asked["shown"])
+
+        # Columns, not callbacks; the same that this process computes.
+        wait_until("same picture", lambda: told("marks") == expected().marks)
+        assert expected().bins.column.size > 0.9 * told("marks") > 1000
+        assert told("marks") <= MOST_MARKS
+        assert told("arrows") == 0
+        timeline.get_by_text("messages: zoom in for their arrows").wait_for()
+        # In a window of few callbacks each is drawn, with the arrows of its messages.
+        for _ in range(12):
+            answers = told("answers")
+            timeline.get_by_role("button", name="+", exact=True).click()
+            wait_for_answers(page, answers + 1)
+        wait_until("few marks", lambda: 0 < told("marks") < 300)
+        assert expected().bins.column.size == 0
+        assert told("marks") == expected().marks
+        assert told("arrows") > 0
+    finally:
+        page.close()
 
 
 # ---------------------------------------------------------------- who reaches it
@@ -395,3 +524,4 @@ def test_names_of_the_trace_are_text_in_reports(
     assert "<img src=x" not in page
     assert "<script" not in page
     assert "&lt;img src=x" in page
+    assert "&lt;script&gt;window.hacked=1&lt;/script&gt;" in page

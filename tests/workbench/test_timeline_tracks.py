@@ -333,8 +333,9 @@ def test_few_marks_of_one_track_are_left_to_the_others(counts: list[int], most: 
 
 def test_the_next_and_the_previous_interval_of_a_track() -> None:
     timeline = Timeline([track([(0, 10), (40, 60), (70, 80)])], ["x"], 0, 100)
-    assert timeline.next(0, 40, 1) == 2
-    assert timeline.next(0, 40, 1, inclusive=True) == 1
-    assert timeline.next(0, 40, -1) == 0
-    assert timeline.next(0, 70, 1) is None
-    assert timeline.next(0, 0, -1) is None
+    assert timeline.next(0, 40, 1) == 1
+    assert timeline.next(0, 41, 1) == 2
+    assert timeline.next(0, 40, -1) == 1
+    assert timeline.next(0, 39, -1) == 0
+    assert timeline.next(0, 71, 1) is None
+    assert timeline.next(0, -1, -1) is None

@@ -1,0 +1,163 @@
+"""A lab of a user of its own, and its pages in Chromium: for tests, pictures and measurements."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from playwright.sync_api import Browser, Page, Playwright
+from playwright.sync_api import TimeoutError as NotYet
+
+ROOT = Path(__file__).parents[2]
+# Generous: the machine may be busy.
+SECONDS = int(os.environ.get("ROSLENS_TEST_SECONDS", "300"))
+T = TypeVar("T")
+
+_READY = (
+    "!document.querySelector('.jp-NotebookPanel .jp-Spinner')"
+    " && document.querySelector('.jp-NotebookPanel .jp-CodeCell')"
+    " && /\\| Idle/.test(document.querySelector('#jp-main-statusbar')?.innerText)"
+)
+
+
+class NotInTimeError(AssertionError):
+    """What was waited for did not come."""
+
+
+def wait_until(what: str, condition: Callable[[], T]) -> T:
+    """What `condition` gives once it is true."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.2)
+    raise NotInTimeError(f"in {SECONDS} s: no {what}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@contextmanager
+def running_lab(recording: Path, home: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
+    """``roslens lab RECORDING`` of a user whose JupyterLab keeps all cells in the page.
+
+    Yields
+    ------
+    The process, the address with its token, and the working directory.
+    """
+    settings = home / ".jupyter/lab/user-settings/@jupyterlab/notebook-extension"
+    settings.mkdir(parents=True)
+    (settings / "tracker.jupyterlab-settings").write_text('{"windowingMode": "none"}')
+    environment = {name: v for name, v in os.environ.items() if not name.startswith("JUPYTER")}
+    environment |= {
+        "HOME": str(home),
+        "IPYTHONDIR": str(home / "ipython"),
+        # A token of none in the user's settings must not win.
+        "JUPYTER_TOKEN": "",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+    }
+    log = home / "lab.log"
+    with log.open("wb") as stream:
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "roslens", "lab", str(recording)),
+                *("--port", str(free_port()), "--no-browser"),
+            ],
+            cwd=home,
+            env=environment,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        pattern = re.compile(r"^http://127\.0\.0\.1:\d+/lab/tree/\S+token=\w{40,}$", re.MULTILINE)
+
+        def address() -> str | None:
+            text = log.read_text()
+            assert process.poll() is None, text
+            found = pattern.search(text) if "is running at" in text else None
+            return found.group() if found else None
+
+        yield process, str(wait_until("server", address)), home
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def chromium(playwright: Playwright) -> Browser:
+    """The system's Chromium."""
+    path = shutil.which("chromium")
+    assert path is not None, "apt-get install chromium"
+    return playwright.chromium.launch(
+        executable_path=path, args=["--no-sandbox"], timeout=SECONDS * 1000
+    )
+
+
+def address_of(url: str, notebook: str) -> str:
+    """Of another notebook of the same lab, with nothing else open beside it."""
+    base, _, rest = url.partition("/lab/tree/")
+    name = notebook.partition(".")[0]
+    return f"{base}/lab/workspaces/{name}/tree/{notebook}?{rest.partition('?')[2]}"
+
+
+def open_notebook(browser: Browser, url: str, *, width: int = 1300, height: int = 3000) -> Page:
+    """A page with a notebook whose kernel is ready."""
+    page = browser.new_page(viewport={"width": width, "height": height})
+    page.set_default_timeout(SECONDS * 1000)
+    page.goto(url)
+    page.wait_for_function(_READY)
+    return page
+
+
+_RUNS = (
+    "[...document.querySelectorAll('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell"
+    " .jp-InputPrompt')].some(prompt => /\\[[*0-9]/.test(prompt.innerText))"
+)
+
+
+def run_all(page: Page) -> None:
+    """Run all cells; waits for the first to begin, and for no more."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        page.locator('.lm-MenuBar-item:has-text("Run")').click()
+        page.locator('.lm-Menu-item[data-command="runmenu:run-all"]').click()
+        try:
+            page.wait_for_function(_RUNS, timeout=30_000)
+        except NotYet:
+            continue  # the menu was of a notebook that was not there yet
+        return
+    raise NotInTimeError(f"in {SECONDS} s: no cell began to run")
+
+
+def run_start_page(page: Page) -> None:
+    """Run the start page to its end, with the timeline drawn."""
+    run_all(page)
+    page.wait_for_function("document.querySelector('.roslens-timeline')?.dataset.marks > 0")
+    # The last cell is done, and so are all before it.
+    page.get_by_text("Ask further:").wait_for()
+
+
+def wait_for_answers(page: Page, answers: int) -> None:
+    """Wait until the kernel has sent so many pictures to the timeline."""
+    page.wait_for_function(
+        "n => Number(document.querySelector('.roslens-timeline').dataset.answers || 0) >= n",
+        arg=answers,
+    )
