@@ -30,7 +30,7 @@ import psutil
 
 VERDICTS = Path(__file__).with_name("conformance_verdicts.csv")
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "conformance.md"
-CPU_S = 60
+CPU_S = 30
 """Seconds of CPU after which a reader hangs: those of the clock would tell of other programs."""
 WAIT_S = 900
 """Seconds by the clock after which it does, whatever it waits for."""

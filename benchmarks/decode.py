@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DECODE = """
 import sys, time
 from pathlib import Path
-import pyarrow  # what `stream` imports at first use is no decoding
+import polars, pyarrow  # what `read` and `stream` import at first use is no decoding
 from collectors.reader import open_trace
 trace = open_trace(Path(sys.argv[1]))
 {setup}

@@ -438,14 +438,10 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
-    import polars as pl  # noqa: PLC0415
+    from collectors._native import write_table  # noqa: PLC0415
 
     with _writing(path):
-        try:
-            frame.write_parquet(path, compression="zstd", compression_level=1)
-        except pl.exceptions.ComputeError as error:
-            # polars tells of a full disk by this, too.
-            raise OSError(str(error)) from error
+        write_table(frame, path)
 
 
 @contextmanager
@@ -556,7 +552,8 @@ def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) 
 def _bytes(recording: Recording) -> int:
     """Size of all traces."""
     traces = (trace for root in recording.trace_roots for trace in find_traces(root))
-    return sum(path.stat().st_size for trace in traces for path in trace.glob("*"))
+    files = (path for trace in traces for path in trace.iterdir() if path.is_file())
+    return sum(path.stat().st_size for path in files)
 
 
 def _fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:

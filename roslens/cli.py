@@ -281,6 +281,9 @@ def events(
         Parameter(name=["--output", "-o"], help="File; for Parquet of several events a folder."),
     ] = None,
     threads: Annotated[int, Parameter(help="Threads that decode; 0: one per CPU.")] = 0,
+    engine: Annotated[
+        Literal["native", "babeltrace2"], Parameter(help="Ours, or the slow one, to compare.")
+    ] = "native",
 ) -> None:
     """Show events of a recording, in the order of time (docs/events.md)."""
     from roslens.events import write_events  # noqa: PLC0415
@@ -294,6 +297,7 @@ def events(
         form=form,
         output=output,
         threads=threads,
+        engine=engine,
     )
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,11 +22,13 @@ import polars as pl
 from rich.console import Console
 from rich.progress import Progress
 
+from collectors import babeltrace
 from collectors.reader import Trace, open_trace
 from collectors.times import parse_time
 from tracing.recording import RunFailedError, UsageError
 
 Format: TypeAlias = Literal["text", "json", "csv", "parquet"]
+Engine: TypeAlias = Literal["native", "babeltrace2"]
 
 _SECOND = 1_000_000_000
 _CONTEXTS = ("vpid", "vtid", "procname")
@@ -43,6 +46,7 @@ def write_events(
     form: Format = "text",
     output: Path | None = None,
     threads: int = 0,
+    engine: Engine = "native",
 ) -> None:
     """Write events of the traces at or below `path`.
 
@@ -58,57 +62,142 @@ def write_events(
         File; for Parquet and several events a folder. None for standard output.
     threads
         That decode; 0 for one per CPU.
+    engine
+        Our reader, or babeltrace2 (slow, and all of the trace in memory), to compare.
 
     Raises
     ------
     UsageError
-        No trace, no such event or field, a time that is none, or Parquet without `output`.
+        No trace, no such event or field, a time that is none, Parquet without `output` or with
+        babeltrace2.
     RunFailedError
         `output` cannot be written.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
-    trace = open_trace(path)
-    chosen = choose(trace.event_names, names, path)
-    first, _ = trace.span
+    if form == "parquet":
+        _check_parquet(output, engine)
+    source = _Native(path, threads) if engine == "native" else _Babeltrace(path)
+    chosen = choose(source.declared, names, path)
+    first, last = source.span
     begin_ns = None if start is None else parse_time(start, first)
     end_ns = None if end is None else parse_time(end, first)
     if begin_ns is not None and end_ns is not None and begin_ns > end_ns:
         raise UsageError(f"--start {start} is after --end {end}")
-    schemas = trace.read(chosen, begin_ns=0, end_ns=-1)
     columns = list(fields) or None
-    if columns is not None and LEVEL in columns and form != "parquet":
-        schemas = {name: _with_level(trace, name, frame) for name, frame in schemas.items()}
-    if columns is not None:
-        known = {column for frame in schemas.values() for column in frame.columns}
-        if missing := [column for column in columns if column not in known]:
-            raise UsageError(
-                f"no field '{missing[0]}' in {_listed(chosen)}{_like(missing[0], known)}"
-            )
-    if form == "parquet":
-        if output is None:
-            raise UsageError("Parquet is not written to a terminal: give a file or folder with -o")
-        _to_parquet(trace, chosen, (begin_ns, end_ns), columns, output, threads=threads)
+    levels = source.levels if LEVEL in fields and form != "parquet" else {}
+    schemas = _with_levels(source.read(chosen, 0, -1, None), levels)
+    _check_fields(columns, schemas, chosen)
+    if isinstance(source, _Native) and output is not None and form == "parquet":
+        times = (begin_ns, end_ns)
+        _to_parquet(source.trace, chosen, times, columns, output, threads=threads)
         return
     to_lines = _Lines(form, schemas, columns, first)
-    parts = trace.windows(begin_ns=begin_ns, end_ns=end_ns)
+    some = False
     with (
         _opened(output) as file,
         Progress(console=Console(stderr=True), transient=True, disable=output is None) as progress,
     ):
         file.write(to_lines.head())
+        parts = source.parts(begin_ns, end_ns)
         for low, high in progress.track(parts, description="writing events"):
-            frames = trace.read(chosen, begin_ns=low, end_ns=high, fields=columns, threads=threads)
-            if columns is not None and LEVEL in columns:
-                frames = {name: _with_level(trace, name, frame) for name, frame in frames.items()}
-            file.write(to_lines.body(frames))
+            lines = to_lines.body(_with_levels(source.read(chosen, low, high, columns), levels))
+            some = some or bool(lines)
+            file.write(lines)
+    if not some:
+        span = "" if first is None or last is None else f"; the trace has {_span(first, last)}"
+        print(f"roslens: none of {_listed(chosen)} in this time{span}", file=sys.stderr)
 
 
-def _with_level(trace: Trace, name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """Add the log level of an event's class, where it has no field of that name."""
-    if LEVEL in frame.columns:
-        return frame
-    return frame.with_columns(pl.lit(trace.log_levels.get(name), dtype=pl.String).alias(LEVEL))
+class _Native:
+    """Events as our reader gives them."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        self.trace = open_trace(path)
+        self.declared = self.trace.event_names
+        self.span = self.trace.span
+        self.levels: Mapping[str, str] = self.trace.log_levels
+        self._threads = threads
+
+    def parts(self, begin: int | None, end: int | None) -> Sequence[tuple[int | None, int | None]]:
+        """The time in parts to be read one after the other."""
+        return self.trace.windows(begin_ns=begin, end_ns=end)
+
+    def read(
+        self, names: Sequence[str], low: int | None, high: int | None, columns: list[str] | None
+    ) -> dict[str, pl.DataFrame]:
+        """Events of some time, by name."""
+        return self.trace.read(
+            names, begin_ns=low, end_ns=high, fields=columns, threads=self._threads
+        )
+
+
+class _Babeltrace:
+    """The same as babeltrace2 gives them: all at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._events = babeltrace.read(path)
+        self.declared = list(self._events)
+        times = [frame["time_ns"] for frame in self._events.values() if frame.height]
+        first = min((time[0] for time in times), default=None)
+        self.span = (first, max((time[-1] for time in times), default=None))
+        self.levels: Mapping[str, str] = {}
+
+    def parts(self, begin: int | None, end: int | None) -> Sequence[tuple[int | None, int | None]]:
+        """All of it."""
+        return [(begin, end)]
+
+    def read(
+        self, names: Sequence[str], low: int | None, high: int | None, columns: list[str] | None
+    ) -> dict[str, pl.DataFrame]:
+        """Events of some time, by name."""
+        found = {}
+        for name in names:
+            frame = self._events[name]
+            kept = [c for c in frame.columns if columns is None or c in ("time_ns", *columns)]
+            if low is not None:
+                frame = frame.filter(pl.col("time_ns") >= low)
+            if high is not None:
+                frame = frame.filter(pl.col("time_ns") <= high)
+            found[name] = frame.select(kept)
+        return found
+
+
+def _check_parquet(output: Path | None, engine: Engine) -> None:
+    if output is None:
+        raise UsageError("Parquet is not written to a terminal: give a file or folder with -o")
+    if engine != "native":
+        raise UsageError(
+            "events go to Parquet with the native engine; with babeltrace2 by "
+            "'roslens collect --engine babeltrace2 --events-only'"
+        )
+
+
+def _check_fields(
+    columns: Sequence[str] | None, schemas: Mapping[str, pl.DataFrame], chosen: Sequence[str]
+) -> None:
+    known = {column for frame in schemas.values() for column in frame.columns}
+    if missing := [column for column in columns or () if column not in known]:
+        raise UsageError(f"no field '{missing[0]}' in {_listed(chosen)}{_like(missing[0], known)}")
+
+
+def _span(first: int, last: int) -> str:
+    """From when to when, as `parse_time` takes it."""
+    return f"{first} to {last}, that is +0s to +{(last - first) / _SECOND:.3f}s"
+
+
+def _with_levels(
+    frames: dict[str, pl.DataFrame], levels: Mapping[str, str]
+) -> dict[str, pl.DataFrame]:
+    """Add the log level of each event's class, where it has no field of that name."""
+    if not levels:
+        return frames
+    return {
+        name: frame
+        if LEVEL in frame.columns
+        else frame.with_columns(pl.lit(levels.get(name), dtype=pl.String).alias(LEVEL))
+        for name, frame in frames.items()
+    }
 
 
 def choose(declared: Sequence[str], patterns: Sequence[str], path: Path) -> list[str]:
@@ -300,15 +389,22 @@ def _to_parquet(
 
 @contextmanager
 def _opened(output: Path | None) -> Iterator[IO[str]]:
-    if output is None:
-        yield sys.stdout
-        return
     try:
+        if output is None:
+            yield sys.stdout
+            sys.stdout.flush()
+            return
         output.parent.mkdir(parents=True, exist_ok=True)
         with output.open("w", encoding="utf-8") as file:
             yield file
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise RunFailedError(f"{output}: cannot be written: {error.strerror}") from error
+        if output is None:
+            # What is left would be tried again at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        where = "standard output" if output is None else output
+        raise RunFailedError(f"{where}: cannot be written: {error.strerror}") from error
 
 
 def _listed(names: Sequence[str]) -> str:

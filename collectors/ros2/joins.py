@@ -126,11 +126,27 @@ def timeline(parts: Sequence[tuple[pl.DataFrame, Sequence[pl.Expr | str]]]) -> p
     return line.insert_column(2, kind.alias("kind"))
 
 
-def sorted_by(frame: pl.DataFrame, first: str, *more: str) -> pl.DataFrame:
-    """Sort by columns, keeping the order of equal rows; free where `first` rises with each row."""
-    if (frame[first].diff().slice(1) > 0).all():
+def sorted_by(
+    frame: pl.DataFrame, first: str, *more: str, nulls_last: bool = False
+) -> pl.DataFrame:
+    """Sort by columns, keeping the order of equal rows; little work where they nearly are.
+
+    That is, where `first` is sorted already and few rows share a value of it.
+    """
+    lead = frame[first]
+    if lead.null_count() or not lead.is_sorted():
+        order = frame.select(first).with_row_index(_ORDER)
+        order = order.sort(first, nulls_last=nulls_last, maintain_order=True)
+        frame, lead = frame[order[_ORDER]], order[first]
+    same = lead.eq_missing(lead.shift(1)) & (pl.int_range(lead.len(), eager=True) > 0)
+    tied = same | same.shift(-1, fill_value=False)
+    if not tied.any():
         return frame
-    return frame.sort(first, *more, maintain_order=True)
+    places = tied.arg_true()
+    among = frame.select(pl.col(first, *more).gather(places)).with_columns(places.alias(_ORDER))
+    among = among.sort(first, *more, nulls_last=nulls_last, maintain_order=True)
+    rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
+    return frame[rows.scatter(places, among[_ORDER])]
 
 
 def pick(frame: pl.DataFrame, rows: pl.Series, *columns: str) -> pl.DataFrame:
@@ -149,6 +165,13 @@ def row_of(values: pl.Series, known: pl.Series) -> pl.Series:
         return pl.Series(values.name, [None], dtype=pl.UInt32).new_from_index(0, values.len())
     place = known.search_sorted(values).clip(upper_bound=known.len() - 1)
     return pl.select(pl.when(known.gather(place) == values).then(place)).to_series()
+
+
+def inverse(rows: pl.Series, length: int) -> pl.Series:
+    """Which row names each of `length` numbers, null where none does; `rows` repeats none."""
+    known = rows.is_not_null()
+    nothing = pl.Series(rows.name, [None], dtype=pl.UInt32).new_from_index(0, length)
+    return nothing.scatter(rows.drop_nulls(), known.arg_true())
 
 
 def follows(*, by: int) -> pl.Expr:

@@ -15,18 +15,21 @@ import polars as pl
 from collectors.ros2.approximate import by_order, estimate_timestamps
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
-from collectors.ros2.joins import pick, row_of
+from collectors.ros2.joins import pick, row_of, sorted_by
 from collectors.ros2.objects import DISCOVERY, Objects
-from collectors.ros2.outcomes import bounds_of, settle
+from collectors.ros2.outcomes import ORDER, bounds_of, settle
 from collectors.ros2.ring_buffers import PENDING
 from collectors.ros2.types import I64, TEXT
 
 _GRACE_NS = 10**9
 """How long after its last event a process is still taken to live."""
 _LARGEST = 2**62
-_PAIR = (pl.col("message_id") * 2**24 + pl.col("subscription_id")).alias("pair")
+_SUBSCRIPTIONS = 2**24
+_NO_ONE = _SUBSCRIPTIONS - 1
+_PAIR = (pl.col("message_id") * _SUBSCRIPTIONS + pl.col("subscription_id")).alias("pair")
 """One number for two; joins by one column are much faster."""
 _KEY = ("topic", "key_ns", "key")
+_PLACE = "_place"
 _LINKS = ("take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
 
 
@@ -110,46 +113,51 @@ def by_timestamp(
     columns = ["message_id", *(c for c in received.columns if c not in _KEY), "match"]
     key = pl.col("key")
     known = sent["key"].drop_nulls()
-    shared = sent.clear()
-    if known.n_unique() < known.len():
-        shared = sent.filter(key.is_duplicated() & key.is_not_null())
     parts = []
-    label = pl.when("estimated").then(pl.lit("approximate")).otherwise(pl.lit("exact"))
-    if shared.height:
-        keys = shared["key"].unique().implode()
-        claimed = received.filter(key.is_in(keys))
-        both = _ranked(shared, ["key"]).join(
-            _ranked(claimed, ["key", "subscription_id"]).drop("topic", "key_ns"), on=["key", "rank"]
+    shared = 0
+    alone, rest = sent, received
+    if known.n_unique() < known.len():
+        twice = sent.filter(key.is_duplicated() & key.is_not_null())
+        shared = twice.height
+        keys = twice["key"].unique().implode()
+        both = _ranked(twice, ["key"]).join(
+            _ranked(received.filter(key.is_in(keys)), ["key", "subscription_id"]).drop(
+                "topic", "key_ns"
+            ),
+            on=["key", "rank"],
         )
         parts.append(both.with_columns(pl.lit("ambiguous").alias("match")).select(columns))
-        alone, rest = sent.filter(~key.is_in(keys)), received.filter(~key.is_in(keys))
-    else:
-        alone, rest = sent, received
-    alone = alone.filter(key.is_not_null()).sort("key")
+        alone, rest = (f.filter(~key.is_in(keys).fill_null(value=False)) for f in (sent, received))
+    alone = alone.select("key", "message_id", "estimated").filter(key.is_not_null()).sort("key")
     row = row_of(rest["key"], alone["key"])
-    exact = (
-        rest.hstack(pick(alone, row, "message_id", "estimated"))
-        .filter(row.is_not_null())
-        .with_columns(label.alias("match"))
-    )
+    of = pick(alone, row, "message_id", "estimated")
     # Of several takes of one subscription the first.
-    again = exact.select(_PAIR.fill_null(-pl.col("message_id") - 1)).to_series()
-    if again.n_unique() < again.len():
-        exact = exact.filter(again.is_first_distinct())
-    matched = pl.concat([exact.select(columns), *parts])
+    first = _first(of["message_id"] * _SUBSCRIPTIONS + rest["subscription_id"].fill_null(_NO_ONE))
+    label = pl.when(of["estimated"]).then(pl.lit("approximate")).otherwise(pl.lit("exact"))
+    exact = rest.with_columns(of["message_id"], label.alias("match")).select(columns)
+    matched = pl.concat([exact.filter(first), *parts])
     rest_sent = sent.filter(pl.col("topic").is_null())
     rest = _without(received, matched)
     if rest.height and (rest_sent.height or rest["topic"].null_count()):
         matched = pl.concat([matched, _without_topic(sent, rest_sent, rest, matched)])
         rest = _without(received, matched)
-    return matched, shared.height, takes.filter(pl.col("take_id").is_in(rest["take_id"].implode()))
+    return matched, shared, takes.filter(pl.col("take_id").is_in(rest["take_id"].implode()))
+
+
+def _first(pair: pl.Series) -> pl.Series:
+    """Whether each is known and the first of its kind."""
+    known = pair.is_not_null()
+    if pair.n_unique() == known.sum() + (known.sum() < pair.len()):
+        return known
+    return known & pair.is_first_distinct()
 
 
 def _without(received: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
     """What was received and is not matched."""
     if matched.height == received.height:
         return received.clear()
-    return received.join(matched, on="take_id", how="anti")
+    there = row_of(received["take_id"], matched["take_id"].sort())
+    return received.filter(there.is_null())
 
 
 def _keyed(sent: pl.DataFrame, received: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -281,8 +289,10 @@ def message_rows(
         pairs, matched = (f.join(known, on=pair, how="anti") for f in (pairs, matched))
         nowhere = known.filter(pl.col("subscription_id").is_null())
         unresolved = nowhere["message_id"].unique().to_list()
-    found = matched.drop("message_id", "subscription_id")
-    inter = pairs.join(found, on=pair, how="left").with_columns(
+    matched = matched.sort(pair)
+    row = row_of(pairs[pair], matched[pair].drop_nulls()) + matched[pair].null_count()
+    links = [c for c in matched.columns if c not in ("message_id", "subscription_id", pair)]
+    inter = pairs.hstack(pick(matched, row, *links)).with_columns(
         pl.when(pl.col("match").is_null() & pl.col("message_id").is_in(unresolved))
         .then(pl.lit(PENDING))
         .alias("fate")
@@ -334,7 +344,12 @@ def message_rows(
         "source_timestamp_ns",
         "guessed",
     )
-    rows = rows.hstack(pick(sent, place, *sent.columns))
+    # In order as long as they are narrow.
+    rows = rows.hstack(pick(sent, place, "publish_ns")).with_columns(place.alias(_PLACE))
+    rows = sorted_by(rows, *ORDER, nulls_last=True)
+    rows = rows.drop(_PLACE).hstack(
+        pick(sent.drop("publish_ns"), rows[_PLACE], *(c for c in sent.columns if c != "publish_ns"))
+    )
     inter_row = pl.col("subscription_id").is_not_null() | pl.col("take_ns").is_not_null()
     return rows.with_columns(
         pl.when(inter_row)

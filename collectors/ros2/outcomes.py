@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import polars as pl
 
 from collectors.ros2.events import Events
-from collectors.ros2.joins import pick
+from collectors.ros2.joins import pick, sorted_by
 from collectors.ros2.objects import Objects
 from collectors.ros2.ring_buffers import CLEARED, OVERWRITTEN, PENDING
 
 _FOREVER = 2**63 - 1
-_ORDER = ("subscription_id", "message_id", "take_ns", "publish_ns")
+ORDER = ("publish_ns", "take_ns", "message_id", "subscription_id")
 _USUAL_WAIT_NS = 10**9
 """How long a message may be on its way where no other of the subscription shows it."""
 
@@ -118,18 +118,7 @@ def settle(
         outcome.alias("outcome"),
         (pl.col("callback_start_ns") - pl.col("publish_ns")).alias("latency_ns"),
     )
-    return _sorted(rows)
-
-
-def _sorted(rows: pl.DataFrame) -> pl.DataFrame:
-    if (rows["publish_ns"].diff().slice(1) > 0).fill_null(value=False).all():
-        return rows
-    alone = rows["publish_ns"].n_unique() == rows.height
-    order = rows.select(*_ORDER).with_row_index("row")
-    # Nearly sorted: one after the other is faster than all at once.
-    for name in ("publish_ns",) if alone else _ORDER:
-        order = order.sort(name, nulls_last=True, maintain_order=True)
-    return rows[order["row"]]
+    return sorted_by(rows, *ORDER, nulls_last=True)
 
 
 def _unknown(

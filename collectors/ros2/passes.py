@@ -38,6 +38,24 @@ def places(frames: Sequence[pl.DataFrame]) -> tuple[pl.Series, pl.Series]:
     return found["part"], found["row"]
 
 
+def previous(frames: Sequence[pl.DataFrame]) -> list[list[pl.Series]]:
+    """For each frame and each frame, the row of the latter that precedes each row of the former.
+
+    Null where none, or one of another frame, is the last one before it on its thread.
+    """
+    found = _rows(_native.previous([_columns(frame) for frame in frames]))
+    sizes = [frame.height for frame in frames]
+    begins = [sum(sizes[:place]) for place in range(len(sizes))]
+    parts = [found.slice(begin, size) for begin, size in zip(begins, sizes, strict=True)]
+    return [[_within(part, *of) for of in zip(begins, sizes, strict=True)] for part in parts]
+
+
+def _within(rows: pl.Series, begin: int, size: int) -> pl.Series:
+    row = pl.col("row")
+    inside = (row >= begin) & (row < begin + size)
+    return rows.to_frame("row").select(pl.when(inside).then(row - begin)).to_series()
+
+
 def ends_of(starts: pl.DataFrame, ends: pl.DataFrame, key: str) -> pl.Series:
     """The row of `ends` that closes each start, as parentheses do per thread and key, or null."""
     keys = starts[key].to_numpy(), ends[key].to_numpy()

@@ -11,8 +11,9 @@ import polars as pl
 
 from collectors.ros2.callbacks import Callbacks, enclosing
 from collectors.ros2.events import Events, proc
-from collectors.ros2.joins import as_of, follows, pick, sorted_by, timeline
+from collectors.ros2.joins import as_of, inverse, pick, sorted_by
 from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
+from collectors.ros2.passes import previous
 from collectors.ros2.types import I64
 
 INTRA, RCLCPP, RCL, RMW = range(4)
@@ -51,52 +52,22 @@ def find_publications(events: Events, objects: Objects, callbacks: Callbacks) ->
 
 
 def group(events: Events, python: list[int] | None = None) -> pl.DataFrame:
-    """Publish events put together: one row per publication, in order per thread.
+    """Publish events put together: one row per publication, by its first event's kind and time.
 
     Parameters
     ----------
     python
         The processes in which rcl never sees the address that rclcpp tells; found where None.
     """
-    kinds = {kind: events[name] for kind, name in EVENTS.items()}
-    columns = [pl.int_range(pl.len(), dtype=pl.UInt32).alias("row"), pl.col("message")]
-    line = timeline(
-        [
-            (frame, columns if kind == RMW else [*columns, pl.col("publisher_handle")])
-            for kind, frame in kinds.items()
-        ]
-    )
-    kind, message = pl.col("kind"), pl.col("message")
-    publisher = pl.col("publisher_handle")
-    previous = pl.col("kind").shift(1)
-    same_message = message == message.shift(1)
-    same_publisher = publisher == publisher.shift(1)
-    # rclpy's rclcpp_publish holds the Python object's id, never the address that rcl sees.
-    pair = follows(by=1) & (kind == RCL) & (previous == RCLCPP)
-    then_rcl = follows(by=-1) & (kind.shift(-1) == RCL)
-    intra_then_rclcpp = (
-        pl.when(then_rcl).then(publisher.shift(-1) == publisher.shift(1)).otherwise(same_message)
-    )
-    joined = (
-        pl.when((kind == RCLCPP) & (previous == INTRA))
-        .then(intra_then_rclcpp)
-        .when((kind == RCL) & (previous == RCLCPP))
-        .then(same_message | _of_python(line, pair, same_message, python))
-        .when((kind == RCL) & (previous == INTRA))
-        .then(same_publisher)
-        .when((kind == RMW) & (previous == RCL))
-        .then(same_message)
-        .otherwise(statement=False)
-    ) & follows(by=1)
-    heads = _rows_of_calls(line, line.select(joined.fill_null(value=False)).to_series())
-    del line
-    times = {name: pick(kinds[k], heads[name], "time_ns").to_series() for k, name in TIMES.items()}
+    frames = [events[name] for name in EVENTS.values()]
+    rows = _rows_of_calls(frames, python)
+    times = {name: pick(frames[k], rows[name], "time_ns").to_series() for k, name in TIMES.items()}
     handles = [
-        pick(kinds[k], heads[TIMES[k]], "publisher_handle").to_series()
+        pick(frames[k], rows[TIMES[k]], "publisher_handle").to_series()
         for k in (RCL, INTRA, RCLCPP)
     ]
-    rmw = pick(kinds[RMW], heads[TIMES[RMW]], "rmw_publisher_handle", "timestamp")
-    return heads.select(
+    rmw = pick(frames[RMW], rows[TIMES[RMW]], "rmw_publisher_handle", "timestamp")
+    return rows.select(
         "thread",
         proc().alias("proc"),
         "publish_ns",
@@ -107,42 +78,82 @@ def group(events: Events, python: list[int] | None = None) -> pl.DataFrame:
     )
 
 
-def _rows_of_calls(line: pl.DataFrame, joined: pl.Series) -> pl.DataFrame:
-    """The rows of each call by kind, in columns named as their times; thread and publish_ns."""
-    begins = (~joined).arg_true()
-    length = begins.shift(-1, fill_value=line.height) - begins
-    heads = line.select(
-        pl.col("thread").gather(begins), pl.col("time_ns").gather(begins).alias("publish_ns")
+def _rows_of_calls(frames: list[pl.DataFrame], python: list[int] | None) -> pl.DataFrame:
+    """The rows of each call's events, in columns named as their times; thread and publish_ns."""
+    intra, rclcpp, rcl, _ = frames
+    before = previous(frames)
+
+    def same(kind: int, of: int, column: str) -> pl.Series:
+        other = _at(frames[of][column], before[kind][of])
+        return (frames[kind][column] == other).fill_null(value=False)
+
+    # What a call of rcl belongs to.
+    paired = before[RCL][RCLCPP].is_not_null()
+    same_message = same(RCL, RCLCPP, "message")
+    of_rclcpp = same_message | _of_python(rcl["thread"], paired, same_message, python)
+    of_intra = same(RCL, INTRA, "publisher_handle")
+    rcl_of_rclcpp = _followers(before[RCL][RCLCPP], of_rclcpp, rclcpp.height)
+    rcl_of_intra = _followers(before[RCL][INTRA], of_intra, intra.height)
+    # What one of rclcpp does: rcl tells the publisher, if it comes next.
+    then_rcl = inverse(before[RCL][RCLCPP], rclcpp.height)
+    publisher = _at(rcl["publisher_handle"], then_rcl)
+    same_publisher = publisher == _at(intra["publisher_handle"], before[RCLCPP][INTRA])
+    told = then_rcl.is_not_null() & before[RCLCPP][INTRA].is_not_null()
+    continues = same(RCLCPP, INTRA, "message").zip_with(
+        ~told, same_publisher.fill_null(value=False)
     )
-    # Up to the next head all are of one call, each of another kind.
-    for step in range(len(EVENTS)):
-        at = pl.select(pl.when(length > step).then(begins + step)).to_series()
-        heads = heads.hstack(
-            pick(line, at, "kind", "row").rename({"kind": f"kind_{step}", "row": f"row_{step}"})
+    rclcpp_of_intra = _followers(before[RCLCPP][INTRA], continues, intra.height)
+    of_rcl = same(RMW, RCL, "message")
+    rmw_of_rcl = _followers(before[RMW][RCL], of_rcl, rcl.height)
+
+    every = pl.int_range(intra.height, dtype=pl.UInt32, eager=True)
+    firsts = (every, *((~x).arg_true() for x in (continues, of_rclcpp | of_intra, of_rcl)))
+    parts = []
+    for kind, first in enumerate(firsts):
+        rows: dict[int, pl.Series] = {kind: first}
+        if kind == INTRA:
+            rows[RCLCPP] = rclcpp_of_intra
+            after = _at(rcl_of_rclcpp, rclcpp_of_intra)
+            rows[RCL] = after.zip_with(after.is_not_null(), rcl_of_intra)
+        if kind == RCLCPP:
+            rows[RCL] = _at(rcl_of_rclcpp, first)
+        if kind < RMW:
+            rows[RMW] = _at(rmw_of_rcl, rows[RCL])
+        parts.append(
+            frames[kind].select(
+                pl.col("thread").gather(first),
+                pl.col("time_ns").gather(first).alias("publish_ns"),
+                *(
+                    rows[k].alias(name) if k in rows else pl.lit(None, pl.UInt32).alias(name)
+                    for k, name in TIMES.items()
+                ),
+            )
         )
-    return heads.select(
-        "thread",
-        "publish_ns",
-        *(
-            pl.coalesce(
-                pl.when(pl.col(f"kind_{step}") == k).then(f"row_{step}")
-                for step in range(len(EVENTS))
-            ).alias(name)
-            for k, name in TIMES.items()
-        ),
-    )
+    return pl.concat(parts, rechunk=True)
+
+
+def _at(values: pl.Series, rows: pl.Series) -> pl.Series:
+    return pick(values.to_frame("x"), rows, "x").to_series()
+
+
+def _followers(rows: pl.Series, joined: pl.Series, length: int) -> pl.Series:
+    """By row, the one that follows it and is joined to it."""
+    return inverse(rows.zip_with(joined, rows.clear(rows.len())), length)
 
 
 def _of_python(
-    line: pl.DataFrame, pair: pl.Expr, same_message: pl.Expr, known: list[int] | None
-) -> pl.Expr:
-    """Whether an event is of a process in which rcl never sees the address that rclcpp tells."""
+    threads: pl.Series, paired: pl.Series, same: pl.Series, known: list[int] | None
+) -> pl.Series:
+    """Which calls of rcl are of a process in which it never sees the address that rclcpp tells.
+
+    rclpy's rclcpp_publish holds the number of the Python object.
+    """
     if known is not None:
-        return proc().is_in(known) if known else pl.lit(value=False)
-    pairs = line.select("thread", pair.alias("pair"), same_message.alias("equal")).filter("pair")
-    found = pairs.group_by("thread").agg(pl.col("equal").any()).with_columns(proc().alias("proc"))
-    python = found.filter(~pl.col("equal").any().over("proc"))["thread"].to_list()
-    return pl.col("thread").is_in(python) if python else pl.lit(value=False)
+        return paired & threads.to_frame().select(proc().is_in(known)).to_series()
+    pairs = pl.DataFrame({"thread": threads, "same": same}).filter(paired)
+    found = pairs.group_by("thread").agg(pl.col("same").any()).with_columns(proc().alias("proc"))
+    python = found.filter(~pl.col("same").any().over("proc"))["thread"]
+    return paired & threads.is_in(python.implode())
 
 
 def with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:

@@ -45,19 +45,23 @@ def record(kinds, tmp_path) -> Record:
         blocking: bool = False,
         create: tuple[str, ...] = (),
         snapshots: bool = False,
+        sessions: int = 1,
     ) -> Path:
         output = tmp_path / "trace"
         with session_daemon(kernel="off") as daemon:
-            name = daemon.session_name
+            names = [f"{daemon.session_name}{'_' * number}" for number in range(sessions)]
             call = daemon.tool.call
             how = ("--snapshot",) if snapshots else ()
-            call("create", name, f"--output={output}", *how, *create)
+            for name in names:
+                folder = output if sessions == 1 else output / str(len(name))
+                call("create", name, f"--output={folder}", *how, *create)
             try:
-                call("enable-channel", "-u", "-s", name, *options, "ch")
-                call("enable-event", "-u", "-s", name, "-c", "ch", "kinds:*")
-                for context in contexts:
-                    call("add-context", "-u", "-s", name, "-c", "ch", "-t", context)
-                call("start", name)
+                for name in names:
+                    call("enable-channel", "-u", "-s", name, *options, "ch")
+                    call("enable-event", "-u", "-s", name, "-c", "ch", "kinds:*")
+                    for context in contexts:
+                        call("add-context", "-u", "-s", name, "-c", "ch", "-t", context)
+                    call("start", name)
                 variables = {**os.environ, **daemon.workload_variables}
                 variables["LTTNG_UST_REGISTER_TIMEOUT"] = "-1"
                 if blocking:
@@ -65,9 +69,10 @@ def record(kinds, tmp_path) -> Record:
                 for _ in range(runs):
                     subprocess.run([str(kinds), str(count)], env=variables, check=True, timeout=60)
                     if snapshots:
-                        call("snapshot", "record", "-s", name)
+                        call("snapshot", "record", "-s", names[0])
             finally:
-                call("destroy", name)
+                for name in names:
+                    call("destroy", name)
         return output
 
     return run

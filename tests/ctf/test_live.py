@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 
 from collectors import babeltrace
 from collectors.reader import open_trace
+from collectors.ros2.sessions import recorded_once
 
 pytestmark = pytest.mark.live
 
@@ -188,6 +189,19 @@ def test_what_several_snapshots_hold_is_read_once(record):
     frames = trace.read()
     assert sum(frame.height for frame in frames.values()) == 2 * 5 * 2 * 100
     assert frames["kinds:nothing"]["trace"].n_unique() == 2
+
+
+def test_what_two_sessions_record_at_once_is_found_once(record):
+    """Ground truth: what the program emitted, each event into both sessions."""
+    frames = open_trace(record(COUNT, "--subbuf-size=1M", sessions=2)).read()
+    for frame in frames.values():
+        if frame.is_empty():
+            continue
+        assert frame.height == 2 * 2 * COUNT
+        own = [c for c in frame.columns if c not in ("time_ns", "host", "trace", "cpu_id")]
+        once = recorded_once(frame, own)
+        # A thread may be preempted for long between the two records.
+        assert 2 * COUNT <= once.height <= 2 * COUNT * 1.02
 
 
 def test_buffers_per_process(record):

@@ -156,6 +156,7 @@ impl<'a> Merge<'a> {
     pub fn turn_to(&mut self, begin_ns: i64, end_ns: i64) {
         self.begin_ns = begin_ns;
         self.end_ns = end_ns;
+        self.finished = 0;
     }
 
     /// Whether all packets given have been read.

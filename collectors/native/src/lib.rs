@@ -422,5 +422,7 @@ mod _native {
     #[pymodule_export]
     use super::{Batches, Reader, Stream, TraceError, concat_files};
     #[pymodule_export]
-    use crate::passes::{first_after, innermost, pairs, timeline};
+    use crate::output::write_table;
+    #[pymodule_export]
+    use crate::passes::{first_after, innermost, pairs, previous, timeline};
 }

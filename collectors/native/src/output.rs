@@ -6,11 +6,14 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::ffi_stream::ArrowArrayStreamReader;
+use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
 use parquet::file::metadata::KeyValue;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
 use roslens_ctf::catalog::Catalog;
-use roslens_parquet::TableWriter;
+use roslens_parquet::{Order, TableWriter};
 
 use crate::failure::{Failure, Result};
 use crate::run::Sink;
@@ -89,6 +92,7 @@ impl Parquet {
         TableWriter::new(
             BufWriter::with_capacity(1 << 16, file),
             &self.schema,
+            Order::Time,
             vec![KeyValue::new("roslens.event".to_owned(), self.name.clone())],
         )
         .map_err(|e| Failure::output(&path, e))
@@ -144,6 +148,37 @@ impl Drop for Parquet {
             let _ = std::fs::remove_file(self.temporary());
         }
     }
+}
+
+/// Write a table to a Parquet file: anything that gives an Arrow stream, such as a polars frame.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+pub fn write_table(py: Python<'_>, table: Bound<'_, PyAny>, path: PathBuf) -> PyResult<()> {
+    let capsule = table.call_method0("__arrow_c_stream__")?;
+    let capsule = capsule.cast::<PyCapsule>()?;
+    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
+    // SAFETY: the name of the capsule says what it points to, by the Arrow PyCapsule interface; the
+    // stream is moved out of it, which leaves a released one behind.
+    #[expect(unsafe_code, reason = "the interface hands over a pointer")]
+    let rows = unsafe { ArrowArrayStreamReader::from_raw(pointer.as_ptr().cast()) };
+    let rows = rows.map_err(broken)?;
+    py.detach(|| -> Result<()> {
+        let sink = BufWriter::with_capacity(1 << 16, File::create(&path).map_err(broken)?);
+        let schema = rows.schema();
+        let mut writer =
+            TableWriter::new(sink, &schema, Order::Unknown, Vec::new()).map_err(broken)?;
+        for batch in rows {
+            writer.write(&batch.map_err(broken)?).map_err(broken)?;
+        }
+        let mut file = writer.finish().map_err(broken)?;
+        std::io::Write::flush(&mut file).map_err(broken)
+    })?;
+    Ok(())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives")]
+fn broken(why: impl std::fmt::Display) -> Failure {
+    Failure::Output(why.to_string())
 }
 
 /// `kernel` or `ust`, from the environment of the trace that declares a table.

@@ -187,16 +187,10 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> Batches {
     }
 }
 
-/// The rows of all tables, thread by thread, each in the order of time.
-///
-/// Returns `part`, the number of the table, and `row`, its number if all tables lie one after the
-/// other.
-#[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
-    let parts: Vec<Part> = parts
+fn of_all(py: Python<'_>, columns: &[Columns]) -> PyResult<Vec<Part>> {
+    let parts: Vec<Part> = columns
         .iter()
-        .map(|p| Part::new(py, p))
+        .map(|c| Part::new(py, c))
         .collect::<PyResult<_>>()?;
     if i8::try_from(parts.len()).is_err() {
         return Err(PyValueError::new_err("at most 127 tables"));
@@ -204,6 +198,26 @@ pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
     if parts.iter().map(Part::len).sum::<usize>() >= NONE as usize {
         return Err(PyValueError::new_err("fewer than 2^32 - 1 rows"));
     }
+    Ok(parts)
+}
+
+/// How many rows lie before those of each table.
+fn offsets(parts: &[Part]) -> Vec<usize> {
+    let before = parts.iter().scan(0, |all, part| {
+        *all += part.len();
+        Some(*all - part.len())
+    });
+    before.collect()
+}
+
+/// The rows of all tables, thread by thread, each in the order of time.
+///
+/// Returns `part`, the number of the table, and `row`, its number if all tables lie one after the
+/// other.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
+    let parts = of_all(py, &parts)?;
     py.detach(|| {
         let threads = Threads::new(&parts);
         let places: Vec<Vec<u32>> = parts
@@ -223,12 +237,7 @@ pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
         for place in threads.in_order() {
             (next[place], total) = (total, total + next[place]);
         }
-        let mut offsets = Vec::new();
-        let mut before = 0;
-        for part in &parts {
-            offsets.push(before);
-            before += part.len();
-        }
+        let offsets = offsets(&parts);
         let mut kinds = vec![0_i8; total];
         let mut rows = vec![0_u32; total];
         merged(&parts.iter().collect::<Vec<_>>(), |part, number| {
@@ -241,6 +250,27 @@ pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
             ("part", Arc::new(Int8Array::from(kinds)) as ArrayRef),
             ("row", Arc::new(UInt32Array::from(rows)) as ArrayRef),
         ]))
+    })
+}
+
+/// For each row of all tables the one before it on its thread: `row`, both by their number if all
+/// tables lie one after the other.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+pub fn previous(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
+    let parts = of_all(py, &parts)?;
+    py.detach(|| {
+        let threads = Threads::new(&parts);
+        let offsets = offsets(&parts);
+        let mut last = threads.each(NONE);
+        let mut found = vec![NONE; parts.iter().map(Part::len).sum()];
+        merged(&parts.iter().collect::<Vec<_>>(), |part, number| {
+            if let Some(place) = threads.place(parts[part].threads[number]) {
+                let here = offsets[part] + number;
+                found[here] = std::mem::replace(&mut last[place], row(here));
+            }
+        });
+        Ok(batch(vec![("row", nullable(&found))]))
     })
 }
 

@@ -41,7 +41,16 @@ enum Encoder {
     General(usize),
 }
 
-/// A Parquet file that is being written, of rows sorted by its first column, the time.
+/// What is known of the rows of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// They are sorted by the first column, the time: the file says so, and notes its ranges.
+    Time,
+    /// Nothing: the ranges of all integers of 64 bits are noted.
+    Unknown,
+}
+
+/// A Parquet file that is being written.
 pub struct TableWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
     factory: ArrowRowGroupWriterFactory,
@@ -59,15 +68,18 @@ impl<W: Write + Send> TableWriter<W> {
     /// # Errors
     ///
     /// The file cannot be written, or Parquet has no such column.
-    pub fn new(sink: W, schema: &SchemaRef, about: Vec<KeyValue>) -> Result<Self> {
+    pub fn new(sink: W, schema: &SchemaRef, order: Order, about: Vec<KeyValue>) -> Result<Self> {
+        let by_time = order == Order::Time;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
             .set_statistics_enabled(EnabledStatistics::None)
-            .set_sorting_columns(Some(vec![SortingColumn {
-                column_idx: 0,
-                descending: false,
-                nulls_first: false,
-            }]))
+            .set_sorting_columns(by_time.then(|| {
+                vec![SortingColumn {
+                    column_idx: 0,
+                    descending: false,
+                    nulls_first: false,
+                }]
+            }))
             .set_key_value_metadata(Some(about))
             .build();
         let writer = ArrowWriter::try_new(sink, Arc::clone(schema), Some(properties))?;
@@ -82,7 +94,8 @@ impl<W: Write + Send> TableWriter<W> {
                 let kind = schema.field(root).data_type();
                 let leaf = leaves_of(root).next().map(|leaf| descriptor.column(leaf));
                 // The time is what readers look for.
-                match leaf.and_then(|leaf| Column::new(leaf, kind, root == 0)) {
+                let ranges = root == 0 || !by_time;
+                match leaf.and_then(|leaf| Column::new(leaf, kind, ranges)) {
                     Some(own) => Encoder::Own(Box::new(own)),
                     None => Encoder::General(leaves_of(root).count()),
                 }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Encoding;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
-use roslens_parquet::{ROW_GROUP, TableWriter};
+use roslens_parquet::{Order, ROW_GROUP, TableWriter};
 
 /// Numbers without order (`SplitMix64`).
 fn random(seed: u64) -> impl FnMut() -> u64 {
@@ -41,7 +41,7 @@ fn written(column: &ArrayRef, nullable: bool, sizes: &[usize]) -> (RecordBatch, 
         (0..i64::try_from(column.len()).unwrap()).map(|i| i * i % 977 + i * 1000),
     ));
     let whole = RecordBatch::try_new(Arc::clone(&schema), vec![times, Arc::clone(column)]).unwrap();
-    let mut writer = TableWriter::new(Vec::new(), &schema, Vec::new()).unwrap();
+    let mut writer = TableWriter::new(Vec::new(), &schema, Order::Time, Vec::new()).unwrap();
     let mut at = 0;
     for size in sizes.iter().cycle() {
         if at == whole.num_rows() {

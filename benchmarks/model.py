@@ -1,0 +1,92 @@
+"""What the model costs: `collect` against `collect --events-only`, on the same threads.
+
+``python benchmarks/model.py FOLDER [--events 5000000] [--threads 2] [--rounds 5]``
+
+Makes two traces of `make_trace.py` in FOLDER, unless they are there: ``n``, whose objects nobody
+announced and whose messages never match, and ``named``, whose publications are all delivered. In
+each round everything is collected once, one after the other. Figures are medians over the rounds;
+CPU time is user + system of the whole process, start included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+from make_trace import write_trace
+
+ROOT = Path(__file__).resolve().parents[1]
+BAR = 3.0
+"""How many times as long as the events alone everything may take."""
+
+
+def collect(trace: Path, output: Path, threads: int, *more: str) -> tuple[float, float, float]:
+    """Seconds of wall and CPU time, and the largest resident set in MiB."""
+    command = [
+        *(sys.executable, "-m", "roslens", "collect", str(trace), "--force"),
+        *("-o", str(output), "--threads", str(threads), *more),
+    ]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "POLARS_MAX_THREADS": str(threads)}
+    begin = time.perf_counter()
+    with Path(os.devnull).open("wb") as nothing:
+        redirect = [(os.POSIX_SPAWN_DUP2, nothing.fileno(), 1)]
+        process = os.posix_spawn(sys.executable, command, environment, file_actions=redirect)
+    _, status, used = os.wait4(process, 0)
+    wall = time.perf_counter() - begin
+    if status:
+        raise SystemExit(f"{trace}: collecting failed")
+    return wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--events", type=int, default=5_000_000)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    options = parser.parse_args()
+    traces = {"n": options.folder / "n", "named": options.folder / "named"}
+    for name, trace in traces.items():
+        if not (trace / "metadata").is_file():
+            print(f"making {trace}", file=sys.stderr)
+            write_trace(trace, options.events, 2, 262_144, named=name == "named")
+    found: dict[tuple[str, str], list[tuple[float, float, float]]] = {}
+    for number in range(options.rounds):
+        print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
+        for name, trace in traces.items():
+            for what, more in (("events", ["--events-only"]), ("all", [])):
+                output = options.folder / f"{name}-{what}"
+                figures = collect(trace, output, options.threads, *more)
+                found.setdefault((name, what), []).append(figures)
+    figures = {
+        key: [median(column) for column in zip(*rounds, strict=True)]
+        for key, rounds in found.items()
+    }
+    told: dict[str, float] = {}
+    missed = False
+    for name in traces:
+        events, everything = figures[name, "events"], figures[name, "all"]
+        for what, used in (("events only", events), ("events and model", everything)):
+            print(
+                f"{name:6} {what:17} {used[0]:6.2f} s wall {used[1]:6.2f} s CPU {used[2]:6.0f} MiB"
+            )
+        ratios = [whole / part for whole, part in zip(everything, events, strict=True)]
+        missed |= ratios[0] > BAR
+        mark = "   MISSED" if ratios[0] > BAR else ""
+        label = f"{name:6} all / events"
+        print(f"{label:24} {ratios[0]:6.2f} (at most {BAR:g}), CPU {ratios[1]:.2f}{mark}")
+        told |= {f"{name}_wall_ratio": ratios[0], f"{name}_cpu_ratio": ratios[1]}
+        told |= {f"{name}_peak_mib": everything[2]}
+    if options.json is not None:
+        options.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

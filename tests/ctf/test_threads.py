@@ -1,0 +1,77 @@
+"""Several threads, on traces long enough that each has several slices of the time to decode."""
+
+import importlib.util
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from collectors.reader import Trace, open_trace
+
+EVENTS = 300_000
+MAKER = Path(__file__).parents[2] / "benchmarks" / "make_trace.py"
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """Some 14 MB, of which a thread takes 4 at a time; packets lie across their borders."""
+    spec = importlib.util.spec_from_file_location("make_trace", MAKER)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    root = tmp_path_factory.mktemp("long") / "trace"
+    module.write_trace(root, EVENTS, 2, 65_536)
+    return open_trace(root)
+
+
+@pytest.fixture(scope="module")
+def alone(trace: Trace) -> dict[str, pl.DataFrame]:
+    """What one thread reads, which merges all packets at once."""
+    frames = trace.read(threads=1)
+    assert sum(frame.height for frame in frames.values()) == EVENTS // 16 * 16
+    return frames
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_several_threads_read_what_one_reads(trace, alone, threads):
+    frames = trace.read(threads=threads)
+    assert frames.keys() == alone.keys()
+    assert all(frame.equals(alone[name]) for name, frame in frames.items())
+
+
+def test_several_threads_stream_what_one_reads(trace, alone):
+    parts = {}
+    for name, batch in trace.stream(threads=2):
+        parts.setdefault(name, []).append(pl.from_arrow(batch))
+    assert parts.keys() == alone.keys()
+    assert all(pl.concat(frames).equals(alone[name]) for name, frames in parts.items())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_files_hold_what_is_read(trace, alone, threads, tmp_path):
+    told = []
+    info = trace.write_events(
+        tmp_path, threads=threads, progress=lambda done, total: told.append((done, total))
+    )
+    assert info.events_by_name == {name: frame.height for name, frame in alone.items()}
+    for name, frame in alone.items():
+        provider, event = name.split(":")
+        assert pl.read_parquet(tmp_path / provider / f"{event}.parquet").equals(frame)
+    assert told == sorted(told)
+    assert told[-1][0] == told[-1][1] > 0
+
+
+def test_a_window_over_several_slices(trace, alone):
+    begin, end = trace.span
+    times = begin + (end - begin) // 10, end - (end - begin) // 10
+    within = pl.col("time_ns").is_between(*times)
+    frames = trace.read(begin_ns=times[0], end_ns=times[1], threads=2)
+    assert all(frame.equals(alone[name].filter(within)) for name, frame in frames.items())
+
+
+def test_an_error_while_progress_is_told_ends_all_threads(trace, tmp_path):
+    def fail(done: int, total: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        trace.write_events(tmp_path, threads=2, progress=fail)
+    assert not list(tmp_path.rglob("*.parquet*"))
