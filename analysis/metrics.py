@@ -31,7 +31,8 @@ class Metrics:
     recordings
         One entry per run: ``run``, ``suite``, ``campaign``, ``cell``, ``status``, ``counts``
         (whether it entered the estimates), ``discarded_events``, ``lost_packets``,
-        ``truncated``, ``git_commit`` (of what was measured).
+        ``truncated``, ``git_commit`` (of what was measured); ``excerpt`` where only part of a
+        recording was looked at.
     versions
         Of what computed it; ``git_commit`` is the commit of the source tree, if it is one.
     """
@@ -65,6 +66,7 @@ def metrics_of(
             "lost_packets": loss.lost_packets,
             "truncated": loss.truncated,
             "git_commit": loss.run.git_commit,
+            **({"excerpt": loss.run.excerpt} if loss.run.excerpt is not None else {}),
         }
         for loss in losses
     ]

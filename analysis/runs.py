@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from analysis.estimate import Cell, cell_label, shared_factors
+from collectors.excerpt import excerpt_of
 from tracing.recording import Recording
 from tracing.recording.manifest import Design, Level, Manifest
 
@@ -33,6 +34,8 @@ class Run:
         What about the host lay beyond the suite's limits.
     status
         ``complete``, ``failed``, ``interrupted``, ``running``; None without a manifest.
+    excerpt
+        Which part of a recording it is, in words; None for all of it.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Run:
     start_ns: int | None = None
     design: Design | None = None
     disturbances: tuple[str, ...] = ()
+    excerpt: str | None = None
 
     @property
     def complete(self) -> bool:
@@ -127,13 +131,15 @@ def runs_of(
     runs = []
     for recording, name, more in zip(recordings, names, told, strict=True):
         manifest = recording.manifest
+        excerpt = (excerpt_of(recording) or {}).get("in_words")
         if manifest is None:
             alone = len(recordings) == 1
             cell: dict[str, Level] = dict(more.factors)
             if not alone and given is None:
                 cell = {"recording": name}
             block = None if more.repetition is None else str(more.repetition)
-            runs.append(Run(name, cell, block=block, repetition=more.repetition))
+            bare = Run(name, cell, block=block, repetition=more.repetition, excerpt=excerpt)
+            runs.append(bare)
             continue
         cell = {"suite": manifest.suite} if len(suites) > 1 else {}
         cell |= {**manifest.factors, **more.factors}
@@ -159,6 +165,7 @@ def runs_of(
                 start_ns=manifest.start_ns,
                 design=manifest.design,
                 disturbances=tuple(manifest.disturbances),
+                excerpt=excerpt,
             )
         )
     return runs

@@ -557,7 +557,8 @@ def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) 
 def _bytes(recording: Recording) -> int:
     """Size of all traces."""
     traces = (trace for root in recording.trace_roots for trace in find_traces(root))
-    return sum(path.stat().st_size for trace in traces for path in trace.glob("*"))
+    files = (path for trace in traces for path in trace.iterdir() if path.is_file())
+    return sum(path.stat().st_size for path in files)
 
 
 def _fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:

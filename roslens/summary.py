@@ -180,7 +180,9 @@ def _runs_and_loss(found: Metrics, notebook: str) -> str:
         else "the tracer lost nothing"
     )
     count = len(found.recordings)
-    return f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}"
+    parts = sum("excerpt" in r for r in found.recordings)
+    part = f"; only part of {parts} of the recordings was looked at" if parts else ""
+    return f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}{part}"
 
 
 def _numbered(reasons: Sequence[str]) -> list[str]:

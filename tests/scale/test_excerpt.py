@@ -14,6 +14,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import roslens as rl
+from analysis.measures.loss import TracerLoss
+from analysis.metrics import metrics_of
 from collectors.collect import NOTE, collect
 from collectors.excerpt import Excerpt
 from collectors.limits import Limits
@@ -126,6 +128,11 @@ def test_an_excerpt_says_that_it_is_one(whole: dict[Path, Recording], tmp_path: 
     assert found.manifest == Recording.at(RUN).manifest
     opened = rl.open(part.output)
     assert f"only part of {RUN.name}: from +2s" in repr(opened)
+    (run,) = opened.runs
+    assert run.excerpt == note["excerpt"]["in_words"]
+    loss = TracerLoss(run, 0, 0, 0)
+    (entry,) = metrics_of([], [loss], [run.name]).recordings
+    assert entry["excerpt"] == run.excerpt
     health = opened.health.filter(kind="excerpt").collect()
     assert health["severity"].to_list() == ["warning"]
     samples = pl.read_parquet(RUN / "resources.parquet")
