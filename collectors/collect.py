@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -223,10 +224,14 @@ def collect(
             return before
         with store.making(recording, key if alone else None) as made:
             say("reading")
-            written = _to_parquet(
-                made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done,
-                resumed=say if long else None,
-            )  # fmt: skip
+            with ThreadPoolExecutor(1) as beside:
+                if not events_only:
+                    # Decoding leaves the interpreter alone meanwhile.
+                    beside.submit(import_module, "collectors.large")
+                written = _to_parquet(
+                    made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done,
+                    resumed=say if long else None,
+                )  # fmt: skip
             rows = {} if events_only else _model(written, made, manifest, engine, say)
             about = None
             if excerpt is not None:

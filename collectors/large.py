@@ -26,7 +26,7 @@ PART_BYTES = 512 << 20
 WINDOW_EVENTS = 500_000
 """Events in a stretch of time."""
 WHOLE_EVENTS = 6_000_000
-"""So many events are modelled in one piece: it is faster, and takes less than a gibibyte."""
+"""So many events are modelled in one piece: several times as fast, and takes up to a gibibyte."""
 
 
 def work_of(made: Recording, say: Callable[[str], object]) -> Work:

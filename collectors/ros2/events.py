@@ -290,8 +290,9 @@ class Events:
             self._repeated[name] = frame.height - unique.height
         if trace:
             unique = recorded_once(unique, [column for column in own if column != "time_ns"])
-            self._twice[name, span] = frame.height - unique.height - self._repeated.get(name, 0)
             unique = during(unique.lazy(), span).collect()
+            recorded = frame.filter(pl.col("time_ns") >= span[0]) if span[0] is not None else frame
+            self._twice[name, span] = recorded.height - unique.height - self._repeated.get(name, 0)
         self._without_context[name, span] = int(unique["nowhere"].sum())
         # One piece: rows are picked by their numbers, again and again.
         return in_order(unique.select(own)).rechunk()

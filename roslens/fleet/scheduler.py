@@ -7,6 +7,7 @@ import logging
 import socket
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,9 @@ def _look_for(address: str) -> None:
         await comm.close()
 
     if scheme != "tls":  # which needs keys that only the client knows
-        asyncio.run(greet())
+        # In a notebook this thread has a loop that runs already.
+        with ThreadPoolExecutor(1) as beside:
+            beside.submit(lambda: asyncio.run(greet())).result()
 
 
 def _check_workers(client: Client, address: str) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +13,7 @@ from hypothesis import strategies as st
 
 from collectors import _native
 from collectors.ros2.joins import timeline
-from collectors.ros2.passes import ends_of, first_after, in_order, innermost
+from collectors.ros2.passes import ends_of, first_after, in_order, innermost, previous
 
 SCHEMA = {"time_ns": pl.Int64, "thread": pl.Int64, "key": pl.UInt64}
 times, threads, keys = st.integers(0, 20), st.integers(-1, 2), st.integers(0, 1)
@@ -33,6 +36,26 @@ def test_a_timeline_is_a_sort(parts: list[pl.DataFrame]) -> None:
     ]
     expected = pl.concat(kinds).sort("thread", "time_ns", "kind", maintain_order=True)
     assert found.equals(expected.select(found.columns))
+
+
+@given(frames(3))
+def test_what_came_before(parts: list[pl.DataFrame]) -> None:
+    """The row before in the sort above, if it is of the same thread and of the table asked for."""
+    rows = [
+        frame.with_row_index("row").with_columns(pl.lit(kind, pl.Int8).alias("kind"))
+        for kind, frame in enumerate(parts)
+    ]
+    line = pl.concat(rows).sort("thread", "time_ns", "kind", maintain_order=True)
+    before = pl.when(pl.col("thread") == pl.col("thread").shift(1))
+    line = line.with_columns(
+        before.then(pl.col("row").shift(1)).alias("last"),
+        before.then(pl.col("kind").shift(1)).alias("of"),
+    )
+    for kind, found in enumerate(previous(parts)):
+        mine = line.filter(kind=kind).sort("row")
+        for of, last in enumerate(found):
+            expected = mine.select(pl.when(pl.col("of") == of).then("last")).to_series()
+            assert last.to_list() == expected.to_list()
 
 
 @given(frames(2))
@@ -109,6 +132,34 @@ def test_the_innermost_interval(parts: list[pl.DataFrame], lengths: list[int | N
         dtype=pl.Int64,
     )
     assert innermost(starts.with_columns(told), moments).to_list() == expected
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
+            st.one_of(st.none(), st.text(max_size=20)),
+            st.one_of(st.none(), st.booleans()),
+            st.one_of(st.none(), st.lists(st.integers(0, 255), max_size=3)),
+        ),
+        max_size=30,
+    )
+)
+def test_a_table_is_read_back_as_it_was_written(rows: list[tuple[object, ...]]) -> None:
+    """By polars, whose reader is another implementation of Parquet."""
+    schema = {"a": pl.Int64, "b": pl.String, "c": pl.Boolean, "d": pl.List(pl.UInt8)}
+    frame = pl.DataFrame(rows, schema, orient="row")
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "table.parquet"
+        _native.write_table(frame, path)
+        read = pl.read_parquet(path)
+    assert read.schema == frame.schema
+    assert read.equals(frame)
+
+
+def test_a_table_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="directory"):
+        _native.write_table(pl.DataFrame({"a": [1]}), tmp_path / "no" / "table.parquet")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -200,7 +201,12 @@ def test_a_worker_that_does_not_see_the_files(
     with pytest.raises(UsageError) as error:
         list(each(pid_or_end, [("", str(here))], Workers(scheduler=scheduler), [here, missing]))
     assert f"does not see {missing}; workers need the recordings" in str(error.value)
-    (found,) = each(pid_or_end, [("", str(here))], Workers(scheduler=scheduler), [here])
+
+    async def in_a_notebook() -> list[tuple[int, int | RoslensError]]:
+        return list(each(pid_or_end, [("", str(here))], Workers(scheduler=scheduler), [here]))
+
+    # Where a loop runs already, as in a notebook.
+    (found,) = asyncio.run(in_a_notebook())
     assert not isinstance(found[1], RoslensError)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -11,10 +12,15 @@ from hypothesis import strategies as st
 
 from analysis.figures.graph import MOST_TOPICS, draw_graph
 from analysis.figures.layers import layered
-from analysis.figures.waterfall import chain_waterfall, mean_parts
+from analysis.figures.timeline import draw_timeline
+from analysis.figures.waterfall import chain_waterfall, mean_parts, way_waterfall
 from analysis.flow.chain import Chain
 from analysis.flow.chains import ChainInstances
 from analysis.overview.graph import graph_edges
+from analysis.overview.thumbnails import health_thumbnails
+from analysis.reports.table import Pictured, ReportTable
+from analysis.timeline.journey import Hop, Journey
+from analysis.timeline.tracks import Timeline, Track
 
 MS = 1_000_000
 HOSTILE = '/<img src=x onerror="alert(1)">'
@@ -87,6 +93,87 @@ def test_more_topics_than_can_be_read_are_counted() -> None:
     drawing = draw_graph(graph_edges(many))
     assert drawing is not None
     assert "3 less busy topics are not shown" in drawing.caption
+
+
+def test_every_part_of_the_graph_says_what_it_is() -> None:
+    renamed = messages().with_columns(pl.col("topic").replace({"/t": HOSTILE}))
+    drawing = draw_graph(graph_edges(renamed))
+    assert drawing is not None
+    found = {
+        (g.get("data-node"), g.get("data-topic"))
+        for g in ElementTree.fromstring(drawing.svg).iter("{http://www.w3.org/2000/svg}g")
+    }
+    nodes, topics = {"/a", "/b", "/c"}, {HOSTILE, "/nobody"}
+    edges = {("/a", HOSTILE), ("/b", HOSTILE), ("/c", HOSTILE), ("/b", "/nobody")}
+    assert found == {(n, None) for n in nodes} | {(None, t) for t in topics} | edges
+
+
+def test_a_thumbnail_shows_what_arrived_when_what_did_not_and_holes() -> None:
+    # 100 messages, one per ms; those from 50 ms to 74 ms are lost; a hole at 30 ms.
+    sent = pl.LazyFrame(
+        {
+            "run": ["r"] * 100,
+            "publish_ns": [i * MS for i in range(100)],
+            "take_ns": [None] * 100,
+            "outcome": ["lost" if 50 <= i < 75 else "delivered" for i in range(100)],
+        },
+        schema_overrides={"take_ns": pl.Int64},
+    )
+    losses = pl.LazyFrame({"run": ["r"], "begin_ns": [30 * MS], "end_ns": [31 * MS]})
+    root = ElementTree.fromstring(health_thumbnails(sent, losses)["r"])
+    bars: dict[str, float] = {}
+    for bar in root.iter("{http://www.w3.org/2000/svg}rect"):
+        fill = bar.attrib["fill"]
+        bars[fill] = bars.get(fill, 0.0) + float(bar.attrib["height"])
+    # A quarter of all is lost, whatever the scale.
+    assert bars["#d55e00"] / sum(bars.values()) == pytest.approx(0.25, abs=0.01)
+    (hole,) = root.iter("{http://www.w3.org/2000/svg}path")
+    at = float(hole.attrib["d"].removeprefix("M").partition(",")[0])
+    assert at / float(root.attrib["width"]) == pytest.approx(0.3, abs=0.02)
+
+
+def test_the_text_of_a_cell_with_a_drawing_is_text() -> None:
+    table = ReportTable(["a"], [[Pictured(HOSTILE, "<svg/>")]], "caption")
+    page = table._repr_html_()
+    assert "<svg/>" in page
+    assert "<img" not in page
+    assert HOSTILE in str(table)
+
+
+def test_the_timeline_of_a_report_draws_each_track_and_escapes_names() -> None:
+    few = Track(
+        "k", HOSTILE, f"group {HOSTILE}", "callback", np.array([0, 50]), np.array([10, 70]),
+        np.zeros(2, np.int32), np.arange(2),
+    )  # fmt: skip
+    cpu = Track(
+        "c", "CPU", "group", "cpu", np.array([0]), np.array([100]), np.zeros(1, np.int32),
+        np.arange(1), np.array([0.5]),
+    )  # fmt: skip
+    drawing = draw_timeline(Timeline([few, cpu], ["x"], 0, 100), 0, 100)
+    root = ElementTree.fromstring(drawing.svg)
+    labels = ["".join(t.itertext()) for t in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert f"group {HOSTILE}" in labels
+    marks = [r for r in root.iter("{http://www.w3.org/2000/svg}rect") if "opacity" in r.attrib]
+    # 780 px are 100 ns: 78, 156 and all of it.
+    assert [float(r.attrib["width"]) for r in marks] == [78.0, 156.0, 780.0]
+    assert float(marks[2].attrib["height"]) < float(marks[0].attrib["height"])
+    nothing = draw_timeline(Timeline([], [], 0, 1), 0, 1)
+    assert ElementTree.fromstring(nothing.svg) is not None
+
+
+def test_the_way_of_a_message_as_a_waterfall() -> None:
+    def journey(number: int, begin: int) -> Journey:
+        hops = [Hop("publish -> take", begin, begin + 2 * MS),
+                Hop("take -> callback_start", begin + 2 * MS, begin + 3 * MS)]  # fmt: skip
+        return Journey("message", number, f"/t{number}", f"/n{number}", f"/n{number + 1}",
+                       "delivered", 3 * MS, number, hops)  # fmt: skip
+
+    plot = way_waterfall([journey(0, 0), journey(1, 5 * MS)])
+    assert plot.caption.startswith("/n0 -> /t0 -> /n1 -> /t1 -> /n2: one message on each topic")
+    assert "together 8.00 ms" in plot.caption
+    (axes,) = plot.figure.axes
+    begins = sorted(round(bar.get_x()) for bar in axes.patches)
+    assert begins == [0, 2, 5, 7]
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=25)
