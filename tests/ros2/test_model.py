@@ -14,7 +14,7 @@ from ros2_trace import TYPES, Trace, at, findings, rows
 from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener
 
 from collectors.ros2 import build_tables
-from collectors.ros2.sessions import recorded_once
+from collectors.ros2.sessions import APART_NS, recorded_once
 from collectors.schema import TABLES
 
 
@@ -93,7 +93,14 @@ def test_records_of_several_sessions_are_told_apart(data: st.DataObject) -> None
     """Truth: the events as drawn. Each session records a part of the time, after the one before."""
     gaps = data.draw(st.lists(st.integers(20, 30_000_000), min_size=1, max_size=12))
     times = list(accumulate(gaps))
-    keys = data.draw(st.lists(st.integers(0, 2), min_size=len(times), max_size=len(times)))
+    drawn = data.draw(st.lists(st.integers(0, 2), min_size=len(times), max_size=len(times)))
+    keys: list[int] = []
+    for number, (time, key) in enumerate(zip(times, drawn, strict=True)):
+        # The same is not announced again before the time within which records are of one event.
+        soon = any(
+            k == key and time - t <= APART_NS + 10 for t, k in zip(times, keys, strict=False)
+        )
+        keys.append(100 + number if soon else key)
     first = ["a", *(["b"] if data.draw(st.booleans()) else []), "c"]
     rows = []
     for number, (time, key) in enumerate(zip(times, keys, strict=True)):
