@@ -38,6 +38,7 @@ from pathlib import Path
 
 import collectors.collect as _collect
 import collectors.large as _large
+import collectors.parts as _parts
 from collectors.collect import NOTE, collect
 from tracing.recording import Recording, RoslensError
 
@@ -47,7 +48,7 @@ FAULTS = ("kill", "space", "permission")
 STARTS = ("empty", "another", "damaged")
 _LIMITS = (
     _collect._LONG_BYTES,
-    _large.PART_BYTES,
+    _parts.PART_BYTES,
     _large.WINDOW_EVENTS,
     _large.WHOLE_EVENTS,
 )
@@ -68,7 +69,7 @@ def digests(output: Path) -> Digests:
 def as_if_large(large: bool) -> None:
     """Have this process collect everything as it does large traces, or as by itself."""
     _collect._LONG_BYTES = 0 if large else _LIMITS[0]
-    _large.PART_BYTES = 1 << 16 if large else _LIMITS[1]
+    _parts.PART_BYTES = 1 << 16 if large else _LIMITS[1]
     _large.WINDOW_EVENTS = 500 if large else _LIMITS[2]
     _large.WHOLE_EVENTS = 0 if large else _LIMITS[3]
 

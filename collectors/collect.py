@@ -261,7 +261,7 @@ def _model(
     written: _Written, made: Recording, manifest: Manifest | None, engine: Engine, say: Progress
 ) -> dict[str, int]:
     """Write all tables; their numbers of rows."""
-    from collectors import large  # noqa: PLC0415  (events need no model)
+    from collectors import large, work  # noqa: PLC0415  (events need no model)
     from collectors.ros2 import build_tables  # noqa: PLC0415
 
     say("model")
@@ -270,8 +270,8 @@ def _model(
     synchronisation = None if manifest is None else manifest.clock.synchronisation
     if engine == "native" and large.is_large(raw.counts):
         with _writing(made.tables):
-            work = large.work_of(made, say)
-            return large.model(raw, made, work, rmw=rmw, synchronisation=synchronisation)
+            under_way = work.work_of(made, say)
+            return large.model(raw, made, under_way, rmw=rmw, synchronisation=synchronisation)
     tables = build_tables(
         raw.events,
         raw.losses,
@@ -370,11 +370,11 @@ def _to_parquet(
         trace = _open(recording.trace_roots, {one.host: -one.ahead_ns for one in found})
     window: tuple[int | None, int | None] = (None, None)
     if resumed is not None:
-        from collectors import large  # noqa: PLC0415
+        from collectors import parts, work  # noqa: PLC0415
 
         with _writing(recording.events):
-            work = large.work_of(recording, resumed)
-            info = large.decode(trace, recording, work, threads=threads, done=done)
+            under_way = work.work_of(recording, resumed)
+            info = parts.decode(trace, recording, under_way, threads=threads, done=done)
     elif excerpt is None:
         info = trace.write_events(recording.events, threads=threads, progress=done)
     else:

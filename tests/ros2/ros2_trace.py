@@ -15,7 +15,8 @@ from polars.testing import assert_frame_equal
 
 from collectors.ros2 import build_tables
 from collectors.ros2.events import FIELDS, HEAP_FIELDS
-from collectors.ros2.windows import Windows, Work, write_tables
+from collectors.ros2.windows import Windows, write_tables
+from collectors.work import Work
 
 T0 = 1_700_000_000_000_000_000
 TYPES = {

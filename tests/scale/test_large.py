@@ -16,16 +16,15 @@ import polars as pl
 import pytest
 
 from collectors import collect as module
-from collectors import large, store
+from collectors import large, parts, store, work
 from collectors.collect import Collected, collect
-from collectors.ros2.windows import buckets, work
+from collectors.ros2.windows import buckets
 from tracing.recording import Recording, RunFailedError
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data/samples/two_process/000_r0_fastrtps"
 SMALL = """
-from collectors import collect as module, large
-from collectors.ros2.windows import work
-module._LONG_BYTES, large.PART_BYTES = 0, 200_000
+from collectors import collect as module, large, parts, work
+module._LONG_BYTES, parts.PART_BYTES = 0, 200_000
 large.WHOLE_EVENTS, large.WINDOW_EVENTS, work.KEEP_SECONDS = 1_000, 6_000, 0.0
 """
 pytestmark = pytest.mark.recording
@@ -42,7 +41,7 @@ def as_if_large(whole: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every recording is a large one from here on, and kept after each step."""
     assert whole.rebuilt
     monkeypatch.setattr(module, "_LONG_BYTES", 0)
-    monkeypatch.setattr(large, "PART_BYTES", 200_000)
+    monkeypatch.setattr(parts, "PART_BYTES", 200_000)
     monkeypatch.setattr(large, "WHOLE_EVENTS", 1_000)
     monkeypatch.setattr(large, "WINDOW_EVENTS", 6_000)
     monkeypatch.setattr(work, "KEEP_SECONDS", 0.0)

@@ -7,6 +7,7 @@ mod crew;
 mod failure;
 mod feed;
 mod index;
+mod memory;
 mod output;
 mod passes;
 mod run;
@@ -77,6 +78,7 @@ impl Reader {
     ) -> PyResult<Self> {
         let clocks = clock_offsets.unwrap_or_default();
         let index = py.detach(|| Index::open(&traces, &clocks))?;
+        memory::give_back();
         Ok(Self {
             index: Arc::new(index),
         })
@@ -250,6 +252,7 @@ impl Reader {
                 Parquet::for_tables(&self.index.catalog, &schemas, &folder)
             })?;
             let files: Vec<PathBuf> = sinks.into_iter().filter_map(Parquet::into_path).collect();
+            memory::give_back();
             Ok((summary, files))
         })?;
         let found = self.describe(py, &summary)?;

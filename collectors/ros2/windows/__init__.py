@@ -4,6 +4,5 @@ from __future__ import annotations
 
 from collectors.ros2.windows.model import write_tables
 from collectors.ros2.windows.part import Windows, cut
-from collectors.ros2.windows.work import Work
 
-__all__ = ["Windows", "Work", "cut", "write_tables"]
+__all__ = ["Windows", "cut", "write_tables"]

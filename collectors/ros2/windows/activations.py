@@ -8,7 +8,7 @@ from collectors.ros2.timers import AROUND, on_grid, with_mean, with_phase, with_
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.executions import TIMER_GROUPS
 from collectors.ros2.windows.run import Run
-from collectors.ros2.windows.work import State
+from collectors.work import State
 
 _ROWS = 500_000
 

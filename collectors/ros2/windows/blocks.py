@@ -25,7 +25,7 @@ from collectors.ros2.heap import (
 from collectors.ros2.types import I32, I64
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.run import Run, frame_of, number_of
-from collectors.ros2.windows.work import State
+from collectors.work import State
 
 _NUMBER = "callback_instance_id"
 _PER_GROUP = 1_000_000

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from collectors.ros2.windows.work import Work
+from collectors.work import Work
 
 _PLACE = "_bucket"
 

@@ -27,7 +27,7 @@ from collectors.ros2.publications import (
 from collectors.ros2.types import I32, I64, TEXT
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.run import Run, frame_of, nothing, number_of
-from collectors.ros2.windows.work import State
+from collectors.work import State
 
 _ACTION = r"/_action/(feedback|status)$"
 

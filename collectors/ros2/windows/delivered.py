@@ -14,7 +14,7 @@ from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.calls import OfPublications, near_stamps
 from collectors.ros2.windows.matched import Matches
 from collectors.ros2.windows.run import Run, frame_of, number_of
-from collectors.ros2.windows.work import State
+from collectors.work import State
 
 _WAY = ["publisher_id", "subscription_id"]
 _LATER = {"publisher_id": I64, "subscription_id": I64, "later_ns": I64}

@@ -10,7 +10,7 @@ from collectors.ros2.model import instance_rows
 from collectors.ros2.types import I64
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.run import Run, frame_of, nothing, number_of
-from collectors.ros2.windows.work import State
+from collectors.work import State
 
 TIMER_GROUPS = 16
 _NUMBER = "callback_instance_id"

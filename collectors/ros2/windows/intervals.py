@@ -9,7 +9,7 @@ from collectors.ros2.types import I32, I64, TEXT
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.part import Part
 from collectors.ros2.windows.run import Run, frame_of, nothing
-from collectors.ros2.windows.work import State
+from collectors.work import State
 
 _EVENTS = (
     "rclcpp_executor_wait_for_work",

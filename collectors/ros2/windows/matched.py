@@ -13,7 +13,7 @@ from collectors.ros2.types import I64
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.calls import OfPublications
 from collectors.ros2.windows.run import Run, number_of
-from collectors.ros2.windows.work import State
+from collectors.work import State
 
 _SENT = ("message_id", "topic", "source_timestamp_ns", "rmw_publish_ns", "rcl_publish_ns")
 _RECEIVED = (

@@ -38,8 +38,8 @@ from collectors.ros2.windows.part import Windows
 from collectors.ros2.windows.received import find_all_enqueues, find_all_takes
 from collectors.ros2.windows.run import Run, frame_of
 from collectors.ros2.windows.served import find_served
-from collectors.ros2.windows.work import State, Work
 from collectors.schema.tables import LOSSES, TABLES
+from collectors.work import State, Work
 
 
 def write_tables(

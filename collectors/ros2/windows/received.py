@@ -18,7 +18,7 @@ from collectors.ros2.types import I64
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.calls import OfPublications
 from collectors.ros2.windows.run import Run, frame_of, nothing, number_of
-from collectors.ros2.windows.work import State
+from collectors.work import State
 
 _TAKE, _DEQUEUE = "rmw_take", "rclcpp_ring_buffer_dequeue"
 _FOLLOWERS = {"rcl_take": "rcl_take_ns", "rclcpp_take": "rclcpp_take_ns"}

@@ -13,7 +13,7 @@ from collectors.ros2.objects import Objects
 from collectors.ros2.types import I32, I64
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.part import Part, Windows
-from collectors.ros2.windows.work import Work
+from collectors.work import Work
 
 
 class Run:

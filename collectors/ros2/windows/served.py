@@ -23,7 +23,7 @@ from collectors.ros2.types import I64
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.part import Part
 from collectors.ros2.windows.run import Run, frame_of, nothing
-from collectors.ros2.windows.work import State
+from collectors.work import State
 
 _TAKEN = "rmw_take_request"
 _EVENTS = ("rmw_send_request", _TAKEN, "rmw_send_response", "rmw_take_response")

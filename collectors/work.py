@@ -13,13 +13,16 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeAlias
-
-import polars as pl
+from typing import TYPE_CHECKING, TypeAlias
 
 from tracing.recording.files import sync, write_atomically
 
-State: TypeAlias = dict[str, pl.DataFrame | int]
+if TYPE_CHECKING:
+    import polars as pl
+
+    from tracing.recording import Recording
+
+State: TypeAlias = "dict[str, pl.DataFrame | int]"
 """What one step tells the next one; small."""
 
 _NOTE = "done.json"
@@ -89,6 +92,8 @@ class Work:
         except (OSError, ValueError):
             return 0, None
         state: State = dict(note["numbers"])
+        if note["frames"]:
+            import polars as pl  # noqa: PLC0415  (most memory of a stage that has none)
         for key in note["frames"]:
             state[key] = pl.read_ipc(_path(folder, note["done"], key))
         return note["done"], state
@@ -97,7 +102,7 @@ class Work:
         """Bring all that was done to the disk."""
         notes = {}
         for folder, (done, state) in self._unsaved.items():
-            frames = {key: x for key, x in state.items() if isinstance(x, pl.DataFrame)}
+            frames = {key: x for key, x in state.items() if not isinstance(x, int)}
             for key, frame in frames.items():
                 path = _path(folder, done, key)
                 frame.write_ipc(path, compression="zstd")
@@ -118,6 +123,15 @@ class Work:
         self._written.clear()
         self._unsaved.clear()
         self._saved_at = time.monotonic()
+
+
+def work_of(made: Recording, say: Callable[[str], object]) -> Work:
+    """The work that is under way for a new output, which lies beside what is made."""
+
+    def tell(stage: str, done: int, steps: int) -> None:
+        say(f"{stage} {done}/{steps}")
+
+    return Work(made.output / "work", tell)
 
 
 def _path(folder: Path, done: int, key: str) -> Path:

@@ -1,0 +1,75 @@
+"""Traces of any size to events: decoded part by part, resumed if interrupted.
+
+Everything unfinished lies in the folder of a `collectors.work.Work`, beside what is made (see
+`collectors.store`).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from collectors import _native
+from collectors.work import State, Work
+
+if TYPE_CHECKING:
+    from collectors.reader import Trace, TraceInfo
+    from tracing.recording import Recording
+
+PART_BYTES = 512 << 20
+"""Bytes of trace that are decoded at once."""
+
+
+def decode(
+    trace: Trace,
+    made: Recording,
+    work: Work,
+    *,
+    threads: int,
+    done: Callable[[int, int], object] | None,
+) -> TraceInfo:
+    """Decode a trace into the new events, some hundred MiB after the other.
+
+    The files are as those of `Trace.write_events`, but for where their row groups end.
+
+    Raises
+    ------
+    UsageError
+        A stream file can no longer be read.
+    RunFailedError
+        A file cannot be written.
+    """
+    spans = trace.windows(size=PART_BYTES)
+    parts = work.folder / "decoded"
+
+    def step(number: int, state: State) -> State:
+        begin, end = spans[number]
+        folder = parts / f"{number:06}"
+
+        def tell(now: int, total: int) -> None:
+            if done is not None:
+                done(number * total + now, len(spans) * total)
+
+        shutil.rmtree(folder, ignore_errors=True)
+        trace.write_events(folder, begin_ns=begin, end_ns=end, threads=threads, progress=tell)
+        for path in folder.rglob("*.parquet"):
+            work.wrote(path)
+        return state
+
+    work.stage("reading", len(spans), step)
+
+    def together(_: int, state: State) -> State:
+        names = {path.relative_to(parts / path.parts[len(parts.parts)]) for path in
+                 parts.glob("*/*/*.parquet")}  # fmt: skip
+        for name in sorted(names):
+            path = made.events / name
+            path.parent.mkdir(exist_ok=True)
+            _native.concat(sorted(parts.glob(f"*/{name}")), path)
+            work.wrote(path)
+        return state
+
+    work.stage("events", 1, together)
+    work.save()
+    shutil.rmtree(parts, ignore_errors=True)
+    return trace.info(threads=threads)
