@@ -176,7 +176,6 @@ pub fn write_table(py: Python<'_>, table: Bound<'_, PyAny>, path: PathBuf) -> Py
     Ok(())
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "what `map_err` gives")]
 fn broken(why: impl std::fmt::Display) -> Failure {
     Failure::Output(why.to_string())
 }
