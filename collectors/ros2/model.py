@@ -119,13 +119,7 @@ def build_tables(
         heap=heap,
     )
     frames = {
-        "contexts": objects.contexts,
-        "nodes": objects.nodes,
-        "publishers": objects.publishers,
-        "subscriptions": objects.subscriptions,
-        "services": objects.services,
-        "clients": objects.clients,
-        "timers": objects.timers,
+        **objects.tables,
         "callbacks": callbacks.objects,
         "callback_instances": instance_rows(callbacks.instances),
         "publications": publications,

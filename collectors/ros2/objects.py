@@ -43,6 +43,19 @@ class Objects:
     publisher_by_rmw: pl.DataFrame
     subscription_by_rmw: pl.DataFrame
 
+    @property
+    def tables(self) -> dict[str, pl.DataFrame]:
+        """The objects by the name of their table."""
+        return {
+            "contexts": self.contexts,
+            "nodes": self.nodes,
+            "publishers": self.publishers,
+            "subscriptions": self.subscriptions,
+            "services": self.services,
+            "clients": self.clients,
+            "timers": self.timers,
+        }
+
 
 def find_objects(events: Events) -> Objects:
     """Every object that an init event names."""

@@ -102,13 +102,7 @@ def write_tables(
         heap=heap,
     )
     small = {
-        "contexts": objects.contexts,
-        "nodes": objects.nodes,
-        "publishers": objects.publishers,
-        "subscriptions": objects.subscriptions,
-        "services": objects.services,
-        "clients": objects.clients,
-        "timers": objects.timers,
+        **objects.tables,
         "callbacks": run.callbacks,
         "action_goals": goals,
         "lifecycle_states": states,
