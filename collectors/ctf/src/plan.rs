@@ -455,6 +455,13 @@ pub struct Branch {
     pub bytes: usize,
 }
 
+impl Branch {
+    /// Its time lies here; none if it has one already, for each moves the clock.
+    fn read(&mut self, field: HeaderField, clock: usize) -> Option<()> {
+        self.time.replace((field, clock)).is_none().then_some(())
+    }
+}
+
 /// A form of an event header whose number and time lie in its first eight bytes, and which needs
 /// no alignment: what nearly all events of `LTTng` have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -543,7 +550,7 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
             Type::Int(int) | Type::Enum(Enum { int, .. }) => {
                 let found = place.int(int)?;
                 if let Some(clock) = int.clock {
-                    branch.time = Some((found, clock));
+                    branch.read(found, clock)?;
                 } else if int.roles.contains(Role::EventClass) {
                     tag = Some(found);
                 }
@@ -604,7 +611,7 @@ fn option_form(kind: &Type, place: &mut Placer, mut form: Branch) -> Option<Bran
         };
         let found = place.int(int)?;
         if let Some(clock) = int.clock {
-            form.time = Some((found, clock));
+            form.read(found, clock)?;
         } else if int.roles.contains(Role::EventClass) {
             form.id = Some(found);
         }

@@ -99,3 +99,26 @@ fn an_event_without_a_time_has_that_of_the_one_before() {
     stream.extend([7, 0, 0, 8]);
     assert_eq!(exercise(metadata, &stream), Some(2));
 }
+
+/// A header with two readings of a clock moves it twice, in both ways.
+#[test]
+fn every_time_of_a_header_moves_the_clock() {
+    let metadata = b"/* CTF 1.8 */
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; freq = 1000000000; };
+        stream {
+            event.header := struct {
+                integer { size = 8; align = 8; } id;
+                integer { size = 32; align = 8; map = clock.c.value; } before;
+                integer { size = 32; align = 8; map = clock.c.value; } timestamp;
+            };
+        };
+        event { name = a; id = 0; fields := struct { integer { size = 8; align = 8; } x; }; };";
+    let mut stream = vec![0];
+    // The second one is smaller: the clock went around in between.
+    for time in [u32::MAX, 1] {
+        stream.extend(time.to_le_bytes());
+    }
+    stream.push(7);
+    assert_eq!(exercise(metadata, &stream), Some(1));
+}
