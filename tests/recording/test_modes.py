@@ -37,6 +37,15 @@ def numbers(lines: list[str], event: str = "ros2:ring:") -> list[int]:
     return [int(re.search(r"number = (\d+)", x).group(1)) for x in found]
 
 
+def init_events(lines: list[str]) -> list[int]:
+    """What the init events say: one of their own channel, and the copy that the channel of the
+    others still holds where the program left a CPU before it wrote over it.
+    """
+    found = numbers(lines, "ros2:ring_init:")
+    assert len(found) <= 2
+    return sorted(set(found))
+
+
 def size_of(folder: Path) -> int:
     """What the files below a folder take on the disk."""
     total = 0
@@ -76,7 +85,7 @@ def test_a_bounded_trace_never_takes_more_than_it_may(rings, tmp_path):
     assert kept == sorted(kept)
     assert kept[-1] == 5999
     assert 0 < len(kept) < 6000
-    assert numbers(lines, "ros2:ring_init:") == [6000]
+    assert init_events(lines) == [6000]
     assert manifest.warnings == []
     # Our reader sees the ring of files as babeltrace2 does.
     assert open_trace(folder).info().events == len(lines)
@@ -107,7 +116,7 @@ def test_a_snapshot_holds_what_the_buffers_held_at_the_end(rings, tmp_path):
     assert kept[-1] == 2999
     # At most what four sub-buffers of each CPU hold of events of 1 kB.
     assert 50 < len(kept) <= 256 * os.cpu_count()
-    assert numbers(lines, "ros2:ring_init:") == [3000]
+    assert init_events(lines) == [3000]
     assert open_trace(folder).info().events == len(lines)
 
 
