@@ -179,8 +179,8 @@ fn what_a_trace_cannot_have_is_refused() {
             "no stream has id 2",
         ),
         (
-            "typealias integer { size = 65; } := x;",
-            "an integer of 65 bits",
+            "typealias integer { size = 4097; } := x;",
+            "an integer of 4097 bits",
         ),
         (
             "typealias integer { size = 8; align = 3; } := x;",
