@@ -160,7 +160,7 @@ def small_disk(tmp_path):
 
     yield make
     for folder in mounted:
-        subprocess.run(["umount", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def test_a_disk_that_fills_up_keeps_what_fitted(recorder, small_disk, pings):
