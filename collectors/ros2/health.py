@@ -67,6 +67,8 @@ class OfMessages:
         Rows joined by time or order.
     ways
         subscription_id, publisher_id, all (whether all messages were lost), len.
+    untaken
+        As of `Messages`.
     """
 
     unnamed: int
@@ -79,6 +81,7 @@ class OfMessages:
     alone_on: pl.Series
     approximate: int
     ways: pl.DataFrame
+    untaken: pl.Series
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,7 @@ def of_messages(publications: pl.DataFrame, takes: pl.DataFrame, messages: Messa
         alone_on=messages.takes_alone["topic"].unique(),
         approximate=messages.rows.filter(pl.col("match") == "approximate").height,
         ways=ways_of(messages.rows),
+        untaken=messages.untaken,
     )
 
 
@@ -382,6 +386,21 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
             "publication and take or callback joined by time or order, as the events that would "
             "join them exactly were not recorded",
             where="messages",
+        )
+    untaken = messages.untaken
+    if untaken.len() and model.events.happened("rmw_take"):
+        topics = model.objects.subscriptions.filter(
+            pl.col("subscription_id").is_in(untaken.implode())
+        )["topic"]
+        yield finding(
+            "takes_not_recorded",
+            "warning",
+            untaken.len(),
+            "subscriptions whose callbacks ran without a recorded take: the middleware has no "
+            "event where it takes loaned messages (up to Kilted) or serialized ones (Humble), or "
+            "the tracer dropped them; their messages are joined by order where that is possible, "
+            "and never called lost",
+            where=_some(topics, "messages"),
         )
     if messages.cleared:
         yield finding(

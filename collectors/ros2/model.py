@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 
-from collectors.ros2.actions import find_action_goals
+from collectors.ros2.actions import find_action_goals, find_actions
 from collectors.ros2.callbacks import find_callbacks
 from collectors.ros2.events import Events, Raw, vtid
 from collectors.ros2.executors import find_executor_intervals, threads_without_events
@@ -21,11 +21,11 @@ from collectors.ros2.health import (
     stamped,
 )
 from collectors.ros2.heap import find_heap
-from collectors.ros2.lifecycle import find_lifecycle_states
+from collectors.ros2.lifecycle import find_lifecycle_states, find_state_machines
 from collectors.ros2.links import find_message_links
 from collectors.ros2.messages import find_messages
 from collectors.ros2.middleware import loaded_middleware
-from collectors.ros2.objects import find_objects
+from collectors.ros2.objects import Objects, find_objects
 from collectors.ros2.one_sided import find_one_sided
 from collectors.ros2.publications import find_publications
 from collectors.ros2.ring_buffers import find_enqueues
@@ -120,6 +120,7 @@ def build_tables(
     )
     frames = {
         **objects.tables,
+        **derived_objects(events, objects),
         "callbacks": callbacks.objects,
         "callback_instances": instance_rows(callbacks.instances),
         "publications": publications,
@@ -139,7 +140,7 @@ def build_tables(
         "callback_allocations": heap.instances,
     }
     tables = {name: table_of(name, frame, events) for name, frame in frames.items()}
-    tables["processes"] = TABLES["processes"].conform(process_rows(events, rmw))
+    tables |= hosts_and_processes(events, hosts, rmw)
     tables["messages"] = table_of("messages", messages.rows, events)
     tables["losses"] = losses
     tables["health"] = find_health(facts, [reader_warning(text) for text in warnings])
@@ -168,6 +169,36 @@ def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
     if "thread" in frame.columns:
         frame = frame.with_columns(vtid().alias("vtid"))
     return frame.join(processes, on="proc", how="left", maintain_order="left")
+
+
+def derived_objects(events: Events, objects: Objects) -> dict[str, pl.DataFrame]:
+    """What belongs to nodes and is made up of other objects, or has one event only."""
+    return {
+        "state_machines": find_state_machines(events, objects),
+        "actions": find_actions(objects),
+    }
+
+
+def hosts_and_processes(
+    events: Events, hosts: Sequence[str], rmw: str | None
+) -> dict[str, pl.DataFrame]:
+    """The tables of these names; parameters as of `build_tables`."""
+    rows = {"hosts": _host_rows(events, hosts), "processes": process_rows(events, rmw)}
+    return {name: TABLES[name].conform(frame) for name, frame in rows.items()}
+
+
+def _host_rows(events: Events, hosts: Sequence[str]) -> pl.DataFrame:
+    found = events.processes.group_by("host").agg(
+        (pl.col("vpid") != NOTHING).sum().alias("processes"),
+        pl.col("begin_ns").min(),
+        pl.col("end_ns").max(),
+        pl.col("events").sum(),
+    )
+    labels = pl.concat([pl.Series(hosts, dtype=TEXT), found["host"]]).unique().sort()
+    counts = pl.col("processes", "events").fill_null(0)
+    return (
+        labels.to_frame("host").join(found, on="host", how="left").with_columns(counts).sort("host")
+    )
 
 
 def process_rows(events: Events, rmw: str | None) -> pl.DataFrame:

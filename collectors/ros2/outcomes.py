@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -35,11 +35,14 @@ class Bounds:
     later
         When a message later than all rows was first taken: publisher_id, subscription_id,
         later_ns.
+    untaken
+        Subscriptions whose takes were not recorded.
     """
 
     waited: pl.DataFrame
     shared: pl.DataFrame
     later: pl.DataFrame | None = None
+    untaken: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
 
 
 def bounds_of(rows: pl.DataFrame) -> Bounds:
@@ -138,13 +141,14 @@ def _unknown(
     edge = pl.col("next_ns").is_null() & (
         pl.col("publish_ns") + pl.col("longest_ns") > pl.col("receiver_end_ns")
     )
-    blind = not events.happened("rmw_take")
+    blind = pl.lit(not events.happened("rmw_take"))
+    blind |= pl.col("subscription_id").is_in(bounds.untaken.implode()).fill_null(value=False)
     return found.filter(
         edge
         | pl.col("tracer_lost")
         | pl.col("key_ns").is_null()
         | pl.col("shared_key").fill_null(value=False)
-        | pl.lit(blind)
+        | blind
     )["row"]
 
 
