@@ -84,7 +84,7 @@ def build_tables(
         for_activations = beside.submit(find_timer_activations, objects, callbacks)
         for_links = beside.submit(find_message_links, events, objects)
         for_states = beside.submit(find_lifecycle_states, events, objects)
-        for_scheduling = beside.submit(find_scheduling, events, callbacks)
+        for_scheduling = beside.submit(find_scheduling, events, callbacks, losses)
         for_heap = beside.submit(find_heap, events, callbacks)
         publications, takes = for_publications.result(), for_takes.result()
         messages = find_messages(

@@ -412,7 +412,7 @@ MESSAGES = Table(
             "delivered: its callback ran; taken: taken, no callback seen; overwritten: in an "
             "intra-process ring buffer; lost: inter-process, never taken; unknown: the trace's "
             "edge or tracer loss forbids saying; replayed: to a late joiner; no_subscriber: "
-            "nobody subscribed",
+            "no subscription of the topic was recorded",
             nullable=False,
             values=OUTCOMES,
         ),

@@ -84,7 +84,7 @@ def write_tables(
     find_activations(run, timers)
     states, gaps = find_lifecycle_states(events, objects)
     links = find_message_links(events, objects)
-    scheduling, heap = find_kernel(run), find_blocks(run)
+    scheduling, heap = find_kernel(run, losses), find_blocks(run)
     facts = Facts(
         events=events,
         objects=objects,
