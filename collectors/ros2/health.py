@@ -102,6 +102,8 @@ class Facts:
         As of `clock_offsets`.
     silent_threads
         As of `threads_without_events`.
+    calls_unknown
+        As of `unknown_ends`.
     """
 
     events: Events
@@ -112,6 +114,7 @@ class Facts:
     offsets: pl.DataFrame
     silent_threads: int
     losses: pl.DataFrame
+    calls_unknown: int
     action_goals: pl.DataFrame
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
@@ -501,6 +504,7 @@ def _objects(model: Facts) -> Iterator[Finding]:
         ("publications", model.messages.unknown_publishers, "publisher"),
         ("takes", model.messages.unknown_subscriptions, "subscription"),
         ("callback_instances", model.callbacks.nameless, "callback"),
+        ("service_calls", model.calls_unknown, "client or service"),
         ("lifecycle_states", model.lifecycle_states["node_id"].null_count(), "node"),
         ("message_links", links["subscription_id"].null_count(), "subscription"),
         ("message_links", links["publisher_id"].null_count(), "publisher"),

@@ -30,7 +30,7 @@ from collectors.ros2.one_sided import find_one_sided
 from collectors.ros2.publications import find_publications
 from collectors.ros2.ring_buffers import find_enqueues
 from collectors.ros2.scheduling import find_scheduling
-from collectors.ros2.services import find_service_calls
+from collectors.ros2.services import find_service_calls, unknown_ends
 from collectors.ros2.takes import find_takes
 from collectors.ros2.timers import find_timer_activations
 from collectors.ros2.types import NOTHING, TEXT
@@ -111,6 +111,7 @@ def build_tables(
         offsets=clock_offsets(stamped(publications, events), events),
         silent_threads=threads_without_events(events, ran.threads, intervals["thread"]),
         losses=losses,
+        calls_unknown=unknown_ends(service_calls),
         action_goals=goals,
         lifecycle_states=states,
         lifecycle_gaps=lifecycle_gaps,
