@@ -117,7 +117,7 @@ def by_timestamp(
     repeated = known.filter(known == known.shift(1)).unique()
     parts = []
     shared = 0
-    alone, rest = sent, received
+    alone, rest = sent.select("key", "message_id", "estimated"), received
     if repeated.len():
         keys = repeated.implode()
         twice = sent.filter(key.is_in(keys))
@@ -129,8 +129,9 @@ def by_timestamp(
             on=["key", "rank"],
         )
         parts.append(both.with_columns(pl.lit("ambiguous").alias("match")).select(columns))
-        alone, rest = (f.filter(~key.is_in(keys).fill_null(value=False)) for f in (sent, received))
-    alone = alone.select("key", "message_id", "estimated").filter(key.is_not_null()).sort("key")
+        only = pl.when(~key.is_in(keys)).then(key)
+        alone, rest = (f.with_columns(only.alias("key")) for f in (alone, rest))
+    alone = alone.filter(key.is_not_null()).sort("key")
     row = places_of(rest["key"], alone["key"])
     of = pick(alone, row, "message_id", "estimated")
     # Of several takes of one subscription the first.

@@ -21,6 +21,7 @@ from collectors.ros2.health import (
     stamped,
 )
 from collectors.ros2.heap import find_heap
+from collectors.ros2.joins import pick
 from collectors.ros2.lifecycle import find_lifecycle_states
 from collectors.ros2.links import find_message_links
 from collectors.ros2.messages import find_messages
@@ -180,7 +181,8 @@ def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
     """Add host, vpid and, where there is a thread, vtid."""
     if "thread" in frame.columns:
         frame = frame.with_columns(vtid().alias("vtid"))
-    return frame.join(processes, on="proc", how="left", maintain_order="left")
+    # Processes are numbered in their order.
+    return frame.hstack(pick(processes, frame["proc"], "host", "vpid"))
 
 
 def process_rows(events: Events, rmw: str | None) -> pl.DataFrame:
@@ -201,12 +203,6 @@ def process_rows(events: Events, rmw: str | None) -> pl.DataFrame:
 
 def _messages(rows: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
     for side in ("publisher", "subscription"):
-        rows = rows.drop(f"{side}_host", f"{side}_vpid", strict=False).join(
-            processes.rename(
-                {"proc": f"{side}_proc", "host": f"{side}_host", "vpid": f"{side}_vpid"}
-            ),
-            on=f"{side}_proc",
-            how="left",
-            maintain_order="left",
-        )
+        of = pick(processes, rows[f"{side}_proc"], "host", "vpid")
+        rows = rows.with_columns(of[name].alias(f"{side}_{name}") for name in of.columns)
     return rows.with_columns(pl.coalesce("publisher_host", "subscription_host").alias("host"))

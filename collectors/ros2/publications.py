@@ -175,10 +175,9 @@ def with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.
         ["by_rcl"],
         time="publish_ns",
     )
-    known = objects.publishers.select("publisher_id", "topic", "node")
-    calls = calls.with_columns(
-        pl.col("by_rmw").fill_null(pl.col("by_rcl")).alias("publisher_id")
-    ).join(known, on="publisher_id", how="left", maintain_order="left")
+    calls = calls.with_columns(pl.col("by_rmw").fill_null(pl.col("by_rcl")).alias("publisher_id"))
+    # Objects are numbered in their order.
+    calls = calls.hstack(pick(objects.publishers, calls["publisher_id"], "topic", "node"))
     calls = _rosout(_discovery(calls, events), objects)
     return _guess(calls, objects).select(
         "proc",

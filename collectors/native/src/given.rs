@@ -62,7 +62,9 @@ impl Given {
             let nulls = array.nulls().filter(|nulls| has_nulls(nulls));
             return Ok((array.values().clone(), nulls.cloned()));
         }
-        let values = arrays.iter().flat_map(|array| array.values().iter().copied());
+        let values = arrays
+            .iter()
+            .flat_map(|array| array.values().iter().copied());
         let known = arrays
             .iter()
             .flat_map(|array| (0..array.len()).map(|row| array.is_valid(row)));
