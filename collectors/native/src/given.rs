@@ -68,7 +68,7 @@ impl Given {
         let known = arrays
             .iter()
             .flat_map(|array| (0..array.len()).map(|row| array.is_valid(row)));
-        let nulls = Some(NullBuffer::from_iter(known)).filter(has_nulls);
+        let nulls = Some(known.collect::<NullBuffer>()).filter(has_nulls);
         Ok((values.collect(), nulls))
     }
 }

@@ -3,7 +3,6 @@
 //! Every table has the columns `time_ns` and `thread`, and is in the order of time; of rows of the
 //! same time those of an earlier table come first. Answers are row numbers.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use ahash::HashMap;
@@ -66,7 +65,7 @@ impl Threads {
             count: 0,
         };
         for part in parts {
-            for thread in part.threads.iter() {
+            for thread in &part.threads {
                 made.insert(*thread);
             }
         }
@@ -408,23 +407,20 @@ pub fn places_of(
 fn lower_bound(sorted: &[i64], near: usize, value: i64) -> usize {
     let near = near.min(sorted.len());
     let mut step = 1;
-    let (low, high) = match sorted.get(near).map(|found| found.cmp(&value)) {
-        Some(Ordering::Less) => {
-            let mut low = near + 1;
-            while low + step <= sorted.len() && sorted[low + step - 1] < value {
-                low += step;
-                step *= 2;
-            }
-            (low, sorted.len().min(low + step))
+    let (low, high) = if sorted.get(near).is_some_and(|found| *found < value) {
+        let mut low = near + 1;
+        while low + step <= sorted.len() && sorted[low + step - 1] < value {
+            low += step;
+            step *= 2;
         }
-        _ => {
-            let mut high = near;
-            while step <= high && sorted[high - step] >= value {
-                high -= step;
-                step *= 2;
-            }
-            (high.saturating_sub(step), high)
+        (low, sorted.len().min(low + step))
+    } else {
+        let mut high = near;
+        while step <= high && sorted[high - step] >= value {
+            high -= step;
+            step *= 2;
         }
+        (high.saturating_sub(step), high)
     };
     low + sorted[low..high].partition_point(|found| *found < value)
 }
