@@ -194,7 +194,7 @@ class Bench:
                 wrong.append(f"left behind: {left}")
         finally:
             if fault == "space" and self.can_mount:
-                subprocess.run(["umount", str(output)], check=True)
+                subprocess.run(["umount", "--lazy", str(output)], check=True)
             shutil.rmtree(output, ignore_errors=True)
         return ended.split(":")[0], wrong
 
@@ -253,7 +253,7 @@ def can_mount(folder: Path) -> bool:
         check=False,
     )
     if done.returncode == 0:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
     return done.returncode == 0
 
 

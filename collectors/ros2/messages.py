@@ -8,11 +8,11 @@ the rows say so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
-from collectors.ros2.approximate import by_order, estimate_timestamps
+from collectors.ros2.approximate import by_order, estimate_timestamps, without_takes
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
 from collectors.ros2.joins import pick, sorted_by
@@ -51,6 +51,8 @@ class Messages:
     gone
         Publications left without a row for a subscription whose process had gone, per
         subscription: subscription_id, count.
+    untaken
+        Subscriptions whose callbacks ran and of which no take was recorded.
     """
 
     rows: pl.DataFrame
@@ -58,6 +60,7 @@ class Messages:
     takes_alone: pl.DataFrame
     cleared: int
     gone: pl.DataFrame
+    untaken: pl.Series
 
 
 def find_messages(
@@ -78,15 +81,17 @@ def find_messages(
     intra = with_take(enqueues, takes, enqueues["take_id"])
     existing = existing_pairs(publications, objects, events)
     pairs, gone = without_gone(existing, first_after_end(existing))
-    ordered = by_order(publications, pairs, callbacks, events)
+    untaken = without_takes(callbacks.instances, takes)
+    ordered = by_order(publications, pairs, callbacks.instances, untaken)
     rows = message_rows(publications, pairs, matched, intra, ordered)
-    rows = settle(rows, objects, events, losses, bounds_of(rows))
+    rows = settle(rows, objects, events, losses, replace(bounds_of(rows), untaken=untaken))
     return Messages(
         rows=rows,
         ambiguous=ambiguous,
         takes_alone=takes_alone,
         cleared=enqueues.filter(pl.col("fate") == "cleared").height,
         gone=gone,
+        untaken=untaken,
     )
 
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 
-from collectors.ros2.actions import find_action_goals
+from collectors.ros2.actions import find_action_goals, find_actions
 from collectors.ros2.callbacks import find_callbacks
 from collectors.ros2.events import Events, Raw, vtid
 from collectors.ros2.executors import find_executor_intervals, threads_without_events
@@ -22,11 +22,11 @@ from collectors.ros2.health import (
 )
 from collectors.ros2.heap import find_heap
 from collectors.ros2.joins import pick
-from collectors.ros2.lifecycle import find_lifecycle_states
+from collectors.ros2.lifecycle import find_lifecycle_states, find_state_machines
 from collectors.ros2.links import find_message_links
 from collectors.ros2.messages import find_messages
 from collectors.ros2.middleware import loaded_middleware
-from collectors.ros2.objects import find_objects
+from collectors.ros2.objects import Objects, find_objects
 from collectors.ros2.one_sided import find_one_sided
 from collectors.ros2.publications import find_publications, within_callbacks
 from collectors.ros2.ring_buffers import find_enqueues
@@ -95,7 +95,7 @@ def build_tables(
         for_activations = beside.submit(find_timer_activations, objects, callbacks)
         for_links = beside.submit(find_message_links, events, objects)
         for_states = beside.submit(find_lifecycle_states, events, objects)
-        for_scheduling = beside.submit(find_scheduling, events, callbacks)
+        for_scheduling = beside.submit(find_scheduling, events, callbacks, losses)
         for_heap = beside.submit(find_heap, events, callbacks)
         instances = instance_rows(callbacks.instances)
         give("callback_instances", table_of("callback_instances", instances, events))
@@ -137,6 +137,7 @@ def build_tables(
     )
     frames = {
         **objects.tables,
+        **derived_objects(events, objects),
         "callbacks": callbacks.objects,
         "one_sided_messages": find_one_sided(
             messages.takes_alone, events, objects, publications, synchronisation
@@ -154,7 +155,8 @@ def build_tables(
     }
     for name, frame in frames.items():
         give(name, table_of(name, frame, events))
-    give("processes", TABLES["processes"].conform(process_rows(events, rmw)))
+    for name, table in hosts_and_processes(events, hosts, rmw).items():
+        give(name, table)
     give("losses", losses)
     give("health", find_health(facts, [reader_warning(text) for text in warnings]))
     return {name: tables[name] for name in TABLES}
@@ -183,6 +185,36 @@ def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
         frame = frame.with_columns(vtid().alias("vtid"))
     # Processes are numbered in their order.
     return frame.hstack(pick(processes, frame["proc"], "host", "vpid"))
+
+
+def derived_objects(events: Events, objects: Objects) -> dict[str, pl.DataFrame]:
+    """What belongs to nodes and is made up of other objects, or has one event only."""
+    return {
+        "state_machines": find_state_machines(events, objects),
+        "actions": find_actions(objects),
+    }
+
+
+def hosts_and_processes(
+    events: Events, hosts: Sequence[str], rmw: str | None
+) -> dict[str, pl.DataFrame]:
+    """The tables of these names; parameters as of `build_tables`."""
+    rows = {"hosts": _host_rows(events, hosts), "processes": process_rows(events, rmw)}
+    return {name: TABLES[name].conform(frame) for name, frame in rows.items()}
+
+
+def _host_rows(events: Events, hosts: Sequence[str]) -> pl.DataFrame:
+    found = events.processes.group_by("host").agg(
+        (pl.col("vpid") != NOTHING).sum().alias("processes"),
+        pl.col("begin_ns").min(),
+        pl.col("end_ns").max(),
+        pl.col("events").sum(),
+    )
+    labels = pl.concat([pl.Series(hosts, dtype=TEXT), found["host"]]).unique().sort()
+    counts = pl.col("processes", "events").fill_null(0)
+    return (
+        labels.to_frame("host").join(found, on="host", how="left").with_columns(counts).sort("host")
+    )
 
 
 def process_rows(events: Events, rmw: str | None) -> pl.DataFrame:

@@ -61,7 +61,7 @@ class Recorder:
         )
         return self
 
-    def wait(self, seconds: float = 60) -> tuple[int, str]:
+    def wait(self, seconds: float = 120) -> tuple[int, str]:
         """The exit status, and what it said on standard error."""
         _, said = self.process.communicate(timeout=seconds)
         return self.process.returncode, said
@@ -89,7 +89,7 @@ class Recorder:
     def pid_of(self, name: str) -> int:
         return next(pid for pid, comm in self.descendants() if comm == name)
 
-    def wait_for(self, condition, seconds: float = 20) -> None:
+    def wait_for(self, condition, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, "it did not happen"
@@ -100,11 +100,16 @@ class Recorder:
         self.wait_for(lambda: any(comm == name for _, comm in self.descendants()))
 
     def assert_nothing_left(self) -> None:
-        deadline = time.monotonic() + 15
-        while self.descendants() and time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        # Twice: the environment of a process that is just executing a program reads as empty.
+        while (self.left() or self.left()) and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert self.descendants() == []
-        assert [p.name for p in self.scratch.iterdir() if p.suffix != ".lock"] == []
+        assert self.left() == []
+
+    def left(self) -> list[object]:
+        """Processes, and files in the folder for temporary ones."""
+        files = [p.name for p in self.scratch.iterdir() if p.suffix != ".lock"]
+        return [*self.descendants(), *files]
 
     def close(self) -> None:
         for pid, _ in self.descendants():

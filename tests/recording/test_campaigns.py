@@ -101,7 +101,8 @@ def test_a_run_without_expected_events_or_files_has_failed(tmp_path):
 
 def test_a_session_daemon_that_dies_costs_one_run(pings, tmp_path):
     before = own_daemons()
-    script = f"{pings} 50 && sleep 0.7"
+    # The second run would last, did the daemon not die.
+    script = f"{pings} 50 && {{{{ test {{repetition}} != 1 || sleep 60; }}}}"
     suite, text = suite_of(
         pings,
         workload={"command": ["sh", "-c", script], "ros": "none"},

@@ -78,9 +78,10 @@ def test_a_workload_that_dies_keeps_what_it_did(recorder, pings, script, exit_st
 def test_a_workload_that_hangs_is_ended_at_its_limit(recorder, pings):
     # It heeds neither SIGINT nor SIGTERM, and has a child in another session.
     script = f"trap '' INT TERM; setsid sleep 300 & {pings} 50; while :; do sleep 1; done"
-    status, _ = recorder.run("sh", "-c", script, time_limit=1.5)
+    # Long enough for a busy machine to start the program and emit.
+    status, _ = recorder.run("sh", "-c", script, time_limit=6)
     assert status == 4
-    assert "time limit of 1.5 s" in recorder.manifest["failure"]
+    assert "time limit of 6 s" in recorder.manifest["failure"]
     assert recorder.manifest["exit_status"] == -signal.SIGKILL
     assert len(events_of(recorder.output / "trace")) == 50
     recorder.assert_nothing_left()
@@ -159,7 +160,7 @@ def small_disk(tmp_path):
 
     yield make
     for folder in mounted:
-        subprocess.run(["umount", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def test_a_disk_that_fills_up_keeps_what_fitted(recorder, small_disk, pings):

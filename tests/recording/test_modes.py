@@ -5,6 +5,7 @@ What is in a trace is read by babeltrace2, the independent reader.
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -60,7 +61,8 @@ def size_of(folder: Path) -> int:
 def test_a_bounded_trace_never_takes_more_than_it_may(rings, tmp_path):
     # 6,000 events of 4 kB are 24 MB; one program writes on one CPU at a time, mostly.
     allowed = (3 << 19) * (os.cpu_count() or 1)
-    options = TracingOptions(max_disk=allowed, subbuf_size=65536, subbuf_count=4)
+    # Blocking, for a consumer that a busy machine stops for 20 ms would let the buffers run full.
+    options = TracingOptions(max_disk=allowed, subbuf_size=65536, subbuf_count=4, mode="blocking")
     largest, done = [0], threading.Event()
 
     def watch() -> None:
@@ -147,6 +149,7 @@ def test_a_late_start_keeps_the_names(rings, tmp_path):
         campaign="c",
         command=[rings, "200", "0", "10", "100"],
         options=TracingOptions(start="ready"),
+        time_limit=60,
         timing=Timing(duration_s=1.0),
         says_ready=True,
         expect_events="no",
@@ -166,7 +169,9 @@ def test_programs_that_ran_before_are_recorded_and_their_names_missed(rings, tmp
     (home / ".lttng").mkdir(parents=True)
     script = (
         f"export HOME={home} LTTNG_HOME={home}; lttng-sessiond --no-kernel & daemon=$!; "
-        f"sleep 1; {rings} 4000 2000 10 & sleep 1; "
+        "until lttng --no-sessiond list >/dev/null 2>&1; do sleep 0.1; done; "
+        # Emits until it is killed.
+        f"{rings} 1000000 2000 10 & sleep 1; "
         f"{sys.executable} {Path(__file__).parent}/recorder.py {tmp_path}/run "
         """'{"options": {"daemon": "machine"}, "ros": "none"}' sleep 1; status=$?; """
         "kill %2 $daemon; wait; exit $status"
@@ -179,7 +184,7 @@ def test_programs_that_ran_before_are_recorded_and_their_names_missed(rings, tmp
             pytest.skip("no right to make a mount namespace")
     root = Path(__file__).resolve().parents[2]
     env = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(tmp_path)}
-    run = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=60)
+    run = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert run.returncode == 0, run.stderr
     kept = numbers(events_of(tmp_path / "run" / "trace"))
     assert len(kept) > 20
@@ -189,14 +194,19 @@ def test_programs_that_ran_before_are_recorded_and_their_names_missed(rings, tmp
 
 
 def test_containers_are_told_apart_by_their_namespace(pings, tmp_path):
-    inside = ["unshare", "--pid", "--fork", "--kill-child", pings, "5"]
+    unshare = ["unshare", "--pid", "--fork", "--kill-child"]
     if os.geteuid() != 0:
-        inside[1:1] = ["--user", "--map-root-user"]
-    if subprocess.run([*inside[:-2], "true"], capture_output=True, check=False).returncode:
+        unshare[1:1] = ["--user", "--map-root-user"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no right to make a PID namespace")
-    one = " ".join(inside)
+
+    def container(name: str, other: str) -> str:
+        # The kernel gives the number of a namespace that has ended to the next one.
+        wait = f": > {tmp_path}/{name}; until test -e {tmp_path}/{other}; do sleep 0.02; done"
+        return shlex.join([*unshare, "sh", "-c", f"{wait}; exec {pings} 5"])
+
     folder, manifest = record_command(
-        ["sh", "-c", f"{one} & {one} & wait"],
+        ["sh", "-c", f"{container('a', 'b')} & {container('b', 'a')} & wait"],
         tmp_path / "run",
         options=TracingOptions(contexts=("pid_ns",)),
         ros="none",

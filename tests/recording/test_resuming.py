@@ -152,7 +152,7 @@ def test_ten_kills_cost_nothing_but_the_torn_runs(runner_of, pings, tmp_path):
 def test_an_interrupted_campaign_goes_on(runner_of, pings, tmp_path):
     runner = runner_of(write_suite(tmp_path, f"{pings} 100; sleep 0.4"))
     runner.begin()
-    runner.wait_for(lambda: len(runner.ended()) == 2 and runner.is_at_work())
+    runner.wait_for(lambda: len(runner.ended()) >= 2 and runner.is_at_work())
     with pytest.raises(UsageError, match="another roslens is recording"):
         resume_campaign(runner.campaign)
     runner.process.send_signal(signal.SIGINT)

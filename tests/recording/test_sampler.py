@@ -57,7 +57,8 @@ def test_memory_and_cpu_time_agree_with_what_the_program_did(usage):
         program.goes_on()
         with_ended_thread = program.says()
         sample = reader.sample()
-        assert with_ended_thread > 1.8 * used
+        # The thread burnt half a second by its own clock.
+        assert with_ended_thread - used >= 490_000_000
         assert sample.cpu_time_ns == pytest.approx(with_ended_thread, rel=0.02)
         assert sample.threads == 1
         assert sample.process == "usage"
@@ -70,7 +71,8 @@ def test_context_switches_are_those_of_all_threads():
         "gate = threading.Barrier(4)\n"
         "threads = [threading.Thread(target=nap, daemon=True) for _ in range(3)]\n"
         "[t.start() for t in threads]\n"
-        "time.sleep(0.5)\n"
+        "while gate.n_waiting < 3: time.sleep(0.05)\n"
+        "time.sleep(0.2)\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw, flush=True)\n"
         "input()\n"
     )
@@ -84,24 +86,31 @@ def test_context_switches_are_those_of_all_threads():
 
 
 def test_a_whole_tree_is_sampled_even_when_a_parent_ends():
-    script = "(sleep 30 & echo $!; sleep 0.5; exit 0); exec sleep 31"
-    process = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True)
+    script = "(sleep 300 & echo $!; read line; exit 0); echo gone; exec sleep 301"
+    process = subprocess.Popen(
+        ["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     sampler = Sampler(process.pid, hz=50).start()
+
+    def wait_for_samples(number: int) -> None:
+        deadline = time.monotonic() + 60
+        while sum(x.vpid == orphan for x in sampler.samples) < number:
+            assert time.monotonic() < deadline, "it is not sampled"
+            time.sleep(0.05)
+
     try:
         orphan = int(process.stdout.readline())
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            late = [x for x in sampler.samples if x.vpid == orphan]
-            if len(late) > 40:
-                break
-            time.sleep(0.05)
+        wait_for_samples(3)
+        process.stdin.write("\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "gone\n"
+        before = sum(x.vpid == orphan for x in sampler.samples)
+        wait_for_samples(before + 20)
         sampler.stop()
         frame = sampler.frame()
         assert frame.schema == RESOURCES.schema
         names = {x.process for x in sampler.samples if x.vpid == orphan}
         assert "sleep" in names
-        # Sampled on after the subshell that began it had gone.
-        assert len([x for x in sampler.samples if x.vpid == orphan]) > 40
         assert frame["time_ns"].is_sorted()
         assert sampler.facts.rounds > 0
         assert 0 < sampler.facts.cpu_fraction < 1
@@ -117,7 +126,7 @@ def test_a_process_that_left_its_parent_at_once_is_found_by_search():
     )
     sampler = Sampler(process.pid, hz=20, search=lambda: marked("TEST_MARK=x1")).start()
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while len(asleep(sampler)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         sampler.stop()

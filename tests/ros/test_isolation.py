@@ -23,19 +23,20 @@ from tracing.ros.environment import UsageError
 from tracing.ros.shm import SHARED_MEMORY, without_leftovers
 
 TALKER = """
-import sys, time, rclpy
+import select, sys, rclpy
 from std_msgs.msg import String
 rclpy.init()
 node = rclpy.create_node("node")
 heard = []
+said = False
 sender = node.create_publisher(String, "talk", 10)
 node.create_subscription(String, "talk", lambda m: heard.append(m.data), 10)
-end = time.monotonic() + float(sys.argv[2])
-while time.monotonic() < end:
+while not select.select([sys.stdin], [], [], 0)[0]:
     sender.publish(String(data=sys.argv[1]))
     rclpy.spin_once(node, timeout_sec=0.02)
-    if len(heard) == 1:
+    if heard and not said:
         print("running", flush=True)
+        said = True
 print(sorted(set(heard)))
 """
 
@@ -44,8 +45,13 @@ def test_domains_held_at_once_differ_and_are_free_again() -> None:
     with own_domain() as first, own_domain() as second:
         assert first != second
         assert {first, second} <= set(DOMAINS)
-    with own_domain() as again:
-        assert again == first
+
+    def held_again() -> bool:
+        with own_domain() as again:
+            return again == first
+
+    # Somebody else may hold it just then.
+    assert any(held_again() for _ in range(20))
 
 
 def test_a_domain_in_which_someone_listens_is_left_alone() -> None:
@@ -64,12 +70,13 @@ def test_ports_of_a_domain() -> None:
 
 
 @contextmanager
-def node(ros: RosEnvironment, log: Path, word: str, seconds: float) -> Iterator[subprocess.Popen]:
-    """A running node that hears itself."""
+def node(ros: RosEnvironment, log: Path, word: str) -> Iterator[subprocess.Popen]:
+    """A node that hears itself, running until a line is written to it."""
     with ros.isolated(log) as alone:
         process = subprocess.Popen(
-            [str(ros.python), "-c", TALKER, word, str(seconds)],
+            [str(ros.python), "-c", TALKER, word],
             env=alone.process_environment(),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
@@ -84,11 +91,10 @@ def node(ros: RosEnvironment, log: Path, word: str, seconds: float) -> Iterator[
 
 @pytest.mark.live
 def test_two_runs_do_not_hear_each_other(ros: RosEnvironment, tmp_path: Path) -> None:
-    with node(ros, tmp_path, "left", 1.5) as left, node(ros, tmp_path, "right", 1.5) as right:
-        assert left.stdout is not None
-        assert right.stdout is not None
-        assert left.stdout.read().splitlines()[-1] == "['left']"
-        assert right.stdout.read().splitlines()[-1] == "['right']"
+    with node(ros, tmp_path, "left") as left, node(ros, tmp_path, "right") as right:
+        time.sleep(1)  # each hears itself, and would hear the other one
+        assert left.communicate("\n")[0] == "['left']\n"
+        assert right.communicate("\n")[0] == "['right']\n"
 
 
 @pytest.mark.live
@@ -98,12 +104,20 @@ def test_what_a_killed_node_leaves_is_removed_and_nothing_else(
     def segments() -> set[str]:
         return {path.name for path in SHARED_MEMORY.iterdir() if "fastdds" in path.name}
 
-    with node(ros, tmp_path, "other", 30):
-        others = segments()
+    def of(process: subprocess.Popen) -> set[str]:
+        """Those that a process has open or mapped; others may run on this machine."""
+        proc = Path("/proc", str(process.pid))
+        used = [str(x.readlink()) for x in (proc / "fd").iterdir()]
+        used += [line.split()[-1] for line in (proc / "maps").read_text().splitlines()]
+        return {Path(x).name for x in used if x.startswith(f"{SHARED_MEMORY}/")} & segments()
+
+    with node(ros, tmp_path, "other") as other:
+        others = of(other)
         assert others
-        with node(ros, tmp_path, "own", 30) as process:
-            own = segments() - others
+        with node(ros, tmp_path, "own") as process:
+            own = of(process)
             assert own
+            assert not own & others
             time.sleep(0.3)  # files that appeared just now are left alone
             process.send_signal(signal.SIGKILL)
             process.wait()

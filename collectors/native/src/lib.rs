@@ -15,7 +15,7 @@ mod run;
 mod stream;
 mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -106,6 +106,14 @@ impl Reader {
             }
         }
         found
+    }
+
+    /// Base and bits of the columns of each event that are not to be shown as decimal numbers.
+    #[getter]
+    fn shown(&self) -> BTreeMap<&str, HashMap<&str, (u8, u32)>> {
+        let catalog = &self.index.catalog;
+        let names = catalog.tables.iter().map(|table| table.name.as_str());
+        names.zip(catalog.shown()).collect()
     }
 
     /// Labels of the hosts, in the order of the traces.

@@ -1,7 +1,7 @@
 /* rings COUNT PAUSE_US BYTES: one event ros2:ring_init, COUNT events ros2:ring of BYTES each.
 
    With ROSLENS_READY_FILE set and a fourth argument N, makes that file after N events. Waits then
-   for half a second, so that a recorder sees it. */
+   until ros2:ring is recorded. */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
 #include "rings.h"
@@ -27,7 +27,9 @@ int main(int count, char **values)
       if (file) {
         fclose(file);
       }
-      usleep(1500000);
+      while (!lttng_ust_tracepoint_enabled(ros2, ring)) {
+        usleep(1000);
+      }
     }
     lttng_ust_tracepoint(ros2, ring, i, text);
     if (pause_us) {
