@@ -146,7 +146,7 @@ class _Babeltrace:
         first = min((time[0] for time in times), default=None)
         self.span = (first, max((time[-1] for time in times), default=None))
         self.levels: Mapping[str, str] = {}
-        self.bases: Bases = {}
+        self.bases: Bases = _bases(path)
 
     def parts(self, begin: int | None, end: int | None) -> Sequence[tuple[int | None, int | None]]:
         """All of it."""
@@ -166,6 +166,14 @@ class _Babeltrace:
                 frame = frame.filter(pl.col("time_ns") <= high)
             found[name] = frame.select(kept)
         return found
+
+
+def _bases(path: Path) -> Bases:
+    """What is shown how; all decimal where only babeltrace2 reads the trace."""
+    try:
+        return open_trace(path).display_bases
+    except UsageError:
+        return {}
 
 
 def _check_parquet(output: Path | None, engine: Engine) -> None:

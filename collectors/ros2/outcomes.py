@@ -84,7 +84,7 @@ def settle(
     * the receiver's takes, or this publication's timestamp, were not recorded.
     """
     # Objects are numbered in their order.
-    of = pick(objects.subscriptions, rows["subscription_id"], "proc", "node", "topic")
+    of = pick(objects.subscriptions, rows["subscription_id"], "proc", "node", "topic", "created_ns")
     here = [of["proc"].alias("sub_proc")]
     if "subscription_proc" in rows.columns:
         here.append(rows["subscription_proc"])
@@ -92,6 +92,13 @@ def settle(
         pl.coalesce(here).alias("subscription_proc"),
         of["node"].alias("subscription_node"),
         pl.coalesce("topic", of["topic"].alias("sub_topic")).alias("topic"),
+        # Of a publisher that is not known nobody could say to whom it published.
+        pl.when(
+            (pl.col("fate") != "replayed")
+            | (pl.col("publish_ns") < of["created_ns"]).fill_null(value=True)
+        )
+        .then("fate")
+        .alias("fate"),
     )
     fate = pl.col("fate")
     started = pl.col("callback_start_ns").is_not_null()
