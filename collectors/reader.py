@@ -169,6 +169,14 @@ class Trace:
         return {name: log_level_name(level) for name, level in self._reader.log_levels.items()}
 
     @property
+    def display_bases(self) -> dict[str, dict[str, tuple[int, int]]]:
+        """By event and column: base (2, 8 or 16) in which to show its integers, and their bits.
+
+        As the metadata say; columns that are not here are decimal.
+        """
+        return self._reader.shown
+
+    @property
     def hosts(self) -> list[str]:
         """Labels of the hosts, in the order of the traces."""
         return self._reader.hosts

@@ -19,6 +19,7 @@ NEVER_CUT = ("health", "losses")
 """They speak of the recording as a whole; what was dropped outside of a view can bend it too."""
 
 OBJECTS = (
+    "hosts",
     "processes",
     "contexts",
     "nodes",
@@ -28,6 +29,9 @@ OBJECTS = (
     "clients",
     "timers",
     "callbacks",
+    "ring_buffers",
+    "state_machines",
+    "actions",
     "message_links",
 )
 """Not cut by time: what happens in a stretch of time refers to what was created before it."""

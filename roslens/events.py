@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
 
+import numpy as np
 import polars as pl
 from rich.console import Console
 from rich.progress import Progress
@@ -32,6 +33,8 @@ Engine: TypeAlias = Literal["native", "babeltrace2"]
 
 _SECOND = 1_000_000_000
 _CONTEXTS = ("vpid", "vtid", "procname")
+Bases: TypeAlias = Mapping[str, Mapping[str, tuple[int, int]]]
+"""By event and column: base in which to show its integers, and their bits."""
 LEVEL = "log_level"
 """Field that stands for the log level of an event's class."""
 
@@ -92,7 +95,7 @@ def write_events(
         times = (begin_ns, end_ns)
         _to_parquet(source.trace, chosen, times, columns, output, threads=threads)
         return
-    to_lines = _Lines(form, schemas, columns, first)
+    to_lines = _Lines(form, schemas, columns, first, source.bases)
     some = False
     with (
         _opened(output) as file,
@@ -117,6 +120,7 @@ class _Native:
         self.declared = self.trace.event_names
         self.span = self.trace.span
         self.levels: Mapping[str, str] = self.trace.log_levels
+        self.bases: Bases = self.trace.display_bases
         self._threads = threads
 
     def parts(self, begin: int | None, end: int | None) -> Sequence[tuple[int | None, int | None]]:
@@ -142,6 +146,7 @@ class _Babeltrace:
         first = min((time[0] for time in times), default=None)
         self.span = (first, max((time[-1] for time in times), default=None))
         self.levels: Mapping[str, str] = {}
+        self.bases: Bases = _bases(path)
 
     def parts(self, begin: int | None, end: int | None) -> Sequence[tuple[int | None, int | None]]:
         """All of it."""
@@ -161,6 +166,14 @@ class _Babeltrace:
                 frame = frame.filter(pl.col("time_ns") <= high)
             found[name] = frame.select(kept)
         return found
+
+
+def _bases(path: Path) -> Bases:
+    """What is shown how; all decimal where only babeltrace2 reads the trace."""
+    try:
+        return open_trace(path).display_bases
+    except UsageError:
+        return {}
 
 
 def _check_parquet(output: Path | None, engine: Engine) -> None:
@@ -228,7 +241,9 @@ class _Lines:
         schemas: dict[str, pl.DataFrame],
         columns: Sequence[str] | None,
         first_ns: int | None,
+        bases: Bases,
     ) -> None:
+        self._bases = bases
         self._form = form
         self._several = len(schemas) > 1
         day = datetime.fromtimestamp((first_ns or 0) // _SECOND).astimezone()
@@ -272,7 +287,10 @@ class _Lines:
                 and not c.startswith("ctx_")
             ],
         )
-        shown = [_group([_named(c, schema[c]) for c in group]) for group in groups if group]
+        bases = self._bases.get(name, {})
+        shown = [
+            _group([_named(c, schema[c], bases.get(c)) for c in group]) for group in groups if group
+        ]
         host = [pl.col("host")] if "host" in schema else []
         head = pl.concat_str(
             pl.lit("["), time.dt.strftime("%H:%M:%S%.9f"), pl.lit("]"), ignore_nulls=True
@@ -305,9 +323,13 @@ def _group(members: Sequence[pl.Expr]) -> pl.Expr:
     )
 
 
-def _named(column: str, kind: pl.DataType) -> pl.Expr:
+def _named(column: str, kind: pl.DataType, base: tuple[int, int] | None) -> pl.Expr:
     """``name = value``; null where there is none."""
     value = pl.col(column)
+    if base is not None and kind.is_integer():
+        digits = value.map_batches(lambda s: _in_base(s, *base), return_dtype=pl.String)
+        shown = pl.concat_str(pl.lit(f"{column} = "), digits)
+        return pl.when(value.is_not_null()).then(shown)
     match kind:
         case pl.String():
             value = pl.concat_str(pl.lit('"'), _escaped(value), pl.lit('"'))
@@ -317,6 +339,19 @@ def _named(column: str, kind: pl.DataType) -> pl.Expr:
             value = value.cast(pl.String)
     shown = pl.concat_str(pl.lit(f"{column} = "), value)
     return pl.when(pl.col(column).is_not_null()).then(shown)
+
+
+_PREFIX = {2: "0b", 8: "0", 16: "0x"}
+_FORM = {2: "b", 8: "o", 16: "X"}
+
+
+def _in_base(numbers: pl.Series, base: int, bits: int) -> pl.Series:
+    """Integers of `bits` bits as babeltrace2 shows them: negative ones as their bits."""
+    values = numbers.fill_null(0).to_numpy().astype(np.uint64, casting="unsafe")
+    values &= np.uint64((1 << bits) - 1)
+    prefix, form = _PREFIX[base], f"0{bits}b" if base == 2 else _FORM[base]
+    texts = [f"{prefix}{value:{form}}" for value in values.tolist()]
+    return pl.Series(numbers.name, texts, dtype=pl.String)
 
 
 def _escaped(text: pl.Expr) -> pl.Expr:

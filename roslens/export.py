@@ -13,11 +13,12 @@ from analysis.interop.graph_text import dot, mermaid, node_topic_graph
 from analysis.interop.perfetto import write_perfetto
 from analysis.measures.samples import run_samples, topic_groups
 from analysis.statistics.hdr import log, percentile_table
-from collectors.schema import TABLES
+from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
 from roslens.recordings import Recordings, open_recordings
 from tracing.recording import RunFailedError, UsageError
 
 Format: TypeAlias = Literal["perfetto", "dot", "mermaid", "csv", "hgrm", "hlog"]
+_SAMPLED = (RESOURCES.name, THREADS.name, SYSTEM.name)
 _GRAPHS = {"dot": dot, "mermaid": mermaid}
 
 
@@ -33,14 +34,14 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
     """
     if (table is None) == (form == "csv"):
         raise UsageError("--table NAME goes with --format csv, and csv needs it")
-    if table is not None and table not in (*TABLES, "resources"):
-        raise UsageError(f"no table {table!r}; there are {', '.join(TABLES)} and resources")
+    if table is not None and table not in (*TABLES, *_SAMPLED):
+        raise UsageError(f"no table {table!r}; there are {', '.join((*TABLES, *_SAMPLED))}")
     recordings = open_recordings(path)
     if form == "perfetto":
         write_perfetto(tables_of_one(recordings, str(path)), out)
         return
     if table is not None:
-        text = _csv(recordings.resources if table == "resources" else recordings.table(table))
+        text = _csv(getattr(recordings, table))
     elif form in ("hgrm", "hlog"):
         text = _histogram(recordings, path, form)
     else:
@@ -64,7 +65,9 @@ def tables_of_one(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
             f"{path}: a Perfetto trace is of one run, and here are {len(recordings.recordings)}; "
             "give the folder of one"
         )
-    names = ("processes", "callback_instances", "publications", "messages", "service_calls")
+    names = (
+        "processes", "callback_instances", "publications", "messages", "service_calls", "heap",
+    )  # fmt: skip
     frames = [recordings.table(name) for name in names]
     tables = dict(zip(names, pl.collect_all(frames), strict=True))
     if not recordings.without_resources:

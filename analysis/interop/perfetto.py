@@ -130,7 +130,7 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     ----------
     tables
         ``processes``, ``callback_instances``, ``publications``, ``messages``, ``service_calls``
-        and, where it was recorded, ``resources``.
+        and, where they were recorded, ``resources`` and ``heap``.
     path
         File to write.
 
@@ -148,6 +148,8 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     _requests(writer, calls)
     if "resources" in tables:
         _counters(writer, tables["resources"])
+    if "heap" in tables:
+        _heap(writer, tables["heap"])
     writer.write(path)
 
 
@@ -280,10 +282,23 @@ def _counters(writer: _Writer, resources: pl.DataFrame) -> None:
         (pl.col("pss_bytes") / 2**20).alias("PSS [MiB]"),
         (pl.col("heap_bytes") / 2**20).alias("heap [MiB]"),
     )
+    _counted(writer, used, ("CPU [cores]", "RSS [MiB]", "PSS [MiB]", "heap [MiB]"))
+
+
+def _heap(writer: _Writer, heap: pl.DataFrame) -> None:
+    """Live bytes as the allocator's events tell."""
+    live = (pl.col("live_bytes") / 2**20).alias("traced heap [MiB]")
+    name = pl.lit(None, dtype=pl.String).alias("process")
+    _counted(writer, heap.select("host", "vpid", "time_ns", name, live), (live.meta.output_name(),))
+
+
+def _counted(writer: _Writer, used: pl.DataFrame, counters: Sequence[str]) -> None:
+    """Counters of each process; ``process`` is its name where it is not known yet."""
+    who = ["host", "vpid"]
     for host, vpid, name in used.select(*who, "process").unique(who, maintain_order=True).rows():
         parent = writer.process(host, vpid, name)
         of_one = used.filter((pl.col("host") == host) & (pl.col("vpid") == vpid))
-        for counter in ("CPU [cores]", "RSS [MiB]", "PSS [MiB]", "heap [MiB]"):
+        for counter in counters:
             values = of_one.select("time_ns", pl.col(counter).alias("value")).filter(
                 pl.col("value").is_not_null() & pl.col("value").is_finite()
             )

@@ -88,12 +88,65 @@ def _calls(objects: Objects, service_calls: pl.DataFrame) -> pl.DataFrame:
         ("client", objects.clients, "client_id"),
         ("server", objects.services, "service_id"),
     ):
-        place = pl.int_range(pl.len()).over("proc", "node", "service")
         name = pl.format("{} {} {}", "proc", pl.col("node").fill_null("?"), "place").alias(side)
-        ends = objects_of.sort(number).with_columns(place.alias("place")).select(number, name)
+        ends = _placed(objects_of, number, "service").select(number, name)
         calls = calls.join(ends, on=number, how="left", maintain_order="left")
     # A side that is not traced is one, as nothing tells more.
     return calls.with_columns(pl.col("client", "server").fill_null("?"))
+
+
+def _placed(ends: pl.DataFrame, number: str, name: str) -> pl.DataFrame:
+    """Add ``place``, the order in which one node made several of one name."""
+    place = pl.int_range(pl.len()).over("proc", "node", name).alias("place")
+    return ends.sort(number).with_columns(place)
+
+
+def find_actions(objects: Objects) -> pl.DataFrame:
+    """Servers and clients of actions; columns of the table ``actions``, and proc."""
+    ends = [
+        _action_ends(objects.services, objects.publishers, "server", "service", "publisher"),
+        _action_ends(objects.clients, objects.subscriptions, "client", "client", "subscription"),
+    ]
+    found = pl.concat(ends).sort("created_ns", "proc", "action", "role", maintain_order=True)
+    return found.with_row_index("action_id").with_columns(pl.col("action_id").cast(I64))
+
+
+def _action_ends(
+    services: pl.DataFrame, topics: pl.DataFrame, role: str, service: str, endpoint: str
+) -> pl.DataFrame:
+    """The ends of one role, each of what has the same node, action and place in the order."""
+    names = {
+        **{part: f"{part}_id" for part in ("send_goal", "cancel_goal", "get_result")},
+        **{part: f"{part}_id" for part in ("feedback", "status")},
+    }
+    parts = [
+        _placed(frame, f"{kind}_id", name).select(
+            *("proc", "node_id", "node", "place", "created_ns", "ended_ns"),
+            pl.col(f"{kind}_id").alias("number"),
+            pl.col(name).str.extract(pattern, 1).alias("action"),
+            pl.col(name).str.extract(pattern, 2).alias("part"),
+        )
+        for frame, kind, name, pattern in (
+            (services, service, "service", _NAME),
+            (topics, endpoint, "topic", _TOPIC),
+        )
+    ]
+    key = ["proc", "node", "action", "place"]
+    of = pl.col("part")
+    return (
+        pl.concat(parts)
+        .filter(pl.col("action").is_not_null())
+        .group_by(key, maintain_order=True)
+        .agg(
+            pl.col("node_id").first(),
+            *(pl.col("number").filter(of == part).first().alias(x) for part, x in names.items()),
+            pl.col("created_ns").min(),
+            pl.col("ended_ns").filter(~of.is_in(["feedback", "status"])).min(),
+        )
+        # Whoever only listens to feedback or status is no client.
+        .filter(pl.any_horizontal(pl.col("send_goal_id", "get_result_id").is_not_null()))
+        .with_columns(pl.lit(role).alias("role"))
+    )
 
 
 def _part(calls: pl.DataFrame, part: str, which: int) -> pl.DataFrame:
@@ -239,7 +292,13 @@ def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame) -> pl.DataFrame:
         maintain_order="left",
     )
     some = pl.col("feedback_count") > 0
-    return goals.with_columns(pl.when(some).then("first_ns").alias("first_feedback_ns")).drop(
+    goals = goals.with_columns(
+        pl.when(some).then("first_ns").alias("first_feedback_ns"),
+        pl.when(some).then("_upto_ns").alias("last_feedback_ns"),
+    )
+    lasted = pl.col("last_feedback_ns") - pl.col("first_feedback_ns")
+    rate = (pl.col("feedback_count") - 1) * 1e9 / lasted
+    return goals.with_columns(pl.when(lasted > 0).then(rate).alias("feedback_rate_hz")).drop(
         "before", "_before_ns", "upto", "_upto_ns", "first_ns"
     )
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import Events
 from collectors.ros2.types import I64
 
 TOLERANCE_NS = 10_000_000
@@ -63,10 +61,31 @@ def estimate_timestamps(publications: pl.DataFrame, takes: pl.DataFrame) -> pl.D
     )
 
 
+def ran(instances: pl.DataFrame) -> pl.DataFrame:
+    """Executions for messages between processes whose subscription is known: owner_id is that."""
+    return instances.filter(
+        (pl.col("kind") == "subscription") & ~pl.col("intra") & pl.col("owner_id").is_not_null()
+    )
+
+
+def without_takes(instances: pl.DataFrame, takes: pl.DataFrame) -> pl.Series:
+    """Subscriptions whose callbacks ran though no take of theirs was recorded.
+
+    Middleware does not trace every way of taking: loaned messages are taken without an event up to
+    Kilted, serialized ones in Humble.
+    """
+    taken = takes.filter(~pl.col("intra_process"))["subscription_id"].unique()
+    runs = ran(instances)["owner_id"].unique().sort().alias("subscription_id")
+    return runs.filter(~runs.is_in(taken.implode()))
+
+
 def by_order(
-    publications: pl.DataFrame, pairs: pl.DataFrame, callbacks: Callbacks, events: Events
+    publications: pl.DataFrame,
+    pairs: pl.DataFrame,
+    instances: pl.DataFrame,
+    untaken: pl.Series,
 ) -> pl.DataFrame:
-    """Publications and callbacks of a trace without takes, joined in order per subscription.
+    """Publications and callbacks of subscriptions without takes, joined in order for each.
 
     With as many callbacks as publications the first belongs to the first, if none starts before
     its publication. Otherwise a callback belongs to the latest publication before it, if no
@@ -86,10 +105,12 @@ def by_order(
         "callback_start_ns": I64,
         "callback_end_ns": I64,
     }
-    if events.happened("rmw_take") or pairs.is_empty():
+    if untaken.is_empty() or pairs.is_empty():
         return pl.DataFrame(schema=schema)
+    pairs = pairs.filter(pl.col("subscription_id").is_in(untaken.implode()))
     starts = (
-        callbacks.instances.filter((pl.col("kind") == "subscription") & ~pl.col("intra"))
+        ran(instances)
+        .filter(pl.col("owner_id").is_in(untaken.implode()))
         .select(
             pl.col("owner_id").alias("subscription_id"),
             "callback_instance_id",

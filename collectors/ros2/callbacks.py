@@ -14,7 +14,7 @@ import polars as pl
 
 from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, nearest, sorted_by
-from collectors.ros2.objects import Objects
+from collectors.ros2.objects import Objects, numbered
 from collectors.ros2.passes import ends_of, innermost
 from collectors.ros2.types import I64, TEXT
 
@@ -67,9 +67,7 @@ def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
     return (
         pl.concat([added, alone], how="diagonal")
         .rename({"time_ns": "created_ns"})
-        .sort("created_ns", "proc", "callback", maintain_order=True)
-        .with_row_index("callback_id")
-        .with_columns(pl.col("callback_id").cast(I64))
+        .pipe(numbered, "callback_id", ["callback"])
     )
 
 

@@ -14,6 +14,7 @@ from collectors.ros2.events import FIELDS, Events
 from collectors.ros2.heap import Heap
 from collectors.ros2.messages import Messages
 from collectors.ros2.objects import DISCOVERY, Objects
+from collectors.ros2.outcomes import of_kernel
 from collectors.ros2.publications import INTERNAL
 from collectors.ros2.scheduling import Scheduling
 from collectors.ros2.services import service_events_recorded
@@ -23,6 +24,11 @@ Severity: TypeAlias = Literal["info", "warning", "error"]
 Finding: TypeAlias = dict[str, object]
 
 _STEP_NS = 1_000_000
+_BENT = (
+    "every table may lack rows of that time, messages without a take in it are 'unknown', and "
+    "starts may lack ends (enlarge the buffers or record fewer events)"
+)
+_BENT_BY_KERNEL = "callback_scheduling has no rows of that time; no other table is touched"
 BLOCK_NS = 1_000_000_000
 
 
@@ -67,6 +73,8 @@ class OfMessages:
         Rows joined by time or order.
     ways
         subscription_id, publisher_id, all (whether all messages were lost), len.
+    untaken
+        As of `Messages`.
     """
 
     unnamed: int
@@ -79,6 +87,7 @@ class OfMessages:
     alone_on: pl.Series
     approximate: int
     ways: pl.DataFrame
+    untaken: pl.Series
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,8 @@ class Facts:
         As of `clock_offsets`.
     silent_threads
         As of `threads_without_events`.
+    calls_unknown
+        As of `unknown_ends`.
     """
 
     events: Events
@@ -103,6 +114,7 @@ class Facts:
     offsets: pl.DataFrame
     silent_threads: int
     losses: pl.DataFrame
+    calls_unknown: int
     action_goals: pl.DataFrame
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
@@ -163,6 +175,7 @@ def of_messages(publications: pl.DataFrame, takes: pl.DataFrame, messages: Messa
         alone_on=messages.takes_alone["topic"].unique(),
         approximate=messages.rows.filter(pl.col("match") == "approximate").height,
         ways=ways_of(messages.rows),
+        untaken=messages.untaken,
     )
 
 
@@ -214,28 +227,49 @@ def _losses(model: Facts) -> Iterator[Finding]:
         return
     grouped = (
         model.losses.group_by("host", "kind", "trace", "stream", maintain_order=True)
-        .agg(pl.col("count").sum(), pl.col("count").is_null().any().alias("open"), pl.len())
+        .agg(
+            pl.col("count").sum(),
+            pl.col("count").is_null().any().alias("open"),
+            pl.len(),
+            of_kernel().any().alias("kernel"),
+            # One that is not known leaves the whole of that side open.
+            *(
+                pl.when(pl.col(name).null_count() == 0).then(bound)
+                for name, bound in (
+                    ("begin_ns", pl.col("begin_ns").min()),
+                    ("end_ns", pl.col("end_ns").max()),
+                )
+            ),
+        )
         .iter_rows(named=True)
     )
     texts = {
-        "discarded_events": "the tracer discarded events because its buffers were full; every "
-        "table may lack rows, messages without a take in that time are 'unknown', and starts may "
-        "lack ends: enlarge the buffers or record fewer events",
-        "lost_packets": "the tracer lost whole packets (overwrite mode, or a slow consumer); every "
-        "table may lack rows, messages without a take in that time are 'unknown'",
-        "truncated": "the stream ends in the middle of a packet; everything before was read, what "
-        "followed is missing from every table",
+        "discarded_events": "the tracer discarded events because its buffers were full",
+        "lost_packets": "the tracer lost whole packets (overwrite mode, or a slow consumer)",
+        "truncated": "the stream ends in the middle of a packet; everything before was read",
     }
+    origin = model.events.processes["begin_ns"].min()
     for row in grouped:
         where = f"{row['trace']}/{row['stream']}" if row["stream"] else str(row["trace"] or "trace")
         yield finding(
             row["kind"],
             "warning",
             max(row["count"], row["len"] if row["open"] else row["count"]),
-            texts[row["kind"]],
+            f"{texts[row['kind']]}: {_when(row['begin_ns'], row['end_ns'], origin)}; "
+            + (_BENT_BY_KERNEL if row["kernel"] else _BENT),
             where=where,
             host=row["host"],
         )
+
+
+def _when(begin_ns: int | None, end_ns: int | None, origin: object) -> str:
+    """A stretch of time in words."""
+    if not isinstance(origin, int) or (begin_ns is None and end_ns is None):
+        return "nothing tells when"
+    begin, end = (
+        "an edge" if x is None else f"{(x - origin) / 1e9:.3f} s" for x in (begin_ns, end_ns)
+    )
+    return f"between {begin} and {end} after the first event"
 
 
 def _missing(model: Facts) -> Iterator[Finding]:
@@ -383,6 +417,21 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
             "join them exactly were not recorded",
             where="messages",
         )
+    untaken = messages.untaken
+    if untaken.len() and model.events.happened("rmw_take"):
+        topics = model.objects.subscriptions.filter(
+            pl.col("subscription_id").is_in(untaken.implode())
+        )["topic"]
+        yield finding(
+            "takes_not_recorded",
+            "warning",
+            untaken.len(),
+            "subscriptions whose callbacks ran without a recorded take: the middleware has no "
+            "event where it takes loaned messages (up to Kilted) or serialized ones (Humble), or "
+            "the tracer dropped them; their messages are joined by order where that is possible, "
+            "and never called lost",
+            where=_some(topics, "messages"),
+        )
     if messages.cleared:
         yield finding(
             "ring_buffer_cleared",
@@ -455,6 +504,7 @@ def _objects(model: Facts) -> Iterator[Finding]:
         ("publications", model.messages.unknown_publishers, "publisher"),
         ("takes", model.messages.unknown_subscriptions, "subscription"),
         ("callback_instances", model.callbacks.nameless, "callback"),
+        ("service_calls", model.calls_unknown, "client or service"),
         ("lifecycle_states", model.lifecycle_states["node_id"].null_count(), "node"),
         ("message_links", links["subscription_id"].null_count(), "subscription"),
         ("message_links", links["publisher_id"].null_count(), "publisher"),
@@ -533,7 +583,8 @@ def _scheduling(found: Scheduling) -> Iterator[Finding]:
             "outside_kernel_trace",
             "info",
             found.outside,
-            "executions before the first or after the last sched_switch: they have no rows",
+            "executions before the first or after the last sched_switch, or of which the tracer "
+            "may have dropped one: they have no rows",
             where=where,
         )
     if found.assumed:

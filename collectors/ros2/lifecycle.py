@@ -10,23 +10,39 @@ import polars as pl
 
 from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of
-from collectors.ros2.objects import Objects
-from collectors.ros2.types import I32, I64
+from collectors.ros2.objects import Objects, numbered
+from collectors.ros2.types import I32
 
 FIRST = "unconfigured"
 
 
+def find_state_machines(events: Events, objects: Objects) -> pl.DataFrame:
+    """Columns of the table ``state_machines``, and proc and node_created_ns."""
+    nodes = objects.nodes.select(
+        "proc", "node_handle", "node_id", "node", "created_ns",
+        pl.col("created_ns").alias("node_created_ns"),
+    )  # fmt: skip
+    machines = as_of(
+        events["rcl_lifecycle_state_machine_init"],
+        nodes,
+        [("proc", "proc"), ("node_handle", "node_handle")],
+        ["node_id", "node", "node_created_ns"],
+    )
+    return numbered(
+        machines.rename({"time_ns": "created_ns"}), "state_machine_id", ["state_machine"]
+    )
+
+
 def find_lifecycle_states(events: Events, objects: Objects) -> tuple[pl.DataFrame, int]:
     """One row per state and stretch, and the number of transitions that must be missing."""
-    machines = (
-        as_of(
-            events["rcl_lifecycle_state_machine_init"],
-            objects.nodes.select("proc", "node_handle", "node_id", "node", "created_ns"),
-            [("proc", "proc"), ("node_handle", "node_handle")],
-            ["node_id", "node", "created_ns"],
-        )
-        .with_row_index("machine")
-        .with_columns(pl.col("machine").cast(I64))
+    machines = find_state_machines(events, objects).select(
+        "proc",
+        "state_machine",
+        "node_id",
+        "node",
+        pl.col("state_machine_id").alias("machine"),
+        pl.col("created_ns").alias("time_ns"),
+        pl.col("node_created_ns").alias("created_ns"),
     )
     moves = events["rcl_lifecycle_transition"].sort("time_ns", maintain_order=True)
     moves = as_of(

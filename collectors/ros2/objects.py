@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of
+from collectors.ros2.joins import as_of, nearest
 from collectors.ros2.types import I64, TEXT
 
 DISCOVERY = "ros_discovery_info"
@@ -27,8 +27,9 @@ class Objects:
 
     Attributes
     ----------
-    contexts, nodes, publishers, subscriptions, services, clients, timers
-        One row per object with its number (``node_id``, ...).
+    contexts, nodes, publishers, subscriptions, services, clients, timers, ring_buffers
+        One row per object with its number (``node_id``, ...), ``created_ns`` and ``ended_ns``,
+        when its address was given to the next one.
     publisher_by_rmw, subscription_by_rmw
         rmw handle to object, since its rmw init event where there is one.
     """
@@ -40,6 +41,7 @@ class Objects:
     services: pl.DataFrame
     clients: pl.DataFrame
     timers: pl.DataFrame
+    ring_buffers: pl.DataFrame
     publisher_by_rmw: pl.DataFrame
     subscription_by_rmw: pl.DataFrame
 
@@ -54,6 +56,7 @@ class Objects:
             "services": self.services,
             "clients": self.clients,
             "timers": self.timers,
+            "ring_buffers": self.ring_buffers,
         }
 
 
@@ -70,16 +73,36 @@ def find_objects(events: Events) -> Objects:
         services=_service_ends(events, nodes, "service"),
         clients=_clients(events, nodes),
         timers=_timers(events, nodes),
+        ring_buffers=_ring_buffers(events, publishers, subscriptions),
         publisher_by_rmw=publisher_by_rmw,
         subscription_by_rmw=subscription_by_rmw,
     )
 
 
-def _numbered(frame: pl.DataFrame, number: str, handles: Sequence[str]) -> pl.DataFrame:
+def numbered(
+    frame: pl.DataFrame, number: str, handles: Sequence[str], *, varies: pl.Expr | None = None
+) -> pl.DataFrame:
+    """Number objects in the order of their creation, and add ``ended_ns``.
+
+    Parameters
+    ----------
+    handles
+        Columns with their addresses.
+    varies
+        Which of them have a first handle that names nothing for longer than a call.
+    """
+    following = [
+        pl.when(pl.col(handle).is_not_null()).then(
+            pl.col("created_ns").shift(-1).over("proc", handle, order_by="created_ns")
+        )
+        for handle in handles
+    ]
+    if varies is not None:
+        following[0] = pl.when(~varies.fill_null(value=False)).then(following[0])
     return (
         frame.sort("created_ns", "proc", *handles, maintain_order=True)
         .with_row_index(number)
-        .with_columns(pl.col(number).cast(I64))
+        .with_columns(pl.col(number).cast(I64), pl.min_horizontal(following).alias("ended_ns"))
     )
 
 
@@ -91,7 +114,7 @@ def _contexts(events: Events) -> pl.DataFrame:
         "context_handle",
         pl.col("version").alias("tracetools_version"),
     )
-    return _numbered(frame, "context_id", ["context_handle"])
+    return numbered(frame, "context_id", ["context_handle"])
 
 
 def _nodes(events: Events) -> pl.DataFrame:
@@ -105,7 +128,7 @@ def _nodes(events: Events) -> pl.DataFrame:
         "node_handle",
         "rmw_handle",
     )
-    return _numbered(frame, "node_id", ["node_handle"])
+    return numbered(frame, "node_id", ["node_handle"])
 
 
 def _with_node(frame: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
@@ -139,19 +162,14 @@ def _endpoints(events: Events, nodes: pl.DataFrame, kind: str) -> tuple[pl.DataF
         pl.col("rmw_ns").alias("created_ns"), pl.lit(own, dtype=TEXT).alias("topic")
     )
     both = pl.concat([above, alone], how="diagonal").drop("_rmw")
-    both = _numbered(both, number, [handle, rmw])
-    both = both.with_columns(pl.min_horizontal(_next_use(rmw), _next_use(handle)).alias("ended_ns"))
+    # rcl keeps the publisher of log messages elsewhere than where it tells.
+    varies = (pl.col("topic") == ROSOUT) & pl.lit(kind == "publisher")
+    both = numbered(both, number, [handle, rmw], varies=varies)
     since = pl.col("rmw_ns").fill_null(pl.col("created_ns"))
     by_rmw = both.select("proc", rmw, since.alias("since_ns"), number).filter(
         pl.col(rmw).is_not_null()
     )
     return both.drop("rmw_ns"), by_rmw
-
-
-def _next_use(handle: str) -> pl.Expr:
-    """When the address is given to the next object (it then names that one)."""
-    following = pl.col("created_ns").shift(-1).over("proc", handle, order_by="created_ns")
-    return pl.when(pl.col(handle).is_not_null()).then(following)
 
 
 def _service_ends(events: Events, nodes: pl.DataFrame, kind: str) -> pl.DataFrame:
@@ -164,7 +182,7 @@ def _service_ends(events: Events, nodes: pl.DataFrame, kind: str) -> pl.DataFram
         "node_handle",
         pl.col("service_name").alias("service"),
     )
-    return _numbered(_with_node(frame, nodes), f"{kind}_id", [handle])
+    return numbered(_with_node(frame, nodes), f"{kind}_id", [handle, rmw])
 
 
 def _clients(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
@@ -181,7 +199,7 @@ def _timers(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
         "timer_handle",
         pl.col("period").alias("period_ns"),
     )
-    timers = _numbered(timers, "timer_id", ["timer_handle"])
+    timers = numbered(timers, "timer_id", ["timer_handle"])
     key = [("proc", "proc"), ("timer_handle", "timer_handle")]
     links = as_of(events["rclcpp_timer_link_node"], timers, key, ["timer_id"])
     links = as_of(
@@ -194,3 +212,62 @@ def _timers(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
         how="left",
         maintain_order="left",
     )
+
+
+def _ring_buffers(
+    events: Events, publishers: pl.DataFrame, subscriptions: pl.DataFrame
+) -> pl.DataFrame:
+    """Intra-process ring buffers, and whose they are.
+
+    rclcpp makes a buffer, the intra-process buffer around it and, if it is a subscription's, links
+    that to the subscription, all at once. The history that a transient local publisher keeps for
+    late joiners is one that it links to nothing, made right after the publisher.
+    """
+    made = events["rclcpp_construct_ring_buffer"].select(
+        "proc", "thread", "buffer", "time_ns", "capacity"
+    )
+    wrapped = events["rclcpp_buffer_to_ipb"].select("proc", "thread", "buffer", "ipb", "time_ns")
+    unmade = wrapped.join(made, on=["proc", "buffer"], how="anti").drop("ipb")
+    buffers = nearest(
+        pl.concat([made, unmade], how="diagonal"), wrapped, ["proc", "buffer"], ["ipb"]
+    )
+    buffers = buffers.rename({"time_ns": "created_ns"})
+    buffers = numbered(buffers, "ring_buffer_id", ["buffer"])
+    links = as_of(
+        events["rclcpp_ipb_to_subscription"],
+        buffers,
+        [("proc", "proc"), ("ipb", "ipb")],
+        ["ring_buffer_id"],
+    )
+    inits = events["rclcpp_subscription_init"]
+    links = nearest(links, inits, ["proc", "subscription"], ["subscription_handle"])
+    links = links.drop_nulls("ring_buffer_id").unique("ring_buffer_id", keep="first")
+    buffers = buffers.join(
+        links.select("ring_buffer_id", "subscription_handle", linked=pl.lit(value=True)),
+        on="ring_buffer_id",
+        how="left",
+        maintain_order="left",
+    )
+    key = [("proc", "proc"), ("subscription_handle", "subscription_handle")]
+    buffers = as_of(buffers, subscriptions, key, ["subscription_id"], time="created_ns")
+    last = events["rcl_publisher_init"].select("proc", "thread", "publisher_handle", "time_ns")
+    buffers = as_of(
+        buffers, last, [("thread", "thread")], ["publisher_handle"], time="created_ns",
+        since="time_ns",
+    )  # fmt: skip
+    key = [("proc", "proc"), ("publisher_handle", "publisher_handle")]
+    buffers = as_of(buffers, publishers, key, ["publisher_id"], time="created_ns")
+    # Where no link was recorded at all nothing can be told.
+    alone = pl.col("linked").is_null() & pl.col("capacity").is_not_null()
+    alone &= pl.lit(events.declared("rclcpp_ipb_to_subscription"))
+    buffers = buffers.with_columns(pl.when(alone).then("publisher_id").alias("publisher_id"))
+    names = ["node_id", "node", "topic"]
+    for kind, owners in (("subscription", subscriptions), ("publisher", publishers)):
+        of = owners.select(f"{kind}_id", *(pl.col(n).alias(f"{kind}_{n}") for n in names))
+        buffers = buffers.join(of, on=f"{kind}_id", how="left", maintain_order="left")
+    return buffers.with_columns(
+        pl.coalesce(f"subscription_{name}", f"publisher_{name}").alias(name) for name in names
+    ).select(
+        "ring_buffer_id", "proc", "subscription_id", "publisher_id", *names, "capacity", "buffer",
+        "ipb", "created_ns", "ended_ns",
+    )  # fmt: skip

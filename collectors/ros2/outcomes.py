@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
@@ -35,11 +35,14 @@ class Bounds:
     later
         When a message later than all rows was first taken: publisher_id, subscription_id,
         later_ns.
+    untaken
+        Subscriptions whose takes were not recorded.
     """
 
     waited: pl.DataFrame
     shared: pl.DataFrame
     later: pl.DataFrame | None = None
+    untaken: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
 
 
 def bounds_of(rows: pl.DataFrame) -> Bounds:
@@ -81,7 +84,7 @@ def settle(
     * the receiver's takes, or this publication's timestamp, were not recorded.
     """
     # Objects are numbered in their order.
-    of = pick(objects.subscriptions, rows["subscription_id"], "proc", "node", "topic")
+    of = pick(objects.subscriptions, rows["subscription_id"], "proc", "node", "topic", "created_ns")
     here = [of["proc"].alias("sub_proc")]
     if "subscription_proc" in rows.columns:
         here.append(rows["subscription_proc"])
@@ -89,6 +92,13 @@ def settle(
         pl.coalesce(here).alias("subscription_proc"),
         of["node"].alias("subscription_node"),
         pl.coalesce("topic", of["topic"].alias("sub_topic")).alias("topic"),
+        # Of a publisher that is not known nobody could say to whom it published.
+        pl.when(
+            (pl.col("fate") != "replayed")
+            | (pl.col("publish_ns") < of["created_ns"]).fill_null(value=True)
+        )
+        .then("fate")
+        .alias("fate"),
     )
     fate = pl.col("fate")
     started = pl.col("callback_start_ns").is_not_null()
@@ -138,13 +148,14 @@ def _unknown(
     edge = pl.col("next_ns").is_null() & (
         pl.col("publish_ns") + pl.col("longest_ns") > pl.col("receiver_end_ns")
     )
-    blind = not events.happened("rmw_take")
+    blind = pl.lit(not events.happened("rmw_take"))
+    blind |= pl.col("subscription_id").is_in(bounds.untaken.implode()).fill_null(value=False)
     return found.filter(
         edge
         | pl.col("tracer_lost")
         | pl.col("key_ns").is_null()
         | pl.col("shared_key").fill_null(value=False)
-        | pl.lit(blind)
+        | blind
     )["row"]
 
 
@@ -158,17 +169,20 @@ def _with_bounds(rows: pl.DataFrame, open_ones: pl.Series, bounds: Bounds) -> pl
     )
     if not line["publish_ns"].is_sorted():
         line = line.sort("publish_ns", maintain_order=True)
-    line = line.with_row_index("place")
+    # Numbers of objects, which are few; no number counts as one, too.
+    publisher, subscription = (pl.col(name).fill_null(-1) for name in _WAY)
+    line = line.with_row_index("place").with_columns(
+        (publisher * 2**32 + subscription).alias("way")
+    )
     missing = line.filter("open")
-    ways = missing.select(_WAY).unique()
     taken = (
         line.filter(pl.col("taken").is_not_null())
-        .join(ways.with_row_index("way"), on=_WAY, nulls_equal=True, maintain_order="left")
+        .filter(pl.col("way").is_in(missing["way"].unique().implode()))
         .select("place", "way", pl.col("taken").alias("next_ns"))
     )
-    missing = missing.join(
-        ways.with_row_index("way"), on=_WAY, nulls_equal=True, maintain_order="left"
-    ).join_asof(taken, on="place", by="way", strategy="forward", check_sortedness=False)
+    missing = missing.join_asof(
+        taken, on="place", by="way", strategy="forward", check_sortedness=False
+    )
     shared = bounds.shared.with_columns(pl.lit(value=True).alias("shared_key"))
     missing = (
         missing.join(bounds.waited, on="subscription_id", how="left", maintain_order="left")
@@ -183,18 +197,23 @@ def _with_bounds(rows: pl.DataFrame, open_ones: pl.Series, bounds: Bounds) -> pl
     return missing.with_columns(pl.col("next_ns").fill_null(later))
 
 
-def _with_tracer_loss(rows: pl.DataFrame, losses: pl.DataFrame) -> pl.DataFrame:
-    """Add whether the tracer dropped something at the receiver while a take could have come."""
-    if losses.is_empty():
-        return rows.with_columns(pl.lit(value=False).alias("tracer_lost"))
-    gaps = (
+def of_kernel() -> pl.Expr:
+    """Whether a loss is one of the kernel's events, by the folder that LTTng puts these into."""
+    return pl.col("trace").str.split("/").list.contains("kernel").fill_null(value=False)
+
+
+def gaps_of(losses: pl.DataFrame) -> pl.DataFrame:
+    """Host, gap_end_ns of each loss, and gap_begin_ns: the earliest begin of those from it on.
+
+    Of all gaps that end at or after a moment, the earliest begin says whether one reaches into
+    what follows the moment.
+    """
+    return (
         losses.select(
             "host",
             pl.col("begin_ns").fill_null(0),
             pl.col("end_ns").fill_null(_FOREVER).alias("gap_end_ns"),
         )
-        # One merged row per run of overlapping gaps would do; a running minimum does as well:
-        # of all gaps that end at or after a moment, the earliest begin decides.
         .sort("host", "gap_end_ns")
         .with_columns(
             pl.col("begin_ns").reverse().cum_min().reverse().over("host").alias("gap_begin_ns")
@@ -202,11 +221,18 @@ def _with_tracer_loss(rows: pl.DataFrame, losses: pl.DataFrame) -> pl.DataFrame:
         .select("host", "gap_begin_ns", "gap_end_ns")
         .sort("gap_end_ns")
     )
+
+
+def _with_tracer_loss(rows: pl.DataFrame, losses: pl.DataFrame) -> pl.DataFrame:
+    """Add whether the tracer dropped something at the receiver while a take could have come."""
+    losses = losses.filter(~of_kernel())
+    if losses.is_empty():
+        return rows.with_columns(pl.lit(value=False).alias("tracer_lost"))
     until = pl.coalesce("next_ns", pl.col("publish_ns") + pl.col("longest_ns"))
     placed = rows.filter(pl.col("publish_ns").is_not_null()).sort("publish_ns", maintain_order=True)
     rest = rows.filter(pl.col("publish_ns").is_null())
     placed = placed.join_asof(
-        gaps,
+        gaps_of(losses),
         left_on="publish_ns",
         right_on="gap_end_ns",
         by="host",

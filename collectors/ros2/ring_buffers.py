@@ -1,33 +1,16 @@
-"""Intra-process ring buffers: who owns them, and what became of each message put into one."""
+"""Intra-process ring buffers: what became of each message put into one."""
 
 from __future__ import annotations
 
 import polars as pl
 
 from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of, nearest, timeline
+from collectors.ros2.joins import as_of, timeline
 from collectors.ros2.objects import Objects
 
 _MOST_PROCESSES = 2**16
 
 PENDING, DEQUEUED, OVERWRITTEN, CLEARED = "pending", "dequeued", "overwritten", "cleared"
-
-
-def buffer_owners(events: Events, objects: Objects) -> pl.DataFrame:
-    """Which subscription a ring buffer serves: proc, buffer, created_ns, subscription_id."""
-    buffers = events["rclcpp_construct_ring_buffer"].select("proc", "buffer", "time_ns")
-    linked = events["rclcpp_buffer_to_ipb"].select("proc", "buffer", "ipb", "time_ns")
-    alone = linked.join(buffers, on=["proc", "buffer"], how="anti")
-    buffers = pl.concat([buffers, alone.select(buffers.columns)])
-    buffers = nearest(buffers, linked, ["proc", "buffer"], ["ipb"])
-    owners = events["rclcpp_ipb_to_subscription"]
-    buffers = nearest(buffers, owners, ["proc", "ipb"], ["subscription"])
-    inits = events["rclcpp_subscription_init"]
-    buffers = nearest(buffers, inits, ["proc", "subscription"], ["subscription_handle"])
-    key = [("proc", "proc"), ("subscription_handle", "subscription_handle")]
-    return as_of(buffers, objects.subscriptions, key, ["subscription_id"]).select(
-        "proc", "buffer", pl.col("time_ns").alias("created_ns"), "subscription_id"
-    )
 
 
 def find_enqueues(
@@ -43,7 +26,7 @@ def find_enqueues(
         take_id.
     """
     enqueues = with_owner(
-        events["rclcpp_ring_buffer_enqueue"].with_row_index("enqueue_id"), events, objects
+        events["rclcpp_ring_buffer_enqueue"].with_row_index("enqueue_id"), objects
     )
     dequeues = dequeued(takes)
     slot = slot_of(enqueues, dequeues)
@@ -51,14 +34,18 @@ def find_enqueues(
     return with_fate(enqueues, dequeues.with_columns(slot), events)
 
 
-def with_owner(enqueues: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
-    """Add subscription_id and buffer_created_ns."""
-    owners = buffer_owners(events, objects)
-    return as_of(
-        enqueues.with_columns(pl.col("time_ns").alias("at")),
-        owners.with_columns(pl.col("created_ns").alias("buffer_created_ns")),
-        [("proc", "proc"), ("buffer", "buffer")],
-        ["subscription_id", "buffer_created_ns"],
+def with_owner(enqueues: pl.DataFrame, objects: Objects) -> pl.DataFrame:
+    """Add subscription_id and buffer_created_ns; leave out what a publisher keeps for itself."""
+    owners = objects.ring_buffers
+    return (
+        as_of(
+            enqueues.with_columns(pl.col("time_ns").alias("at")),
+            owners.with_columns(pl.col("created_ns").alias("buffer_created_ns")),
+            [("proc", "proc"), ("buffer", "buffer")],
+            ["subscription_id", "publisher_id", "buffer_created_ns"],
+        )
+        .filter(pl.col("publisher_id").is_null())
+        .drop("publisher_id")
     )
 
 

@@ -17,6 +17,7 @@ import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events, proc, vtid
+from collectors.ros2.outcomes import gaps_of, of_kernel
 from collectors.ros2.types import I32, I64, TEXT
 
 RUNNING, PREEMPTED, BLOCKED, WOKEN = range(4)
@@ -54,8 +55,10 @@ class Scheduling:
     assumed: int = 0
 
 
-def find_scheduling(events: Events, callbacks: Callbacks) -> Scheduling:
-    """One row per finished execution that the kernel's events cover."""
+def find_scheduling(
+    events: Events, callbacks: Callbacks, losses: pl.DataFrame | None = None
+) -> Scheduling:
+    """One row per finished execution that the kernel's events cover; `losses` as of the table."""
     instances = callbacks.instances.filter(pl.col("end_ns").is_not_null()).select(
         "callback_instance_id", "proc", "thread", "start_ns", "end_ns"
     )
@@ -81,8 +84,10 @@ def find_scheduling(events: Events, callbacks: Callbacks) -> Scheduling:
         .filter(
             (pl.col("start_ns") >= pl.col("from_ns")) & (pl.col("end_ns") <= pl.col("until_ns"))
         )
-        .select(instances.columns)
     )
+    if losses is not None:
+        covered = _without_gaps(covered, line, losses.filter(of_kernel()))
+    covered = covered.select(instances.columns)
     clocks = _clocks(events)
     rows = _between(covered, _with_sums(line, events, clocks), clocks)
     woken = any(events.declared(name) for name in _WAKERS)
@@ -99,6 +104,28 @@ def find_scheduling(events: Events, callbacks: Callbacks) -> Scheduling:
         outside=known.height - covered.height,
         assumed=assumed,
     )
+
+
+def _without_gaps(
+    instances: pl.DataFrame, line: pl.DataFrame, losses: pl.DataFrame
+) -> pl.DataFrame:
+    """Leave out executions of which a switch may have been dropped.
+
+    That is, between the last one known before the start and the end.
+    """
+    if losses.is_empty():
+        return instances
+    changes = line.select("thread", pl.col("time_ns").alias("known_ns")).sort("known_ns")
+    found = instances.sort("start_ns").join_asof(
+        changes, left_on="start_ns", right_on="known_ns", by="thread", strategy="backward",
+        check_sortedness=False,
+    )  # fmt: skip
+    known = pl.coalesce("known_ns", "start_ns").alias("known_ns")
+    bent = found.with_columns(known).sort("known_ns").join_asof(
+        gaps_of(losses), left_on="known_ns", right_on="gap_end_ns", by="host", strategy="forward",
+        check_sortedness=False,
+    ).filter(pl.col("gap_begin_ns") <= pl.col("end_ns"))  # fmt: skip
+    return instances.join(bent, on="callback_instance_id", how="anti", maintain_order="left")
 
 
 def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]:

@@ -14,7 +14,6 @@ from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, pick, sorted_by
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.passes import first_after, in_order
-from collectors.ros2.ring_buffers import buffer_owners
 from collectors.ros2.types import I64
 
 TAKE, DEQUEUE = range(2)
@@ -40,7 +39,7 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
     )
     dequeues = as_of(
         events["rclcpp_ring_buffer_dequeue"],
-        buffer_owners(events, objects),
+        objects.ring_buffers,
         [("proc", "proc"), ("buffer", "buffer")],
         ["subscription_id"],
     )
@@ -72,13 +71,10 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
         & ~intra
         & pl.lit(events.declared("rcl_take"))
     )
+    # Objects are numbered in their order.
+    named = pick(objects.subscriptions, groups["subscription_id"], "topic", "node")
     return (
-        groups.join(
-            objects.subscriptions.select("subscription_id", "topic", "node"),
-            on="subscription_id",
-            how="left",
-            maintain_order="left",
-        )
+        groups.hstack(named)
         .with_columns(
             pl.when(own).then(pl.lit(DISCOVERY)).otherwise(pl.col("topic")).alias("topic")
         )

@@ -84,7 +84,8 @@ def with_turns(starts: pl.DataFrame) -> pl.DataFrame:
 def with_phase(starts: pl.DataFrame) -> pl.DataFrame:
     """Add ``point``, number of the last grid point up to the start, and ``late_ns`` after it.
 
-    They, too, depend on the `AROUND` rows before and after it alone.
+    ``phase_ns`` is where the grid lies against one with a point at ``first_ns``. They, too,
+    depend on the `AROUND` rows before and after it alone.
     """
     edge = pl.col("mean") - pl.col("turns") - pl.col("spread")
     rough = (pl.col("since_ns") / pl.col("period") - edge).floor().cast(pl.Int64)
@@ -114,8 +115,14 @@ def _fixed(value: pl.Expr) -> pl.Expr:
     return (value * _ONE).round().cast(pl.Int64)
 
 
-def on_grid(starts: pl.DataFrame) -> pl.DataFrame:
-    """Add the release that each start served; it depends on the row before."""
+def on_grid(starts: pl.DataFrame, first_phase_ns: int | None = None) -> pl.DataFrame:
+    """Add the release that each start served, which depends on the row before; and the drift.
+
+    ``first_phase_ns`` is the phase of the timer's first activation, where that is not among them.
+    """
+    first = pl.col("phase_ns").first().over("timer_id")
+    if first_phase_ns is not None:
+        first = pl.lit(first_phase_ns, dtype=pl.Int64)
     before = pl.col("point").shift(1).over("timer_id")
     served = pl.min_horizontal(before.fill_null(pl.col("point")) + 1, pl.col("point"))
     served = pl.when(before.is_null()).then("point").otherwise(served)
@@ -124,5 +131,8 @@ def on_grid(starts: pl.DataFrame) -> pl.DataFrame:
         .with_columns(
             (pl.col("late_ns") + pl.col("skipped") * pl.col("period")).alias("lateness_ns")
         )
-        .with_columns((pl.col("start_ns") - pl.col("lateness_ns")).alias("release_ns"))
+        .with_columns(
+            (pl.col("start_ns") - pl.col("lateness_ns")).alias("release_ns"),
+            (pl.col("phase_ns") - first).alias("drift_ns"),
+        )
     )

@@ -30,6 +30,11 @@ def _pointer(name: str, meaning: str) -> Column:
 
 
 _CREATED = _time("created_ns", "time of its init event")
+_ENDED = _time(
+    "ended_ns",
+    "when its address was given to the next object: no event tells of its end. Null: to nobody, so "
+    "that it may have lived as long as its process",
+)
 _GID = Column("gid", "list<uint8>", "DDS gid as traced: 24 bytes up to Jazzy, 16 from Kilted")
 
 RAW_EVENT_COLUMNS = (
@@ -42,6 +47,18 @@ RAW_EVENT_COLUMNS = (
     Column("procname", "string", "thread name, at most 16 characters"),
 )
 """The columns before the payload in every ``events/<provider>/<event>.parquet``."""
+
+HOSTS = Table(
+    "hosts",
+    "a host on which something was recorded",
+    (
+        _HOST,
+        Column("processes", "int64", "processes that recorded an event", nullable=False),
+        _time("begin_ns", "first event of a process; null where only the kernel recorded"),
+        _time("end_ns", "last event of a process"),
+        Column("events", "int64", "events that processes recorded", nullable=False),
+    ),
+)
 
 PROCESSES = Table(
     "processes",
@@ -81,6 +98,7 @@ CONTEXTS = Table(
         _pointer("context_handle", "rcl_context_t"),
         Column("tracetools_version", "string", "version of tracetools in this process"),
         _CREATED,
+        _ENDED,
     ),
     needs=("ros2:rcl_init",),
 )
@@ -98,6 +116,7 @@ NODES = Table(
         _pointer("node_handle", "rcl_node_t"),
         _pointer("rmw_handle", "rmw_node_t"),
         _CREATED,
+        _ENDED,
     ),
     needs=("ros2:rcl_node_init",),
 )
@@ -117,6 +136,7 @@ PUBLISHERS = Table(
         _pointer("rmw_publisher_handle", "rmw_publisher_t"),
         _GID,
         _CREATED,
+        _ENDED,
     ),
     needs=("ros2:rcl_publisher_init",),
 )
@@ -136,6 +156,7 @@ SUBSCRIPTIONS = Table(
         _pointer("rmw_subscription_handle", "rmw_subscription_t"),
         _GID,
         _CREATED,
+        _ENDED,
     ),
     needs=("ros2:rcl_subscription_init",),
 )
@@ -153,6 +174,7 @@ SERVICES = Table(
         _pointer("service_handle", "rcl_service_t"),
         _pointer("rmw_service_handle", "rmw_service_t"),
         _CREATED,
+        _ENDED,
     ),
     needs=("ros2:rcl_service_init",),
 )
@@ -171,6 +193,7 @@ CLIENTS = Table(
         _pointer("rmw_client_handle", "rmw_client_t"),
         _GID,
         _CREATED,
+        _ENDED,
     ),
     needs=("ros2:rcl_client_init",),
 )
@@ -187,6 +210,7 @@ TIMERS = Table(
         Column("period_ns", "int64", "period", unit="ns"),
         _pointer("timer_handle", "rcl_timer_t"),
         _CREATED,
+        _ENDED,
     ),
     needs=("ros2:rcl_timer_init",),
 )
@@ -216,8 +240,71 @@ CALLBACKS = Table(
         _NODE,
         _SYMBOL,
         _CREATED,
+        _ENDED,
     ),
     needs=("ros2:rclcpp_callback_register",),
+)
+
+RING_BUFFERS = Table(
+    "ring_buffers",
+    "an intra-process buffer, from rclcpp_construct_ring_buffer or rclcpp_buffer_to_ipb: that of a "
+    "subscription, or the history that a transient local publisher keeps for late joiners",
+    (
+        _id("ring buffer", "ring_buffer_id"),
+        _HOST,
+        _VPID,
+        _ref("subscription"),
+        Column("publisher_id", "int64", "number of the publisher whose history it is"),
+        _ref("node"),
+        _NODE,
+        Column("topic", "string", "topic name"),
+        Column("capacity", "uint64", "messages that it holds at most"),
+        _pointer("buffer", "ring buffer"),
+        _pointer("ipb", "intra-process buffer around it"),
+        _CREATED,
+        _ENDED,
+    ),
+    needs=("ros2:rclcpp_construct_ring_buffer", "ros2:rclcpp_buffer_to_ipb"),
+)
+
+STATE_MACHINES = Table(
+    "state_machines",
+    "the state machine of a lifecycle node, from rcl_lifecycle_state_machine_init",
+    (
+        _id("state machine", "state_machine_id"),
+        _HOST,
+        _VPID,
+        _ref("node"),
+        _NODE,
+        _pointer("state_machine", "rcl_lifecycle_state_machine_t"),
+        _CREATED,
+        _ENDED,
+    ),
+    needs=("ros2:rcl_lifecycle_state_machine_init",),
+)
+
+ACTIONS = Table(
+    "actions",
+    "an action server or client, from the services and topics that it consists of "
+    "(`<action>/_action/...`); those of one node and action that were made in the same place of "
+    "the order belong together",
+    (
+        _id("action"),
+        _HOST,
+        _VPID,
+        _ref("node"),
+        _NODE,
+        Column("action", "string", "action name", nullable=False),
+        Column("role", "string", "which end it is", nullable=False, values=("server", "client")),
+        Column("send_goal_id", "int64", "service_id or client_id, by `role`, of send_goal"),
+        Column("cancel_goal_id", "int64", "the same of cancel_goal"),
+        Column("get_result_id", "int64", "the same of get_result"),
+        Column("feedback_id", "int64", "publisher_id or subscription_id, by `role`, of feedback"),
+        Column("status_id", "int64", "the same of status"),
+        _time("created_ns", "time of the first of their init events"),
+        _time("ended_ns", "when an address of its services or clients was given to the next one"),
+    ),
+    needs=("ros2:rcl_service_init", "ros2:rcl_client_init"),
 )
 
 CALLBACK_INSTANCES = Table(
@@ -325,7 +412,7 @@ MESSAGES = Table(
             "delivered: its callback ran; taken: taken, no callback seen; overwritten: in an "
             "intra-process ring buffer; lost: inter-process, never taken; unknown: the trace's "
             "edge or tracer loss forbids saying; replayed: to a late joiner; no_subscriber: "
-            "nobody subscribed",
+            "no subscription of the topic was recorded",
             nullable=False,
             values=OUTCOMES,
         ),
@@ -442,8 +529,16 @@ ACTION_GOALS = Table(
         _time("cancel_sent_ns", "rmw_send_request of the first cancel_goal while it ran"),
         _time("finished_ns", "the last status published up to result_sent: that it had ended"),
         _time("first_feedback_ns", "its first feedback published"),
+        _time("last_feedback_ns", "its last feedback published"),
         Column(
             "feedback_count", "int64", "feedback messages published from goal_taken to result_sent"
+        ),
+        Column(
+            "feedback_rate_hz",
+            "float64",
+            "feedback messages per second: (feedback_count - 1) / (last - first); null for less "
+            "than two",
+            unit="Hz",
         ),
         _time("accept_ns", "goal_response_taken - goal_sent"),
         _time("execute_ns", "finished - goal_response_sent"),
@@ -519,6 +614,11 @@ TIMER_ACTIVATIONS = Table(
             "late of the 101 activations around touches it",
         ),
         _time("lateness_ns", "start - release; beyond the least late activation around"),
+        _time(
+            "drift_ns",
+            "how much later than the timer's first grid, continued with its period, release lies: "
+            "it grows where the timer's clock is slower than that of the events",
+        ),
         Column("skipped", "int64", "releases after this one's that passed before it started"),
     ),
     needs=("ros2:callback_start", "ros2:rclcpp_timer_callback_added", "ros2:rcl_timer_init"),
@@ -716,6 +816,7 @@ HEALTH = Table(
 TABLES = {
     table.name: table
     for table in (
+        HOSTS,
         PROCESSES,
         CONTEXTS,
         NODES,
@@ -725,6 +826,9 @@ TABLES = {
         CLIENTS,
         TIMERS,
         CALLBACKS,
+        RING_BUFFERS,
+        STATE_MACHINES,
+        ACTIONS,
         CALLBACK_INSTANCES,
         PUBLICATIONS,
         TAKES,

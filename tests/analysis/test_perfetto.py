@@ -155,6 +155,19 @@ def test_counters(tmp_path: Path) -> None:
     ]
 
 
+def test_the_heap_as_the_allocator_tells(tmp_path: Path) -> None:
+    """1 MiB at first; 3 MiB after 150 ms, freed again within the same step of 100 ms but for 1."""
+    trace = Trace()
+    for us, size, block in ((10, 1, 0x10), (150_000, 3, 0x20)):
+        trace.emit(us, "lttng_ust_libc:malloc", size=size * 2**20, ptr=block, pid=7)
+    trace.emit(160_000, "lttng_ust_libc:free", ptr=0x10, pid=7)
+    found = decoded(trace.tables(), tmp_path / "t")
+    name = "traced heap [MiB]"
+    assert sorted(found.counters) == [(name, at(10), 1.0), (name, at(160_000), 3.0)]
+    track = next(t for t in found.tracks.values() if t.name == name)
+    assert found.tracks[track.parent_uuid].process.pid == 7
+
+
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
     with pytest.raises(RunFailedError, match="cannot be written"):
         write_perfetto(Trace().tables(), tmp_path / "nowhere" / "t")

@@ -79,7 +79,7 @@ def test_text_looks_like_that_of_babeltrace2(capsys, everything):
         assert int(nanoseconds) == row["time_ns"] % 1_000_000_000
         assert int(cpu) == row["cpu_id"]
         assert f'procname = "{row["procname"]}"' in contexts
-        assert f"message = {row['message']}, source_timestamp" in payload
+        assert f"message = 0x{row['message']:X}, source_timestamp" in payload
 
 
 def test_parquet_of_one_event_is_a_file(tmp_path, everything):

@@ -47,6 +47,16 @@ def test_every_format(roslens: Roslens, run: Path, tmp_path: Path) -> None:
             assert data.startswith({"dot": b"digraph {", "mermaid": b"flowchart LR"}[form])
 
 
+def test_what_was_sampled_as_csv(roslens: Roslens, run: Path, tmp_path: Path) -> None:
+    """Of this recording processes were sampled, and neither threads nor the machine."""
+    for table, some in (("resources", True), ("threads", False), ("system", False)):
+        done = roslens("export", "--format", "csv", "--table", table, run, tmp_path / table)
+        assert (done.returncode, done.stderr) == (0, "")
+        frame = pl.read_csv(tmp_path / table)
+        assert "time_ns" in frame.columns
+        assert (frame.height > 0) == some
+
+
 def test_latency_for_hdrhistogram(roslens: Roslens, run: Path, tmp_path: Path) -> None:
     done = roslens("export", "--format", "hgrm", run, tmp_path / "out.hgrm")
     assert (done.returncode, done.stderr) == (0, "")
@@ -69,7 +79,10 @@ def test_latency_for_hdrhistogram(roslens: Roslens, run: Path, tmp_path: Path) -
     [
         (["--format", "csv"], "csv needs it"),
         (["--format", "dot", "--table", "nodes"], "goes with --format csv"),
-        (["--format", "csv", "--table", "nonsense"], "no table 'nonsense'; there are processes"),
+        (
+            ["--format", "csv", "--table", "nonsense"],
+            "no table 'nonsense'; there are hosts, processes",
+        ),
         (["--format", "nonsense"], "nonsense"),
     ],
 )

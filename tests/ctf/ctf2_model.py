@@ -117,7 +117,7 @@ class Model:
     def scalar(self) -> Class:  # noqa: C901
         """Any class without other classes in it."""
         random = self.random
-        kinds = ["unsigned", "signed", "unsigned", "float", "text", "enum", "chars"]
+        kinds = ["unsigned", "signed", "unsigned", "float", "text", "enum", "chars", "large"]
         if not self.old:
             kinds += ["boolean", "bit-map", "bit-array", "varying", "varying", "wide", "blob"]
         kind = random.choice(kinds)
@@ -125,6 +125,12 @@ class Model:
         match kind:
             case "signed":
                 return integer | {"type": "fixed-length-signed-integer"}
+            case "large":
+                sign = random.choice(["signed", "unsigned"])
+                # Another byte order needs whole bytes.
+                whole = integer["byte-order"] != self.order
+                length = random.choice([72, 128, 1024]) if whole else random.randint(65, 300)
+                return integer | {"type": f"fixed-length-{sign}-integer", "length": length}
             case "float":
                 found = integer | {"type": "fixed-length-floating-point-number"}
                 found["length"] = random.choice([32, 64] if self.old else [16, 32, 64])
@@ -404,6 +410,8 @@ def shaped(kind: Class, value: Any, selectors: dict[str, Any] | None = None) -> 
             None,
         )
         return {"value": value, "label": label}
+    if kind["type"].endswith("signed-integer") and kind.get("length", 0) > 64:
+        return str(value)
     return value
 
 

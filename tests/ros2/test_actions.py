@@ -83,7 +83,10 @@ def test_a_goal_from_sending_to_result() -> None:
     assert rows(goals, "action", "client_node", "server_node", "sequence_number", *TIMES) == [
         ("/move", "/client1", "/server", 1, 100, 110, 120, 130, 135, 138, 165, 175),
     ]
-    assert rows(goals, "finished_ns", "first_feedback_ns", "cancel_sent_ns") == [(160, 140, None)]
+    moments = ("finished_ns", "first_feedback_ns", "last_feedback_ns", "cancel_sent_ns")
+    assert rows(goals, *moments) == [(160, 140, 150, None)]
+    # Two, 10 us apart.
+    assert goals["feedback_rate_hz"].to_list() == [100_000.0]
     plain = goals.select("feedback_count", "accept_ns", "execute_ns", "result_ns", "total_ns",
                          "match", "alone")  # fmt: skip
     assert plain.rows() == [(2, 30_000, 40_000, 40_000, 75_000, "exact", True)]
@@ -103,9 +106,9 @@ def test_a_rejected_goal_has_no_result_and_disturbs_no_other() -> None:
         (100, None, None),
         (200, 275, 260),
     ]
-    assert goals.select("feedback_count", "match", "alone").rows() == [
-        (0, None, True),
-        (1, "exact", True),
+    assert goals.select("feedback_count", "feedback_rate_hz", "match", "alone").rows() == [
+        (0, None, None, True),
+        (1, None, "exact", True),
     ]
 
 

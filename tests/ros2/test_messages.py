@@ -533,6 +533,89 @@ def test_without_takes_nothing_is_joined_where_order_says_nothing() -> None:
     assert messages["match"].null_count() == 3
 
 
+def loaned() -> Trace:
+    """/listener (process 2) takes loaned messages, which rmw traces from Lyrical on; /other copies.
+
+    A loaned publication has all three events, with the loan's address.
+    """
+    trace = talker_and_listener()
+    trace.node(12, NODE, "other", pid=3)
+    trace.subscription(40, SUB, "/data", node=NODE, callback=CALLBACK, pid=3)
+    for us in (100, 200, 300):
+        trace.publish(us, PUB, message=0x9000 + us)
+        trace.receive(us + 20, SUB, CALLBACK, stamp=at(us + 2), pid=3)
+    return trace
+
+
+def test_loaned_messages_are_taken_without_an_event() -> None:
+    """Its callbacks alone are there: they are joined by order, whatever others take."""
+    trace = loaned()
+    for us in (110, 210, 310):
+        trace.run(us, CALLBACK, pid=2)
+    tables = trace.tables()
+    messages = tables["messages"].sort("publish_ns", "subscription_id")
+    columns = ("subscription_node", "publish_ns", "take_ns", "callback_start_ns", "outcome")
+    assert rows(messages, *columns, "match") == [
+        row
+        for us in (100, 200, 300)
+        for row in (
+            ("/listener", us, None, us + 10, "delivered", "approximate"),
+            ("/other", us, us + 20, us + 23, "delivered", "exact"),
+        )
+    ]
+    assert findings(tables) == {"takes_not_recorded": 1, "approximate_matches": 3}
+
+
+def test_where_takes_have_no_event_nothing_is_called_lost() -> None:
+    """Two callbacks after the last of three publications: either could be anyone's."""
+    trace = loaned()
+    for us in (310, 320):
+        trace.run(us, CALLBACK, pid=2)
+    tables = trace.tables()
+    mine = tables["messages"].filter(pl.col("subscription_node") == "/listener")
+    assert mine.select("outcome", "match").rows() == [("unknown", None)] * 3
+    assert findings(tables) == {"takes_not_recorded": 1}
+
+
+def test_serialized_messages() -> None:
+    """A typed publisher's has no event of rclcpp; a generic one's has. Taken with all three."""
+    trace = talker_and_listener()
+    for us, generic in ((100, False), (200, True)):
+        if generic:
+            trace.emit(us - 1, "rclcpp_publish", message=0xB000)
+        trace.emit(us, "rcl_publish", publisher_handle=PUB, message=0xB000)
+        trace.emit(
+            us + 1, "rmw_publish", rmw_publisher_handle=PUB + 1, message=0xB000,
+            timestamp=at(us + 1),
+        )  # fmt: skip
+        trace.receive(us + 20, SUB, CALLBACK, stamp=at(us + 1), pid=2, message=0xC000)
+    tables = trace.tables()
+    assert rows(
+        tables["messages"], "publish_ns", "rcl_publish_ns", "rmw_publish_ns", "take_ns",
+        "callback_start_ns", "outcome", "match",
+    ) == [
+        (100, 100, 101, 120, 123, "delivered", "exact"),
+        (199, 200, 201, 220, 223, "delivered", "exact"),
+    ]  # fmt: skip
+    assert findings(tables) == {}
+
+
+def test_a_message_of_an_unknown_publisher_is_not_taken_for_one_of_its_history() -> None:
+    """Tracing began after /talker was made. Only what was published before is a replay."""
+    trace = talker_and_listener()
+    trace.rows = [(name, row) for name, row in trace.rows if row["vpid"] == 2]
+    trace.publish(5, PUB)
+    trace.publish(100, PUB)
+    for us, stamp in ((50, 7), (150, 102)):
+        trace.receive(us, SUB, CALLBACK, stamp=at(stamp), pid=2)
+    messages = trace.tables()["messages"]
+    columns = ("topic", "subscription_node", "publish_ns", "take_ns", "outcome", "match")
+    assert rows(messages, *columns) == [
+        ("/data", "/listener", 5, 50, "replayed", "approximate"),
+        ("/data", "/listener", 100, 150, "delivered", "approximate"),
+    ]
+
+
 def test_tracing_that_began_late_keeps_rows_without_names() -> None:
     """No init event: the timestamp alone joins, and says so."""
     trace = Trace()

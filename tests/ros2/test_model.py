@@ -82,7 +82,7 @@ def test_what_two_sessions_record_at_once_is_one_event() -> None:
     trace.rows += late
     tables = trace.tables()
     for name, frame in expected.items():
-        if name not in ("health", "processes"):
+        if name not in ("health", "hosts", "processes"):
             assert_frame_equal(tables[name], frame)
     found = tables["health"].filter(kind="events_of_two_sessions")
     assert found["count"].to_list() == [len(late)]
@@ -160,6 +160,42 @@ def test_truncated_streams_and_lost_packets_are_findings() -> None:
     tables = trace.tables()
     assert findings(tables) == {"truncated": 1}
     assert tables["losses"].height == 1
+
+
+def test_a_loss_says_of_which_stream_when_and_what_it_can_have_bent() -> None:
+    """The first event is at 0; the kernel's loss touches the scheduling of callbacks alone."""
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    trace.publish(50_000, PUB)
+    trace.receive(50_100, SUB, CALLBACK, stamp=at(50_002), pid=2)
+    trace.lose(1_000, 2_000, 7)
+    trace.lose(30_000, 40_000, 2)
+    trace.lose(99, 200, 5)
+    trace.losses[-1] |= {"trace": "kernel", "stream": "kchan_0"}
+    tables = trace.tables()
+    found = tables["health"].filter(kind="discarded_events")
+    assert found.select("count", "where").rows() == [
+        (9, "ust/uid/0/64-bit/ch0_0"),
+        (5, "kernel/kchan_0"),
+    ]
+    user, kernel = found["what"]
+    assert "between 0.001 s and 0.040 s after the first event; every table may" in user
+    assert "between 0.000 s and 0.000 s" in kernel
+    assert kernel.endswith(
+        "callback_scheduling has no rows of that time; no other table is touched"
+    )
+    assert tables["messages"]["outcome"].to_list() == ["unknown", "delivered"]
+
+
+def test_what_the_kernel_dropped_leaves_messages_alone() -> None:
+    trace = talker_and_listener()
+    for us in (100, 200):
+        trace.publish(us, PUB)
+    trace.receive(220, SUB, CALLBACK, stamp=at(202), pid=2)
+    trace.lose(90, 250, 7)
+    assert trace.tables()["messages"]["outcome"].to_list() == ["unknown", "delivered"]
+    trace.losses[0] |= {"trace": "kernel", "stream": "kchan_0"}
+    assert trace.tables()["messages"]["outcome"].to_list() == ["lost", "delivered"]
 
 
 def _busy(seed: int) -> Trace:

@@ -14,7 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from ros2_trace import at
+from ros2_trace import Trace, at, findings
 
 from collectors.collect import collect, tables
 from tracing.recording import Recording
@@ -253,3 +253,34 @@ def test_threads_whose_numbers_nothing_tells(tmp_path: Path) -> None:
     assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
     health = dict(found["health"].select("kind", "count").iter_rows())
     assert health["thread_ids_assumed"] == 1
+
+
+def test_executions_of_which_a_switch_may_have_been_dropped() -> None:
+    """Thread 70 has callbacks at 100, 200, 300 and 400, each 50 long; the tracer dropped events of
+    the kernel from 210 to 220. That of 200 had just begun; before that of 300 nothing says that
+    the thread still runs, in that of 300 something does, so the one of 400 is known again.
+    """
+    trace = Trace()
+    for us in (100, 200, 300, 400):
+        trace.run(us, 0x30, lasts=50, tid=70)
+    for us, state, prev, following in (
+        (50, 1, 98, 70),
+        (110, 0, 70, 98),
+        (120, 1, 98, 70),
+        (320, 0, 70, 98),
+        (330, 1, 98, 70),
+        (500, 1, 70, 98),
+    ):
+        trace.emit(us, "sched_switch", prev_tid=prev, prev_state=state, next_tid=following)
+    trace.lose(210, 220, 3)
+    trace.losses[0]["trace"] = "kernel"
+    tables = trace.tables()
+    found = tables["callback_scheduling"].select(
+        "callback_instance_id", "cpu_ns", "preempted_ns", "blocked_ns"
+    )
+    assert found.rows() == [(0, 40_000, 10_000, 0), (3, 50_000, 0, 0)]
+    assert findings(tables)["outside_kernel_trace"] == 2
+    trace.losses.clear()
+    assert trace.tables()["callback_scheduling"]["cpu_ns"].to_list() == [
+        40_000, 50_000, 40_000, 50_000,
+    ]  # fmt: skip

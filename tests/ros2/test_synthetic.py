@@ -167,11 +167,16 @@ def test_an_overwritten_ring_buffer(ros: RosEnvironment, tmp_path: Path) -> None
 
 def test_late_joiners(ros: RosEnvironment, tmp_path: Path) -> None:
     """/map is transient local: it comes again to a subscription of another process, and to one
-    of the same process through its ring buffer, for which there is no publication.
+    of the same process through its ring buffer, for which there is no publication. What rclcpp
+    keeps for the latter is in a buffer of the publisher, into which it puts what it published.
     """
     trace = Trace()
     trace.node(10, 0x100, "server")
     trace.publisher(20, 0x200, "/map", node=0x100)
+    trace.emit(21, "rclcpp_construct_ring_buffer", buffer=0x600, capacity=1)
+    trace.emit(22, "rclcpp_buffer_to_ipb", buffer=0x600, ipb=0x602)
+    trace.emit(98, "rclcpp_intra_publish", publisher_handle=0x200, message=0x9000)
+    trace.emit(99, "rclcpp_ring_buffer_enqueue", buffer=0x600, index=0, size=1, overwritten=0)
     trace.publish(100, 0x200)
     trace.node(200, 0x100, "viewer", pid=2)
     trace.subscription(210, 0x300, "/map", node=0x100, callback=0x390, pid=2)
@@ -183,8 +188,13 @@ def test_late_joiners(ros: RosEnvironment, tmp_path: Path) -> None:
     trace.run(331, 0x590, intra=1)
     tables = tables_of(trace, ros, tmp_path)
     assert rows(tables["messages"], *MESSAGES) == [
-        ("/map", "/server", "/viewer", False, 100, 250, 253, 258, "replayed", "exact"),
+        ("/map", "/server", "/viewer", False, 98, 250, 253, 258, "replayed", "exact"),
         ("/map", None, "/server", True, None, 330, 331, 336, "replayed", None),
+    ]
+    owners = ("buffer", "publisher_id", "subscription_id", "capacity")
+    assert tables["ring_buffers"].select(owners).rows() == [
+        (0x600, 0, None, 1),
+        (0x700, None, 1, 2),
     ]
     assert troubles(tables) == {}
 
@@ -389,13 +399,17 @@ def test_an_action_whose_goal_is_cancelled(ros: RosEnvironment, tmp_path: Path) 
         tables["action_goals"], "action", "client_node", "server_node", "sequence_number",
         "goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns", "goal_response_taken_ns",
         "result_requested_ns", "result_sent_ns", "result_taken_ns", "cancel_sent_ns",
-        "finished_ns", "first_feedback_ns", "feedback_count", "match", "alone",
+        "finished_ns", "first_feedback_ns", "last_feedback_ns", "feedback_count", "match", "alone",
     ) == [
-        ("/move", "/client", "/server", 1, 100, 110, 120, 130, 135, 170, 180, None, 164, 140, 2,
-         "exact", True),
-        ("/move", "/client", "/server", 2, 300, 310, 320, 330, 335, 400, 410, 360, 394, 350, 1,
-         "exact", True),
+        ("/move", "/client", "/server", 1, 100, 110, 120, 130, 135, 170, 180, None, 164, 140, 150,
+         2, "exact", True),
+        ("/move", "/client", "/server", 2, 300, 310, 320, 330, 335, 400, 410, 360, 394, 350, 350,
+         1, "exact", True),
     ]  # fmt: skip
+    assert rows(tables["actions"], "vpid", "action", "role", "created_ns") == [
+        (2, "/move", "server", 5),
+        (1, "/move", "client", 13),
+    ]
     assert troubles(tables) == {}
 
 

@@ -105,3 +105,23 @@ def test_a_timer_without_period_or_without_init_has_no_grid() -> None:
     assert tables["timer_activations"].is_empty()
     missing = tables["health"].filter(kind="missing_events", where="timer_activations")
     assert "ros2:rcl_timer_init" in missing["what"].item()
+
+
+def test_drift_is_how_far_the_grid_has_moved_since_the_begin() -> None:
+    """Each activation comes 1,000.01 us after the one before: 10 ns of drift per activation.
+
+    The grid of one is estimated by the 50 on either side; the least late of them is the earliest
+    one, as drift only grows: that of the first 51 is the first one's, the 101st one's the 51st's.
+    """
+    trace = timer(1000)
+    for k in range(201):
+        trace.run(100 + k * 1000.01, CALLBACK)
+    activations = trace.tables()["timer_activations"]
+    assert activations["drift_ns"].to_list() == [10 * max(k - 50, 0) for k in range(201)]
+    assert activations["skipped"].sum() == 0
+
+
+def test_no_drift_without_a_grid() -> None:
+    trace = timer(0)
+    trace.run(100, CALLBACK)
+    assert trace.tables()["timer_activations"]["drift_ns"].to_list() == [None]

@@ -1,5 +1,7 @@
 //! Reading numbers of any width at any bit.
 
+use std::fmt::Write;
+
 use crate::model::ByteOrder;
 
 /// `bits` (1 to 64) bits at bit `at`; `None` beyond the end of `bytes`.
@@ -30,6 +32,80 @@ pub fn read(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<u64> {
     };
     #[expect(clippy::cast_possible_truncation, reason = "masked")]
     Some(value as u64 & mask(bits))
+}
+
+/// `bits` bits (any number) at bit `at` as 64-bit words, the lowest first.
+#[must_use]
+pub fn read_wide(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<Vec<u64>> {
+    let words = bits.div_ceil(64);
+    let top = bits - (words - 1) * 64;
+    let mut found = Vec::with_capacity(words as usize);
+    for i in 0..words {
+        let width = if i + 1 == words { top } else { 64 };
+        // In big-endian data the lowest word comes last.
+        let before = match order {
+            ByteOrder::Little => i * 64,
+            ByteOrder::Big => bits - i * 64 - width,
+        };
+        found.push(read(bytes, at + u64::from(before), width, order)?);
+    }
+    Some(found)
+}
+
+/// The lowest `bits` bits in reverse.
+pub fn reverse_wide(words: &mut [u64], bits: u32) {
+    words.reverse();
+    let unused = words.len() * 64 - bits as usize;
+    let mut above = 0;
+    for word in words.iter_mut().rev() {
+        let whole = word.reverse_bits();
+        *word = whole >> unused | above;
+        above = if unused == 0 {
+            0
+        } else {
+            whole << (64 - unused)
+        };
+    }
+}
+
+/// A number of `bits` bits as decimal text.
+#[must_use]
+pub fn decimal(mut words: Vec<u64>, bits: u32, signed: bool) -> String {
+    const STEP: u64 = 10_000_000_000_000_000_000;
+    let negative = signed && words[(bits as usize - 1) / 64] >> ((bits - 1) % 64) & 1 == 1;
+    if negative {
+        let mut carry = true;
+        for word in &mut words {
+            (*word, carry) = (!*word).overflowing_add(u64::from(carry));
+        }
+        if let (Some(top), 1..) = (words.last_mut(), bits % 64) {
+            *top &= mask(bits % 64);
+        }
+    }
+    let mut digits = Vec::new();
+    while !words.is_empty() {
+        let mut rest = 0_u64;
+        for word in words.iter_mut().rev() {
+            let wide = u128::from(rest) << 64 | u128::from(*word);
+            #[expect(clippy::cast_possible_truncation, reason = "rest < STEP")]
+            {
+                *word = (wide / u128::from(STEP)) as u64;
+                rest = (wide % u128::from(STEP)) as u64;
+            }
+        }
+        digits.push(rest);
+        while words.last() == Some(&0) {
+            words.pop();
+        }
+    }
+    let mut text = String::from(if negative { "-" } else { "" });
+    let mut digits = digits.iter().rev().skip_while(|d| **d == 0);
+    text += &digits.next().unwrap_or(&0).to_string();
+    for more in digits {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{more:019}");
+    }
+    text
 }
 
 /// The lowest `bits` bits set.
@@ -113,6 +189,41 @@ mod tests {
         let bytes = [0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f];
         assert_eq!(read(&bytes, 4, 64, ByteOrder::Little), Some(u64::MAX));
         assert_eq!(read(&bytes[..8], 4, 64, ByteOrder::Little), None);
+    }
+
+    /// Expected values by hand: powers of two and their neighbours.
+    #[test]
+    fn wide_numbers_are_decimal() {
+        let wide = |bytes: &[u8], at, bits, order, signed| {
+            decimal(read_wide(bytes, at, bits, order).unwrap(), bits, signed)
+        };
+        let mut bytes = [0_u8; 10];
+        assert_eq!(wide(&bytes, 0, 72, ByteOrder::Little, true), "0");
+        bytes[8] = 1;
+        let power = "18446744073709551616";
+        assert_eq!(wide(&bytes, 0, 72, ByteOrder::Little, false), power);
+        assert_eq!(
+            wide(&bytes, 0, 65, ByteOrder::Little, true),
+            format!("-{power}")
+        );
+        assert_eq!(wide(&bytes, 0, 72, ByteOrder::Big, false), "1");
+        assert_eq!(wide(&bytes, 7, 68, ByteOrder::Big, false), "8");
+        let ones = [0xff; 16];
+        assert_eq!(wide(&ones, 3, 100, ByteOrder::Little, true), "-1");
+        assert_eq!(wide(&ones, 0, 128, ByteOrder::Big, true), "-1");
+        let largest = u128::MAX.to_string();
+        assert_eq!(wide(&ones, 0, 128, ByteOrder::Big, false), largest);
+        assert_eq!(read_wide(&bytes, 10, 72, ByteOrder::Little), None);
+    }
+
+    #[test]
+    fn wide_numbers_reverse() {
+        for bits in [65_u32, 100, 127, 128] {
+            let mut words = [3, 0];
+            reverse_wide(&mut words, bits);
+            let value = u128::from(words[1]) << 64 | u128::from(words[0]);
+            assert_eq!(value, 3 << (bits - 2));
+        }
     }
 
     #[test]

@@ -120,7 +120,44 @@ struct Draft {
     payload: Columns,
 }
 
+/// Base in which a column's integers are to be shown, and their bits.
+pub type Shown = (u8, u32);
+
 impl Catalog {
+    /// By table and column, what is not to be shown as decimal numbers, nor differently by several
+    /// classes.
+    #[must_use]
+    pub fn shown(&self) -> Vec<HashMap<&str, Shown>> {
+        let mut found = vec![HashMap::new(); self.tables.len()];
+        for layout in &self.layouts {
+            let stream = &self.members[layout.member].trace.streams[layout.stream];
+            let event = &stream.events[layout.event];
+            let kinds = [&stream.event_context, &event.context, &event.payload];
+            for (kind, targets) in kinds.into_iter().zip(&layout.targets) {
+                let fields = kind.as_ref().and_then(Type::as_struct);
+                let fields = fields.map_or(&[][..], |s| &s.fields);
+                for (field, target) in fields.iter().zip(targets) {
+                    let shown = match &field.kind {
+                        Type::Int(int) => (int.base, int.bits),
+                        Type::VarInt(int) if int.mappings.is_empty() => (int.base, 64),
+                        _ => continue,
+                    };
+                    if let Some(column) = target {
+                        let (name, _) = &self.tables[layout.table].columns[*column];
+                        let known = found[layout.table].entry(name.as_str()).or_insert(shown);
+                        if *known != shown {
+                            *known = (10, 64);
+                        }
+                    }
+                }
+            }
+        }
+        for columns in &mut found {
+            columns.retain(|_, (base, _)| *base != 10);
+        }
+        found
+    }
+
     /// Put the classes of all traces together.
     ///
     /// # Errors
@@ -404,7 +441,7 @@ impl Draft {
 fn members(fields: &[Field]) -> Vec<(String, Kind)> {
     let whole = Type::Struct(crate::model::Struct {
         fields: fields.to_vec(),
-        min_align: 1,
+        ..Default::default()
     });
     match Kind::of(&whole) {
         Kind::Struct(members) => members,

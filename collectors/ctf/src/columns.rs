@@ -46,7 +46,7 @@ impl Kind {
             Type::Int(i) => Self::Int(width(i.bits), i.signed),
             Type::Enum(e) => Self::Enum(width(e.int.bits), e.int.signed),
             Type::Float(f) => Self::Float(f.bits.max(32)),
-            Type::Text | Type::WideText(_) => Self::Text,
+            Type::Text | Type::WideText(_) | Type::WideInt(_) => Self::Text,
             Type::Array(a) if a.is_text() => Self::Text,
             Type::Array(a) => Self::List(Box::new(Self::of(&a.element))),
             Type::Struct(s) => Self::members(&s.fields),

@@ -1,11 +1,14 @@
 //! What the metadata declares, independent of the language it was written in.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::error::Place;
 
 /// Deepest nesting of types.
 pub(crate) const MAX_DEPTH: usize = 512;
+/// Bits of the widest integer: as decimal text it costs their square.
+pub(crate) const MAX_BITS: u32 = 4096;
 /// Most type nodes that named types may expand to: beyond any real trace, short of a bomb.
 pub(crate) const MAX_NODES: usize = 4_000_000;
 
@@ -85,6 +88,8 @@ pub struct Int {
     pub clock: Option<usize>,
     /// Whether its bits come in the order that is unusual for the byte order (CTF 2).
     pub reversed: bool,
+    /// Base in which to show it: 2, 8, 10 or 16.
+    pub base: u8,
     /// What it tells the decoder.
     pub roles: Roles,
 }
@@ -101,6 +106,7 @@ impl Int {
             text: false,
             clock: None,
             reversed: false,
+            base: 10,
             roles: Roles::default(),
         }
     }
@@ -112,6 +118,21 @@ impl Int {
     }
 }
 
+/// An integer of more than 64 bits. Nothing can refer to it, and it tells the decoder nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WideInt {
+    /// Width.
+    pub bits: u32,
+    /// Alignment in bits, a power of two.
+    pub align: u64,
+    /// Two's complement, or unsigned.
+    pub signed: bool,
+    /// Byte order.
+    pub order: ByteOrder,
+    /// Whether its bits come in the order that is unusual for the byte order (CTF 2).
+    pub reversed: bool,
+}
+
 /// An integer of as many bytes as its value needs (LEB128, CTF 2).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VarInt {
@@ -119,6 +140,8 @@ pub struct VarInt {
     pub signed: bool,
     /// The clock whose value it holds, as index into [`Trace::clocks`].
     pub clock: Option<usize>,
+    /// Base in which to show it: 2, 8, 10 or 16.
+    pub base: u8,
     /// What it tells the decoder.
     pub roles: Roles,
     /// Labels in the order of declaration; the first that holds wins.
@@ -237,6 +260,19 @@ pub struct Unresolved {
     pub path: Path,
     /// Where it is written.
     pub place: Place,
+    /// The structures around it, as written (CTF 1.8).
+    pub lexical: Option<Arc<Lexical>>,
+}
+
+/// A structure around a place in the metadata text, and those around that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lexical {
+    /// Its number, as in [`Struct::scope`].
+    pub scope: usize,
+    /// How many of its fields are declared before that place.
+    pub fields: usize,
+    /// What is around it.
+    pub outer: Option<Arc<Lexical>>,
 }
 
 /// Names to follow to a field.
@@ -320,6 +356,8 @@ pub struct Struct {
     pub fields: Vec<Field>,
     /// Alignment in bits asked for, beside that of its members; 0 or 1 for none.
     pub min_align: u64,
+    /// Number of the text between braces that declares it, which copies share (CTF 1.8).
+    pub scope: usize,
 }
 
 /// One of several types, chosen by an enumeration or integer decoded before.
@@ -353,6 +391,8 @@ pub struct Optional {
 pub enum Type {
     /// Integer.
     Int(Int),
+    /// Integer of more than 64 bits.
+    WideInt(WideInt),
     /// Floating point number.
     Float(Float),
     /// Enumeration.
@@ -383,6 +423,7 @@ impl Type {
     pub fn align(&self) -> u64 {
         match self {
             Self::Int(i) | Self::Bool(i) => i.align,
+            Self::WideInt(i) => i.align,
             Self::Float(f) => f.align,
             Self::Enum(e) => e.int.align,
             Self::BitMap(b) => b.int.align,
@@ -401,7 +442,12 @@ impl Type {
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
-            Self::Int(_) | Self::Float(_) | Self::Text | Self::Bool(_) | Self::WideText(_) => 1,
+            Self::Int(_)
+            | Self::WideInt(_)
+            | Self::Float(_)
+            | Self::Text
+            | Self::Bool(_)
+            | Self::WideText(_) => 1,
             Self::Enum(e) => 1 + e.mappings.len(),
             Self::VarInt(v) => 1 + v.mappings.len(),
             Self::BitMap(b) => 1 + b.flags.len(),

@@ -238,8 +238,12 @@ fn collect(kind: &Type, path: &mut Steps, found: &mut Vec<Found>) -> Result<()> 
     }
 }
 
-/// The field that a TSDL reference names: by absolute path, else the nearest one that is decoded
-/// before in the enclosing structures, else in the scopes before, last first.
+/// The field that a TSDL reference names: by absolute path, else the nearest one in the structures
+/// around the reference as written, else around where its type is used, else in the scopes before,
+/// last first.
+///
+/// CTF 1.8.3, 7.3.2 has only the first and asks for absolute paths to parents; producers rely on
+/// the others.
 fn by_name(
     roots: &Roots<'_>,
     root: usize,
@@ -260,15 +264,11 @@ fn by_name(
             }
         }
     }
-    if let Some(kind) = roots[root].as_deref() {
-        for depth in (0..reference.node.len()).rev() {
-            let (ancestor, rest) = reference.node.split_at(depth);
-            if let Some(enclosing @ Type::Struct(_)) = step(kind, ancestor)
-                && let Some(path) = descend(enclosing, &names, Some(rest[0]))
-            {
-                return Ok((root, [ancestor, &path].concat()));
-            }
-        }
+    if let Some(kind) = roots[root].as_deref()
+        && let Some(steps) =
+            lexically(kind, reference, &names).or_else(|| enclosing(kind, &reference.node, &names))
+    {
+        return Ok((root, steps));
     }
     for scope in (0..root).rev() {
         if let Some(kind) = roots[scope].as_deref()
@@ -281,6 +281,41 @@ fn by_name(
         reference.unresolved.place.clone(),
         format!("no field '{}' is decoded before this one", names.join(".")),
     ))
+}
+
+/// By name among the fields of the structures around, as written, that are declared before: what a
+/// named type refers to does not depend on where it is used.
+fn lexically(kind: &Type, reference: &Found, names: &[&str]) -> Option<Steps> {
+    let mut around = reference.unresolved.lexical.as_deref();
+    let mut depth = reference.node.len();
+    while let Some(scope) = around {
+        // Those around it in the text are around it in the type, if with others between.
+        depth = (0..depth).rev().find(|depth| {
+            matches!(step(kind, &reference.node[..*depth]),
+                Some(Type::Struct(s)) if s.scope == scope.scope)
+        })?;
+        let (ancestor, rest) = reference.node.split_at(depth);
+        let structure = step(kind, ancestor)?;
+        if let Some(path) = descend(structure, names, Some(rest[0].min(scope.fields))) {
+            return Some([ancestor, &path].concat());
+        }
+        around = scope.outer.as_deref();
+    }
+    None
+}
+
+/// By name among the fields that are decoded before in the structures around where it is used.
+fn enclosing(kind: &Type, node: &[usize], names: &[&str]) -> Option<Steps> {
+    (0..node.len()).rev().find_map(|depth| {
+        let (ancestor, rest) = node.split_at(depth);
+        match step(kind, ancestor) {
+            Some(structure @ Type::Struct(_)) => {
+                let path = descend(structure, names, Some(rest[0]))?;
+                Some([ancestor, &path].concat())
+            }
+            _ => None,
+        }
+    })
 }
 
 /// The fields that a location of CTF 2 may lead to (6.4.2 of its specification).

@@ -1,10 +1,10 @@
 //! The general decoder: one field after the other, any layout.
 
-use crate::bits::{align_up, extend, mask, number, read};
+use crate::bits::{align_up, decimal, extend, mask, number, read, read_wide, reverse_wide};
 use crate::columns::Column;
 use crate::model::{
     Array, ByteOrder, Encoding, Field, Int, Length, Optional, Reference, Role, Roles, Trace, Type,
-    VarInt, Variant, WideText, label,
+    VarInt, Variant, WideInt, WideText, label,
 };
 
 /// Why decoding stopped.
@@ -29,23 +29,46 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn bits(&mut self, int: &Int, state: &mut State) -> Result<u64, Stop> {
-        let at = align_up(self.at, int.align);
-        let end = at.saturating_add(u64::from(int.bits));
-        if end > self.end {
-            return Err(Stop::End);
-        }
-        // Bits of one byte count from one end only (CTF 1.8, 4.1.5; CTF 2, 6.4.3).
-        if !at.is_multiple_of(8) && state.order.is_some_and(|order| order != int.order) {
-            return Err(Stop::Bad("the byte order changes within a byte".into()));
-        }
+        let at = self.reach(int.align, int.bits, int.order, state)?;
         let value = read(self.bytes, at, int.bits, int.order).ok_or(Stop::End)?;
-        state.order = Some(int.order);
-        self.at = end;
         Ok(if int.reversed {
             value.reverse_bits() >> (64 - int.bits)
         } else {
             value
         })
+    }
+
+    /// Step over a number; returns the bit at which it begins.
+    fn reach(
+        &mut self,
+        align: u64,
+        bits: u32,
+        order: ByteOrder,
+        state: &mut State,
+    ) -> Result<u64, Stop> {
+        let at = align_up(self.at, align);
+        let end = at.saturating_add(u64::from(bits));
+        if end > self.end {
+            return Err(Stop::End);
+        }
+        // Bits of one byte count from one end only (CTF 1.8, 4.1.5; CTF 2, 6.4.3).
+        if !at.is_multiple_of(8) && state.order.is_some_and(|before| before != order) {
+            return Err(Stop::Bad("the byte order changes within a byte".into()));
+        }
+        state.order = Some(order);
+        self.at = end;
+        Ok(at)
+    }
+
+    /// A number of more than 64 bits, as decimal text.
+    fn wide_int(&mut self, int: &WideInt, state: &mut State) -> Result<String, Stop> {
+        let at = self.reach(int.align, int.bits, int.order, state)?;
+        let words = read_wide(self.bytes, at, int.bits, int.order);
+        let mut words = words.ok_or(Stop::End)?;
+        if int.reversed {
+            reverse_wide(&mut words, int.bits);
+        }
+        Ok(decimal(words, int.bits, int.signed))
     }
 
     /// A LEB128 number, with its sign extended, and the bits it was written with.
@@ -342,6 +365,10 @@ pub fn walk(
             }
             return Ok(number(value, int.signed));
         }
+        Type::WideInt(int) => match out {
+            Some(out) => out.push_text(cursor.wide_int(int, state)?.as_bytes()),
+            None => _ = cursor.reach(int.align, int.bits, int.order, state)?,
+        },
         Type::Enum(e) => {
             let value = integer(cursor, &e.int, state)?;
             let known = number(value, e.int.signed);

@@ -6,6 +6,7 @@ mod concat;
 mod crew;
 mod failure;
 mod feed;
+mod given;
 mod index;
 mod memory;
 mod output;
@@ -14,7 +15,7 @@ mod run;
 mod stream;
 mod window;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -105,6 +106,14 @@ impl Reader {
             }
         }
         found
+    }
+
+    /// Base and bits of the columns of each event that are not to be shown as decimal numbers.
+    #[getter]
+    fn shown(&self) -> BTreeMap<&str, HashMap<&str, (u8, u32)>> {
+        let catalog = &self.index.catalog;
+        let names = catalog.tables.iter().map(|table| table.name.as_str());
+        names.zip(catalog.shown()).collect()
     }
 
     /// Labels of the hosts, in the order of the traces.
@@ -427,5 +436,5 @@ mod _native {
     #[pymodule_export]
     use crate::output::write_table;
     #[pymodule_export]
-    use crate::passes::{first_after, innermost, pairs, previous, timeline};
+    use crate::passes::{first_after, innermost, pairs, places_of, previous, timeline};
 }

@@ -54,6 +54,7 @@ def _activations(starts: pl.DataFrame, rows: int | None = None) -> list[pl.DataF
     rows = rows or _ROWS
     starts = starts.with_columns(pl.col("start_ns").first().alias("first_ns"))
     count, turned, parts = starts.height, pl.Series([], dtype=pl.Float64), []
+    first: int | None = None
     for begin in range(0, max(count, 1), rows):
         end = min(begin + rows, count)
         # One more before it: an activation's release follows from the one before.
@@ -64,7 +65,10 @@ def _activations(starts: pl.DataFrame, rows: int | None = None) -> list[pl.DataF
         turns = with_turns(means)
         if turned.len():
             turns = turns.with_columns(pl.col("turns") + turned[0])
-        found = on_grid(with_phase(turns))
+        phased = with_phase(turns)
+        if not begin and count:
+            first = phased["phase_ns"][0]
+        found = on_grid(phased, first)
         parts.append(found.slice(begin - inner, end - begin))
         following = max(end - AROUND - 1, 0) - inner
         turned = turns["turns"].slice(following, 1)

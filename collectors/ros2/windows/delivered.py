@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.approximate import by_order
+from collectors.ros2.approximate import by_order, ran, without_takes
 from collectors.ros2.health import OfMessages, ways_of
 from collectors.ros2.messages import existing_pairs, message_rows, public, without_gone
 from collectors.ros2.one_sided import find_one_sided
@@ -38,7 +38,8 @@ def find_delivered(
     synchronisation: str | None,
 ) -> OfMessages:
     """All messages and the takes without one; the two counts that this does not see are 0."""
-    ordered = _by_order(run, of)
+    untaken = _without_takes(run)
+    ordered = _by_order(run, of, untaken)
     raw = Buckets(run.work, "unsettled")
     first = Buckets(run.work, "first_taken")
     # After the last stretch comes what no publication of the recording was delivered by.
@@ -90,7 +91,9 @@ def find_delivered(
     run.work.stage("later", steps, look_back, {"later": pl.DataFrame(schema=_LATER)})
 
     def finish(number: int, state: State) -> State:
-        bounds = Bounds(frame_of(known, "waited"), frame_of(known, "shared"), later.read(number))
+        bounds = Bounds(
+            frame_of(known, "waited"), frame_of(known, "shared"), later.read(number), untaken
+        )
         rows = settle(raw.read(number), run.objects, run.events, losses, bounds)
         run.write("messages", rows, number)
         ways = pl.concat([frame_of(state, "ways"), ways_of(rows)])
@@ -119,6 +122,7 @@ def find_delivered(
         alone_on=alone_on,
         approximate=number_of(settled, "approximate"),
         ways=frame_of(settled, "ways"),
+        untaken=untaken,
     )
 
 
@@ -141,26 +145,43 @@ def _keyed(run: Run, matches: Matches, number: int) -> pl.DataFrame:
     )
 
 
-def _by_order(run: Run, of: OfPublications) -> Buckets | None:
-    """What `by_order` joins where no take was recorded, one subscription after the other."""
-    if run.events.happened("rmw_take"):
+def _without_takes(run: Run) -> pl.Series:
+    """As `without_takes`, over all stretches."""
+
+    def step(number: int, state: State) -> State:
+        here = {
+            "ran": ran(run.instances.read(number)).select("owner_id", "kind", "intra"),
+            "taken": run.takes.read(number).select("subscription_id", "intra_process"),
+        }
+        both = {
+            name: pl.concat([frame_of(state, name), new]) if name in state else new
+            for name, new in here.items()
+        }
+        return {name: frame.unique() for name, frame in both.items()}
+
+    state = run.work.stage("subscriptions without takes", len(run.windows), step)
+    return without_takes(frame_of(state, "ran"), frame_of(state, "taken"))
+
+
+def _by_order(run: Run, of: OfPublications, untaken: pl.Series) -> Buckets | None:
+    """What `by_order` joins, one subscription after the other."""
+    if untaken.is_empty():
         return None
     found = Buckets(run.work, "ordered", "message_id", of.counts[1:-1])
     sent = Buckets(run.work, "sent_to", "subscription_id")
-    ran = Buckets(run.work, "ran", "subscription_id")
+    executed = Buckets(run.work, "ran", "subscription_id")
     times = ("message_id", "publish_ns", "intra_publish_ns")
 
     def spread(number: int, state: State) -> State:
         calls = run.publications.read(number).filter(public())
         existing = existing_pairs(calls, run.objects, run.events)
         pairs, _ = without_gone(existing, of.first_after_end)
+        pairs = pairs.filter(pl.col("subscription_id").is_in(untaken.implode()))
         sent.add(pairs.join(calls.select(times), on="message_id", maintain_order="left"), number)
-        runs = run.instances.read(number).filter(
-            (pl.col("kind") == "subscription") & pl.col("owner_id").is_not_null()
-        )
+        runs = ran(run.instances.read(number)).filter(pl.col("owner_id").is_in(untaken.implode()))
         columns = ("owner_id", "callback_instance_id", "kind", "intra", "start_ns", "end_ns")
         runs = runs.select(columns).with_columns(pl.col("owner_id").alias("subscription_id"))
-        ran.add(runs, number)
+        executed.add(runs, number)
         return state
 
     run.work.stage("by subscription", len(run.windows), spread)
@@ -169,9 +190,8 @@ def _by_order(run: Run, of: OfPublications) -> Buckets | None:
     def join(number: int, state: State) -> State:
         pairs = sent.read(number)
         calls = pairs.select(times)
-        runs = run.seen(ran.read(number))
         both = pairs.select("message_id", "subscription_id")
-        found.add(by_order(calls, both, runs, run.events), number)
+        found.add(by_order(calls, both, executed.read(number), untaken), number)
         return state
 
     found.put(pl.DataFrame(schema=_ORDERED), 0)

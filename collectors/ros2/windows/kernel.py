@@ -14,7 +14,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def find_kernel(run: Run) -> Scheduling:
+def find_kernel(run: Run, losses: pl.DataFrame) -> Scheduling:
     """Write what is known of scheduling, and return the counts.
 
     Made in one piece, of the executions and the changes of state of their threads: the only table
@@ -23,6 +23,8 @@ def find_kernel(run: Run) -> Scheduling:
     recorded = run.events.happened("sched_switch")
     stretches = range(len(run.windows) if recorded else 1)
     instances = pl.concat(run.instances.read(number).select(_COLUMNS) for number in stretches)
-    found = find_scheduling(run.events, run.seen(instances if recorded else instances.clear()))
+    found = find_scheduling(
+        run.events, run.seen(instances if recorded else instances.clear()), losses
+    )
     run.write("callback_scheduling", found.rows, 0)
     return replace(found, rows=pl.DataFrame())

@@ -23,7 +23,7 @@ from collectors.ros2.executors import threads_without_events
 from collectors.ros2.health import Facts, find_health, reader_warning
 from collectors.ros2.lifecycle import find_lifecycle_states
 from collectors.ros2.links import find_message_links
-from collectors.ros2.model import process_rows, table_of
+from collectors.ros2.model import derived_objects, hosts_and_processes, table_of
 from collectors.ros2.objects import find_objects
 from collectors.ros2.processes import KEY
 from collectors.ros2.windows.activations import find_activations
@@ -79,12 +79,12 @@ def write_tables(
     messages = find_delivered(
         run, of, matches, linked, losses=losses, synchronisation=synchronisation
     )
-    goals = find_served(run, of.told)
+    goals, calls_unknown = find_served(run, of.told)
     threads = find_intervals(run)
     find_activations(run, timers)
     states, gaps = find_lifecycle_states(events, objects)
     links = find_message_links(events, objects)
-    scheduling, heap = find_kernel(run), find_blocks(run)
+    scheduling, heap = find_kernel(run, losses), find_blocks(run)
     facts = Facts(
         events=events,
         objects=objects,
@@ -94,6 +94,7 @@ def write_tables(
         offsets=of.offsets,
         silent_threads=threads_without_events(events, executions.threads, threads),
         losses=losses,
+        calls_unknown=calls_unknown,
         action_goals=goals,
         lifecycle_states=states,
         lifecycle_gaps=gaps,
@@ -103,13 +104,14 @@ def write_tables(
     )
     small = {
         **objects.tables,
+        **derived_objects(events, objects),
         "callbacks": run.callbacks,
         "action_goals": goals,
         "lifecycle_states": states,
         "message_links": links,
     }
     tables = {name: table_of(name, frame, events) for name, frame in small.items()}
-    tables["processes"] = TABLES["processes"].conform(process_rows(events, rmw))
+    tables |= hosts_and_processes(events, hosts, rmw)
     tables["losses"] = losses
     tables["health"] = find_health(facts, [reader_warning(text) for text in warnings])
     return _written(tables, folder, work)

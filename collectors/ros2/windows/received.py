@@ -156,7 +156,7 @@ def find_all_enqueues(run: Run, of: OfPublications, takes: list[int]) -> tuple[B
             "enqueue_id", offset=number_of(state, "count")
         )
         count = number_of(state, "count") + new.height
-        new = with_owner(new.with_columns(pl.col("enqueue_id").cast(I64)), part, run.objects)
+        new = with_owner(new.with_columns(pl.col("enqueue_id").cast(I64)), run.objects)
         seen = pl.concat([frame_of(state, "seen"), new]) if "seen" in state else new
         all_takes = run.takes.read(number)
         dequeues = dequeued(all_takes)

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::node::Node;
 use crate::error::Result;
 use crate::model::{
-    Array, BitMap, ByteOrder, Encoding, Enum, Field, Float, Int, Length, MAX_DEPTH, MAX_NODES,
-    Mapping, Optional, Path, Reference, Role, Roles, Struct, Type, Unresolved, VarInt, Variant,
-    WideText,
+    Array, BitMap, ByteOrder, Encoding, Enum, Field, Float, Int, Length, MAX_BITS, MAX_DEPTH,
+    MAX_NODES, Mapping, Optional, Path, Reference, Role, Roles, Struct, Type, Unresolved, VarInt,
+    Variant, WideInt, WideText,
 };
 
 /// Where a location may begin, in the order of decoding.
@@ -141,7 +141,10 @@ impl Fields<'_> {
         no_extensions(node)?;
         let name = node.need("type")?;
         Ok(match name.text()? {
-            "fixed-length-bit-array" => Type::Int(bits(node)?),
+            "fixed-length-bit-array" => match wide(node, false)? {
+                Some(wide) => wide,
+                None => Type::Int(bits(node)?),
+            },
             "fixed-length-bit-map" => bit_map(node)?,
             "fixed-length-boolean" => Type::Bool(bits(node)?),
             "fixed-length-unsigned-integer" => fixed(node, false, scope)?,
@@ -202,7 +205,11 @@ impl Fields<'_> {
             }
         }
         let min_align = alignment(node, "minimum-alignment")?;
-        Ok(Type::Struct(Struct { fields, min_align }))
+        Ok(Type::Struct(Struct {
+            fields,
+            min_align,
+            scope: 0,
+        }))
     }
 
     fn array(&mut self, node: &Node<'_>, length: Length, scope: Use<'_>) -> Result<Type> {
@@ -310,6 +317,32 @@ fn alignment(node: &Node<'_>, name: &str) -> Result<u64> {
 fn bits(node: &Node<'_>) -> Result<Int> {
     let length = node.need("length")?;
     let length = length.within(1, 64, "a length of 1 to 64 bits")?;
+    let (align, order, reversed) = stored(node)?;
+    let mut int = Int::unsigned(u32::try_from(length).unwrap_or(64), align, order);
+    int.reversed = reversed;
+    Ok(int)
+}
+
+/// A number of more than 64 bits, if it is one that may be.
+fn wide(node: &Node<'_>, signed: bool) -> Result<Option<Type>> {
+    let length = node.need("length")?;
+    if length.unsigned()? <= 64 || ["roles", "mappings"].iter().any(|n| node.get(n).is_some()) {
+        return Ok(None);
+    }
+    let what = format!("a length of 1 to {MAX_BITS} bits");
+    let bits = length.within(1, u64::from(MAX_BITS), &what)?;
+    let (align, order, reversed) = stored(node)?;
+    Ok(Some(Type::WideInt(WideInt {
+        bits: u32::try_from(bits).unwrap_or(MAX_BITS),
+        align,
+        signed,
+        order,
+        reversed,
+    })))
+}
+
+/// Alignment, byte order, and whether the bits come in the unusual order.
+fn stored(node: &Node<'_>) -> Result<(u64, ByteOrder, bool)> {
     let order = node.need("byte-order")?.one_of(&[
         ("little-endian", ByteOrder::Little),
         ("big-endian", ByteOrder::Big),
@@ -319,15 +352,27 @@ fn bits(node: &Node<'_>) -> Result<Int> {
         None => usual,
         Some(order) => order.one_of(&[("first-to-last", true), ("last-to-first", false)])?,
     };
-    let align = alignment(node, "alignment")?;
-    let mut int = Int::unsigned(u32::try_from(length).unwrap_or(64), align, order);
-    int.reversed = first_to_last != usual;
-    Ok(int)
+    Ok((alignment(node, "alignment")?, order, first_to_last != usual))
+}
+
+/// The base in which to show an integer.
+fn base(node: &Node<'_>) -> Result<u8> {
+    match node.get("preferred-display-base") {
+        None => Ok(10),
+        Some(base) => match base.unsigned()? {
+            found @ (2 | 8 | 10 | 16) => Ok(u8::try_from(found).unwrap_or(10)),
+            _ => Err(base.error("expected 2, 8, 10 or 16")),
+        },
+    }
 }
 
 fn fixed(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<Type> {
+    if let Some(wide) = wide(node, signed)? {
+        return Ok(wide);
+    }
     let mut int = bits(node)?;
     int.signed = signed;
+    int.base = base(node)?;
     (int.roles, int.clock) = integer_roles(node, signed, scope)?;
     if int.roles.contains(Role::Magic) && int.bits != 32 {
         return Err(node.error("a packet magic number must have 32 bits"));
@@ -348,6 +393,7 @@ fn variable(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<Type> {
     Ok(Type::VarInt(VarInt {
         signed,
         clock,
+        base: base(node)?,
         roles,
         mappings: mappings(node)?,
     }))
@@ -554,5 +600,6 @@ fn location(node: &Node<'_>, name: &str) -> Result<Reference> {
     Ok(Reference::Unresolved(Box::new(Unresolved {
         path: Path::Location(origin, path),
         place: list.place(),
+        lexical: None,
     })))
 }

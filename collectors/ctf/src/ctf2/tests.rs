@@ -181,8 +181,8 @@ fn field_classes_that_cannot_be_are_refused() {
             "the length 'n' must be an unsigned integer",
         ),
         (
-            member("x", &U8.replace('8', "65")),
-            "/length: expected a length of 1 to 64 bits, found 65",
+            member("x", &U8.replace('8', "4097")),
+            "/length: expected a length of 1 to 4096 bits, found 4097",
         ),
         (
             with(r#""alignment": 3"#),

@@ -15,7 +15,7 @@ use crate::resolve::resolve;
 /// The first thing that is not TSDL or contradicts itself, with line and column.
 pub fn parse(text: &str) -> Result<Trace> {
     let mut trace = parser::Parser::new(text)?.parse()?;
-    names::give_roles(&mut trace);
+    names::give_roles(&mut trace)?;
     resolve(&mut trace)?;
     names::publish(&mut trace);
     Ok(trace)

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::error::{Error, Result};
 use crate::model::{Enum, Field, Role, Struct, Trace, Type, Variant, types_of};
 
 /// Roles in the packet header (CTF 1.8, 5.1).
@@ -25,9 +26,13 @@ const PACKET_CONTEXT: [(&str, Role); 8] = [
 ];
 
 /// Mark the fields whose names the specification reserves.
-pub(super) fn give_roles(trace: &mut Trace) {
+///
+/// # Errors
+///
+/// One of more bits than the decoder counts with.
+pub(super) fn give_roles(trace: &mut Trace) -> Result<()> {
     if let Some(Type::Struct(header)) = &mut trace.packet_header {
-        mark(&mut header.fields, &PACKET_HEADER);
+        mark(&mut header.fields, &PACKET_HEADER)?;
         for field in header.fields.iter_mut().filter(|f| f.name == "uuid") {
             if let Type::Array(array) = &mut field.kind {
                 array.uuid = true;
@@ -36,20 +41,31 @@ pub(super) fn give_roles(trace: &mut Trace) {
     }
     for stream in &mut trace.streams {
         if let Some(Type::Struct(context)) = &mut stream.packet_context {
-            mark(&mut context.fields, &PACKET_CONTEXT);
+            mark(&mut context.fields, &PACKET_CONTEXT)?;
         }
         if let Some(header) = &mut stream.event_header {
+            let mut marked = Ok(());
             header.visit(&mut |kind| {
-                if let Type::Struct(s) = kind {
-                    mark(&mut s.fields, &[("id", Role::EventClass)]);
+                if let (Type::Struct(s), Ok(())) = (kind, &marked) {
+                    marked = mark(&mut s.fields, &[("id", Role::EventClass)]);
                 }
             });
+            marked?;
         }
     }
+    Ok(())
 }
 
-fn mark(fields: &mut [Field], names: &[(&str, Role)]) {
+fn mark(fields: &mut [Field], names: &[(&str, Role)]) -> Result<()> {
     for field in fields {
+        if let Type::WideInt(int) = &field.kind
+            && names.iter().any(|(name, _)| field.name == *name)
+        {
+            return Err(Error::whole(format!(
+                "'{}' has {} bits: expected 1 to 64",
+                field.name, int.bits
+            )));
+        }
         if let Type::Int(int) | Type::Enum(Enum { int, .. }) = &mut field.kind {
             for (name, role) in names {
                 if field.name == *name {
@@ -58,6 +74,7 @@ fn mark(fields: &mut [Field], names: &[(&str, Role)]) {
             }
         }
     }
+    Ok(())
 }
 
 /// Take away the one underscore that `LTTng` puts before names, lest they be keywords.

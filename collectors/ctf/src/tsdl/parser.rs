@@ -1,12 +1,14 @@
 //! Recursive descent over the tokens; types are built as they are read, as in C.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::lexer::{At, Token, tokens};
 use crate::error::{Error, Place, Result};
 use crate::model::{
-    Array, ByteOrder, Clock, Enum, EventClass, Field, Float, Int, Length, MAX_DEPTH, MAX_NODES,
-    Mapping, Path, Reference, StreamClass, Struct, Trace, Type, Unresolved, Variant, types_of,
+    Array, ByteOrder, Clock, Enum, EventClass, Field, Float, Int, Length, Lexical, MAX_BITS,
+    MAX_DEPTH, MAX_NODES, Mapping, Path, Reference, StreamClass, Struct, Trace, Type, Unresolved,
+    Variant, WideInt, types_of,
 };
 
 /// Words of the language; those of C's own types are names of types, too.
@@ -53,10 +55,22 @@ struct Scope {
     enums: HashMap<String, Type>,
 }
 
+/// A structure or variant whose fields are being read.
+#[derive(Clone)]
+struct Body {
+    number: usize,
+    /// Fields so far.
+    fields: usize,
+    /// What was around its first brace.
+    outer: Option<Arc<Lexical>>,
+}
+
 pub(super) struct Parser {
     tokens: Vec<(Token, At)>,
     at: usize,
     scopes: Vec<Scope>,
+    body: Option<Body>,
+    bodies: usize,
     native: ByteOrder,
     clock_names: Vec<(String, At)>,
     /// Number of each of them.
@@ -123,6 +137,8 @@ impl Parser {
             tokens,
             at: 0,
             scopes: vec![Scope::default()],
+            body: None,
+            bodies: 0,
             native,
             clock_names: Vec::new(),
             clock_numbers: HashMap::new(),
@@ -796,11 +812,12 @@ impl Parser {
                 None => self.unexpected("'{' or the name of a struct"),
             };
         }
-        let fields = self.fields()?;
+        let (scope, fields) = self.fields()?;
         check_tags(&fields)?;
         let mut kind = Struct {
             fields,
             min_align: 1,
+            scope,
         };
         if self.is_word("align") {
             self.next();
@@ -817,9 +834,18 @@ impl Parser {
         Ok(kind)
     }
 
-    fn fields(&mut self) -> Result<Vec<Field>> {
+    /// Fields between braces, and the number of that text.
+    fn fields(&mut self) -> Result<(usize, Vec<Field>)> {
         self.expect("{")?;
         self.scopes.push(Scope::default());
+        self.bodies += 1;
+        let number = self.bodies;
+        let outer = self.lexical();
+        let before = self.body.replace(Body {
+            number,
+            fields: 0,
+            outer,
+        });
         let mut fields: Vec<Field> = Vec::new();
         let mut names = HashSet::new();
         while !self.take("}") {
@@ -844,6 +870,9 @@ impl Parser {
                     kind,
                     slot: None,
                 });
+                if let Some(body) = &mut self.body {
+                    body.fields += 1;
+                }
                 if !self.take(",") {
                     break;
                 }
@@ -852,7 +881,28 @@ impl Parser {
             self.expect(";")?;
         }
         self.scopes.pop();
-        Ok(fields)
+        self.body = before;
+        Ok((number, fields))
+    }
+
+    /// The structures around this place in the text.
+    fn lexical(&self) -> Option<Arc<Lexical>> {
+        self.body.as_ref().map(|body| {
+            Arc::new(Lexical {
+                scope: body.number,
+                fields: body.fields,
+                outer: body.outer.clone(),
+            })
+        })
+    }
+
+    /// A path to a field, as written.
+    fn reference(&self, path: &str, (line, column): At) -> Reference {
+        Reference::Unresolved(Box::new(Unresolved {
+            path: Path::Names(path.split('.').map(str::to_owned).collect()),
+            place: Place::Text { line, column },
+            lexical: self.lexical(),
+        }))
     }
 
     /// `name[length]...`; the outermost array is the first one written.
@@ -872,7 +922,7 @@ impl Parser {
                 )
             } else {
                 let path = self.reference_path()?;
-                Length::Field(reference(&path, at))
+                Length::Field(self.reference(&path, at))
             };
             self.expect("]")?;
             lengths.push(length);
@@ -900,7 +950,7 @@ impl Parser {
         if self.take("<") {
             let place = self.place();
             let path = self.reference_path()?;
-            tag = Some(reference(&path, place));
+            tag = Some(self.reference(&path, place));
             self.expect(">")?;
         }
         if !self.is("{") {
@@ -913,7 +963,7 @@ impl Parser {
             }
             return Ok(found);
         }
-        let options = self.fields()?;
+        let (_, options) = self.fields()?;
         if options.is_empty() {
             return Err(Error::at(at, "a variant without options"));
         }
@@ -939,7 +989,12 @@ impl Parser {
             let place = self.place();
             match self.type_only()? {
                 Type::Int(int) => int,
-                _ => return Err(Error::at(place, "an enum must be made of integers")),
+                _ => {
+                    return Err(Error::at(
+                        place,
+                        "an enum must be made of integers of at most 64 bits",
+                    ));
+                }
             }
         } else if self.is("{") {
             match self.named("int", at) {
@@ -1039,22 +1094,21 @@ impl Parser {
             match name {
                 "size" => {
                     let size = value.unsigned(at, name)?;
-                    if !(1..=64).contains(&size) {
+                    bits = u32::try_from(size)
+                        .ok()
+                        .filter(|b| (1..=MAX_BITS).contains(b));
+                    if bits.is_none() {
                         return Err(Error::at(
                             at,
-                            format!("an integer of {size} bits: expected 1 to 64"),
+                            format!("an integer of {size} bits: expected 1 to {MAX_BITS}"),
                         ));
-                    }
-                    #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
-                    {
-                        bits = Some(size as u32);
                     }
                 }
                 "align" => align = Some(check_align(value.number(at, name)?, at)?),
                 "signed" => int.signed = boolean(&value.bare(at, name)?, at)?,
                 "byte_order" => int.order = this.byte_order(&value, at)?,
                 "encoding" => int.text = encoding(&value.bare(at, name)?, at)?,
-                "base" => check_base(&value.bare(at, name)?, at)?,
+                "base" => int.base = base(&value.bare(at, name)?, at)?,
                 "map" => int.clock = Some(this.clock_reference(&value.text(), at)?),
                 _ => {}
             }
@@ -1065,7 +1119,22 @@ impl Parser {
         };
         int.bits = bits;
         int.align = align.unwrap_or(if bits.is_multiple_of(8) { 8 } else { 1 });
-        Ok(Type::Int(int))
+        if bits <= 64 {
+            return Ok(Type::Int(int));
+        }
+        if int.clock.is_some() {
+            return Err(Error::at(
+                place,
+                format!("a clock's value of {bits} bits: expected 1 to 64"),
+            ));
+        }
+        Ok(Type::WideInt(WideInt {
+            bits,
+            align: int.align,
+            signed: int.signed,
+            order: int.order,
+            reversed: false,
+        }))
     }
 
     /// The number of a clock in `clock_names`; replaced by its index once all are known.
@@ -1179,14 +1248,6 @@ fn check_tags(fields: &[Field]) -> Result<()> {
     Ok(())
 }
 
-/// A path to a field, as written.
-fn reference(path: &str, (line, column): At) -> Reference {
-    Reference::Unresolved(Box::new(Unresolved {
-        path: Path::Names(path.split('.').map(str::to_owned).collect()),
-        place: Place::Text { line, column },
-    }))
-}
-
 /// The `byte_order` of the trace block, which holds for types declared before it, too.
 fn native_byte_order(tokens: &[(Token, At)]) -> Result<ByteOrder> {
     let mut depth = 0_usize;
@@ -1242,11 +1303,13 @@ fn boolean(value: &str, at: At) -> Result<bool> {
     }
 }
 
-/// The base in which to show a number: of no use here, but it must be one (CTF 1.8, 4.1.5).
-fn check_base(value: &str, at: At) -> Result<()> {
+/// The base in which to show a number (CTF 1.8, 4.1.5).
+fn base(value: &str, at: At) -> Result<u8> {
     match value {
-        "decimal" | "dec" | "d" | "i" | "u" | "10" | "hexadecimal" | "hex" | "x" | "X" | "p"
-        | "16" | "octal" | "oct" | "o" | "8" | "binary" | "bin" | "b" | "2" => Ok(()),
+        "decimal" | "dec" | "d" | "i" | "u" | "10" => Ok(10),
+        "hexadecimal" | "hex" | "x" | "X" | "p" | "16" => Ok(16),
+        "octal" | "oct" | "o" | "8" => Ok(8),
+        "binary" | "bin" | "b" | "2" => Ok(2),
         other => Err(Error::at(
             at,
             format!("base: expected decimal, hexadecimal, octal or binary, found '{other}'"),

@@ -179,8 +179,8 @@ fn what_a_trace_cannot_have_is_refused() {
             "no stream has id 2",
         ),
         (
-            "typealias integer { size = 65; } := x;",
-            "an integer of 65 bits",
+            "typealias integer { size = 4097; } := x;",
+            "an integer of 4097 bits",
         ),
         (
             "typealias integer { size = 8; align = 3; } := x;",
@@ -319,4 +319,86 @@ fn log_level_and_model_are_kept() {
     let class = &parse(&text).unwrap().streams[0].events[0];
     assert_eq!(class.log_level, Some(13));
     assert_eq!(class.emf_uri.as_deref(), Some("http://example.org"));
+}
+
+/// The length of `x.a` in the payload: the number of the payload's field that holds it.
+fn length_of(fields: &str, path: [usize; 2]) -> Option<usize> {
+    let fields = payload(fields);
+    let inner = fields[path[0]].kind.as_struct().unwrap();
+    let mut kind = &inner.fields[path[1]].kind;
+    if let Type::Struct(s) = kind {
+        kind = &s.fields[0].kind;
+    }
+    let Type::Array(array) = kind else {
+        panic!("not an array");
+    };
+    let Length::Field(Reference::Slot(slot)) = array.length else {
+        panic!("not resolved");
+    };
+    fields.iter().position(|f| f.slot == Some(slot))
+}
+
+/// CTF 1.8.3, 7.3.1: types have the scope of where they are declared.
+#[test]
+fn a_named_type_refers_to_what_is_around_its_declaration() {
+    let u8 = "integer { size = 8; }";
+    // The one around the declaration, not the nearer one around the use, of whatever type.
+    for near in ["string", u8] {
+        let fields = format!(
+            "{u8} n; typedef struct {{ {u8} a[n]; }} named; struct {{ {near} n; named x; }} s;"
+        );
+        assert_eq!(length_of(&fields, [1, 1]), Some(0));
+        let fields = format!("{u8} n; typedef {u8} named[n]; struct {{ {near} n; named x; }} s;");
+        assert_eq!(length_of(&fields, [1, 1]), Some(0));
+    }
+    // A structure that is written in place refers to the nearer one.
+    let fields = format!("{u8} n; struct {{ {u8} n; struct {{ {u8} a[n]; }} x; }} s;");
+    assert_eq!(length_of(&fields, [1, 1]), None);
+    // Nothing around the declaration: what is around the use.
+    let text = format!("struct named {{ {u8} a[n]; }};\n");
+    let text = text + &event(&format!("{u8} n; struct {{ struct named x; }} s;"));
+    assert!(parse(&text).is_ok());
+}
+
+#[test]
+fn a_field_after_the_declaration_of_a_type_is_not_what_it_refers_to() {
+    let u8 = "integer { size = 8; }";
+    let fields = payload(&format!(
+        "{u8} n; struct {{ typedef {u8} named[n]; {u8} n; named x; }} s;"
+    ));
+    assert!(fields[0].slot.is_some());
+}
+
+#[test]
+fn an_integer_may_be_wider_than_64_bits() {
+    let fields = payload("integer { size = 1024; signed = true; } x;");
+    assert!(matches!(&fields[0].kind, Type::WideInt(int) if int.bits == 1024 && int.signed));
+    for (fields, said) in [
+        ("integer { size = 4097; } x;", "expected 1 to 4096"),
+        (
+            "integer { size = 65; } n; string x[n];",
+            "must be an unsigned integer",
+        ),
+        (
+            "enum : integer { size = 65; } { a } x;",
+            "integers of at most 64 bits",
+        ),
+    ] {
+        let error = parse(&event(fields)).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+    }
+    let text = "trace { major = 1; minor = 8; byte_order = le; };
+        stream { packet.context := struct { integer { size = 128; } packet_size; }; };";
+    let error = parse(text).unwrap_err().to_string();
+    assert!(error.contains("'packet_size' has 128 bits"), "{error}");
+}
+
+#[test]
+fn the_base_of_an_integer_is_kept() {
+    let fields = payload("integer { size = 64; base = x; } p; integer { size = 8; base = 8; } o;");
+    let bases = fields.iter().map(|f| match &f.kind {
+        Type::Int(int) => int.base,
+        _ => 0,
+    });
+    assert_eq!(bases.collect::<Vec<_>>(), [16, 8]);
 }
