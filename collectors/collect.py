@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -272,18 +272,25 @@ def _model(
         with _writing(made.tables):
             under_way = work.work_of(made, say)
             return large.model(raw, made, under_way, rmw=rmw, synchronisation=synchronisation)
-    tables = build_tables(
-        raw.events,
-        raw.losses,
-        raw.warnings,
-        hosts=raw.hosts,
-        rmw=rmw,
-        synchronisation=synchronisation,
-    )
-    say("tables")
-    with ThreadPoolExecutor(2) as beside:
-        paths = [made.tables / f"{name}.parquet" for name in tables]
-        list(beside.map(_write, tables.values(), paths))
+    written_tables: list[Future[None]] = []
+    with ThreadPoolExecutor(1) as beside:
+
+        def ready(name: str, table: pl.DataFrame) -> None:
+            path = made.tables / f"{name}.parquet"
+            written_tables.append(beside.submit(_write, table, path))
+
+        tables = build_tables(
+            raw.events,
+            raw.losses,
+            raw.warnings,
+            hosts=raw.hosts,
+            rmw=rmw,
+            synchronisation=synchronisation,
+            ready=ready,
+        )
+        say("tables")
+        for one in written_tables:
+            one.result()
     return {name: frame.height for name, frame in tables.items()}
 
 

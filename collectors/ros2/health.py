@@ -102,6 +102,8 @@ class Facts:
         As of `clock_offsets`.
     silent_threads
         As of `threads_without_events`.
+    calls_unknown
+        As of `unknown_ends`.
     """
 
     events: Events
@@ -112,6 +114,7 @@ class Facts:
     offsets: pl.DataFrame
     silent_threads: int
     losses: pl.DataFrame
+    calls_unknown: int
     action_goals: pl.DataFrame
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
@@ -501,6 +504,7 @@ def _objects(model: Facts) -> Iterator[Finding]:
         ("publications", model.messages.unknown_publishers, "publisher"),
         ("takes", model.messages.unknown_subscriptions, "subscription"),
         ("callback_instances", model.callbacks.nameless, "callback"),
+        ("service_calls", model.calls_unknown, "client or service"),
         ("lifecycle_states", model.lifecycle_states["node_id"].null_count(), "node"),
         ("message_links", links["subscription_id"].null_count(), "subscription"),
         ("message_links", links["publisher_id"].null_count(), "publisher"),
@@ -569,8 +573,9 @@ def _scheduling(found: Scheduling) -> Iterator[Finding]:
             "threads_not_in_kernel_trace",
             "warning",
             found.unseen,
-            "threads that ran callbacks and that sched_switch never names: in another pid "
-            "namespace without lttng_statedump_process_pid_ns or the contexts vpid and vtid, or on "
+            "threads that ran callbacks and that sched_switch never names, or of which several "
+            "namespaces have one number: in another pid namespace without "
+            "lttng_statedump_process_pid_ns or the contexts vpid and vtid (and pid_ns), or on "
             "another host; their executions have no rows",
             where=where,
         )

@@ -145,6 +145,8 @@ def sorted_by(
     places = tied.arg_true()
     among = frame.select(pl.col(first, *more).gather(places)).with_columns(places.alias(_ORDER))
     among = among.sort(first, *more, nulls_last=nulls_last, maintain_order=True)
+    if among[_ORDER].is_sorted():
+        return frame
     rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
     return frame[rows.scatter(places, among[_ORDER])]
 
@@ -154,17 +156,6 @@ def pick(frame: pl.DataFrame, rows: pl.Series, *columns: str) -> pl.DataFrame:
     if frame.is_empty():
         return frame.select(columns).clear(rows.len())
     return frame.select(pl.col(columns).gather(rows))
-
-
-def row_of(values: pl.Series, known: pl.Series) -> pl.Series:
-    """The place of each value among sorted and unique ones, null where it is none of them.
-
-    Faster than a join where values come nearly in their order.
-    """
-    if known.is_empty():
-        return pl.Series(values.name, [None], dtype=pl.UInt32).new_from_index(0, values.len())
-    place = known.search_sorted(values).clip(upper_bound=known.len() - 1)
-    return pl.select(pl.when(known.gather(place) == values).then(place)).to_series()
 
 
 def inverse(rows: pl.Series, length: int) -> pl.Series:

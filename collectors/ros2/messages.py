@@ -15,9 +15,10 @@ import polars as pl
 from collectors.ros2.approximate import by_order, estimate_timestamps, without_takes
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
-from collectors.ros2.joins import pick, row_of, sorted_by
+from collectors.ros2.joins import pick, sorted_by
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.outcomes import ORDER, bounds_of, settle
+from collectors.ros2.passes import places_of
 from collectors.ros2.ring_buffers import PENDING
 from collectors.ros2.types import I64, TEXT
 
@@ -117,14 +118,15 @@ def by_timestamp(
     sent, received = _keyed(sent, received)
     columns = ["message_id", *(c for c in received.columns if c not in _KEY), "match"]
     key = pl.col("key")
-    known = sent["key"].drop_nulls()
+    known = sent["key"].drop_nulls().sort()
+    repeated = known.filter(known == known.shift(1)).unique()
     parts = []
     shared = 0
-    alone, rest = sent, received
-    if known.n_unique() < known.len():
-        twice = sent.filter(key.is_duplicated() & key.is_not_null())
+    alone, rest = sent.select("key", "message_id", "estimated"), received
+    if repeated.len():
+        keys = repeated.implode()
+        twice = sent.filter(key.is_in(keys))
         shared = twice.height
-        keys = twice["key"].unique().implode()
         both = _ranked(twice, ["key"]).join(
             _ranked(received.filter(key.is_in(keys)), ["key", "subscription_id"]).drop(
                 "topic", "key_ns"
@@ -132,9 +134,10 @@ def by_timestamp(
             on=["key", "rank"],
         )
         parts.append(both.with_columns(pl.lit("ambiguous").alias("match")).select(columns))
-        alone, rest = (f.filter(~key.is_in(keys).fill_null(value=False)) for f in (sent, received))
-    alone = alone.select("key", "message_id", "estimated").filter(key.is_not_null()).sort("key")
-    row = row_of(rest["key"], alone["key"])
+        only = pl.when(~key.is_in(keys)).then(key)
+        alone, rest = (f.with_columns(only.alias("key")) for f in (alone, rest))
+    alone = alone.filter(key.is_not_null()).sort("key")
+    row = places_of(rest["key"], alone["key"])
     of = pick(alone, row, "message_id", "estimated")
     # Of several takes of one subscription the first.
     first = _first(of["message_id"] * _SUBSCRIPTIONS + rest["subscription_id"].fill_null(_NO_ONE))
@@ -161,7 +164,7 @@ def _without(received: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
     """What was received and is not matched."""
     if matched.height == received.height:
         return received.clear()
-    there = row_of(received["take_id"], matched["take_id"].sort())
+    there = places_of(received["take_id"], matched["take_id"].sort())
     return received.filter(there.is_null())
 
 
@@ -294,8 +297,8 @@ def message_rows(
         pairs, matched = (f.join(known, on=pair, how="anti") for f in (pairs, matched))
         nowhere = known.filter(pl.col("subscription_id").is_null())
         unresolved = nowhere["message_id"].unique().to_list()
-    matched = matched.sort(pair)
-    row = row_of(pairs[pair], matched[pair].drop_nulls()) + matched[pair].null_count()
+    matched_pairs = matched.select(pair).with_row_index("row").drop_nulls().sort(pair)
+    row = pick(matched_pairs, places_of(pairs[pair], matched_pairs[pair]), "row").to_series()
     links = [c for c in matched.columns if c not in ("message_id", "subscription_id", pair)]
     inter = pairs.hstack(pick(matched, row, *links)).with_columns(
         pl.when(pl.col("match").is_null() & pl.col("message_id").is_in(unresolved))

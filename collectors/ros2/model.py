@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
@@ -21,16 +21,17 @@ from collectors.ros2.health import (
     stamped,
 )
 from collectors.ros2.heap import find_heap
+from collectors.ros2.joins import pick
 from collectors.ros2.lifecycle import find_lifecycle_states, find_state_machines
 from collectors.ros2.links import find_message_links
 from collectors.ros2.messages import find_messages
 from collectors.ros2.middleware import loaded_middleware
 from collectors.ros2.objects import Objects, find_objects
 from collectors.ros2.one_sided import find_one_sided
-from collectors.ros2.publications import find_publications
+from collectors.ros2.publications import find_publications, within_callbacks
 from collectors.ros2.ring_buffers import find_enqueues
 from collectors.ros2.scheduling import find_scheduling
-from collectors.ros2.services import find_service_calls
+from collectors.ros2.services import find_service_calls, unknown_ends
 from collectors.ros2.takes import find_takes
 from collectors.ros2.timers import find_timer_activations
 from collectors.ros2.types import NOTHING, TEXT
@@ -45,6 +46,7 @@ def build_tables(
     hosts: Sequence[str] = (),
     rmw: str | None = None,
     synchronisation: str | None = None,
+    ready: Callable[[str, pl.DataFrame], object] | None = None,
 ) -> dict[str, pl.DataFrame]:
     """Make every model table.
 
@@ -64,6 +66,8 @@ def build_tables(
         The middleware of all processes that do not tell their own, where it is known.
     synchronisation
         How the hosts' clocks were synchronised, where it is known.
+    ready
+        Called with the name of each table and the table, as soon as it is made.
 
     Returns
     -------
@@ -74,10 +78,17 @@ def build_tables(
     losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
     events = Events(raw, hosts)
     objects = find_objects(events)
-    callbacks = find_callbacks(events, objects)
+    tables: dict[str, pl.DataFrame] = {}
+
+    def give(name: str, table: pl.DataFrame) -> None:
+        tables[name] = table
+        if ready is not None:
+            ready(name, table)
+
     # polars leaves much of one core idle: what does not need another's result goes beside it.
     with ThreadPoolExecutor(2) as beside:
-        for_publications = beside.submit(find_publications, events, objects, callbacks)
+        for_publications = beside.submit(find_publications, events, objects)
+        callbacks = find_callbacks(events, objects)
         for_takes = beside.submit(find_takes, events, objects, callbacks)
         for_intervals = beside.submit(find_executor_intervals, events, callbacks)
         for_calls = beside.submit(find_service_calls, events, objects, callbacks)
@@ -86,7 +97,12 @@ def build_tables(
         for_states = beside.submit(find_lifecycle_states, events, objects)
         for_scheduling = beside.submit(find_scheduling, events, callbacks, losses)
         for_heap = beside.submit(find_heap, events, callbacks)
-        publications, takes = for_publications.result(), for_takes.result()
+        instances = instance_rows(callbacks.instances)
+        give("callback_instances", table_of("callback_instances", instances, events))
+        publications = within_callbacks(for_publications.result(), callbacks)
+        give("publications", table_of("publications", publications, events))
+        takes = for_takes.result()
+        give("takes", table_of("takes", takes, events))
         messages = find_messages(
             events,
             objects,
@@ -96,6 +112,7 @@ def build_tables(
             enqueues=find_enqueues(events, objects, publications, takes),
             losses=losses,
         )
+        give("messages", table_of("messages", messages.rows, events))
         service_calls = for_calls.result()
         goals = find_action_goals(objects, service_calls, publications)
         states, lifecycle_gaps = for_states.result()
@@ -111,6 +128,7 @@ def build_tables(
         offsets=clock_offsets(stamped(publications, events), events),
         silent_threads=threads_without_events(events, ran.threads, intervals["thread"]),
         losses=losses,
+        calls_unknown=unknown_ends(service_calls),
         action_goals=goals,
         lifecycle_states=states,
         lifecycle_gaps=lifecycle_gaps,
@@ -122,9 +140,6 @@ def build_tables(
         **objects.tables,
         **derived_objects(events, objects),
         "callbacks": callbacks.objects,
-        "callback_instances": instance_rows(callbacks.instances),
-        "publications": publications,
-        "takes": takes,
         "one_sided_messages": find_one_sided(
             messages.takes_alone, events, objects, publications, synchronisation
         ),
@@ -139,11 +154,12 @@ def build_tables(
         "callback_heap": heap.callbacks,
         "callback_allocations": heap.instances,
     }
-    tables = {name: table_of(name, frame, events) for name, frame in frames.items()}
-    tables |= hosts_and_processes(events, hosts, rmw)
-    tables["messages"] = table_of("messages", messages.rows, events)
-    tables["losses"] = losses
-    tables["health"] = find_health(facts, [reader_warning(text) for text in warnings])
+    for name, frame in frames.items():
+        give(name, table_of(name, frame, events))
+    for name, table in hosts_and_processes(events, hosts, rmw).items():
+        give(name, table)
+    give("losses", losses)
+    give("health", find_health(facts, [reader_warning(text) for text in warnings]))
     return {name: tables[name] for name in TABLES}
 
 
@@ -168,7 +184,8 @@ def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
     """Add host, vpid and, where there is a thread, vtid."""
     if "thread" in frame.columns:
         frame = frame.with_columns(vtid().alias("vtid"))
-    return frame.join(processes, on="proc", how="left", maintain_order="left")
+    # Processes are numbered in their order.
+    return frame.hstack(pick(processes, frame["proc"], "host", "vpid"))
 
 
 def derived_objects(events: Events, objects: Objects) -> dict[str, pl.DataFrame]:
@@ -219,12 +236,6 @@ def process_rows(events: Events, rmw: str | None) -> pl.DataFrame:
 
 def _messages(rows: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
     for side in ("publisher", "subscription"):
-        rows = rows.drop(f"{side}_host", f"{side}_vpid", strict=False).join(
-            processes.rename(
-                {"proc": f"{side}_proc", "host": f"{side}_host", "vpid": f"{side}_vpid"}
-            ),
-            on=f"{side}_proc",
-            how="left",
-            maintain_order="left",
-        )
+        of = pick(processes, rows[f"{side}_proc"], "host", "vpid")
+        rows = rows.with_columns(of[name].alias(f"{side}_{name}") for name in of.columns)
     return rows.with_columns(pl.coalesce("publisher_host", "subscription_host").alias("host"))

@@ -84,7 +84,7 @@ def settle(
     * the receiver's takes, or this publication's timestamp, were not recorded.
     """
     # Objects are numbered in their order.
-    of = pick(objects.subscriptions, rows["subscription_id"], "proc", "node", "topic")
+    of = pick(objects.subscriptions, rows["subscription_id"], "proc", "node", "topic", "created_ns")
     here = [of["proc"].alias("sub_proc")]
     if "subscription_proc" in rows.columns:
         here.append(rows["subscription_proc"])
@@ -92,6 +92,13 @@ def settle(
         pl.coalesce(here).alias("subscription_proc"),
         of["node"].alias("subscription_node"),
         pl.coalesce("topic", of["topic"].alias("sub_topic")).alias("topic"),
+        # Of a publisher that is not known nobody could say to whom it published.
+        pl.when(
+            (pl.col("fate") != "replayed")
+            | (pl.col("publish_ns") < of["created_ns"]).fill_null(value=True)
+        )
+        .then("fate")
+        .alias("fate"),
     )
     fate = pl.col("fate")
     started = pl.col("callback_start_ns").is_not_null()
@@ -162,17 +169,20 @@ def _with_bounds(rows: pl.DataFrame, open_ones: pl.Series, bounds: Bounds) -> pl
     )
     if not line["publish_ns"].is_sorted():
         line = line.sort("publish_ns", maintain_order=True)
-    line = line.with_row_index("place")
+    # Numbers of objects, which are few; no number counts as one, too.
+    publisher, subscription = (pl.col(name).fill_null(-1) for name in _WAY)
+    line = line.with_row_index("place").with_columns(
+        (publisher * 2**32 + subscription).alias("way")
+    )
     missing = line.filter("open")
-    ways = missing.select(_WAY).unique()
     taken = (
         line.filter(pl.col("taken").is_not_null())
-        .join(ways.with_row_index("way"), on=_WAY, nulls_equal=True, maintain_order="left")
+        .filter(pl.col("way").is_in(missing["way"].unique().implode()))
         .select("place", "way", pl.col("taken").alias("next_ns"))
     )
-    missing = missing.join(
-        ways.with_row_index("way"), on=_WAY, nulls_equal=True, maintain_order="left"
-    ).join_asof(taken, on="place", by="way", strategy="forward", check_sortedness=False)
+    missing = missing.join_asof(
+        taken, on="place", by="way", strategy="forward", check_sortedness=False
+    )
     shared = bounds.shared.with_columns(pl.lit(value=True).alias("shared_key"))
     missing = (
         missing.join(bounds.waited, on="subscription_id", how="left", maintain_order="left")

@@ -7,17 +7,13 @@ the frame named first come first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import polars as pl
 
 from collectors import _native
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Columns: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64]]
+_WHERE = ("time_ns", "thread")
 
 
 def in_order(frame: pl.DataFrame) -> pl.DataFrame:
@@ -34,7 +30,7 @@ def places(frames: Sequence[pl.DataFrame]) -> tuple[pl.Series, pl.Series]:
         ``part``, the number of each row's frame, and ``row``, its number if the frames lie one
         after the other.
     """
-    found = pl.DataFrame(_native.timeline([_columns(frame) for frame in frames]))
+    found = pl.DataFrame(_native.timeline([frame.select(_WHERE) for frame in frames]))
     return found["part"], found["row"]
 
 
@@ -43,7 +39,7 @@ def previous(frames: Sequence[pl.DataFrame]) -> list[list[pl.Series]]:
 
     Null where none, or one of another frame, is the last one before it on its thread.
     """
-    found = _rows(_native.previous([_columns(frame) for frame in frames]))
+    found = _rows(_native.previous([frame.select(_WHERE) for frame in frames]))
     sizes = [frame.height for frame in frames]
     begins = [sum(sizes[:place]) for place in range(len(sizes))]
     parts = [found.slice(begin, size) for begin, size in zip(begins, sizes, strict=True)]
@@ -58,8 +54,7 @@ def _within(rows: pl.Series, begin: int, size: int) -> pl.Series:
 
 def ends_of(starts: pl.DataFrame, ends: pl.DataFrame, key: str) -> pl.Series:
     """The row of `ends` that closes each start, as parentheses do per thread and key, or null."""
-    keys = starts[key].to_numpy(), ends[key].to_numpy()
-    return _rows(_native.pairs(_columns(starts), _columns(ends), keys))
+    return _rows(_native.pairs(_keyed(starts, key), _keyed(ends, key)))
 
 
 def first_after(heads: pl.DataFrame, rows: pl.DataFrame, key: str | None = None) -> pl.Series:
@@ -68,13 +63,12 @@ def first_after(heads: pl.DataFrame, rows: pl.DataFrame, key: str | None = None)
     With a key only rows of the head's own key count; a row without key never does.
     """
     if key is None:
-        return _rows(_native.first_after(_columns(heads), _columns(rows)))
+        return _rows(_native.first_after(heads.select(_WHERE), rows.select(_WHERE), keyed=False))
     known = rows[key].is_not_null()
     if not known.all():
         found = first_after(heads, rows.filter(known), key)
         return known.arg_true().gather(found)
-    keys = heads[key].to_numpy(), rows[key].to_numpy()
-    return _rows(_native.first_after(_columns(heads), _columns(rows), keys))
+    return _rows(_native.first_after(_keyed(heads, key), _keyed(rows, key), keyed=True))
 
 
 def innermost(intervals: pl.DataFrame, moments: pl.DataFrame) -> pl.Series:
@@ -83,12 +77,21 @@ def innermost(intervals: pl.DataFrame, moments: pl.DataFrame) -> pl.Series:
     `intervals` has ``end_ns``, beside; both ends are part of it. One without an end lasts until
     the next one of its thread begins.
     """
-    ends = intervals["end_ns"].fill_null(2**63 - 1).to_numpy()
-    return _rows(_native.innermost(_columns(intervals), ends, _columns(moments)))
+    known = intervals.select(*_WHERE, pl.col("end_ns").fill_null(2**63 - 1))
+    return _rows(_native.innermost(known, moments.select(_WHERE)))
 
 
-def _columns(frame: pl.DataFrame) -> Columns:
-    return frame["time_ns"].to_numpy(), frame["thread"].to_numpy()
+def places_of(values: pl.Series, known: pl.Series) -> pl.Series:
+    """The place of each value among sorted ones, null where it is none of them.
+
+    Both of 64-bit integers. Fast where values come nearly in their order.
+    """
+    frames = (series.alias("key").to_frame() for series in (values, known))
+    return _rows(_native.places_of(*frames))
+
+
+def _keyed(frame: pl.DataFrame, key: str) -> pl.DataFrame:
+    return frame.select(*_WHERE, pl.col(key).alias("key"))
 
 
 def _rows(found: Any) -> pl.Series:

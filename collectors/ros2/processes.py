@@ -18,6 +18,7 @@ from collectors.ros2.types import I32, I64, NOTHING, TEXT
 
 KEY = ("host", "pid_ns", "vpid", "part")
 PID_NS = "ctx_pid_ns"
+_FEW = 8
 
 Span: TypeAlias = tuple[int | None, int | None]
 """A stretch of time: its begin, and its end, which is excluded; None where it is open."""
@@ -70,10 +71,16 @@ class Processes:
         frame = _with_part(frame, self.boundaries, self.host)
         known = self.frame.select(*KEY, "proc")
         if self.host is not None and known["vpid"].is_unique().all():
-            # One number, one process: no join.
-            proc = pl.col("vpid").replace_strict(
-                known["vpid"], known["proc"], default=None, return_dtype=I32
-            )
+            # One number, one process: no join; of few numbers, not even a table by hash.
+            if known.height <= _FEW:
+                proc = pl.lit(None, dtype=I32)
+                for vpid, number in known.select("vpid", "proc").iter_rows():
+                    mine = pl.col("vpid") == vpid
+                    proc = pl.when(mine).then(pl.lit(number, dtype=I32)).otherwise(proc)
+            else:
+                proc = pl.col("vpid").replace_strict(
+                    known["vpid"], known["proc"], default=None, return_dtype=I32
+                )
             return frame.with_columns(proc.alias("proc")).drop(KEY)
         return frame.join(
             known.lazy(), on=list(KEY), how="left", maintain_order="left"

@@ -32,23 +32,25 @@ EVENTS = {
 INTERNAL = (ROSOUT, "/parameter_events", DISCOVERY)
 
 
-def find_publications(events: Events, objects: Objects, callbacks: Callbacks) -> pl.DataFrame:
+def find_publications(events: Events, objects: Objects) -> pl.DataFrame:
     """One row per publication.
 
     Returns
     -------
     polars.DataFrame
         ``message_id``, proc, thread, publisher_id, topic, node, publish_ns (first event), the
-        four times, source_timestamp_ns, callback_instance_id, guessed (whether the publisher
-        follows only from what else the process could publish).
+        four times, source_timestamp_ns, guessed (whether the publisher follows only from what
+        else the process could publish).
     """
-    calls = group(events)
-    calls = with_publisher(calls, events, objects)
+    calls = with_publisher(group(events), events, objects)
     calls = sorted_by(calls, "publish_ns", "thread").with_row_index("message_id")
-    moments = calls.select("thread", pl.col("publish_ns").alias("time_ns"))
-    return calls.with_columns(
-        pl.col("message_id").cast(I64), enclosing(callbacks.instances, moments)
-    )
+    return calls.with_columns(pl.col("message_id").cast(I64))
+
+
+def within_callbacks(publications: pl.DataFrame, callbacks: Callbacks) -> pl.DataFrame:
+    """Add callback_instance_id, the execution that published."""
+    moments = publications.select("thread", pl.col("publish_ns").alias("time_ns"))
+    return publications.with_columns(enclosing(callbacks.instances, moments))
 
 
 def group(events: Events, python: list[int] | None = None) -> pl.DataFrame:
@@ -173,10 +175,9 @@ def with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.
         ["by_rcl"],
         time="publish_ns",
     )
-    known = objects.publishers.select("publisher_id", "topic", "node")
-    calls = calls.with_columns(
-        pl.col("by_rmw").fill_null(pl.col("by_rcl")).alias("publisher_id")
-    ).join(known, on="publisher_id", how="left", maintain_order="left")
+    calls = calls.with_columns(pl.col("by_rmw").fill_null(pl.col("by_rcl")).alias("publisher_id"))
+    # Objects are numbered in their order.
+    calls = calls.hstack(pick(objects.publishers, calls["publisher_id"], "topic", "node"))
     calls = _rosout(_discovery(calls, events), objects)
     return _guess(calls, objects).select(
         "proc",

@@ -54,6 +54,14 @@ def find_service_calls(events: Events, objects: Objects, callbacks: Callbacks) -
     )
 
 
+def unknown_ends(calls: pl.DataFrame) -> int:
+    """How many calls were sent, or served, by an end whose init event is missing."""
+    sent = pl.col("request_sent_ns").is_not_null()
+    served = pl.any_horizontal(pl.col("request_taken_ns", "response_sent_ns").is_not_null())
+    nameless = (sent & pl.col("client_id").is_null()) | (served & pl.col("service_id").is_null())
+    return calls.filter(nameless).height
+
+
 def service_events_happened(events: Events) -> bool:
     """Whether calls can be told; else only the servers' callbacks."""
     return any(events.happened(name) for name in _EVENTS)

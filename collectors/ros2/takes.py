@@ -71,13 +71,10 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
         & ~intra
         & pl.lit(events.declared("rcl_take"))
     )
+    # Objects are numbered in their order.
+    named = pick(objects.subscriptions, groups["subscription_id"], "topic", "node")
     return (
-        groups.join(
-            objects.subscriptions.select("subscription_id", "topic", "node"),
-            on="subscription_id",
-            how="left",
-            maintain_order="left",
-        )
+        groups.hstack(named)
         .with_columns(
             pl.when(own).then(pl.lit(DISCOVERY)).otherwise(pl.col("topic")).alias("topic")
         )

@@ -600,6 +600,22 @@ def test_serialized_messages() -> None:
     assert findings(tables) == {}
 
 
+def test_a_message_of_an_unknown_publisher_is_not_taken_for_one_of_its_history() -> None:
+    """Tracing began after /talker was made. Only what was published before is a replay."""
+    trace = talker_and_listener()
+    trace.rows = [(name, row) for name, row in trace.rows if row["vpid"] == 2]
+    trace.publish(5, PUB)
+    trace.publish(100, PUB)
+    for us, stamp in ((50, 7), (150, 102)):
+        trace.receive(us, SUB, CALLBACK, stamp=at(stamp), pid=2)
+    messages = trace.tables()["messages"]
+    columns = ("topic", "subscription_node", "publish_ns", "take_ns", "outcome", "match")
+    assert rows(messages, *columns) == [
+        ("/data", "/listener", 5, 50, "replayed", "approximate"),
+        ("/data", "/listener", 100, 150, "delivered", "approximate"),
+    ]
+
+
 def test_tracing_that_began_late_keeps_rows_without_names() -> None:
     """No init event: the timestamp alone joins, and says so."""
     trace = Trace()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -13,9 +12,10 @@ from hypothesis import strategies as st
 
 from collectors import _native
 from collectors.ros2.joins import timeline
-from collectors.ros2.passes import ends_of, first_after, in_order, innermost, previous
+from collectors.ros2.passes import ends_of, first_after, in_order, innermost, places_of, previous
 
 SCHEMA = {"time_ns": pl.Int64, "thread": pl.Int64, "key": pl.UInt64}
+SCHEMA_WHERE = {"time_ns": pl.Int64, "thread": pl.Int64}
 times, threads, keys = st.integers(0, 20), st.integers(-1, 2), st.integers(0, 1)
 
 
@@ -162,11 +162,37 @@ def test_a_table_that_cannot_be_written(tmp_path: Path) -> None:
         _native.write_table(pl.DataFrame({"a": [1]}), tmp_path / "no" / "table.parquet")
 
 
+@given(
+    st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(0, 30), max_size=60),
+    st.sets(st.integers(0, 30) | st.integers(-(2**63), 2**63 - 1), max_size=40),
+)
+def test_places_are_those_of_a_join(values: list[int | None], known: set[int]) -> None:
+    """A left join of polars with the numbered known values; null joins nothing."""
+    ordered = pl.Series("v", sorted(known), pl.Int64)
+    wanted = pl.Series("v", values, pl.Int64)
+    numbered = ordered.to_frame().with_row_index("row")
+    expected = wanted.to_frame().join(numbered, on="v", how="left", maintain_order="left")["row"]
+    assert places_of(wanted, ordered).to_list() == expected.to_list()
+    # In several pieces, too.
+    pieces = pl.concat([wanted[:7], wanted[7:]], rechunk=False)
+    assert places_of(pieces, ordered).to_list() == expected.to_list()
+
+
+def test_places_among_what_is_not_sorted_are_refused() -> None:
+    with pytest.raises(ValueError, match="not sorted"):
+        places_of(pl.Series([1]), pl.Series([2, 1]))
+
+
 @pytest.mark.parametrize(
     ("time", "thread", "said"),
-    [([2, 1], [0, 0], "order of time"), ([1, 2], [0], "a thread for each row")],
+    [([2, 1], [0, 0], "order of time"), ([1, 2], [0, None], "a thread for each row")],
 )
-def test_other_columns_are_refused(time: list[int], thread: list[int], said: str) -> None:
-    columns = np.array(time, np.int64), np.array(thread, np.int64)
+def test_other_columns_are_refused(time: list[int], thread: list[int | None], said: str) -> None:
+    frame = pl.DataFrame({"time_ns": time, "thread": thread}, SCHEMA_WHERE)
     with pytest.raises(ValueError, match=said):
-        _native.timeline([columns])
+        _native.timeline([frame])
+
+
+def test_a_table_without_its_columns_is_refused() -> None:
+    with pytest.raises(ValueError, match="no column thread"):
+        _native.timeline([pl.DataFrame({"time_ns": [1]})])

@@ -110,9 +110,11 @@ def test_a_client_that_is_not_traced() -> None:
     trace = client_and_servers(2)
     trace.rows = [row for row in trace.rows if "client" not in row[0]]
     serve(trace, 110, 1, pid=2)
-    assert rows(trace.tables()["service_calls"], *COLUMNS) == [
+    tables = trace.tables()
+    assert rows(tables["service_calls"], *COLUMNS) == [
         ("/add", None, "/server2", 1, None, 110, 111, 120, 119, None),
     ]
+    assert findings(tables) == {}
 
 
 def test_before_kilted_only_the_servers_callbacks_are_known() -> None:
@@ -153,6 +155,9 @@ def test_calls_of_a_client_and_a_server_whose_begin_was_not_recorded() -> None:
         12, "rmw_take_request", rmw_service_handle=0x81, request=1, client_gid=[9] * 16,
         sequence_number=7, taken=1, pid=3,
     )  # fmt: skip
-    calls = trace.tables()["service_calls"]
+    tables = trace.tables()
+    calls = tables["service_calls"]
     found = rows(calls, "host", "service", "request_sent_ns", "request_taken_ns")
     assert found == [("h0", None, 10.0, None), ("h0", None, None, 12.0)]
+    assert findings(tables) == {"events_before_init": 2}
+    assert "service_calls" in tables["health"].filter(kind="events_before_init")["where"].item()

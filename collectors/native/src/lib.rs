@@ -6,6 +6,7 @@ mod concat;
 mod crew;
 mod failure;
 mod feed;
+mod given;
 mod index;
 mod memory;
 mod output;
@@ -442,5 +443,5 @@ mod _native {
     #[pymodule_export]
     use crate::output::write_table;
     #[pymodule_export]
-    use crate::passes::{first_after, innermost, pairs, previous, timeline};
+    use crate::passes::{first_after, innermost, pairs, places_of, previous, timeline};
 }

@@ -6,16 +6,15 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::ffi_stream::ArrowArrayStreamReader;
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
 use parquet::file::metadata::KeyValue;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
 use roslens_ctf::catalog::Catalog;
 use roslens_parquet::{Order, TableWriter};
 
 use crate::failure::{Failure, Result};
+use crate::given::stream_of;
 use crate::run::Sink;
 
 /// Counts only.
@@ -154,14 +153,7 @@ impl Drop for Parquet {
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn write_table(py: Python<'_>, table: Bound<'_, PyAny>, path: PathBuf) -> PyResult<()> {
-    let capsule = table.call_method0("__arrow_c_stream__")?;
-    let capsule = capsule.cast::<PyCapsule>()?;
-    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
-    // SAFETY: the name of the capsule says what it points to, by the Arrow PyCapsule interface; the
-    // stream is moved out of it, which leaves a released one behind.
-    #[expect(unsafe_code, reason = "the interface hands over a pointer")]
-    let rows = unsafe { ArrowArrayStreamReader::from_raw(pointer.as_ptr().cast()) };
-    let rows = rows.map_err(broken)?;
+    let rows = stream_of(&table)?;
     py.detach(|| -> Result<()> {
         let sink = BufWriter::with_capacity(1 << 16, File::create(&path).map_err(broken)?);
         let schema = rows.schema();

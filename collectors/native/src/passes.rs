@@ -1,44 +1,40 @@
 //! One pass over rows of several tables in the order of time, with a state per thread.
 //!
-//! Every table comes as two columns, time and thread, in the order of time; of rows of the same
-//! time those of an earlier table come first. Answers are row numbers.
+//! Every table has the columns `time_ns` and `thread`, and is in the order of time; of rows of the
+//! same time those of an earlier table come first. Answers are row numbers.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::builder::UInt32Builder;
+use ahash::HashMap;
+use arrow_array::types::{Int64Type, UInt64Type};
 use arrow_array::{ArrayRef, Int8Array, RecordBatch, UInt32Array};
-use pyo3::buffer::PyBuffer;
+use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::Batches;
+use crate::given::{Given, has_nulls};
 
 /// No row.
 const NONE: u32 = u32::MAX;
 
-/// Columns time and thread of one table.
-type Columns = (PyBuffer<i64>, PyBuffer<i64>);
-
-/// A key of each row of two tables.
-type Keys = (PyBuffer<u64>, PyBuffer<u64>);
-
 /// One table: time and thread of each row.
 struct Part {
-    times: Vec<i64>,
-    threads: Vec<i64>,
+    times: ScalarBuffer<i64>,
+    threads: ScalarBuffer<i64>,
+    given: Given,
 }
 
 impl Part {
-    fn new(py: Python<'_>, columns: &Columns) -> PyResult<Self> {
+    fn new(table: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let given = Given::new(table)?;
         let part = Self {
-            times: columns.0.to_vec(py)?,
-            threads: columns.1.to_vec(py)?,
+            times: given.column::<Int64Type>("time_ns")?,
+            threads: given.column::<Int64Type>("thread")?,
+            given,
         };
-        if part.times.len() != part.threads.len() || part.times.len() >= NONE as usize {
-            return Err(PyValueError::new_err(
-                "a time and a thread for each row, fewer than 2^32 - 1",
-            ));
+        if part.len() >= NONE as usize {
+            return Err(PyValueError::new_err("fewer than 2^32 - 1 rows"));
         }
         if !part.times.is_sorted() {
             return Err(PyValueError::new_err("rows are not in the order of time"));
@@ -49,19 +45,11 @@ impl Part {
     fn len(&self) -> usize {
         self.times.len()
     }
-}
 
-fn of_rows(
-    py: Python<'_>,
-    keys: &Keys,
-    one: &Part,
-    other: &Part,
-) -> PyResult<(Vec<u64>, Vec<u64>)> {
-    let found = (keys.0.to_vec(py)?, keys.1.to_vec(py)?);
-    if found.0.len() != one.len() || found.1.len() != other.len() {
-        return Err(PyValueError::new_err("a key for each row"));
+    /// The key of each row.
+    fn keys(&self) -> PyResult<ScalarBuffer<u64>> {
+        self.given.column::<UInt64Type>("key")
     }
-    Ok(found)
 }
 
 /// The threads that occur, numbered: a table of twice as many places or more, found by hash.
@@ -168,12 +156,10 @@ fn merged(parts: &[&Part], mut visit: impl FnMut(usize, usize)) {
 }
 
 /// Row numbers, null where there is none.
-fn nullable(rows: &[u32]) -> ArrayRef {
-    let mut built = UInt32Builder::with_capacity(rows.len());
-    for row in rows {
-        built.append_option((*row != NONE).then_some(*row));
-    }
-    Arc::new(built.finish())
+fn nullable(rows: Vec<u32>) -> ArrayRef {
+    let known = BooleanBuffer::collect_bool(rows.len(), |number| rows[number] != NONE);
+    let known = Some(NullBuffer::new(known)).filter(has_nulls);
+    Arc::new(UInt32Array::new(rows.into(), known))
 }
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> Batches {
@@ -187,11 +173,8 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> Batches {
     }
 }
 
-fn of_all(py: Python<'_>, columns: &[Columns]) -> PyResult<Vec<Part>> {
-    let parts: Vec<Part> = columns
-        .iter()
-        .map(|c| Part::new(py, c))
-        .collect::<PyResult<_>>()?;
+fn of_all(tables: &[Bound<'_, PyAny>]) -> PyResult<Vec<Part>> {
+    let parts: Vec<Part> = tables.iter().map(Part::new).collect::<PyResult<_>>()?;
     if i8::try_from(parts.len()).is_err() {
         return Err(PyValueError::new_err("at most 127 tables"));
     }
@@ -216,8 +199,8 @@ fn offsets(parts: &[Part]) -> Vec<usize> {
 /// other.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
-    let parts = of_all(py, &parts)?;
+pub fn timeline(py: Python<'_>, parts: Vec<Bound<'_, PyAny>>) -> PyResult<Batches> {
+    let parts = of_all(&parts)?;
     py.detach(|| {
         let threads = Threads::new(&parts);
         let places: Vec<Vec<u32>> = parts
@@ -257,8 +240,8 @@ pub fn timeline(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
 /// tables lie one after the other.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-pub fn previous(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
-    let parts = of_all(py, &parts)?;
+pub fn previous(py: Python<'_>, parts: Vec<Bound<'_, PyAny>>) -> PyResult<Batches> {
+    let parts = of_all(&parts)?;
     py.detach(|| {
         let threads = Threads::new(&parts);
         let offsets = offsets(&parts);
@@ -270,23 +253,26 @@ pub fn previous(py: Python<'_>, parts: Vec<Columns>) -> PyResult<Batches> {
                 found[here] = std::mem::replace(&mut last[place], row(here));
             }
         });
-        Ok(batch(vec![("row", nullable(&found))]))
+        Ok(batch(vec![("row", nullable(found))]))
     })
 }
 
 /// For each head the first of `rows` on its thread, at its time or after, up to the thread's next
-/// head: `row`. With keys only rows of the head's key count.
+/// head: `row`. Keyed, only rows of the head's `key` count.
 #[pyfunction]
-#[pyo3(signature = (heads, rows, keys=None))]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn first_after(
     py: Python<'_>,
-    heads: Columns,
-    rows: Columns,
-    keys: Option<Keys>,
+    heads: Bound<'_, PyAny>,
+    rows: Bound<'_, PyAny>,
+    keyed: bool,
 ) -> PyResult<Batches> {
-    let (heads, rows) = (Part::new(py, &heads)?, Part::new(py, &rows)?);
-    let keys = keys.map(|k| of_rows(py, &k, &heads, &rows)).transpose()?;
+    let (heads, rows) = (Part::new(&heads)?, Part::new(&rows)?);
+    let keys = if keyed {
+        Some((heads.keys()?, rows.keys()?))
+    } else {
+        None
+    };
     py.detach(|| {
         let threads = Threads::new([&heads]);
         let mut last = threads.each(NONE);
@@ -307,18 +293,22 @@ pub fn first_after(
                 *first = row(number);
             }
         });
-        Ok(batch(vec![("row", nullable(&found))]))
+        Ok(batch(vec![("row", nullable(found))]))
     })
 }
 
-/// The end of each start: the parentheses of one thread and key match; `row` of the ends.
+/// The end of each start: the parentheses of one thread and `key` match; `row` of the ends.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-pub fn pairs(py: Python<'_>, starts: Columns, ends: Columns, keys: Keys) -> PyResult<Batches> {
-    let (starts, ends) = (Part::new(py, &starts)?, Part::new(py, &ends)?);
-    let (of_start, of_end) = of_rows(py, &keys, &starts, &ends)?;
+pub fn pairs(
+    py: Python<'_>,
+    starts: Bound<'_, PyAny>,
+    ends: Bound<'_, PyAny>,
+) -> PyResult<Batches> {
+    let (starts, ends) = (Part::new(&starts)?, Part::new(&ends)?);
+    let (of_start, of_end) = (starts.keys()?, ends.keys()?);
     py.detach(|| {
-        let mut open: HashMap<(i64, u64), Vec<u32>> = HashMap::new();
+        let mut open: HashMap<(i64, u64), Vec<u32>> = HashMap::default();
         let mut found = vec![NONE; starts.len()];
         merged(&[&starts, &ends], |part, number| {
             if part == 0 {
@@ -330,28 +320,24 @@ pub fn pairs(py: Python<'_>, starts: Columns, ends: Columns, keys: Keys) -> PyRe
                 found[start as usize] = row(number);
             }
         });
-        Ok(batch(vec![("row", nullable(&found))]))
+        Ok(batch(vec![("row", nullable(found))]))
     })
 }
 
 /// For each moment the interval of its thread that began last of those that last, both ends
 /// included: `row`.
 ///
-/// `ends` belong to `starts`; the largest number stands for an end that is not known: such an
+/// The intervals have `end_ns`; the largest number stands for an end that is not known: such an
 /// interval lasts until the next one of its thread begins.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn innermost(
     py: Python<'_>,
-    starts: Columns,
-    ends: PyBuffer<i64>,
-    moments: Columns,
+    starts: Bound<'_, PyAny>,
+    moments: Bound<'_, PyAny>,
 ) -> PyResult<Batches> {
-    let (starts, moments) = (Part::new(py, &starts)?, Part::new(py, &moments)?);
-    let ends = ends.to_vec(py)?;
-    if ends.len() != starts.len() {
-        return Err(PyValueError::new_err("an end for each start"));
-    }
+    let (starts, moments) = (Part::new(&starts)?, Part::new(&moments)?);
+    let ends = starts.given.column::<Int64Type>("end_ns")?;
     py.detach(|| {
         let threads = Threads::new([&moments]);
         let mut running: Vec<Vec<(i64, u32)>> = threads.each(Vec::new());
@@ -374,6 +360,67 @@ pub fn innermost(
                 found[number] = *start;
             }
         });
-        Ok(batch(vec![("row", nullable(&found))]))
+        Ok(batch(vec![("row", nullable(found))]))
     })
+}
+
+/// The place of each `key` of `values` among those of `known`, which are sorted: `row`, null where
+/// it is none of them, and where it is null.
+///
+/// Looked for around the place of the one before it, so that values that come nearly in their
+/// order are found in a few steps.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+pub fn places_of(
+    py: Python<'_>,
+    values: Bound<'_, PyAny>,
+    known: Bound<'_, PyAny>,
+) -> PyResult<Batches> {
+    let (values, known) = (Given::new(&values)?, Given::new(&known)?);
+    let (values, nulls) = values.nullable_column::<Int64Type>("key")?;
+    let known = known.column::<Int64Type>("key")?;
+    if known.len() >= NONE as usize {
+        return Err(PyValueError::new_err("fewer than 2^32 - 1 rows"));
+    }
+    if !known.is_sorted() {
+        return Err(PyValueError::new_err("what is known is not sorted"));
+    }
+    py.detach(|| {
+        let mut near = 0;
+        let found = values.iter().enumerate().map(|(number, value)| {
+            if nulls.as_ref().is_some_and(|nulls| nulls.is_null(number)) {
+                return NONE;
+            }
+            near = lower_bound(&known, near, *value);
+            if known.get(near) == Some(value) {
+                row(near)
+            } else {
+                NONE
+            }
+        });
+        let found = nullable(found.collect());
+        Ok(batch(vec![("row", found)]))
+    })
+}
+
+/// The first place whose value is not less, looked for from `near` on in growing steps.
+fn lower_bound(sorted: &[i64], near: usize, value: i64) -> usize {
+    let near = near.min(sorted.len());
+    let mut step = 1;
+    let (low, high) = if sorted.get(near).is_some_and(|found| *found < value) {
+        let mut low = near + 1;
+        while low + step <= sorted.len() && sorted[low + step - 1] < value {
+            low += step;
+            step *= 2;
+        }
+        (low, sorted.len().min(low + step))
+    } else {
+        let mut high = near;
+        while step <= high && sorted[high - step] >= value {
+            high -= step;
+            step *= 2;
+        }
+        (high.saturating_sub(step), high)
+    };
+    low + sorted[low..high].partition_point(|found| *found < value)
 }

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.callbacks import enclosing
 from collectors.ros2.health import (
     BLOCK_NS,
     clock_offsets,
@@ -23,6 +22,7 @@ from collectors.ros2.publications import (
     TIMES,
     group,
     with_publisher,
+    within_callbacks,
 )
 from collectors.ros2.types import I32, I64, TEXT
 from collectors.ros2.windows.buckets import Buckets
@@ -99,9 +99,8 @@ def find_calls(run: Run) -> OfPublications:
         calls = with_publisher(found.read(number), run.events, run.objects)
         calls = calls.sort("publish_ns", "thread", maintain_order=True)
         calls = calls.with_row_index("message_id", offset=count)
-        moments = calls.select("thread", pl.col("publish_ns").alias("time_ns"))
-        calls = calls.with_columns(
-            pl.col("message_id").cast(I64), enclosing(run.runs(number).instances, moments)
+        calls = within_callbacks(
+            calls.with_columns(pl.col("message_id").cast(I64)), run.runs(number)
         )
         run.publications.put(calls, number)
         run.write("publications", calls, number)

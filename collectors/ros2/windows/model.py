@@ -79,7 +79,7 @@ def write_tables(
     messages = find_delivered(
         run, of, matches, linked, losses=losses, synchronisation=synchronisation
     )
-    goals = find_served(run, of.told)
+    goals, calls_unknown = find_served(run, of.told)
     threads = find_intervals(run)
     find_activations(run, timers)
     states, gaps = find_lifecycle_states(events, objects)
@@ -94,6 +94,7 @@ def write_tables(
         offsets=of.offsets,
         silent_threads=threads_without_events(events, executions.threads, threads),
         losses=losses,
+        calls_unknown=calls_unknown,
         action_goals=goals,
         lifecycle_states=states,
         lifecycle_gaps=gaps,

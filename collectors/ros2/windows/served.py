@@ -18,11 +18,12 @@ from collectors.ros2.services import (
     responses_sent,
     responses_taken,
     service_events_happened,
+    unknown_ends,
 )
 from collectors.ros2.types import I64
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.part import Part
-from collectors.ros2.windows.run import Run, frame_of, nothing
+from collectors.ros2.windows.run import Run, frame_of, nothing, number_of
 from collectors.work import State
 
 _TAKEN = "rmw_take_request"
@@ -31,8 +32,8 @@ _PER_GROUP = 500_000
 _GROUP = "group"
 
 
-def find_served(run: Run, told: pl.DataFrame) -> pl.DataFrame:
-    """Write all service calls and goals; returns the goals."""
+def find_served(run: Run, told: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Write all service calls; returns the goals of actions, and `unknown_ends`."""
     calls = _together(run) if service_events_happened(run.events) else None
 
     def finish(number: int, state: State) -> State:
@@ -43,10 +44,14 @@ def find_served(run: Run, told: pl.DataFrame) -> pl.DataFrame:
         run.write("service_calls", found, number)
         of_actions = found.filter(pl.col("service").str.contains("/_action/", literal=True))
         before = [frame_of(state, "actions")] if "actions" in state else []
-        return {"actions": pl.concat([*before, of_actions])}
+        return {
+            "actions": pl.concat([*before, of_actions]),
+            "unknown": number_of(state, "unknown") + unknown_ends(found),
+        }
 
-    state = run.work.stage("service calls", len(run.windows), finish)
-    return find_action_goals(run.objects, frame_of(state, "actions"), told)
+    state = run.work.stage("service calls", len(run.windows), finish, {"unknown": 0})
+    goals = find_action_goals(run.objects, frame_of(state, "actions"), told)
+    return goals, number_of(state, "unknown")
 
 
 def _together(run: Run) -> Buckets:
