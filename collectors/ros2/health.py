@@ -573,8 +573,9 @@ def _scheduling(found: Scheduling) -> Iterator[Finding]:
             "threads_not_in_kernel_trace",
             "warning",
             found.unseen,
-            "threads that ran callbacks and that sched_switch never names: in another pid "
-            "namespace without lttng_statedump_process_pid_ns or the contexts vpid and vtid, or on "
+            "threads that ran callbacks and that sched_switch never names, or of which several "
+            "namespaces have one number: in another pid namespace without "
+            "lttng_statedump_process_pid_ns or the contexts vpid and vtid (and pid_ns), or on "
             "another host; their executions have no rows",
             where=where,
         )

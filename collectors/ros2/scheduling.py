@@ -18,6 +18,7 @@ import polars as pl
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events, proc, vtid
 from collectors.ros2.outcomes import gaps_of, of_kernel
+from collectors.ros2.processes import PID_NS
 from collectors.ros2.types import I32, I64, TEXT
 
 RUNNING, PREEMPTED, BLOCKED, WOKEN = range(4)
@@ -129,13 +130,19 @@ def _without_gaps(
 
 
 def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]:
-    """Add ``tid``, the thread's number in the kernel; and how many were taken to be equal."""
+    """Add ``tid``, the thread's number in the kernel; and how many were taken to be equal.
+
+    Null where threads of several namespaces have the number, and nothing tells which one is meant.
+    """
     numbered = threads.join(
-        events.processes.select("proc", "vpid"), on="proc", how="left"
+        events.processes.select("proc", "vpid", "pid_ns"), on="proc", how="left"
     ).with_columns(vtid().cast(I64).alias("vtid"))
-    sources = [("sched_switch", "prev_tid"), ("lttng_statedump_process_pid_ns", "tid")]
+    sources = [
+        ("sched_switch", "prev_tid", PID_NS),
+        ("lttng_statedump_process_pid_ns", "tid", "ns_inum"),
+    ]
     known = []
-    for name, tid in sources:
+    for name, tid, namespace in sources:
         frame = events.scan(name)
         if frame is None or not all(events.has_column(name, c) for c in ("vpid", "vtid")):
             continue
@@ -151,18 +158,28 @@ def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]
                 pl.col(field["vpid"]).cast(I32).alias("vpid"),
                 pl.col(field["vtid"]).cast(I64).alias("vtid"),
                 pl.col(tid).cast(I64).alias("tid"),
+                (
+                    pl.col(namespace).cast(I64)
+                    if events.has_column(name, namespace)
+                    else pl.lit(None, dtype=I64)
+                ).alias("namespace"),
             ).unique()
         )
     if not known:
         return numbered.with_columns(pl.col("vtid").alias("tid")), 0
+    own = pl.col("pid_ns").replace(0, None)
     told = (
         pl.concat(pl.collect_all(known))
-        .drop_nulls()
-        .join(numbered, on=["host", "vpid", "vtid"], how="semi")
-        .unique(["host", "vpid", "vtid"], keep="first", maintain_order=True)
+        .drop_nulls(["host", "vpid", "vtid", "tid"])
+        .join(numbered, on=["host", "vpid", "vtid"])
+        .filter((own == pl.col("namespace")).fill_null(value=True))
+        .group_by("thread")
+        .agg(pl.col("tid").unique())
     )
-    found = numbered.join(told, on=["host", "vpid", "vtid"], how="left", maintain_order="left")
-    return found.with_columns(pl.col("tid").fill_null(pl.col("vtid"))), found["tid"].null_count()
+    found = numbered.join(told, on="thread", how="left", maintain_order="left")
+    count = pl.col("tid").list.len()
+    only = pl.when(count.is_null()).then("vtid").when(count == 1).then(pl.col("tid").list.first())
+    return found.with_columns(only.alias("tid")), found["tid"].null_count()
 
 
 def _states(events: Events, switches: pl.LazyFrame, threads: pl.DataFrame) -> pl.DataFrame:

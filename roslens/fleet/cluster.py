@@ -169,6 +169,10 @@ def _client(workers: Workers, tasks: int, paths: Sequence[Path]) -> Iterator[Cli
         # One task at a time each, so that a death is told of the task that caused it.
         "distributed.scheduler.worker-saturation": 1.0,
         "distributed.scheduler.allowed-failures": _DEATHS,
+        # A worker that died and is not back in time is given up, for ever: with the last one
+        # nothing goes on. A busy machine takes longer than the 15 s of the default.
+        "distributed.deploy.lost-worker-timeout": "1 hour",
+        "distributed.comm.timeouts.connect": "120s",
         "distributed.worker.daemon": False,
         # A profile that nobody looks at takes a tenth of the time.
         "distributed.worker.profile.enabled": False,
@@ -183,7 +187,10 @@ def _client(workers: Workers, tasks: int, paths: Sequence[Path]) -> Iterator[Cli
             n_workers=number,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            # Its pages are not wanted, and its server is to take any port: without an address it
+            # takes 8787, and warns where another cluster of this machine has that.
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
             silence_logs="CRITICAL",
         ) as cluster,
         Client(cluster, set_as_default=False) as client,

@@ -17,6 +17,7 @@ import pytest
 from ros2_trace import Trace, at, findings
 
 from collectors.collect import collect, tables
+from collectors.ros2 import build_tables
 from tracing.recording import Recording
 
 WRITER = Path(__file__).parent / "programs" / "write_ctf.py"
@@ -284,3 +285,41 @@ def test_executions_of_which_a_switch_may_have_been_dropped() -> None:
     assert trace.tables()["callback_scheduling"]["cpu_ns"].to_list() == [
         40_000, 50_000, 40_000, 50_000,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("namespaces", [True, False])
+def test_containers_whose_threads_have_one_number(*, namespaces: bool) -> None:
+    """Thread 70 of process 7 in two containers is 5070 and 6070 to the kernel: the first is
+    preempted for 20 us, the second runs all the time. Without namespaces nobody can say which.
+    """
+    trace = Trace()
+    containers = ((100, "one", 4026532201, 5070), (200, "two", 4026532202, 6070))
+    for us, name, _, _ in containers:
+        first = len(trace.rows)
+        trace.run(us, 0x30, lasts=50, pid=7, tid=70)
+        for _, row in trace.rows[first:]:
+            row["procname"] = name
+    for us, state, prev, following in (
+        (50, 1, 98, 5070), (110, 0, 5070, 98), (130, 1, 98, 5070), (190, 1, 5070, 6070),
+        (300, 1, 6070, 98),
+    ):  # fmt: skip
+        trace.emit(us, "sched_switch", prev_tid=prev, prev_state=state, next_tid=following)
+    frames = trace.frames()
+    number = {name: inode for _, name, inode, _ in containers}
+    if namespaces:
+        for name in ("ros2:callback_start", "ros2:callback_end"):
+            of = pl.col("procname").replace_strict(number, return_dtype=pl.UInt64)
+            frames[name] = frames[name].with_columns(of.alias("ctx_pid_ns"))
+    frames["kernel:lttng_statedump_process_pid_ns"] = pl.DataFrame(
+        [
+            {"time_ns": at(10), "host": "h0", "tid": tid, "field_vpid": 7, "field_vtid": 70,
+             "vpid": None, "vtid": None, "procname": None, "ns_inum": inode}
+            for _, _, inode, tid in containers
+        ],
+        schema_overrides={"vpid": pl.Int32, "vtid": pl.Int32, "procname": pl.String},
+    )  # fmt: skip
+    tables = build_tables(frames)
+    found = tables["callback_scheduling"].select("start_ns", "cpu_ns", "preempted_ns")
+    whole = [(at(100), 30_000, 20_000), (at(200), 50_000, 0)]
+    assert found.rows() == (whole if namespaces else [])
+    assert findings(tables).get("threads_not_in_kernel_trace") == (None if namespaces else 1)
