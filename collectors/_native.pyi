@@ -40,7 +40,9 @@ class Reader:
     def windows(
         self, begin_ns: int | None, end_ns: int | None, size: int
     ) -> list[tuple[int | None, int | None]]: ...
-    def summary(self, threads: int) -> dict[str, Any]: ...
+    def summary(
+        self, threads: int, progress: Callable[[int, int], object] | None = None
+    ) -> dict[str, Any]: ...
     def write(
         self,
         folder: str | PathLike[str],

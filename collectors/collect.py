@@ -222,17 +222,27 @@ def collect(
         # Another may have made them meanwhile.
         if (before := known()) is not None:
             return before
-        with store.making(recording, key if alone else None) as made:
+        with (
+            store.making(recording, key if alone else None) as made,
+            store.describing(made) as described,
+        ):
             say("reading")
             with ThreadPoolExecutor(1) as beside:
                 if not events_only:
                     # Decoding leaves the interpreter alone meanwhile.
-                    beside.submit(import_module, "collectors.large")
+                    beside.submit(import_module, "collectors.ros2")
                 written = _to_parquet(
                     made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done,
                     resumed=say if long else None,
                 )  # fmt: skip
-            rows = {} if events_only else _model(written, made, manifest, engine, say)
+            # What is cut out of later is described later.
+            final = described.begin if excerpt is None else lambda *_: None
+            final(*made.events.rglob("*.parquet"))
+            rows = (
+                {}
+                if events_only
+                else _model(written, made, manifest, engine=engine, say=say, final=final)
+            )
             about = None
             if excerpt is not None:
                 from collectors.excerpt import cut  # noqa: PLC0415
@@ -251,16 +261,22 @@ def collect(
                 "clock_offsets": list(written.clock_offsets),
             }
             with _writing(made.output):
-                note["files"] = store.describe(made)
+                note["files"] = described.all()
                 _write_note(note, made.tables / NOTE)
             store.put_in_place(made, recording)
     return _from_note(recording, note, rebuilt=True)
 
 
 def _model(
-    written: _Written, made: Recording, manifest: Manifest | None, engine: Engine, say: Progress
+    written: _Written,
+    made: Recording,
+    manifest: Manifest | None,
+    *,
+    engine: Engine,
+    say: Progress,
+    final: Callable[[Path], object],
 ) -> dict[str, int]:
-    """Write all tables; their numbers of rows."""
+    """Write all tables, telling each one's file when it is; their numbers of rows."""
     from collectors import large, work  # noqa: PLC0415  (events need no model)
     from collectors.ros2 import build_tables  # noqa: PLC0415
 
@@ -275,9 +291,10 @@ def _model(
     written_tables: list[Future[None]] = []
     with ThreadPoolExecutor(1) as beside:
 
-        def ready(name: str, table: pl.DataFrame) -> None:
+        def write(name: str, table: pl.DataFrame) -> None:
             path = made.tables / f"{name}.parquet"
-            written_tables.append(beside.submit(_write, table, path))
+            _write(table, path)
+            final(path)
 
         tables = build_tables(
             raw.events,
@@ -286,7 +303,7 @@ def _model(
             hosts=raw.hosts,
             rmw=rmw,
             synchronisation=synchronisation,
-            ready=ready,
+            ready=lambda name, table: written_tables.append(beside.submit(write, name, table)),
         )
         say("tables")
         for one in written_tables:

@@ -7,9 +7,9 @@ would show of those of the whole recording, with these differences:
 
 * what begins within the time and ends beyond the margin lacks its end, and what begins before the
   margin is not known;
-* messages, takes and executions of callbacks are numbered within the excerpt, and ``processes``
-  counts the events that were read;
-* when a timer was due is estimated from its activations that were read;
+* messages, takes and executions of callbacks are numbered within the excerpt, and ``hosts`` and
+  ``processes`` count the events that were read;
+* when a timer was due, and its drift, is estimated from its activations that were read;
 * ``health`` speaks of what was read, ``losses`` of the whole recording.
 
 An excerpt never lies where a recording's own tables do, and says in ``health``,

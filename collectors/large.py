@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import polars as pl
-
-from collectors.ros2.windows import cut, write_tables
-
 if TYPE_CHECKING:
     from collectors.collect import Raw
     from collectors.work import Work
@@ -35,6 +31,10 @@ def model(
     OSError
         A file cannot be written.
     """
+    import polars as pl  # noqa: PLC0415
+
+    from collectors.ros2.windows import cut, write_tables  # noqa: PLC0415  (few need them)
+
     try:
         return write_tables(
             raw.events,

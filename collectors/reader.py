@@ -186,13 +186,17 @@ class Trace:
         """First and last time that the heads of packets state, ns; None where none does."""
         return self._reader.span
 
-    def info(self, *, threads: int = 0) -> TraceInfo:
+    def info(
+        self, *, threads: int = 0, progress: Callable[[int, int], object] | None = None
+    ) -> TraceInfo:
         """Count events, processes and losses (decodes the contexts of everything, once).
 
         Parameters
         ----------
         threads
             0 for one per core.
+        progress
+            Called with bytes done and bytes in all, after every few MiB.
 
         Raises
         ------
@@ -201,7 +205,7 @@ class Trace:
         """
         if self._info is None:
             with _errors(self.root):
-                self._info = self._describe(self._reader.summary(threads))
+                self._info = self._describe(self._reader.summary(threads, progress))
         return self._info
 
     @property

@@ -16,7 +16,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -125,21 +125,41 @@ def making(recording: Recording, key: str | None = None) -> Iterator[Recording]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def describe(made: Recording) -> Files:
-    """Bring all files of a new output to the disk, and describe them.
+class Describing:
+    """Files of a new output, brought to the disk and described while others are being made."""
 
-    Raises
-    ------
-    OSError
-        A file cannot be read back, or the disk is full.
-    """
-    paths = sorted(path for part in _PARTS for path in (made.output / part).rglob("*.parquet"))
-    with ThreadPoolExecutor(4) as beside:
-        described = beside.map(_described, paths)
-        return {
-            path.relative_to(made.output).as_posix(): found
-            for path, found in zip(paths, described, strict=True)
-        }
+    def __init__(self, made: Recording, beside: Executor) -> None:
+        self._made = made
+        self._beside = beside
+        self._begun: dict[Path, Future[dict[str, Any]]] = {}
+
+    def begin(self, *paths: Path) -> None:
+        """Begin with files that nobody changes any more."""
+        for path in paths:
+            self._begun[path] = self._beside.submit(_described, path)
+
+    def all(self) -> Files:
+        """All files that there are.
+
+        Raises
+        ------
+        OSError
+            A file cannot be read back, or the disk is full.
+        """
+        made = self._made.output
+        paths = sorted(path for part in _PARTS for path in (made / part).rglob("*.parquet"))
+        self.begin(*(path for path in paths if path not in self._begun))
+        return {path.relative_to(made).as_posix(): self._begun[path].result() for path in paths}
+
+
+@contextmanager
+def describing(made: Recording) -> Iterator[Describing]:
+    """Describe the files of a new output on threads of their own."""
+    beside = ThreadPoolExecutor(4)
+    try:
+        yield Describing(made, beside)
+    finally:
+        beside.shutdown(cancel_futures=True)
 
 
 def _described(path: Path) -> dict[str, Any]:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
+from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from collectors.collect import collect
 from collectors.excerpt import excerpt_of
-from collectors.reader import Process, TraceInfo, open_trace
+from collectors.reader import Process, Trace, TraceInfo, open_trace
 from collectors.schema import TABLES
 from tracing.recording import Recording, UsageError
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 _NS = 1e9
 _PROCESS = ("host", "vpid", "procname")
@@ -43,7 +42,7 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
     recording = Recording.at(path)
     if (excerpt := excerpt_of(recording)) is None:
-        return open_trace(path).info(), None
+        return _counted(open_trace(path)), None
     there = collect(recording)
     processes = TABLES["processes"].empty()
     if there.rows:
@@ -60,6 +59,16 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
         loss_rows=[],
     )
     return info, excerpt
+
+
+def _counted(trace: Trace) -> TraceInfo:
+    columns = (TextColumn("counting events"), BarColumn(), DownloadColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        return trace.info(
+            progress=lambda done, total: bar.update(task, completed=done, total=total)
+        )
 
 
 def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | None = None) -> None:

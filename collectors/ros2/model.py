@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import polars as pl
 
@@ -103,6 +104,49 @@ def build_tables(
         give("publications", table_of("publications", publications, events))
         takes = for_takes.result()
         give("takes", table_of("takes", takes, events))
+
+        def without_messages() -> dict[str, Any]:
+            """Give what needs no messages; the facts that it tells."""
+            service_calls, intervals = for_calls.result(), for_intervals.result()
+            states, lifecycle_gaps = for_states.result()
+            scheduling, heap = for_scheduling.result(), for_heap.result()
+            goals = find_action_goals(objects, service_calls, publications)
+            frames = {
+                **objects.tables,
+                **derived_objects(events, objects),
+                "callbacks": callbacks.objects,
+                "service_calls": service_calls,
+                "action_goals": goals,
+                "timer_activations": for_activations.result(),
+                "executor_intervals": intervals,
+                "lifecycle_states": states,
+                "message_links": for_links.result(),
+                "callback_scheduling": scheduling.rows,
+                "heap": heap.processes,
+                "callback_heap": heap.callbacks,
+                "callback_allocations": heap.instances,
+            }
+            for name, frame in frames.items():
+                give(name, table_of(name, frame, events))
+            for name, table in hosts_and_processes(events, hosts, rmw).items():
+                give(name, table)
+            give("losses", losses)
+            ran = of_callbacks(callbacks)
+            return {
+                "callbacks": ran,
+                "offsets": clock_offsets(stamped(publications, events), events),
+                "silent_threads": threads_without_events(events, ran.threads, intervals["thread"]),
+                "calls_unknown": unknown_ends(service_calls),
+                "action_goals": goals,
+                "lifecycle_states": states,
+                "lifecycle_gaps": lifecycle_gaps,
+                "message_links": frames["message_links"],
+                "scheduling": scheduling,
+                "heap": heap,
+            }
+
+        # After all that it waits for, so that these do not wait for it.
+        for_facts = beside.submit(without_messages)
         messages = find_messages(
             events,
             objects,
@@ -113,52 +157,18 @@ def build_tables(
             losses=losses,
         )
         give("messages", table_of("messages", messages.rows, events))
-        service_calls = for_calls.result()
-        goals = find_action_goals(objects, service_calls, publications)
-        states, lifecycle_gaps = for_states.result()
-        scheduling, heap = for_scheduling.result(), for_heap.result()
-        intervals, links = for_intervals.result(), for_links.result()
-    ran = of_callbacks(callbacks)
-    facts = Facts(
-        events=events,
-        objects=objects,
-        callbacks=ran,
-        messages=of_messages(publications, takes, messages),
-        told=publications,
-        offsets=clock_offsets(stamped(publications, events), events),
-        silent_threads=threads_without_events(events, ran.threads, intervals["thread"]),
-        losses=losses,
-        calls_unknown=unknown_ends(service_calls),
-        action_goals=goals,
-        lifecycle_states=states,
-        lifecycle_gaps=lifecycle_gaps,
-        message_links=links,
-        scheduling=scheduling,
-        heap=heap,
-    )
-    frames = {
-        **objects.tables,
-        **derived_objects(events, objects),
-        "callbacks": callbacks.objects,
-        "one_sided_messages": find_one_sided(
+        one_sided = find_one_sided(
             messages.takes_alone, events, objects, publications, synchronisation
-        ),
-        "service_calls": service_calls,
-        "action_goals": goals,
-        "timer_activations": for_activations.result(),
-        "executor_intervals": intervals,
-        "lifecycle_states": states,
-        "message_links": links,
-        "callback_scheduling": scheduling.rows,
-        "heap": heap.processes,
-        "callback_heap": heap.callbacks,
-        "callback_allocations": heap.instances,
-    }
-    for name, frame in frames.items():
-        give(name, table_of(name, frame, events))
-    for name, table in hosts_and_processes(events, hosts, rmw).items():
-        give(name, table)
-    give("losses", losses)
+        )
+        give("one_sided_messages", table_of("one_sided_messages", one_sided, events))
+        facts = Facts(
+            events=events,
+            objects=objects,
+            messages=of_messages(publications, takes, messages),
+            told=publications,
+            losses=losses,
+            **for_facts.result(),
+        )
     give("health", find_health(facts, [reader_warning(text) for text in warnings]))
     return {name: tables[name] for name in TABLES}
 

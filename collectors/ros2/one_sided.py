@@ -33,6 +33,8 @@ def find_one_sided(
         How the clocks of the hosts were synchronised, as the recording says.
     """
     hosts = events.processes.select("proc", "host")
+    if takes.is_empty():
+        publications = publications.clear()
     stamped = (
         publications.select("proc", "rmw_publish_ns", "source_timestamp_ns")
         .drop_nulls()

@@ -18,6 +18,7 @@ from distributed import Client
 
 from roslens.fleet.cluster import Workers, each
 from roslens.fleet.scheduler import other_versions
+from tests.free_port import free_port
 from tracing.recording import RoslensError, RunFailedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,19 +56,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    return port
-
-
-@pytest.fixture
-def scheduler(start: Start, free_port: int) -> str:
+def scheduler(start: Start) -> str:
     """The address of one without workers."""
-    start("scheduler", "--port", str(free_port))
-    listening(free_port)
-    return f"tcp://127.0.0.1:{free_port}"
+    port = free_port()
+    start("scheduler", "--port", str(port))
+    listening(port)
+    return f"tcp://127.0.0.1:{port}"
 
 
 def listening(port: int) -> None:
@@ -172,11 +166,12 @@ def test_a_worker_that_goes_away(tmp_path: Path, scheduler: str, worker: Start) 
     assert found == dict.fromkeys(range(4), second.pid)
 
 
-def test_a_scheduler_that_goes_away(tmp_path: Path, start: Start, free_port: int) -> None:
+def test_a_scheduler_that_goes_away(tmp_path: Path, start: Start) -> None:
     """It is killed while a worker works: what is done is known, and the rest is one error."""
-    first = start("scheduler", "--port", str(free_port))
-    place = f"tcp://127.0.0.1:{free_port}"
-    listening(free_port)
+    port = free_port()
+    first = start("scheduler", "--port", str(port))
+    place = f"tcp://127.0.0.1:{port}"
+    listening(port)
     begun = start("worker", place, "--nthreads", "1", "--no-nanny")
     marker = tmp_path / "never"
 

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,8 @@ from typing import TypeVar
 
 from playwright.sync_api import Browser, Page, Playwright
 from playwright.sync_api import TimeoutError as NotYet
+
+from tests.free_port import free_port
 
 ROOT = Path(__file__).parents[2]
 # Generous: the machine may be busy.
@@ -42,13 +43,6 @@ def wait_until(what: str, condition: Callable[[], T]) -> T:
             return found
         time.sleep(0.2)
     raise NotInTimeError(f"in {SECONDS} s: no {what}")
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
 
 
 @contextmanager

@@ -212,7 +212,14 @@ impl Reader {
     }
 
     /// Decode only as much as counts, times and processes need.
-    fn summary<'py>(&self, py: Python<'py>, threads: usize) -> PyResult<Bound<'py, PyDict>> {
+    #[pyo3(signature = (threads, progress=None))]
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+    fn summary<'py>(
+        &self,
+        py: Python<'py>,
+        threads: usize,
+        progress: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyDict>> {
         let want = Want {
             filter: self.filter(None, None, None),
             projection: Projection::First(COMMON.len()),
@@ -223,7 +230,7 @@ impl Reader {
                 &self.index,
                 want,
                 threads,
-                &mut |done, total| report(None, done, total),
+                &mut |done, total| report(progress.as_ref(), done, total),
                 |t| t.iter().map(|_| Nowhere).collect(),
             )
         })?;

@@ -16,6 +16,7 @@ use crate::resolve::resolve;
 pub fn parse(text: &str) -> Result<Trace> {
     let mut trace = parser::Parser::new(text)?.parse()?;
     names::give_roles(&mut trace)?;
+    names::give_clocks(&mut trace)?;
     resolve(&mut trace)?;
     names::publish(&mut trace);
     Ok(trace)

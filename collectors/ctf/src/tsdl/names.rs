@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
-use crate::model::{Enum, Field, Role, Struct, Trace, Type, Variant, types_of};
+use crate::model::{Clock, Enum, Field, Int, Role, Struct, Trace, Type, Variant, types_of};
 
 /// Roles in the packet header (CTF 1.8, 5.1).
 const PACKET_HEADER: [(&str, Role); 3] = [
@@ -54,6 +54,87 @@ pub(super) fn give_roles(trace: &mut Trace) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Times that name no clock (CTF 1.8, 8): they have the one there is, else one that counts
+/// nanoseconds since the epoch.
+///
+/// # Errors
+///
+/// There are several.
+pub(super) fn give_clocks(trace: &mut Trace) -> Result<()> {
+    let declared = trace.clocks.len();
+    let mut needed = false;
+    for stream in &mut trace.streams {
+        let mut used: Vec<usize> = Vec::new();
+        each_int(stream.event_header.as_mut(), &mut |_, int| {
+            used.extend(int.clock);
+        });
+        // A header that has a time needs no other.
+        let timed = !used.is_empty();
+        each_int(stream.packet_context.as_mut(), &mut |_, int| {
+            used.extend(int.clock);
+        });
+        used.sort_unstable();
+        used.dedup();
+        let clock = match used.as_slice() {
+            [one] => Some(*one),
+            _ if declared <= 1 => Some(0),
+            _ => None,
+        };
+        let mut unclear = None;
+        let mut give = |name: &str, int: &mut Int| {
+            if int.clock.is_none() && !int.signed {
+                match clock {
+                    Some(_) => int.clock = clock,
+                    None => _ = unclear.get_or_insert_with(|| name.to_owned()),
+                }
+                needed = true;
+            }
+        };
+        if !timed {
+            each_int(stream.event_header.as_mut(), &mut |name, int| {
+                if name == "timestamp" {
+                    give(name, int);
+                }
+            });
+        }
+        each_int(stream.packet_context.as_mut(), &mut |name, int| {
+            if int.roles.contains(Role::Begin) || int.roles.contains(Role::End) {
+                give(name, int);
+            }
+        });
+        if let Some(name) = unclear {
+            return Err(Error::whole(format!(
+                "stream {}: '{name}' does not say which of the {declared} clocks it is of; \
+                 expected 'map = clock.<name>.value'",
+                stream.id
+            )));
+        }
+    }
+    if needed && declared == 0 {
+        trace.clocks.push(Clock {
+            name: String::new(),
+            frequency: 1_000_000_000,
+            offset_seconds: 0,
+            offset_cycles: 0,
+        });
+    }
+    Ok(())
+}
+
+/// Call `visit` with the name of each integer member of the structures in a type.
+fn each_int(kind: Option<&mut Type>, visit: &mut impl FnMut(&str, &mut Int)) {
+    let Some(kind) = kind else { return };
+    kind.visit(&mut |kind| {
+        if let Type::Struct(s) = kind {
+            for field in &mut s.fields {
+                if let Type::Int(int) | Type::Enum(Enum { int, .. }) = &mut field.kind {
+                    visit(&field.name, int);
+                }
+            }
+        }
+    });
 }
 
 fn mark(fields: &mut [Field], names: &[(&str, Role)]) -> Result<()> {

@@ -402,3 +402,38 @@ fn the_base_of_an_integer_is_kept() {
     });
     assert_eq!(bases.collect::<Vec<_>>(), [16, 8]);
 }
+
+/// CTF 1.8.3, 8: without a description of clocks, times are nanoseconds.
+#[test]
+fn times_that_name_no_clock_have_the_one_there_is() {
+    let clocks = |declared: &str, mapped: &str| {
+        parse(&format!(
+            "{TRACE} {declared} stream {{
+               packet.context := struct {{ integer {{ size = 64; }} timestamp_end; }};
+               event.header := struct {{ integer {{ size = 64; {mapped} }} timestamp; }}; }};"
+        ))
+    };
+    let header = |trace: &crate::model::Trace| {
+        let header = trace.streams[0].event_header.as_ref().unwrap();
+        let Type::Int(int) = &header.as_struct().unwrap().fields[0].kind else {
+            panic!("not an integer");
+        };
+        int.clock
+    };
+    let trace = clocks("", "").unwrap();
+    assert_eq!(header(&trace), Some(0));
+    assert_eq!(trace.clocks[0].to_ns(5), Some(5));
+    let one = "clock { name = a; freq = 1000; };";
+    let trace = clocks(one, "").unwrap();
+    assert_eq!(header(&trace), Some(0));
+    assert_eq!(trace.clocks.len(), 1);
+    let two = format!("{one} clock {{ name = b; }};");
+    let error = clocks(&two, "").unwrap_err().to_string();
+    assert!(
+        error.contains("'timestamp' does not say which of the 2 clocks"),
+        "{error}"
+    );
+    // The packet's time is of the clock that its events have.
+    let trace = clocks(&two, "map = clock.b.value;").unwrap();
+    assert_eq!(header(&trace), Some(1));
+}
