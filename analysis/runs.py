@@ -36,6 +36,8 @@ class Run:
         ``complete``, ``failed``, ``interrupted``, ``running``; None without a manifest.
     excerpt
         Which part of a recording it is, in words; None for all of it.
+    made_with
+        The software and the machine, by name; what is not known is left out.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Run:
     design: Design | None = None
     disturbances: tuple[str, ...] = ()
     excerpt: str | None = None
+    made_with: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -166,9 +169,29 @@ def runs_of(
                 design=manifest.design,
                 disturbances=tuple(manifest.disturbances),
                 excerpt=excerpt,
+                made_with=_made_with(manifest),
             )
         )
     return runs
+
+
+def _made_with(manifest: Manifest) -> dict[str, str]:
+    made, host, tracing = manifest.environment, manifest.host, manifest.tracing
+    libraries = (f"{name} {made.packages.get(name) or ''}" for name in ("rclcpp", "rclpy"))
+    found = {
+        "ROS 2": " ".join(filter(None, (made.ros_distro, made.ros and f"({made.ros})"))),
+        "RMW": made.rmw,
+        "client library": ", ".join(x for x in libraries if not x.endswith(" ")),
+        "workload's commit": made.git_commit
+        and made.git_commit + " (changed)" * bool(made.git_dirty),
+        "tracer": f"{tracing.tracer} {tracing.tracer_version or ''}".strip(),
+        "system": made.system,
+        "kernel": host.kernel,
+        "CPUs": f"{host.cpu_count} x {host.cpu_model or 'unknown model'}",
+        "container": made.container,
+        "recorded by": made.roslens and f"roslens {made.roslens}",
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def _buffers(manifest: Manifest) -> int | None:

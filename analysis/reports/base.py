@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -174,7 +175,29 @@ class Report(ABC):
     def definitions(self) -> Section:
         """What each number is."""
         made_by = ", ".join(f"{name} {v}" for name, v in versions().items() if v)
-        return Section(definitions_table(self.estimates), Sentence(f"Computed by {made_by}."))
+        return Section(
+            definitions_table(self.estimates),
+            *self.provenance(),
+            Sentence(f"Computed by {made_by}."),
+        )
+
+    def provenance(self) -> list[Part]:
+        """The software and the machines that the runs were made with."""
+        counts: dict[str, Counter[str]] = {}
+        for run in self.tables.runs:
+            for name, value in run.made_with.items():
+                counts.setdefault(name, Counter())[value] += 1
+        rows = [
+            [name, value, str(number)]
+            for name, found in counts.items()
+            for value, number in found.most_common()
+        ]
+        if not rows:
+            return [Sentence("What the runs were made with is not known: they have no manifest.")]
+        left = frozenset({"what", "which"})
+        return [
+            ReportTable(["what", "which", "runs"], rows, "What the runs were made with", left=left)
+        ]
 
     def write(self, files: Mapping[str, pl.DataFrame] | None = None) -> Section:
         """Write metrics.json, and CSV files by name, where the parameters say so."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -435,3 +436,21 @@ def test_disturbed_runs_are_shown_and_left_out_by_rule(tmp_path: Path) -> None:
     assert "! 1 run was disturbed by its host and enters no estimate: 000_a." in texts(
         strict.runs()
     )
+
+
+@pytest.mark.recording
+def test_what_the_runs_were_made_with(tmp_path: Path) -> None:
+    """By the manifests of the sample themselves."""
+    sample = tmp_path / "two_process"
+    shutil.copytree(Path(__file__).parents[2] / "data" / "samples" / "two_process", sample)
+    (manifest,) = (json.loads(path.read_text()) for path in sample.glob("*/manifest.json"))
+    opened = rl.open(sample)
+    given = LatencyParameters.checked({"recordings": str(sample)})
+    text = texts(LatencyReport(opened, given).definitions())
+    for wanted in (
+        *(manifest["environment"][name] for name in ("ros_distro", "rmw")),
+        manifest["environment"]["packages"]["rclcpp"],
+        *(manifest["host"][name] for name in ("kernel", "cpu_model")),
+        manifest["tracing"]["tracer_version"],
+    ):
+        assert str(wanted) in text
