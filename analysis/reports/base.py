@@ -183,6 +183,8 @@ class Report(ABC):
 
     def provenance(self) -> list[Part]:
         """The software and the machines that the runs were made with."""
+        if not self.tables.runs:
+            return []
         counts: dict[str, Counter[str]] = {}
         for run in self.tables.runs:
             for name, value in run.made_with.items():
