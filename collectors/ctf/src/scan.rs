@@ -276,11 +276,21 @@ impl<'a> Reading<'a> {
     fn at(&mut self, at: u64) -> Result<Option<Found>, Stop> {
         match &self.plan.header {
             Some(header) => self.flat_header(header, at),
-            None if at >= self.end => Ok(None),
+            None if self.first_bit(at) >= self.end => Ok(None),
             None => {
                 self.begins = at;
                 self.general(at).map(Some)
             }
+        }
+    }
+
+    /// Where an event after bit `at` may begin: what fills up a byte is no event of whole bytes.
+    fn first_bit(&self, at: u64) -> u64 {
+        let header = self.stream.event_header.as_ref();
+        if header.is_some_and(|kind| kind.align().is_multiple_of(8)) {
+            align_up(at, 8)
+        } else {
+            at
         }
     }
 

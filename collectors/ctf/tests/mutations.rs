@@ -50,6 +50,27 @@ impl Draw {
     }
 }
 
+/// Events of 11 bits, each at a whole byte; CTF 1.8.3, 4.1.2.
+const BIT_PACKED: &str = r#"/* CTF 1.8 */
+typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
+trace { major = 1; minor = 8; byte_order = le; };
+stream {
+    packet.context := struct { uint8_t content_size; uint8_t packet_size; };
+    event.header := struct { uint8_t id; };
+};
+event {
+    name = "three"; id = 0;
+    fields := struct { integer { size = 3; align = 1; signed = false; } _bits; };
+};
+"#;
+
+#[test]
+fn bits_that_fill_up_the_last_byte_are_no_event() {
+    let (content, total) = (6 * 8, 8 * 8);
+    let stream = [content, total, 0, 5, 0, 6, 0xff, 0xff];
+    assert_eq!(exercise(BIT_PACKED.as_bytes(), &stream), Some(2));
+}
+
 #[test]
 fn whole_traces_decode_in_both_ways() {
     for (metadata, stream) in TRACES {
