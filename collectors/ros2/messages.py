@@ -144,12 +144,11 @@ def by_timestamp(
     label = pl.when(of["estimated"]).then(pl.lit("approximate")).otherwise(pl.lit("exact"))
     exact = rest.with_columns(of["message_id"], label.alias("match")).select(columns)
     matched = pl.concat([exact.filter(first), *parts])
-    rest_sent = sent.filter(pl.col("topic").is_null())
     rest = _without(received, matched)
-    if rest.height and (rest_sent.height or rest["topic"].null_count()):
-        matched = pl.concat([matched, _without_topic(sent, rest_sent, rest, matched)])
+    if rest.height and (sent["topic"].null_count() or rest["topic"].null_count()):
+        matched = pl.concat([matched, _without_topic(sent, rest, matched)])
         rest = _without(received, matched)
-    return matched, shared, takes.filter(pl.col("take_id").is_in(rest["take_id"].implode()))
+    return matched, shared, _without(takes, matched)
 
 
 def _first(pair: pl.Series) -> pl.Series:
@@ -164,6 +163,8 @@ def _without(received: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
     """What was received and is not matched."""
     if matched.height == received.height:
         return received.clear()
+    if matched.is_empty():
+        return received
     there = places_of(received["take_id"], matched["take_id"].sort())
     return received.filter(there.is_null())
 
@@ -171,10 +172,13 @@ def _without(received: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
 def _keyed(sent: pl.DataFrame, received: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Add ``key``: one number for topic and timestamp, null without one of them."""
     topics = pl.concat([sent["topic"], received["topic"]]).unique().drop_nulls().sort()
+    if topics.is_empty():
+        none = pl.lit(None, dtype=I64).alias("key")
+        return sent.with_columns(none), received.with_columns(none)
     stamps = [frame["key_ns"].drop_nulls() for frame in (sent, received)]
     first = min((int(x.min()) for x in stamps if x.len()), default=0)  # type: ignore[arg-type]
     last = max((int(x.max()) for x in stamps if x.len()), default=0)  # type: ignore[arg-type]
-    if topics.is_empty() or (last - first + 1) * topics.len() >= _LARGEST:
+    if (last - first + 1) * topics.len() >= _LARGEST:
         # Timestamps that are none: number the pairs that there are.
         pair = ["topic", "key_ns"]
         both = pl.concat([sent.select(pair), received.select(pair)]).drop_nulls().unique()
@@ -189,18 +193,22 @@ def _keyed(sent: pl.DataFrame, received: pl.DataFrame) -> tuple[pl.DataFrame, pl
 
 
 def _without_topic(
-    sent: pl.DataFrame, nameless: pl.DataFrame, received: pl.DataFrame, matched: pl.DataFrame
+    sent: pl.DataFrame, received: pl.DataFrame, matched: pl.DataFrame
 ) -> pl.DataFrame:
     """Where an init event is missing, a timestamp that is unique in the recording joins alone."""
-    by_time = sent.filter(~pl.col("key_ns").is_duplicated())
-    unknown = received["topic"].is_null()
-    received = received.drop("topic", "key")
-    first = by_time.join(nameless, on="message_id", how="semi").join(received, on="key_ns")
-    second = by_time.join(nameless, on="message_id", how="anti").join(
-        received.filter(unknown), on="key_ns"
+    by_time = sent.select("key_ns", "message_id", pl.col("topic").is_null().alias("nameless"))
+    by_time = by_time.sort("key_ns")
+    stamp = by_time["key_ns"]
+    twice = (stamp == stamp.shift(1)).fill_null(value=False)
+    by_time = by_time.filter(~(twice | twice.shift(-1, fill_value=False)))
+    of = pick(by_time, places_of(received["key_ns"], by_time["key_ns"]), "message_id", "nameless")
+    approximate = pl.lit("approximate").alias("match")
+    both = received.with_columns(of["message_id"], approximate)
+    return (
+        both.filter(of["nameless"] | received["topic"].is_null())
+        .drop_nulls("message_id")
+        .select(matched.columns)
     )
-    both = pl.concat([first, second]).with_columns(pl.lit("approximate").alias("match"))
-    return both.select(matched.columns)
 
 
 def _ranked(frame: pl.DataFrame, key: list[str]) -> pl.DataFrame:
