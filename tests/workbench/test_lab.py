@@ -76,7 +76,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     # The digests of the tables as they are now, or they would be made again.
     note = recording.tables / NOTE
     told = json.loads(note.read_text())
-    files = store.describe(recording)
+    with store.describing(recording) as described:
+        files = described.all()
     note.write_text(json.dumps(told | {"files": {name: files[name] for name in told["files"]}}))
     assert TOPIC in rl.open(bare).messages.collect()["topic"].to_list()
     return bare
