@@ -115,10 +115,7 @@ def _action_ends(
     services: pl.DataFrame, topics: pl.DataFrame, role: str, service: str, endpoint: str
 ) -> pl.DataFrame:
     """The ends of one role, each of what has the same node, action and place in the order."""
-    names = {
-        **{part: f"{part}_id" for part in ("send_goal", "cancel_goal", "get_result")},
-        **{part: f"{part}_id" for part in ("feedback", "status")},
-    }
+    names = ("send_goal", "cancel_goal", "get_result", "feedback", "status")
     parts = [
         _placed(frame, f"{kind}_id", name).select(
             *("proc", "node_id", "node", "place", "created_ns", "ended_ns"),
@@ -139,7 +136,7 @@ def _action_ends(
         .group_by(key, maintain_order=True)
         .agg(
             pl.col("node_id").first(),
-            *(pl.col("number").filter(of == part).first().alias(x) for part, x in names.items()),
+            *(pl.col("number").filter(of == x).first().alias(f"{x}_id") for x in names),
             pl.col("created_ns").min(),
             pl.col("ended_ns").filter(~of.is_in(["feedback", "status"])).min(),
         )
