@@ -278,7 +278,7 @@ def _model(
 ) -> dict[str, int]:
     """Write all tables, telling each one's file when it is; their numbers of rows."""
     from collectors import large, work  # noqa: PLC0415  (events need no model)
-    from collectors.ros2 import build_tables  # noqa: PLC0415
+    from collectors.ros2 import make_tables  # noqa: PLC0415
 
     say("model")
     raw = written.frames()
@@ -288,27 +288,29 @@ def _model(
         with _writing(made.tables):
             under_way = work.work_of(made, say)
             return large.model(raw, made, under_way, rmw=rmw, synchronisation=synchronisation)
-    written_tables: list[Future[None]] = []
+    written_tables: dict[str, Future[int]] = {}
     with ThreadPoolExecutor(1) as beside:
 
-        def write(name: str, table: pl.DataFrame) -> None:
+        def write(name: str, table: pl.DataFrame) -> int:
             path = made.tables / f"{name}.parquet"
             _write(table, path)
             final(path)
+            return table.height
 
-        tables = build_tables(
+        def give(name: str, table: pl.DataFrame) -> None:
+            written_tables[name] = beside.submit(write, name, table)
+
+        make_tables(
             raw.events,
+            give,
             raw.losses,
             raw.warnings,
             hosts=raw.hosts,
             rmw=rmw,
             synchronisation=synchronisation,
-            ready=lambda name, table: written_tables.append(beside.submit(write, name, table)),
         )
         say("tables")
-        for one in written_tables:
-            one.result()
-    return {name: frame.height for name, frame in tables.items()}
+        return {name: written_tables[name].result() for name in TABLES}
 
 
 def _check_options(
@@ -467,7 +469,7 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
-    from collectors._native import write_table  # noqa: PLC0415
+    from collectors.table_file import write_table  # noqa: PLC0415  (events need no tables)
 
     with _writing(path):
         write_table(frame, path)

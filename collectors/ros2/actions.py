@@ -11,7 +11,7 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.objects import Objects
-from collectors.ros2.types import I64
+from collectors.ros2.types import I64, TEXT
 
 _NAME = r"^(.*)/_action/(send_goal|get_result|cancel_goal)$"
 _TOPIC = r"^(.*)/_action/(feedback|status)$"
@@ -56,11 +56,15 @@ def find_action_goals(
 def untold_goals(objects: Objects, publications: pl.DataFrame) -> pl.DataFrame:
     """Per action: ``action``, and how many status and feedback messages were published."""
     served = objects.services.select(
-        pl.col("service").str.extract(_NAME, 1).alias("action")
+        pl.col("service").cast(TEXT).str.extract(_NAME, 1).alias("action")
     ).drop_nulls()
-    told = publications.select(
-        pl.col("topic").str.extract(_TOPIC, 1).alias("action"),
-        pl.col("topic").str.ends_with("/status").alias("is_status"),
+    of_actions = pl.col("topic").cat.ends_with("/status") | pl.col("topic").cat.ends_with(
+        "/feedback"
+    )
+    told = publications.select("topic").filter(of_actions)
+    told = told.select(
+        pl.col("topic").cast(TEXT).str.extract(_TOPIC, 1).alias("action"),
+        pl.col("topic").cast(TEXT).str.ends_with("/status").alias("is_status"),
     ).drop_nulls()
     return (
         served.unique()
@@ -81,8 +85,8 @@ def _calls(objects: Objects, service_calls: pl.DataFrame) -> pl.DataFrame:
     were created at the same place in the order belong together.
     """
     calls = service_calls.with_columns(
-        pl.col("service").str.extract(_NAME, 1).alias("action"),
-        pl.col("service").str.extract(_NAME, 2).alias("part"),
+        pl.col("service").cast(TEXT).str.extract(_NAME, 1).alias("action"),
+        pl.col("service").cast(TEXT).str.extract(_NAME, 2).alias("part"),
     ).filter(pl.col("action").is_not_null())
     for side, objects_of, number in (
         ("client", objects.clients, "client_id"),
@@ -120,8 +124,8 @@ def _action_ends(
         _placed(frame, f"{kind}_id", name).select(
             *("proc", "node_id", "node", "place", "created_ns", "ended_ns"),
             pl.col(f"{kind}_id").alias("number"),
-            pl.col(name).str.extract(pattern, 1).alias("action"),
-            pl.col(name).str.extract(pattern, 2).alias("part"),
+            pl.col(name).cast(TEXT).str.extract(pattern, 1).alias("action"),
+            pl.col(name).cast(TEXT).str.extract(pattern, 2).alias("part"),
         )
         for frame, kind, name, pattern in (
             (services, service, "service", _NAME),
@@ -159,9 +163,9 @@ def _told(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
     """Status or feedback messages in order: ``action``, ``server_node``, ``told_ns``, ``nth``."""
     own = ["action", "server_node"]
     return (
-        publications.filter(pl.col("topic").str.ends_with(f"/_action/{topic}"))
+        publications.filter(pl.col("topic").cat.ends_with(f"/_action/{topic}"))
         .select(
-            pl.col("topic").str.extract(_TOPIC, 1).alias("action"),
+            pl.col("topic").cast(TEXT).str.extract(_TOPIC, 1).alias("action"),
             pl.col("node").alias("server_node"),
             pl.col("publish_ns").alias("told_ns"),
         )

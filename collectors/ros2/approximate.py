@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.types import I64
+from collectors.ros2.types import I64, NAME, label
 
 TOLERANCE_NS = 10_000_000
 
@@ -100,7 +100,7 @@ def by_order(
     schema = {
         "message_id": I64,
         "subscription_id": I64,
-        "match": pl.String(),
+        "match": NAME,
         "callback_instance_id": I64,
         "callback_start_ns": I64,
         "callback_end_ns": I64,
@@ -145,7 +145,7 @@ def by_order(
     )
     once = pl.col("message_id").is_not_null().all() & ~pl.col("message_id").is_duplicated().any()
     second = latest.filter(once.over("subscription_id"))
-    label = pl.lit("approximate").alias("match")
+    how = label("approximate").alias("match")
     return pl.concat(
-        [part.with_columns(label).select(list(schema)) for part in (first, second)]
+        [part.with_columns(how).select(list(schema)) for part in (first, second)]
     ).cast(pl.Schema(schema))

@@ -16,7 +16,7 @@ from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, nearest, sorted_by
 from collectors.ros2.objects import Objects, numbered
 from collectors.ros2.passes import ends_of, innermost
-from collectors.ros2.types import I64, TEXT
+from collectors.ros2.types import I64, NAME, TEXT, label, with_names
 
 _HANDLE_KEY = {"service": "service_handle", "timer": "timer_handle"}
 
@@ -58,7 +58,7 @@ def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
             _of(events, "timer", objects.timers, _period("period_ns")),
         ]
     )
-    registered = events["rclcpp_callback_register"]
+    registered = with_names(events["rclcpp_callback_register"])
     added = nearest(added, registered, ["proc", "callback"], ["symbol"])
     # Registered, but the event that names the owner was not recorded.
     alone = registered.join(added, on=["proc", "callback"], how="anti").select(
@@ -96,15 +96,15 @@ def _owned(
     added: pl.DataFrame, kind: str, owners: pl.DataFrame, handle: str, name: pl.Expr
 ) -> pl.DataFrame:
     owners = owners.select(
-        "proc", "created_ns", handle, pl.col(f"{kind}_id").alias("owner_id"), name.alias("name"),
-        "node_id", "node",
+        "proc", "created_ns", handle, pl.col(f"{kind}_id").alias("owner_id"),
+        name.cast(NAME).alias("name"), "node_id", "node",
     )  # fmt: skip
     key = [("proc", "proc"), (handle, handle)]
     return as_of(added, owners, key, ["owner_id", "name", "node_id", "node"]).select(
         "proc",
         "time_ns",
         "callback",
-        pl.lit(kind).alias("kind"),
+        label(kind).alias("kind"),
         "owner_id",
         "name",
         "node_id",

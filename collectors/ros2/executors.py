@@ -13,7 +13,7 @@ import polars as pl
 from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events, proc
 from collectors.ros2.joins import follows, timeline
-from collectors.ros2.types import I32, I64
+from collectors.ros2.types import I32, I64, label
 
 WAIT, READY, EXECUTE, START, END = range(5)
 _EVENTS = (
@@ -59,7 +59,7 @@ def find_executor_intervals(events: Events, callbacks: Callbacks) -> pl.DataFram
     return line.select(
         proc().alias("proc"),
         "thread",
-        pl.when(waits).then(pl.lit("wait")).otherwise(pl.lit("busy")).alias("state"),
+        pl.when(waits).then(label("wait")).otherwise(label("busy")).alias("state"),
         pl.col("time_ns").alias("begin_ns"),
         end.alias("end_ns"),
         (end - pl.col("time_ns")).alias("duration_ns"),

@@ -123,6 +123,10 @@ class Facts:
     heap: Heap
 
 
+def _count(frame: pl.DataFrame, which: pl.Expr) -> int:
+    return int(frame.select(which.sum()).item())
+
+
 def of_callbacks(callbacks: Callbacks) -> OfCallbacks:
     """Count over all executions."""
     instances = callbacks.instances
@@ -132,7 +136,7 @@ def of_callbacks(callbacks: Callbacks) -> OfCallbacks:
         threads=instances["thread"].unique(),
         ends_alone=callbacks.ends_alone,
         nameless=instances["callback_id"].null_count(),
-        ownerless=instances.filter(known & pl.col("owner_id").is_null()).height,
+        ownerless=_count(instances, known & pl.col("owner_id").is_null()),
     )
 
 
@@ -165,15 +169,15 @@ def ways_of(rows: pl.DataFrame) -> pl.DataFrame:
 def of_messages(publications: pl.DataFrame, takes: pl.DataFrame, messages: Messages) -> OfMessages:
     """Count over all publications, takes and messages."""
     return OfMessages(
-        unnamed=publications.filter(unnamed()).height,
-        unknown_publishers=publications.filter(unknown_publisher()).height,
-        unknown_subscriptions=takes.filter(unknown_subscription()).height,
+        unnamed=_count(publications, unnamed()),
+        unknown_publishers=_count(publications, unknown_publisher()),
+        unknown_subscriptions=_count(takes, unknown_subscription()),
         ambiguous=messages.ambiguous,
         cleared=messages.cleared,
         gone=messages.gone,
         alone=messages.takes_alone.height,
         alone_on=messages.takes_alone["topic"].unique(),
-        approximate=messages.rows.filter(pl.col("match") == "approximate").height,
+        approximate=_count(messages.rows, pl.col("match") == "approximate"),
         ways=ways_of(messages.rows),
         untaken=messages.untaken,
     )
@@ -628,9 +632,12 @@ def stamped(publications: pl.DataFrame, events: Events) -> pl.DataFrame:
     """Each stamp of the system clock with the time of its event: proc, time_ns,
     source_timestamp_ns.
     """  # noqa: D205
-    published = publications.filter(
-        pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY)
-    ).select("proc", pl.col("rmw_publish_ns").alias("time_ns"), "source_timestamp_ns")
+    public = pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY)
+    published = publications.select(
+        "proc",
+        pl.when(public).then("rmw_publish_ns").alias("time_ns"),
+        "source_timestamp_ns",
+    )
     answered = events["rmw_send_response"].select(
         "proc", "time_ns", pl.col("timestamp").alias("source_timestamp_ns")
     )

@@ -18,9 +18,9 @@ from collectors.ros2.events import Events
 from collectors.ros2.joins import pick, sorted_by
 from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.outcomes import ORDER, bounds_of, settle
-from collectors.ros2.passes import places_of
+from collectors.ros2.passes import firsts, places_of
 from collectors.ros2.ring_buffers import PENDING
-from collectors.ros2.types import I64, TEXT
+from collectors.ros2.types import I64, TEXT, label
 
 _GRACE_NS = 10**9
 """How long after its last event a process is still taken to live."""
@@ -118,11 +118,12 @@ def by_timestamp(
     sent, received = _keyed(sent, received)
     columns = ["message_id", *(c for c in received.columns if c not in _KEY), "match"]
     key = pl.col("key")
-    known = sent["key"].drop_nulls().sort()
+    alone, rest = sent.select("key", "message_id", "estimated"), received
+    alone = alone.filter(key.is_not_null()).sort("key")
+    known = alone["key"]
     repeated = known.filter(known == known.shift(1)).unique()
     parts = []
     shared = 0
-    alone, rest = sent.select("key", "message_id", "estimated"), received
     if repeated.len():
         keys = repeated.implode()
         twice = sent.filter(key.is_in(keys))
@@ -133,45 +134,33 @@ def by_timestamp(
             ),
             on=["key", "rank"],
         )
-        parts.append(both.with_columns(pl.lit("ambiguous").alias("match")).select(columns))
-        only = pl.when(~key.is_in(keys)).then(key)
-        alone, rest = (f.with_columns(only.alias("key")) for f in (alone, rest))
-    alone = alone.filter(key.is_not_null()).sort("key")
+        parts.append(both.with_columns(label("ambiguous").alias("match")).select(columns))
+        alone = alone.filter(~key.is_in(keys))
+        rest = rest.with_columns(pl.when(~key.is_in(keys)).then(key).alias("key"))
     row = places_of(rest["key"], alone["key"])
     of = pick(alone, row, "message_id", "estimated")
     # Of several takes of one subscription the first.
-    first = _first(of["message_id"] * _SUBSCRIPTIONS + rest["subscription_id"].fill_null(_NO_ONE))
-    label = pl.when(of["estimated"]).then(pl.lit("approximate")).otherwise(pl.lit("exact"))
-    exact = rest.with_columns(of["message_id"], label.alias("match")).select(columns)
+    first = firsts(of["message_id"] * _SUBSCRIPTIONS + rest["subscription_id"].fill_null(_NO_ONE))
+    how = pl.when(of["estimated"]).then(label("approximate")).otherwise(label("exact"))
+    exact = rest.with_columns(of["message_id"], how.alias("match")).select(columns)
     matched = pl.concat([exact.filter(first), *parts])
-    rest = _without(received, matched)
-    if rest.height and (sent["topic"].null_count() or rest["topic"].null_count()):
-        matched = pl.concat([matched, _without_topic(sent, rest, matched)])
-        rest = _without(received, matched)
-    return matched, shared, _without(takes, matched)
+    unmatched = _unmatched(takes["take_id"], matched)
+    nameless = sent["topic"].null_count() or received["topic"].filter(unmatched).null_count()
+    if nameless and unmatched.any():
+        matched = pl.concat([matched, _without_topic(sent, received.filter(unmatched), matched)])
+        unmatched = _unmatched(takes["take_id"], matched)
+    return matched, shared, takes.filter(unmatched)
 
 
-def _first(pair: pl.Series) -> pl.Series:
-    """Whether each is known and the first of its kind."""
-    known = pair.is_not_null()
-    if pair.n_unique() == known.sum() + (known.sum() < pair.len()):
-        return known
-    return known & pair.is_first_distinct()
-
-
-def _without(received: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
-    """What was received and is not matched."""
-    if matched.height == received.height:
-        return received.clear()
-    if matched.is_empty():
-        return received
-    there = places_of(received["take_id"], matched["take_id"].sort())
-    return received.filter(there.is_null())
+def _unmatched(takes: pl.Series, matched: pl.DataFrame) -> pl.Series:
+    """Whether each take, by its number, is not matched."""
+    return places_of(takes, matched["take_id"].sort()).is_null()
 
 
 def _keyed(sent: pl.DataFrame, received: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Add ``key``: one number for topic and timestamp, null without one of them."""
-    topics = pl.concat([sent["topic"], received["topic"]]).unique().drop_nulls().sort()
+    topics = pl.concat([frame["topic"].unique() for frame in (sent, received)])
+    topics = topics.unique().drop_nulls().cast(TEXT).sort()
     if topics.is_empty():
         none = pl.lit(None, dtype=I64).alias("key")
         return sent.with_columns(none), received.with_columns(none)
@@ -202,7 +191,7 @@ def _without_topic(
     twice = (stamp == stamp.shift(1)).fill_null(value=False)
     by_time = by_time.filter(~(twice | twice.shift(-1, fill_value=False)))
     of = pick(by_time, places_of(received["key_ns"], by_time["key_ns"]), "message_id", "nameless")
-    approximate = pl.lit("approximate").alias("match")
+    approximate = label("approximate").alias("match")
     both = received.with_columns(of["message_id"], approximate)
     return (
         both.filter(of["nameless"] | received["topic"].is_null())
@@ -310,19 +299,19 @@ def message_rows(
     links = [c for c in matched.columns if c not in ("message_id", "subscription_id", pair)]
     inter = pairs.hstack(pick(matched, row, *links)).with_columns(
         pl.when(pl.col("match").is_null() & pl.col("message_id").is_in(unresolved))
-        .then(pl.lit(PENDING))
+        .then(label(PENDING))
         .alias("fate")
     )
     late = matched.clear()
     if inter["match"].count() < matched.height:
         late = matched.join(pairs, on=pair, how="anti")
     late = late.with_columns(
-        pl.when(pl.col("subscription_id").is_not_null()).then(pl.lit("replayed")).alias("fate")
+        pl.when(pl.col("subscription_id").is_not_null()).then(label("replayed")).alias("fate")
     )
-    exact = pl.when(pl.col("fate") != PENDING).then(pl.lit("exact"))
+    exact = pl.when(pl.col("fate") != PENDING).then(label("exact"))
     known = known.with_columns(pl.lit(value=True).alias("intra_process"), exact.alias("match"))
     replays = intra.filter(pl.col("message_id").is_null()).with_columns(
-        pl.lit("replayed").alias("fate"),
+        label("replayed").alias("fate"),
         pl.lit(value=True).alias("intra_process"),
         pl.col("proc").alias("subscription_proc"),
     )
@@ -334,20 +323,18 @@ def message_rows(
         + [replays.drop("take_id", "proc", pair, strict=False)],
         how="diagonal",
     )
-    numbers = publications["message_id"]
-    some = numbers.is_in(rows["message_id"].unique().implode())
-    nobody = publications.filter(~some).select(
+    place = places_of(rows["message_id"], publications["message_id"])
+    untold = pl.Series([True]).new_from_index(0, publications.height)
+    untold = untold.scatter(place.drop_nulls(), False).arg_true()
+    nobody = pick(publications, untold, "message_id", "topic").select(
         "message_id",
         pl.when(pl.col("topic").is_null())
-        .then(pl.lit(PENDING))
-        .otherwise(pl.lit("no_subscriber"))
+        .then(label(PENDING))
+        .otherwise(label("no_subscriber"))
         .alias("fate"),
     )
     rows = pl.concat([rows, nobody], how="diagonal", rechunk=True)
-    place = rows["message_id"]
-    if numbers.len() and numbers[-1] != numbers.len() - 1:
-        place = numbers.search_sorted(place.fill_null(-1))
-        place = pl.select(pl.when(rows["message_id"].is_not_null()).then(place)).to_series()
+    place = pl.concat([place, untold])
     sent = publications.select(
         pl.col("proc").alias("publisher_proc"),
         "topic",
@@ -372,5 +359,4 @@ def message_rows(
         .then(pl.col("intra_process").fill_null(value=False))
         .alias("intra_process"),
         pl.col("source_timestamp_ns").fill_null(pl.col("key_ns")),
-        pl.col("topic").cast(TEXT),
     )

@@ -35,7 +35,7 @@ from collectors.ros2.scheduling import find_scheduling
 from collectors.ros2.services import find_service_calls, unknown_ends
 from collectors.ros2.takes import find_takes
 from collectors.ros2.timers import find_timer_activations
-from collectors.ros2.types import NOTHING, TEXT
+from collectors.ros2.types import NAME, NOTHING, TEXT
 from collectors.schema.tables import LOSSES, TABLES
 
 
@@ -47,7 +47,6 @@ def build_tables(
     hosts: Sequence[str] = (),
     rmw: str | None = None,
     synchronisation: str | None = None,
-    ready: Callable[[str, pl.DataFrame], object] | None = None,
 ) -> dict[str, pl.DataFrame]:
     """Make every model table.
 
@@ -67,8 +66,6 @@ def build_tables(
         The middleware of all processes that do not tell their own, where it is known.
     synchronisation
         How the hosts' clocks were synchronised, where it is known.
-    ready
-        Called with the name of each table and the table, as soon as it is made.
 
     Returns
     -------
@@ -76,15 +73,38 @@ def build_tables(
         Table name to frame, all of `TABLES`, with the columns defined there. Missing events
         give empty tables and rows in ``health``, never an error.
     """
-    losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
-    events = Events(raw, hosts)
-    objects = find_objects(events)
     tables: dict[str, pl.DataFrame] = {}
 
     def give(name: str, table: pl.DataFrame) -> None:
-        tables[name] = table
-        if ready is not None:
-            ready(name, table)
+        tables[name] = TABLES[name].conform(table)
+
+    make_tables(raw, give, losses, warnings, hosts=hosts, rmw=rmw, synchronisation=synchronisation)
+    return {name: tables[name] for name in TABLES}
+
+
+def make_tables(
+    raw: Raw,
+    give: Callable[[str, pl.DataFrame], object],
+    losses: pl.DataFrame | None = None,
+    warnings: Sequence[str] = (),
+    *,
+    hosts: Sequence[str] = (),
+    rmw: str | None = None,
+    synchronisation: str | None = None,
+) -> None:
+    """Make every model table, and hold none of them.
+
+    Parameters
+    ----------
+    raw, losses, warnings, hosts, rmw, synchronisation
+        As of `build_tables`.
+    give
+        Called with the name of each table and the table, as soon as it is made, from several
+        threads. Text may come as categories.
+    """
+    losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
+    events = Events(raw, hosts)
+    objects = find_objects(events)
 
     # polars leaves much of one core idle: what does not need another's result goes beside it.
     with ThreadPoolExecutor(2) as beside:
@@ -170,16 +190,17 @@ def build_tables(
             **for_facts.result(),
         )
     give("health", find_health(facts, [reader_warning(text) for text in warnings]))
-    return {name: tables[name] for name in TABLES}
 
 
 def table_of(name: str, frame: pl.DataFrame, events: Events) -> pl.DataFrame:
-    """A table as it is written, of what the model found."""
+    """A table of what the model found; text may be categories."""
     if not frame.width:
         return TABLES[name].empty()
-    processes = events.processes.select("proc", "host", pl.col("vpid").replace(NOTHING, None))
+    processes = events.processes.select(
+        "proc", pl.col("host").cast(NAME), pl.col("vpid").replace(NOTHING, None)
+    )
     whole = _messages if name == "messages" else _placed
-    return TABLES[name].conform(whole(frame, processes))
+    return TABLES[name].conform(whole(frame, processes), names=True)
 
 
 def instance_rows(instances: pl.DataFrame) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import polars as pl
 
 from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, nearest
-from collectors.ros2.types import I64, TEXT
+from collectors.ros2.types import I64, TEXT, with_names
 
 DISCOVERY = "ros_discovery_info"
 """Topic of the middleware's own graph messages, whose endpoints have no rcl event."""
@@ -65,18 +65,19 @@ def find_objects(events: Events) -> Objects:
     nodes = _nodes(events)
     publishers, publisher_by_rmw = _endpoints(events, nodes, "publisher")
     subscriptions, subscription_by_rmw = _endpoints(events, nodes, "subscription")
-    return Objects(
-        contexts=_contexts(events),
-        nodes=nodes,
-        publishers=publishers,
-        subscriptions=subscriptions,
-        services=_service_ends(events, nodes, "service"),
-        clients=_clients(events, nodes),
-        timers=_timers(events, nodes),
-        ring_buffers=_ring_buffers(events, publishers, subscriptions),
-        publisher_by_rmw=publisher_by_rmw,
-        subscription_by_rmw=subscription_by_rmw,
-    )
+    found = {
+        "contexts": _contexts(events),
+        "nodes": nodes,
+        "publishers": publishers,
+        "subscriptions": subscriptions,
+        "services": _service_ends(events, nodes, "service"),
+        "clients": _clients(events, nodes),
+        "timers": _timers(events, nodes),
+        "ring_buffers": _ring_buffers(events, publishers, subscriptions),
+        "publisher_by_rmw": publisher_by_rmw,
+        "subscription_by_rmw": subscription_by_rmw,
+    }
+    return Objects(**{name: with_names(frame) for name, frame in found.items()})
 
 
 def numbered(

@@ -11,7 +11,9 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.events import Events
+from collectors.ros2.joins import pick, sorted_by
 from collectors.ros2.objects import Objects
+from collectors.ros2.types import NAME, label, with_names
 
 
 def find_one_sided(
@@ -32,13 +34,13 @@ def find_one_sided(
     synchronisation
         How the clocks of the hosts were synchronised, as the recording says.
     """
-    hosts = events.processes.select("proc", "host")
+    hosts = with_names(events.processes.select("proc", "host"))
     if takes.is_empty():
         publications = publications.clear()
+    stamped = publications.select("proc", "rmw_publish_ns", "source_timestamp_ns").drop_nulls()
+    # Processes and subscriptions are numbered in their order.
     stamped = (
-        publications.select("proc", "rmw_publish_ns", "source_timestamp_ns")
-        .drop_nulls()
-        .join(hosts, on="proc")
+        stamped.hstack(pick(hosts, stamped["proc"], "host"))
         .select(
             "host",
             pl.col("rmw_publish_ns").alias("near_ns"),
@@ -46,34 +48,34 @@ def find_one_sided(
         )
         .sort("near_ns")
     )
-    subscriptions = objects.subscriptions.select("subscription_id", "created_ns")
     there = objects.publishers["topic"].drop_nulls().unique().to_list()
-    found = (
-        takes.filter(~pl.col("intra_process"))
-        .join(hosts, on="proc", how="left")
-        .sort("take_ns", "take_id")
+    takes = sorted_by(takes.filter(~pl.col("intra_process")), "take_ns", "take_id")
+    near = (
+        takes.select("take_ns", pick(hosts, takes["proc"], "host").to_series())
         .join_asof(
             stamped,
             left_on="take_ns",
             right_on="near_ns",
-            by="host",
+            by="host" if hosts["host"].n_unique() > 1 else None,
             strategy="nearest",
             check_sortedness=False,
         )
-        .join(subscriptions, on="subscription_id", how="left", maintain_order="left")
+        .select("clock_offset_ns")
     )
+    created = pick(objects.subscriptions, takes["subscription_id"], "created_ns")
+    found = takes.hstack(near).hstack(created)
     sent = pl.col("source_timestamp_ns") - pl.col("clock_offset_ns").fill_null(0)
     replayed = (sent < pl.col("created_ns")).fill_null(value=False)
     started = pl.col("callback_start_ns").is_not_null()
-    return found.drop("host").with_columns(
+    return found.with_columns(
         pl.col("node").alias("subscription_node"),
         pl.col("topic").is_in(there).alias("publisher_recorded"),
         pl.when(~replayed).then(pl.col("callback_start_ns") - sent).alias("latency_ns"),
-        pl.lit(synchronisation, dtype=pl.String).alias("synchronisation"),
+        pl.lit(synchronisation, dtype=NAME).alias("synchronisation"),
         pl.when(replayed)
-        .then(pl.lit("replayed"))
+        .then(label("replayed"))
         .when(started)
-        .then(pl.lit("delivered"))
-        .otherwise(pl.lit("taken"))
+        .then(label("delivered"))
+        .otherwise(label("taken"))
         .alias("outcome"),
     )

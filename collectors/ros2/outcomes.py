@@ -10,6 +10,7 @@ from collectors.ros2.events import Events
 from collectors.ros2.joins import pick, sorted_by
 from collectors.ros2.objects import Objects
 from collectors.ros2.ring_buffers import CLEARED, OVERWRITTEN, PENDING
+from collectors.ros2.types import label
 
 _FOREVER = 2**63 - 1
 ORDER = ("publish_ns", "take_ns", "message_id", "subscription_id")
@@ -47,12 +48,15 @@ class Bounds:
 
 def bounds_of(rows: pl.DataFrame) -> Bounds:
     """The bounds that some message rows give."""
+    replayed = (pl.col("fate") == "replayed").fill_null(value=False)
     waited = (
-        rows.filter(pl.col("fate").is_null() | (pl.col("fate") != "replayed"))
+        rows.select("subscription_id", (_taken() - pl.col("publish_ns")).alias("waited"), replayed)
+        .filter(~pl.col("fate"))
         .group_by("subscription_id")
-        .agg((_taken() - pl.col("publish_ns")).max().alias("longest_ns"))
+        .agg(pl.col("waited").max().alias("longest_ns"))
     )
-    return Bounds(waited, rows.filter(pl.col("match") == "ambiguous").select(_KEY).unique())
+    shared = rows.select(*_KEY, "match").filter(pl.col("match") == "ambiguous")
+    return Bounds(waited, shared.select(_KEY).unique())
 
 
 def first_taken(rows: pl.DataFrame) -> pl.DataFrame:
@@ -111,18 +115,18 @@ def settle(
         unknown = unknown.scatter(nobody_knows, [True] * nobody_knows.len())
     outcome = (
         pl.when(fate == "replayed")
-        .then(pl.lit("replayed"))
+        .then(label("replayed"))
         .when(started)
-        .then(pl.lit("delivered"))
+        .then(label("delivered"))
         .when(arrived)
-        .then(pl.lit("taken"))
+        .then(label("taken"))
         .when(fate == "no_subscriber")
-        .then(pl.lit("no_subscriber"))
+        .then(label("no_subscriber"))
         .when(fate.is_in([OVERWRITTEN, CLEARED]))
-        .then(pl.lit("overwritten"))
+        .then(label("overwritten"))
         .when((fate == PENDING) | unknown)
-        .then(pl.lit("unknown"))
-        .otherwise(pl.lit("lost"))
+        .then(label("unknown"))
+        .otherwise(label("lost"))
     )
     rows = rows.with_columns(
         outcome.alias("outcome"),

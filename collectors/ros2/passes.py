@@ -90,6 +90,11 @@ def places_of(values: pl.Series, known: pl.Series) -> pl.Series:
     return _rows(_native.places_of(*frames))
 
 
+def firsts(values: pl.Series) -> pl.Series:
+    """Whether each is known and the first of its value; of 64-bit integers."""
+    return pl.DataFrame(_native.firsts(values.alias("key").to_frame()))["first"]
+
+
 def _keyed(frame: pl.DataFrame, key: str) -> pl.DataFrame:
     return frame.select(*_WHERE, pl.col(key).alias("key"))
 

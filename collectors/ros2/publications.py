@@ -42,8 +42,7 @@ def find_publications(events: Events, objects: Objects) -> pl.DataFrame:
         four times, source_timestamp_ns, guessed (whether the publisher follows only from what
         else the process could publish).
     """
-    calls = with_publisher(group(events), events, objects)
-    calls = sorted_by(calls, "publish_ns", "thread").with_row_index("message_id")
+    calls = with_publisher(group(events), events, objects).with_row_index("message_id")
     return calls.with_columns(pl.col("message_id").cast(I64))
 
 
@@ -54,7 +53,7 @@ def within_callbacks(publications: pl.DataFrame, callbacks: Callbacks) -> pl.Dat
 
 
 def group(events: Events, python: list[int] | None = None) -> pl.DataFrame:
-    """Publish events put together: one row per publication, by its first event's kind and time.
+    """Publish events put together: one row per publication, by time, thread, kind of its first.
 
     Parameters
     ----------
@@ -62,7 +61,8 @@ def group(events: Events, python: list[int] | None = None) -> pl.DataFrame:
         The processes in which rcl never sees the address that rclcpp tells; found where None.
     """
     frames = [events[name] for name in EVENTS.values()]
-    rows = _rows_of_calls(frames, python)
+    # In order as long as they are narrow.
+    rows = sorted_by(_rows_of_calls(frames, python), "publish_ns", "thread")
     times = {name: pick(frames[k], rows[name], "time_ns").to_series() for k, name in TIMES.items()}
     handles = [
         pick(frames[k], rows[TIMES[k]], "publisher_handle").to_series()

@@ -7,6 +7,7 @@ import polars as pl
 from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, timeline
 from collectors.ros2.objects import Objects
+from collectors.ros2.types import label
 
 _MOST_PROCESSES = 2**16
 
@@ -161,12 +162,12 @@ def with_fate(enqueues: pl.DataFrame, dequeues: pl.DataFrame, events: Events) ->
     cleared = pl.col("clear_ns") < pl.col("next_ns").fill_null(2**63 - 1)
     fate = (
         pl.when(cleared.fill_null(value=False))
-        .then(pl.lit(CLEARED))
+        .then(label(CLEARED))
         .when(pl.col("take_id").is_not_null())
-        .then(pl.lit(DEQUEUED))
+        .then(label(DEQUEUED))
         .when(pl.col("next_ns").is_not_null())
-        .then(pl.lit(OVERWRITTEN))
-        .otherwise(pl.lit(PENDING))
+        .then(label(OVERWRITTEN))
+        .otherwise(label(PENDING))
     )
     return enqueues.with_columns(fate.alias("fate")).with_columns(
         pl.when(pl.col("fate") == DEQUEUED).then("take_id").alias("take_id")

@@ -12,7 +12,7 @@ from collectors.ros2.callbacks import Callbacks, enclosing
 from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, timeline
 from collectors.ros2.objects import Objects
-from collectors.ros2.types import I64, TEXT
+from collectors.ros2.types import I64, NAME
 
 KEY = ["gid_low", "gid_high", "sequence_number"]
 BEGIN = pl.coalesce("request_sent_ns", "request_taken_ns", "response_sent_ns")
@@ -251,6 +251,6 @@ def callbacks_alone(callbacks: Callbacks) -> pl.DataFrame:
         "callback_instance_id",
         pl.col("start_ns").alias("callback_start_ns"),
         pl.col("end_ns").alias("callback_end_ns"),
-        pl.lit(None, dtype=TEXT).alias("client_node"),
+        pl.lit(None, dtype=NAME).alias("client_node"),
         *(pl.lit(None, dtype=I64).alias(name) for name in _UNKNOWN),
     )

@@ -13,7 +13,7 @@ from collectors.ros2.callbacks import Callbacks
 from collectors.ros2.events import Events
 from collectors.ros2.joins import as_of, pick, sorted_by
 from collectors.ros2.objects import DISCOVERY, Objects
-from collectors.ros2.passes import first_after, in_order
+from collectors.ros2.passes import first_after
 from collectors.ros2.types import I64
 
 TAKE, DEQUEUE = range(2)
@@ -78,7 +78,6 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
         .with_columns(
             pl.when(own).then(pl.lit(DISCOVERY)).otherwise(pl.col("topic")).alias("topic")
         )
-        .pipe(sorted_by, "take_ns", "thread")
         .with_row_index("take_id")
         .with_columns(pl.col("take_id").cast(I64))
         .drop("kind", "may", "owner_id", "intra")
@@ -90,7 +89,7 @@ def _with_followers(
 ) -> pl.DataFrame:
     """What was taken or dequeued, with the times of rcl and rclcpp and the execution after it."""
     kinds = ((takes, TAKE), (dequeues, DEQUEUE))
-    heads = in_order(
+    heads = sorted_by(
         pl.concat(
             [
                 f.rename({"source_timestamp": "source_timestamp_ns"}, strict=False).with_columns(
@@ -99,7 +98,8 @@ def _with_followers(
                 for f, kind in kinds
             ],
             how="diagonal",
-        )
+        ),
+        *("time_ns", "thread"),
     ).with_columns(pl.col("message").fill_null(0))
     rcl, rclcpp = events["rcl_take"], events["rclcpp_take"]
     starts = callbacks.instances.select("thread", pl.col("start_ns").alias("time_ns"))

@@ -8,8 +8,20 @@ U64 = pl.UInt64()
 I64 = pl.Int64()
 I32 = pl.Int32()
 TEXT = pl.String()
+NAME = pl.Categorical()
+"""Text of which there is little, on many rows: names and labels, of four bytes each."""
 BYTES = pl.List(pl.UInt8)
 POINTERS = pl.List(pl.UInt64)
 
 NOTHING = -1
 """Process and thread number in place of a missing context."""
+
+
+def label(text: str) -> pl.Expr:
+    """One text, for all rows."""
+    return pl.lit(text, dtype=NAME)
+
+
+def with_names(frame: pl.DataFrame) -> pl.DataFrame:
+    """All text as `NAME`."""
+    return frame.with_columns(pl.col(TEXT).cast(NAME))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
 import polars as pl
 import pytest
 from hypothesis import given
@@ -12,7 +9,15 @@ from hypothesis import strategies as st
 
 from collectors import _native
 from collectors.ros2.joins import timeline
-from collectors.ros2.passes import ends_of, first_after, in_order, innermost, places_of, previous
+from collectors.ros2.passes import (
+    ends_of,
+    first_after,
+    firsts,
+    in_order,
+    innermost,
+    places_of,
+    previous,
+)
 
 SCHEMA = {"time_ns": pl.Int64, "thread": pl.Int64, "key": pl.UInt64}
 SCHEMA_WHERE = {"time_ns": pl.Int64, "thread": pl.Int64}
@@ -135,34 +140,6 @@ def test_the_innermost_interval(parts: list[pl.DataFrame], lengths: list[int | N
 
 
 @given(
-    st.lists(
-        st.tuples(
-            st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)),
-            st.one_of(st.none(), st.text(max_size=20)),
-            st.one_of(st.none(), st.booleans()),
-            st.one_of(st.none(), st.lists(st.integers(0, 255), max_size=3)),
-        ),
-        max_size=30,
-    )
-)
-def test_a_table_is_read_back_as_it_was_written(rows: list[tuple[object, ...]]) -> None:
-    """By polars, whose reader is another implementation of Parquet."""
-    schema = {"a": pl.Int64, "b": pl.String, "c": pl.Boolean, "d": pl.List(pl.UInt8)}
-    frame = pl.DataFrame(rows, schema, orient="row")
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "table.parquet"
-        _native.write_table(frame, path)
-        read = pl.read_parquet(path)
-    assert read.schema == frame.schema
-    assert read.equals(frame)
-
-
-def test_a_table_that_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="directory"):
-        _native.write_table(pl.DataFrame({"a": [1]}), tmp_path / "no" / "table.parquet")
-
-
-@given(
     st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(0, 30), max_size=60),
     st.sets(st.integers(0, 30) | st.integers(-(2**63), 2**63 - 1), max_size=40),
 )
@@ -176,6 +153,16 @@ def test_places_are_those_of_a_join(values: list[int | None], known: set[int]) -
     # In several pieces, too.
     pieces = pl.concat([wanted[:7], wanted[7:]], rechunk=False)
     assert places_of(pieces, ordered).to_list() == expected.to_list()
+
+
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9), max_size=60))
+def test_the_first_of_each_value(values: list[int | None]) -> None:
+    """Those that polars calls the first distinct ones, but for null."""
+    given = pl.Series("v", values, pl.Int64)
+    expected = (given.is_first_distinct() & given.is_not_null()).to_list()
+    assert firsts(given).to_list() == expected
+    pieces = pl.concat([given[:7], given[7:]], rechunk=False)
+    assert firsts(pieces).to_list() == expected
 
 
 def test_places_among_what_is_not_sorted_are_refused() -> None:

@@ -82,8 +82,10 @@ class Table:
 
         return pl.DataFrame(schema=self.schema)
 
-    def conform(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def conform(self, frame: pl.DataFrame, *, names: bool = False) -> pl.DataFrame:
         """Select, order and cast the columns; a column that `frame` lacks becomes null.
+
+        With `names`, text that `frame` has as categories stays as it is.
 
         Raises
         ------
@@ -93,12 +95,15 @@ class Table:
         """
         import polars as pl  # noqa: PLC0415
 
-        selected = frame.select(
-            pl.col(c.name).cast(c.dtype)
-            if c.name in frame.columns
-            else pl.lit(None, dtype=c.dtype).alias(c.name)
-            for c in self.columns
-        )
+        def typed(column: Column) -> pl.Expr:
+            found = frame.schema.get(column.name)
+            if found is None:
+                return pl.lit(None, dtype=column.dtype).alias(column.name)
+            if names and column.dtype == pl.String and isinstance(found, pl.Categorical):
+                return pl.col(column.name)
+            return pl.col(column.name).cast(column.dtype)
+
+        selected = frame.select(map(typed, self.columns))
         for column in self.columns:
             series = selected[column.name]
             if not column.nullable and series.null_count():

@@ -339,9 +339,16 @@ fn very_many_classes_of_one_name_are_refused() {
              stream { event.header := struct { u8 id; }; };\n",
         );
         for id in 0..count {
-            text.push_str(&format!(
-                "event {{ name = e; id = {id}; fields := struct {{ u8 x{id}; }}; }};"
-            ));
+            let fields = format!("struct {{ u8 x{id}; }}");
+            for part in [
+                "event { name = e; id = ",
+                &id.to_string(),
+                "; fields := ",
+                &fields,
+                "; };",
+            ] {
+                text += part;
+            }
         }
         Catalog::new(vec![Member {
             trace: Arc::new(tsdl::parse(&text).unwrap()),

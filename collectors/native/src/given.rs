@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::ArrowArrayStreamReader;
 use arrow_array::types::ArrowPrimitiveType;
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, RecordBatch, StringViewArray};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
 use pyo3::exceptions::PyValueError;
@@ -70,6 +70,19 @@ impl Given {
             .flat_map(|array| (0..array.len()).map(|row| array.is_valid(row)));
         let nulls = Some(known.collect::<NullBuffer>()).filter(has_nulls);
         Ok((values.collect(), nulls))
+    }
+}
+
+impl Given {
+    /// A column of text, of one batch.
+    pub fn texts(&self, name: &str) -> PyResult<StringViewArray> {
+        let found = match self.batches.as_slice() {
+            [] => return Ok(StringViewArray::from_iter_values(std::iter::empty::<&str>())),
+            [batch] => batch.column_by_name(name),
+            _ => None,
+        };
+        let found = found.and_then(|array| array.as_string_view_opt().cloned());
+        found.ok_or_else(|| PyValueError::new_err(format!("no column {name} of text in one piece")))
     }
 }
 

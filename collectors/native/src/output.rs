@@ -6,15 +6,17 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::SchemaRef;
+use arrow_array::cast::AsArray;
+use arrow_array::types::UInt32Type;
+use arrow_array::{ArrayRef, DictionaryArray, RecordBatch, RecordBatchReader, StringViewArray};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use parquet::file::metadata::KeyValue;
 use pyo3::prelude::*;
 use roslens_ctf::catalog::Catalog;
 use roslens_parquet::{Order, TableWriter};
 
 use crate::failure::{Failure, Result};
-use crate::given::stream_of;
+use crate::given::{Given, stream_of};
 use crate::run::Sink;
 
 /// Counts only.
@@ -150,22 +152,68 @@ impl Drop for Parquet {
 }
 
 /// Write a table to a Parquet file: anything that gives an Arrow stream, such as a polars frame.
+///
+/// Columns called `names` hold, as u32, the row of `texts` whose text they are: its column `text`.
 #[pyfunction]
+#[pyo3(signature = (table, path, names = Vec::new(), texts = None))]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-pub fn write_table(py: Python<'_>, table: Bound<'_, PyAny>, path: PathBuf) -> PyResult<()> {
+pub fn write_table(
+    py: Python<'_>,
+    table: Bound<'_, PyAny>,
+    path: PathBuf,
+    names: Vec<String>,
+    texts: Option<Bound<'_, PyAny>>,
+) -> PyResult<()> {
     let rows = stream_of(&table)?;
+    let texts = match texts {
+        Some(texts) => Given::new(&texts)?.texts("text")?,
+        None => StringViewArray::from_iter_values(std::iter::empty::<&str>()),
+    };
     py.detach(|| -> Result<()> {
         let sink = BufWriter::with_capacity(1 << 16, File::create(&path).map_err(broken)?);
-        let schema = rows.schema();
+        let texts: ArrayRef = Arc::new(texts);
+        let schema = with_texts(&rows.schema(), &names);
         let mut writer =
             TableWriter::new(sink, &schema, Order::Unknown, Vec::new()).map_err(broken)?;
         for batch in rows {
-            writer.write(&batch.map_err(broken)?).map_err(broken)?;
+            let batch = batch.map_err(broken)?;
+            let columns = batch.columns().iter().zip(schema.fields());
+            let columns = columns.map(|(column, field)| {
+                if names.contains(field.name()) {
+                    text_of(column, &texts)
+                } else {
+                    Ok(Arc::clone(column))
+                }
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(broken)?;
+            writer.write(&batch).map_err(broken)?;
         }
         let mut file = writer.finish().map_err(broken)?;
         std::io::Write::flush(&mut file).map_err(broken)
     })?;
     Ok(())
+}
+
+/// A schema whose columns of these names are text with a dictionary.
+fn with_texts(given: &SchemaRef, names: &[String]) -> SchemaRef {
+    let kind = DataType::Dictionary(DataType::UInt32.into(), DataType::Utf8View.into());
+    let fields = given.fields().iter().map(|field| {
+        if names.contains(field.name()) {
+            Arc::new(Field::new(field.name(), kind.clone(), true))
+        } else {
+            Arc::clone(field)
+        }
+    });
+    Arc::new(Schema::new(fields.collect::<Fields>()))
+}
+
+/// Numbers of texts as text.
+fn text_of(numbers: &ArrayRef, texts: &ArrayRef) -> Result<ArrayRef> {
+    let keys = numbers.as_primitive_opt::<UInt32Type>();
+    let keys = keys.ok_or_else(|| broken("a name that is no u32"))?;
+    let text = DictionaryArray::try_new(keys.clone(), Arc::clone(texts));
+    Ok(Arc::new(text.map_err(broken)?))
 }
 
 fn broken(why: impl std::fmt::Display) -> Failure {

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use ahash::HashMap;
+use ahash::{HashMap, HashSet, HashSetExt};
 use arrow_array::types::{Int64Type, UInt64Type};
-use arrow_array::{ArrayRef, Int8Array, RecordBatch, UInt32Array};
+use arrow_array::{ArrayRef, BooleanArray, Int8Array, RecordBatch, UInt32Array};
 use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -400,6 +400,22 @@ pub fn places_of(
         });
         let found = nullable(found.collect());
         Ok(batch(vec![("row", found)]))
+    })
+}
+
+/// Whether each `key` is there and the first of its value: `first`.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+pub fn firsts(py: Python<'_>, values: Bound<'_, PyAny>) -> PyResult<Batches> {
+    let (values, nulls) = Given::new(&values)?.nullable_column::<Int64Type>("key")?;
+    py.detach(|| {
+        let mut seen = HashSet::with_capacity(values.len());
+        let first = BooleanBuffer::collect_bool(values.len(), |number| {
+            let there = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(number));
+            there && seen.insert(values[number])
+        });
+        let first = Arc::new(BooleanArray::new(first, None));
+        Ok(batch(vec![("first", first)]))
     })
 }
 

@@ -2,19 +2,20 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    ArrowDictionaryKeyType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, ArrayRef, StringViewArray};
+use arrow_array::{AnyDictionaryArray, Array, ArrayRef, StringViewArray};
+use arrow_buffer::{ArrowNativeType, NullBuffer};
 use arrow_schema::DataType;
 use bytes::Bytes;
 use parquet::basic::Encoding;
 use parquet::column::writer::ColumnCloseResult;
-use parquet::errors::Result;
+use parquet::errors::{ParquetError, Result};
 use parquet::schema::types::ColumnDescPtr;
 
 use crate::dictionary::{Numbers, Texts, plain_text, same_views};
-use crate::encoding::{delta, hybrid, width};
+use crate::encoding::{delta, hybrid, run, width};
 use crate::pages::{Pages, Range};
 
 /// Most rows in a page.
@@ -47,6 +48,7 @@ impl Physical {
             DataType::Float32 => Self::Float,
             DataType::Float64 => Self::Double,
             DataType::Utf8View => Self::Text,
+            DataType::Dictionary(_, values) if **values == DataType::Utf8View => Self::Text,
             _ => return None,
         })
     }
@@ -150,7 +152,10 @@ impl Column {
             at += rows;
             self.append_levels(&part);
             match self.physical {
-                Physical::Text => self.append_texts(part.as_string_view()),
+                Physical::Text => match part.as_any_dictionary_opt() {
+                    Some(coded) => self.append_coded(coded)?,
+                    None => self.append_texts(part.as_string_view()),
+                },
                 _ => self.append_numbers(&part),
             }
             if self.open && !self.pays() {
@@ -168,8 +173,15 @@ impl Column {
         let nulls = array.null_count();
         if nulls > 0 || !rows.valid.is_empty() {
             rows.valid.resize(rows.count, 1);
-            let valid = (0..array.len()).map(|row| u16::from(array.is_valid(row)));
-            rows.valid.extend(valid);
+            match array.nulls() {
+                Some(valid) if nulls < array.len() => {
+                    rows.valid.extend(valid.iter().map(u16::from));
+                }
+                _ => {
+                    let valid = u16::from(nulls == 0);
+                    rows.valid.resize(rows.count + array.len(), valid);
+                }
+            }
         }
         rows.count += array.len();
         rows.nulls += nulls;
@@ -177,6 +189,12 @@ impl Column {
     }
 
     fn append_numbers(&mut self, array: &ArrayRef) {
+        if array.null_count() == 0
+            && let Some(array) = array.as_primitive_opt::<Int64Type>()
+        {
+            // As they are, bit by bit.
+            return self.take_numbers(array.values().inner().typed_data());
+        }
         let mut numbers = std::mem::take(&mut self.scratch);
         numbers.clear();
         macro_rules! fill {
@@ -257,6 +275,56 @@ impl Column {
         }
     }
 
+    /// Append texts that come as numbers of a dictionary of their own.
+    fn append_coded(&mut self, array: &dyn AnyDictionaryArray) -> Result<()> {
+        let texts = array.values().as_string_view();
+        if texts.null_count() > 0 {
+            return Err(ParquetError::General("a dictionary with a null".to_owned()));
+        }
+        match array.keys().data_type() {
+            DataType::UInt8 => self.append_keys::<UInt8Type>(array, texts),
+            DataType::UInt16 => self.append_keys::<UInt16Type>(array, texts),
+            DataType::UInt32 => self.append_keys::<UInt32Type>(array, texts),
+            other => {
+                return Err(ParquetError::General(format!(
+                    "a dictionary with keys of {other}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn append_keys<K>(&mut self, array: &dyn AnyDictionaryArray, texts: &StringViewArray)
+    where
+        K: ArrowDictionaryKeyType,
+    {
+        let keys = array.keys().as_primitive::<K>();
+        let all = keys.values().iter().map(|key| key.as_usize());
+        let nulls = keys.nulls().filter(|nulls| nulls.null_count() > 0);
+        let valid = || {
+            let valid = nulls.into_iter().flat_map(NullBuffer::valid_indices);
+            valid.map(|row| keys.value(row).as_usize())
+        };
+        let codes = &mut self.rows.codes;
+        match &mut self.dictionary {
+            Some(Dictionary::Texts(known)) if self.open => match (nulls, keys.values().first()) {
+                (Some(_), _) => known.recode(texts, valid(), codes),
+                (None, Some(first)) if keys.values().iter().all(|key| key == first) => {
+                    known.recode(texts, std::iter::once(first.as_usize()), codes);
+                    codes.resize(codes.len() + keys.len() - 1, codes[codes.len() - 1]);
+                }
+                (None, _) => known.recode(texts, all, codes),
+            },
+            _ => {
+                let mut put = |key| plain_text(texts.value(key), &mut self.rows.texts);
+                match nulls {
+                    Some(_) => valid().for_each(&mut put),
+                    None => all.for_each(&mut put),
+                }
+            }
+        }
+    }
+
     /// Whether the dictionary still does.
     fn pays(&self) -> bool {
         match &self.dictionary {
@@ -298,12 +366,12 @@ impl Column {
         }
         self.body.clear();
         if self.descriptor.max_def_level() > 0 {
-            let rows = &mut self.rows;
-            if rows.valid.is_empty() {
-                rows.valid.resize(rows.count, 1);
-            }
             self.body.extend_from_slice(&[0; 4]);
-            hybrid(&rows.valid, 1, &mut self.body);
+            if self.rows.nulls == 0 {
+                run(1, self.rows.count, 1, &mut self.body);
+            } else {
+                hybrid(&self.rows.valid, 1, &mut self.body);
+            }
             #[expect(clippy::cast_possible_truncation, reason = "a few KiB")]
             let length = (self.body.len() - 4) as u32;
             self.body[..4].copy_from_slice(&length.to_le_bytes());

@@ -95,6 +95,8 @@ pub struct Texts {
     pub page: Vec<u8>,
     /// Views of the array at hand, by their hash.
     recent: Vec<(u128, u32)>,
+    /// Numbers of the keys of the array at hand.
+    recoded: Vec<u32>,
 }
 
 impl Texts {
@@ -133,6 +135,26 @@ impl Texts {
                     code
                 }
             }
+        }));
+    }
+
+    /// The numbers of texts that another dictionary gives numbers to.
+    pub fn recode(
+        &mut self,
+        texts: &StringViewArray,
+        keys: impl Iterator<Item = usize>,
+        out: &mut Vec<u16>,
+    ) {
+        // 0 where a key has not come yet.
+        self.recoded.clear();
+        self.recoded.resize(texts.len(), 0);
+        out.extend(keys.map(|key| {
+            if self.recoded[key] == 0 {
+                self.recoded[key] = u32::from(self.code(texts.value(key))) | USED;
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "without the mark")]
+            let code = self.recoded[key] as u16;
+            code
         }));
     }
 

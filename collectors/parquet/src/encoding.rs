@@ -51,8 +51,7 @@ pub fn hybrid(numbers: &[u16], width: u32, out: &mut Vec<u8>) {
         return;
     };
     if numbers.iter().all(|number| number == first) {
-        varint((numbers.len() as u64) << 1, out);
-        out.extend_from_slice(&first.to_le_bytes()[..width.div_ceil(8) as usize]);
+        run(*first, numbers.len(), width, out);
         return;
     }
     let groups = numbers.len().div_ceil(8);
@@ -60,6 +59,12 @@ pub fn hybrid(numbers: &[u16], width: u32, out: &mut Vec<u8>) {
     let padding = groups * 8 - numbers.len();
     let numbers = numbers.iter().map(|number| u64::from(*number));
     pack(numbers.chain(std::iter::repeat_n(0, padding)), width, out);
+}
+
+/// Append one number that occurs so many times, the same way.
+pub fn run(number: u16, times: usize, width: u32, out: &mut Vec<u8>) {
+    varint((times as u64) << 1, out);
+    out.extend_from_slice(&number.to_le_bytes()[..width.div_ceil(8) as usize]);
 }
 
 const BLOCK: usize = 128;

@@ -8,6 +8,8 @@
 //! * the numbers of a dictionary, as long as there are few values;
 //! * beyond that the differences (`DELTA_BINARY_PACKED`), or plain values where these are shorter.
 //!
+//! Texts may come as Arrow's dictionaries; the file has the same columns as without.
+//!
 //! Everything else (lists, structures, booleans) and all of the file's frame is left to the crate
 //! `parquet`. Pages are compressed by Zstandard at its fastest regular level.
 
@@ -20,7 +22,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression, ZstdLevel};
@@ -82,7 +84,7 @@ impl<W: Write + Send> TableWriter<W> {
             }))
             .set_key_value_metadata(Some(about))
             .build();
-        let writer = ArrowWriter::try_new(sink, Arc::clone(schema), Some(properties))?;
+        let writer = ArrowWriter::try_new(sink, plain(schema), Some(properties))?;
         let (file, factory) = writer.into_serialized_writer()?;
         let descriptor = file.schema_descr();
         let leaves_of = |root: usize| {
@@ -198,4 +200,19 @@ impl<W: Write + Send> TableWriter<W> {
         self.end_row_group()?;
         self.file.into_inner()
     }
+}
+
+/// Texts that come with a dictionary are texts in the file, whoever reads it.
+fn plain(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema
+        .fields()
+        .iter()
+        .map(|field| match field.data_type() {
+            DataType::Dictionary(_, values) if **values == DataType::Utf8View => Arc::new(
+                Field::new(field.name(), DataType::Utf8View, field.is_nullable()),
+            ),
+            _ => Arc::clone(field),
+        })
+        .collect::<Fields>();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
 }

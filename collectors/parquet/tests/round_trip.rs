@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, UInt8Builder};
 use arrow_array::types::{
-    Float32Type, Float64Type, Int8Type, Int32Type, Int64Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowDictionaryKeyType, Float32Type, Float64Type, Int8Type, Int32Type, Int64Type, UInt8Type,
+    UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, BooleanArray, Int64Array, PrimitiveArray, RecordBatch,
-    StringViewArray, StructArray,
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, DictionaryArray, Int64Array, PrimitiveArray,
+    RecordBatch, StringViewArray, StructArray,
 };
-use arrow_schema::{Field, Fields, Schema};
+use arrow_buffer::ArrowNativeType;
+use arrow_schema::{DataType, Field, Fields, Schema};
 use bytes::Bytes;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Encoding;
@@ -34,7 +36,7 @@ fn random(seed: u64) -> impl FnMut() -> u64 {
 fn written(column: &ArrayRef, nullable: bool, sizes: &[usize]) -> (RecordBatch, ParquetMetaData) {
     let kind = column.data_type().clone();
     let schema = Arc::new(Schema::new(vec![
-        Field::new("time_ns", arrow_schema::DataType::Int64, false),
+        Field::new("time_ns", DataType::Int64, false),
         Field::new("x", kind, nullable),
     ]));
     let times: ArrayRef = Arc::new(Int64Array::from_iter_values(
@@ -118,6 +120,105 @@ const SIZES: [usize; 5] = [1, 16_384, 7, 11_003, 40_000];
 
 fn numbers<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> ArrayRef {
     Arc::new(PrimitiveArray::<T>::from_iter_values(values))
+}
+
+/// What is written of texts that come with a dictionary: the file, byte by byte.
+fn bytes_of(columns: &[ArrayRef], sizes: &[usize]) -> Bytes {
+    let fields = columns.iter().enumerate().map(|(number, column)| {
+        Field::new(format!("x{number}"), column.data_type().clone(), true)
+            .with_metadata([("_PL_CATEGORICAL2".to_owned(), "0;0;u32;".to_owned())].into())
+    });
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let whole = RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).unwrap();
+    let mut writer = TableWriter::new(Vec::new(), &schema, Order::Unknown, Vec::new()).unwrap();
+    let mut at = 0;
+    for size in sizes.iter().cycle() {
+        if at == whole.num_rows() {
+            break;
+        }
+        let rows = (*size).min(whole.num_rows() - at);
+        writer.write(&whole.slice(at, rows)).unwrap();
+        at += rows;
+    }
+    Bytes::from(writer.finish().unwrap())
+}
+
+/// The same texts with keys of 8 or 32 bits, in a dictionary that has more than occurs.
+fn coded<K: ArrowDictionaryKeyType>(texts: &StringViewArray, known: &[&str]) -> ArrayRef {
+    let keys = texts.iter().map(|text| {
+        let place = |text| known.iter().position(|one| *one == text).unwrap();
+        text.map(|text| K::Native::usize_as(place(text)))
+    });
+    let keys: PrimitiveArray<K> = keys.collect();
+    let values = StringViewArray::from_iter_values(known);
+    Arc::new(DictionaryArray::new(keys, Arc::new(values)))
+}
+
+#[test]
+fn texts_with_a_dictionary_are_texts_in_the_file() {
+    let known = [
+        "never",
+        "/chatter",
+        "",
+        "a name that is too long for a view of sixteen bytes",
+        "/rosout",
+    ];
+    let mut next = random(7);
+    let texts: StringViewArray = (0..ROW_GROUP + 5000)
+        .map(|_| match next() % 6 {
+            0 => None,
+            other => known.get(usize::try_from(other).unwrap()).copied(),
+        })
+        .collect();
+    let narrow = coded::<UInt8Type>(&texts, &known);
+    let wide = coded::<UInt32Type>(&texts, &known);
+    let texts: ArrayRef = Arc::new(texts);
+    for sizes in [&[1 << 20][..], &[1, 4095, 3], &[977]] {
+        let file = bytes_of(&[narrow.clone(), wide.clone()], sizes);
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let fields = ["x0", "x1"].map(|name| Field::new(name, DataType::Utf8View, true));
+        assert_eq!(builder.schema().fields(), &Fields::from(fields.to_vec()));
+        let rows = texts.len();
+        let mut read = builder.with_batch_size(rows).build().unwrap();
+        let read = read.next().unwrap().unwrap();
+        assert_eq!(read.column(0), &texts);
+        assert_eq!(read.column(1), &texts);
+    }
+}
+
+#[test]
+fn too_many_texts_with_a_dictionary_are_written_plainly() {
+    let known: Vec<String> = (0..60_000)
+        .map(|number| format!("/topic/{number}"))
+        .collect();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let texts: StringViewArray = known.iter().map(|text| Some(*text)).collect();
+    let file = bytes_of(&[coded::<UInt32Type>(&texts, &known)], &[10_000]);
+    let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let encodings: Vec<_> = builder
+        .metadata()
+        .row_group(0)
+        .column(0)
+        .encodings()
+        .collect();
+    assert!(!encodings.contains(&Encoding::RLE_DICTIONARY));
+    let mut read = builder.with_batch_size(known.len()).build().unwrap();
+    assert_eq!(
+        read.next().unwrap().unwrap().column(0).as_ref(),
+        &texts as &dyn Array
+    );
+}
+
+#[test]
+fn a_dictionary_that_holds_a_null_is_refused() {
+    let values: StringViewArray = [Some("a"), None].into_iter().collect();
+    let keys: PrimitiveArray<UInt8Type> = [Some(0), Some(1)].into_iter().collect();
+    let column: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(values)));
+    let schema = Schema::new(vec![Field::new("x", column.data_type().clone(), true)]);
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![column]).unwrap();
+    let mut writer =
+        TableWriter::new(Vec::new(), &batch.schema(), Order::Unknown, Vec::new()).unwrap();
+    assert!(writer.write(&batch).is_err());
 }
 
 #[test]

@@ -24,7 +24,7 @@ from collectors.ros2.publications import (
     with_publisher,
     within_callbacks,
 )
-from collectors.ros2.types import I32, I64, TEXT
+from collectors.ros2.types import I32, I64, NAME, TEXT
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.run import Run, frame_of, nothing, number_of
 from collectors.work import State
@@ -73,7 +73,7 @@ def find_calls(run: Run) -> OfPublications:
     def put_together(number: int, state: State) -> State:
         before = {name: frame_of(state, name) for name in EVENTS.values()}
         part = run.part(number, before)
-        calls = group(part, python).sort("publish_ns", "thread", maintain_order=True)
+        calls = group(part, python)
         if run.last(number):
             found.add(calls, number)
             return {name: nothing(name) for name in before}
@@ -184,7 +184,7 @@ def _nothing_noted() -> State:
         "count": 0,
         "counts": pl.DataFrame(schema={"count": I64}),
         "first": pl.DataFrame(schema={"subscription_id": I64, "first_ns": I64}),
-        "told": pl.DataFrame(schema={"topic": TEXT, "node": TEXT, "publish_ns": I64}),
+        "told": pl.DataFrame(schema={"topic": NAME, "node": NAME, "publish_ns": I64}),
         "stamps": pl.DataFrame(schema=stamps),
         "offsets": pl.DataFrame(schema=offsets).cast({"offset": pl.Float64()}),
         "near": pl.DataFrame(schema=near | {"source_timestamp_ns": I64}),
@@ -196,7 +196,7 @@ def _nothing_noted() -> State:
 
 def _noted(run: Run, number: int, calls: pl.DataFrame, state: State) -> State:
     """What is remembered of publications, with those of one more stretch."""
-    told = calls.filter(pl.col("topic").str.contains(_ACTION).fill_null(value=False))
+    told = calls.filter(pl.col("topic").cast(TEXT).str.contains(_ACTION).fill_null(value=False))
     counts = pl.DataFrame({"count": [number_of(state, "count")]}, schema={"count": I64})
     stamps, offsets = _offsets(run, number, calls, state)
     named = calls.filter(public())

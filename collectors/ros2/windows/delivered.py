@@ -9,7 +9,7 @@ from collectors.ros2.health import OfMessages, ways_of
 from collectors.ros2.messages import existing_pairs, message_rows, public, without_gone
 from collectors.ros2.one_sided import find_one_sided
 from collectors.ros2.outcomes import Bounds, bounds_of, first_taken, settle
-from collectors.ros2.types import I64, TEXT
+from collectors.ros2.types import I64, NAME
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.calls import OfPublications, near_stamps
 from collectors.ros2.windows.matched import Matches
@@ -21,7 +21,7 @@ _LATER = {"publisher_id": I64, "subscription_id": I64, "later_ns": I64}
 _ORDERED = {
     "message_id": I64,
     "subscription_id": I64,
-    "match": TEXT,
+    "match": NAME,
     "callback_instance_id": I64,
     "callback_start_ns": I64,
     "callback_end_ns": I64,
@@ -76,7 +76,7 @@ def find_delivered(
         join,
         {
             "waited": pl.DataFrame(schema=number | {"longest_ns": I64}),
-            "shared": pl.DataFrame(schema={"topic": TEXT, "key_ns": I64}),
+            "shared": pl.DataFrame(schema={"topic": NAME, "key_ns": I64}),
             "gone": pl.DataFrame(schema=number | {"count": I64}),
         },
     )
@@ -226,6 +226,6 @@ def _alone(
             "topics": topics.unique(),
         }
 
-    start: State = {"count": 0, "topics": pl.DataFrame(schema={"topic": TEXT})}
+    start: State = {"count": 0, "topics": pl.DataFrame(schema={"topic": NAME})}
     state = run.work.stage("takes alone", len(run.windows), step, start)
     return number_of(state, "count"), frame_of(state, "topics")["topic"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from collectors.ros2.executors import find_executor_intervals
-from collectors.ros2.types import I32, I64, TEXT
+from collectors.ros2.types import I32, I64, NAME
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.part import Part
 from collectors.ros2.windows.run import Run, frame_of, nothing
@@ -19,7 +19,7 @@ _EVENTS = (
 _EXECUTE = _EVENTS[2]
 _SUMS = ("executed", "callback_ns")
 _ROW = {
-    "proc": I32, "thread": I64, "state": TEXT, "begin_ns": I64, "end_ns": I64, "duration_ns": I64,
+    "proc": I32, "thread": I64, "state": NAME, "begin_ns": I64, "end_ns": I64, "duration_ns": I64,
     "timeout_ns": I64, "executed": I64, "callback_ns": I64,
 }  # fmt: skip
 

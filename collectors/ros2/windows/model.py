@@ -139,7 +139,8 @@ def _written(tables: dict[str, pl.DataFrame], folder: Path, work: Work) -> dict[
         work.say("tables", number, len(TABLES))
         path = folder / f"{name}.parquet"
         if name in tables:
-            tables[name].write_parquet(path, compression="zstd", compression_level=1)
+            table = TABLES[name].conform(tables[name])
+            table.write_parquet(path, compression="zstd", compression_level=1)
         else:
             _native.concat(sorted((work.folder / "tables" / name).glob("*.parquet")), path)
         rows[name] = pl.scan_parquet(path).select(pl.len()).collect().item()

@@ -13,6 +13,7 @@ from collectors.ros2.objects import Objects
 from collectors.ros2.types import I32, I64
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.part import Part, Windows
+from collectors.schema.tables import TABLES
 from collectors.work import Work
 
 
@@ -68,7 +69,7 @@ class Run:
 
     def write(self, table: str, frame: pl.DataFrame, step: int) -> None:
         """Write the next rows of a table."""
-        found = table_of(table, frame, self.events)
+        found = TABLES[table].conform(table_of(table, frame, self.events))
         if found.is_empty() and step:
             return
         path = self.work.folder / "tables" / table / f"{step:06}.parquet"

@@ -20,7 +20,7 @@ from collectors.ros2.services import (
     service_events_happened,
     unknown_ends,
 )
-from collectors.ros2.types import I64
+from collectors.ros2.types import I64, TEXT
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.part import Part
 from collectors.ros2.windows.run import Run, frame_of, nothing, number_of
@@ -42,7 +42,8 @@ def find_served(run: Run, told: pl.DataFrame) -> tuple[pl.DataFrame, int]:
         else:
             found = in_order(calls.read(number).drop("began_ns"))
         run.write("service_calls", found, number)
-        of_actions = found.filter(pl.col("service").str.contains("/_action/", literal=True))
+        service = pl.col("service").cast(TEXT)
+        of_actions = found.filter(service.str.contains("/_action/", literal=True))
         before = [frame_of(state, "actions")] if "actions" in state else []
         return {
             "actions": pl.concat([*before, of_actions]),

@@ -1,0 +1,27 @@
+"""Tables as Parquet files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from collectors import _native
+
+
+def write_table(table: pl.DataFrame, path: Path) -> None:
+    """Write a table; text that is categories is text in the file.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written.
+    """
+    names = [name for name, kind in table.schema.items() if kind == pl.Categorical]
+    codes = table.with_columns(pl.col(names).to_physical()) if names else table
+    # All categories have their numbers in common. Handed over as they are, each column's would be
+    # numbered anew, row by row.
+    most = codes.select(pl.max_horizontal(pl.col(names).max())).item() if names else None
+    known = pl.int_range(0 if most is None else most + 1, dtype=pl.UInt32)
+    text = known.cat.to(pl.Categorical, strict=False).cast(pl.String).fill_null("").alias("text")
+    _native.write_table(codes, path, names, pl.select(text))
