@@ -10,7 +10,7 @@ from collectors import _native
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:
-    """Write a table; text that is categories is text in the file.
+    """Write a table, on as many threads as polars has; text that is categories is text in the file.
 
     Raises
     ------
@@ -24,4 +24,4 @@ def write_table(table: pl.DataFrame, path: Path) -> None:
     most = codes.select(pl.max_horizontal(pl.col(names).max())).item() if names else None
     known = pl.int_range(0 if most is None else most + 1, dtype=pl.UInt32)
     text = known.cat.to(pl.Categorical, strict=False).cast(pl.String).fill_null("").alias("text")
-    _native.write_table(codes, path, names, pl.select(text))
+    _native.write_table(codes, path, names, pl.select(text), pl.thread_pool_size())

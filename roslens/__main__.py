@@ -1,6 +1,11 @@
-"""``python -m roslens``."""
+"""``python -m roslens``, and the command of that name."""
 
+import atexit
 import gc
+import os
+import sys
+import threading
+from typing import NoReturn
 
 # Modules are never garbage, and looking for it while they are imported is a sixth of the start.
 gc.disable()
@@ -10,6 +15,32 @@ from roslens.cli import main  # noqa: E402
 gc.freeze()
 gc.enable()
 
+
+def run() -> NoReturn:
+    """Run the command line and exit.
+
+    What large tables took goes back to the system at once, not object by object.
+    """
+    try:
+        main()
+    except SystemExit as ended:
+        others = (thread for thread in threading.enumerate() if not thread.daemon)
+        if isinstance(ended.code, int) and all(one is threading.main_thread() for one in others):
+            _leave(ended.code)
+        raise
+
+
+def _leave(code: int) -> None:
+    """Exit without taking the interpreter down; return where that must tell of something."""
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(code)
+
+
 # Worker processes import this module again.
 if __name__ == "__main__":
-    main()
+    run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -13,7 +14,9 @@ from typing import Annotated, Literal, NoReturn
 from cyclopts import App, CycloptsError, Parameter
 from rich.console import Console
 
-from tracing.recording import EXIT_INTERRUPTED, EXIT_USAGE, RoslensError, UsageError
+from tracing.recording import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, RoslensError, UsageError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 app = App(
     name="roslens",
@@ -40,16 +43,27 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        app(arguments, exit_on_error=False, print_error=False, result_action="sys_exit")
+        try:
+            app(arguments, exit_on_error=False, print_error=False, result_action="sys_exit")
+        finally:
+            sys.stdout.flush()
     except CycloptsError as error:
         _fail(f"{' '.join(str(error).split())} (see 'roslens --help')", EXIT_USAGE)
     except RoslensError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         _fail("interrupted", EXIT_INTERRUPTED)
-    except BrokenPipeError:
+    except BrokenPipeError as broken:
         # The reader of our output has gone ('| head'); nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        ended = broken.__context__
+        sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
+    except OSError as error:
+        # Files are told of where they are opened: this is the standard output.
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
     sys.exit(0)
 
 
@@ -377,7 +391,7 @@ def collect(
     # so many pools of memory. With few of them, and large pieces in them, too, what one table does
     # not need any more is there for the next one; a new page from the system costs microseconds.
     arenas = threads or len(os.sched_getaffinity(0))
-    memory = f"narenas:{arenas},oversize_threshold:0,dirty_decay_ms:5000"
+    memory = f"narenas:{arenas},oversize_threshold:0,dirty_decay_ms:60000"
     os.environ.setdefault("_RJEM_MALLOC_CONF", memory)
     if threads:
         os.environ.setdefault("POLARS_MAX_THREADS", str(threads))

@@ -71,6 +71,7 @@ def load_side(
             sum(not entry["counts"] for entry in found.recordings),
             sum(entry["discarded_events"] or 0 for entry in found.recordings),
             frozenset(name for e in found.recordings if (name := e.get("suite"))),
+            [part for e in found.recordings if (part := e.get("excerpt"))],
         )
     # Loads what draws, which a metrics.json does not need.
     from analysis.reports.latency import LatencyReport  # noqa: PLC0415
@@ -92,6 +93,7 @@ def load_side(
         len(report.left_out),
         sum(loss.discarded_events for loss in report.tables.tracer_loss),
         frozenset(run.suite for run in report.tables.runs if run.suite),
+        [run.excerpt for run in report.tables.runs if run.excerpt],
     )
 
 

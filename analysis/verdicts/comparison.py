@@ -65,6 +65,8 @@ class Side:
         Lost by the tracer, over all runs.
     suites
         Names of the suites that its runs are of, as far as known.
+    excerpts
+        Which parts of recordings its runs are, in words; of those that are parts.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Side:
     left_out: int = 0
     discarded_events: int = 0
     suites: frozenset[str] = frozenset()
+    excerpts: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -478,6 +481,14 @@ def _loss_notes(base: Side, new: Side) -> list[str]:
             )
         if side.left_out:
             notes.append(f"{side.left_out} of {side.runs} runs of {name} failed and are left out")
+    if sorted(base.excerpts) != sorted(new.excerpts):
+        for name, side in (("BASE", base), ("NEW", new)):
+            if side.excerpts:
+                parts = "; ".join(dict.fromkeys(side.excerpts))
+                notes.append(
+                    f"{len(side.excerpts)} of {side.runs} runs of {name} are parts of recordings "
+                    f"({parts}), unlike those of the other side"
+                )
     return notes
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from collectors.ros2.passes import in_order
 from collectors.ros2.processes import EVER, Each, Span, during, find_processes, identified
 from collectors.ros2.sessions import APART_NS, recorded_once
-from collectors.ros2.types import BYTES, I32, I64, NOTHING, POINTERS, TEXT, U64
+from collectors.ros2.types import BYTES, I32, I64, NAME, NOTHING, POINTERS, TEXT, U64
 
 FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "rcl_init": {"context_handle": U64, "version": TEXT},
@@ -184,6 +184,12 @@ class Events:
         self._without_context: dict[tuple[str, Span], int] = {}
         self._frames: dict[str, pl.DataFrame] = {}
 
+    @cached_property
+    def places(self) -> pl.DataFrame:
+        """Of each process, in the order of ``proc``: host and vpid, null where that is missing."""
+        vpid = pl.col("vpid").replace(NOTHING, None)
+        return self.processes.select(pl.col("host").cast(NAME), vpid)
+
     @property
     def repeated(self) -> int:
         """Init events that were recorded more than once and left out, of those read so far."""
@@ -217,11 +223,22 @@ class Events:
         """
         if name in self._frames:
             return self._frames[name]
+        if name in INIT_EVENTS:
+            self._load_init_events()
+            return self._frames[name]
         frame = self._load(name, EVER)
         # What happens all the time is read again rather than held.
-        if name in INIT_EVENTS or frame.height <= _FEW:
+        if frame.height <= _FEW:
             self._frames[name] = frame
         return frame
+
+    def _load_init_events(self) -> None:
+        """All of them at once: there are many kinds, and few of each."""
+        wanted = {name: self._scanned(name, EVER) for name in INIT_EVENTS if name in self._raw}
+        found = dict(zip(wanted, pl.collect_all(wanted.values()), strict=True))
+        for name in INIT_EVENTS:
+            frame = found.get(name)
+            self._frames[name] = nothing(name) if frame is None else self._own(name, EVER, frame)
 
     def within(self, name: str, begin_ns: int | None, end_ns: int | None) -> pl.DataFrame:
         """The same of a stretch of time, its end excluded; for what is no init event."""
@@ -246,43 +263,47 @@ class Events:
         return self._columns[name]
 
     def _load(self, name: str, span: Span) -> pl.DataFrame:
-        fields = FIELDS[name] if name in FIELDS else HEAP_FIELDS[name]
-        raw = self._raw.get(name)
-        if raw is None:
-            schema = {"time_ns": I64, "proc": I32, "thread": I64, **fields}
-            return pl.DataFrame(schema=schema)
-        columns = self._columns_of(name)
-        identified_by = identified(columns, self.found.host)
+        if name not in self._raw:
+            return nothing(name)
+        return self._own(name, span, self._scanned(name, span).collect())
+
+    def _trace(self, name: str) -> list[str]:
+        """The column that tells by which session an event was recorded, if that matters."""
         sessions = name in INIT_EVENTS or self.overlapping
-        trace = ["trace"] if sessions and "trace" in columns else []
+        return ["trace"] if sessions and "trace" in self._columns_of(name) else []
+
+    def _scanned(self, name: str, span: Span) -> pl.LazyFrame:
+        fields = _fields(name)
+        columns = self._columns_of(name)
+        trace = self._trace(name)
         # The first record of an event may lie before the stretch that has the second one.
         before = span[0] - APART_NS if trace and span[0] is not None else span[0]
-        frame = (
-            self.found.numbered(
-                during(raw, (before, span[1])).select(
-                    pl.col("time_ns").cast(I64),
-                    *identified_by,
-                    pl.col("vtid").cast(I64).fill_null(NOTHING),
-                    ((pl.col("vpid").is_null()) | (pl.col("vtid").is_null())).alias("nowhere"),
-                    *trace,
-                    *(
-                        pl.col(field).cast(kind)
-                        if field in columns
-                        else pl.lit(None, dtype=kind).alias(field)
-                        for field, kind in fields.items()
-                    ),
-                )
-            )
-            .select(
-                "time_ns",
-                "proc",
-                (pl.col("proc").cast(I64) * 2**32 + pl.col("vtid")).alias("thread"),
-                *fields,
-                "nowhere",
+        return self.found.numbered(
+            during(self._raw[name], (before, span[1])).select(
+                pl.col("time_ns").cast(I64),
+                *identified(columns, self.found.host),
+                pl.col("vtid").cast(I64).fill_null(NOTHING),
+                ((pl.col("vpid").is_null()) | (pl.col("vtid").is_null())).alias("nowhere"),
                 *trace,
+                *(
+                    pl.col(field).cast(kind)
+                    if field in columns
+                    else pl.lit(None, dtype=kind).alias(field)
+                    for field, kind in fields.items()
+                ),
             )
-            .collect()
+        ).select(
+            "time_ns",
+            "proc",
+            (pl.col("proc").cast(I64) * 2**32 + pl.col("vtid")).alias("thread"),
+            *fields,
+            "nowhere",
+            *trace,
         )
+
+    def _own(self, name: str, span: Span, frame: pl.DataFrame) -> pl.DataFrame:
+        """What was read without what was recorded twice, counting that, in one piece."""
+        trace = self._trace(name)
         own = [column for column in frame.columns if column not in ("trace", "nowhere")]
         unique = frame
         if name in INIT_EVENTS:
@@ -296,6 +317,15 @@ class Events:
         self._without_context[name, span] = int(unique["nowhere"].sum())
         # One piece: rows are picked by their numbers, again and again.
         return in_order(unique.select(own)).rechunk()
+
+
+def _fields(name: str) -> Mapping[str, pl.DataType]:
+    return FIELDS[name] if name in FIELDS else HEAP_FIELDS[name]
+
+
+def nothing(name: str) -> pl.DataFrame:
+    """No event of a name, as `Events` gives them."""
+    return pl.DataFrame(schema={"time_ns": I64, "proc": I32, "thread": I64, **_fields(name)})
 
 
 def vtid(thread: str = "thread") -> pl.Expr:

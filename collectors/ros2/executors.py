@@ -25,9 +25,10 @@ _EVENTS = (
 
 def find_executor_intervals(events: Events, callbacks: Callbacks) -> pl.DataFrame:
     """One row per stretch of a thread; columns of the table, and proc and thread."""
-    whole = callbacks.instances.filter(pl.col("end_ns").is_not_null())
+    whole = callbacks.instances
     if not any(events.happened(name) for name in _EVENTS):
         whole = whole.clear()
+    whole = whole.select("thread", "start_ns", "end_ns").drop_nulls("end_ns")
     line = timeline(
         [
             *((events[name], ["timeout"] if name == _EVENTS[WAIT] else []) for name in _EVENTS),

@@ -50,9 +50,11 @@ class Heap:
 
 def find_heap(events: Events, callbacks: Callbacks) -> Heap:
     """What was allocated, by process and by callback."""
+    nothing = pl.DataFrame()
+    if not any(map(events.declared, HEAP_FIELDS)):
+        return Heap(processes=nothing, callbacks=nothing, instances=nothing)
     calls, failed = heap_calls(events)
     if calls.is_empty():
-        nothing = pl.DataFrame()
         return Heap(processes=nothing, callbacks=nothing, instances=nothing, failed=failed)
     calls = paired(calls)
     unknown, unseen = without_partner(calls)

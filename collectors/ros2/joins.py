@@ -34,10 +34,10 @@ def as_of(
         Columns of `right` to add; null where nothing matches.
     """
     on_left, on_right = [pair[0] for pair in key], [pair[1] for pair in key]
-    right = right.select(*on_right, since, *(b for b in bring if b not in (since, *on_right)))
     if left.is_empty() or right.is_empty():
         kinds = right.schema
         return left.with_columns(pl.lit(None, dtype=kinds[name]).alias(name) for name in bring)
+    right = right.select(*on_right, since, *(b for b in bring if b not in (since, *on_right)))
     if right.select(on_right).is_duplicated().any():
         return (
             left.with_row_index(_ORDER)

@@ -20,7 +20,7 @@ from collectors.ros2.objects import DISCOVERY, Objects
 from collectors.ros2.outcomes import ORDER, bounds_of, settle
 from collectors.ros2.passes import firsts, places_of
 from collectors.ros2.ring_buffers import PENDING
-from collectors.ros2.types import I64, TEXT, label
+from collectors.ros2.types import I64, label
 
 _GRACE_NS = 10**9
 """How long after its last event a process is still taken to live."""
@@ -63,32 +63,55 @@ class Messages:
     untaken: pl.Series
 
 
+@dataclass(frozen=True)
+class Matched:
+    """Publications and takes joined, before anything is said of the others.
+
+    Attributes
+    ----------
+    publications
+        Those that are not the middleware's own, with ``key_ns``.
+    rows, ambiguous, takes_alone
+        As `by_timestamp` gives them.
+    """
+
+    publications: pl.DataFrame
+    rows: pl.DataFrame
+    ambiguous: int
+    takes_alone: pl.DataFrame
+
+
+def match(publications: pl.DataFrame, takes: pl.DataFrame) -> Matched:
+    """Join what was published and what was taken between processes."""
+    inter = takes.drop("buffer", "index").filter(public() & ~pl.col("intra_process"))
+    sent = publications.drop("thread", "rclcpp_publish_ns", "callback_instance_id")
+    publications = estimate_timestamps(sent.filter(public()), inter)
+    return Matched(publications, *by_timestamp(publications, inter))
+
+
 def find_messages(
+    matched: Matched,
     events: Events,
     objects: Objects,
     callbacks: Callbacks,
     *,
-    publications: pl.DataFrame,
     takes: pl.DataFrame,
     enqueues: pl.DataFrame,
     losses: pl.DataFrame,
 ) -> Messages:
     """One row per publication and subscription, with its outcome."""
-    publications = publications.filter(public())
-    inter = takes.filter(public() & ~pl.col("intra_process"))
-    publications = estimate_timestamps(publications, inter)
-    matched, ambiguous, takes_alone = by_timestamp(publications, inter)
+    publications = matched.publications
     intra = with_take(enqueues, takes, enqueues["take_id"])
     existing = existing_pairs(publications, objects, events)
     pairs, gone = without_gone(existing, first_after_end(existing))
     untaken = without_takes(callbacks.instances, takes)
     ordered = by_order(publications, pairs, callbacks.instances, untaken)
-    rows = message_rows(publications, pairs, matched, intra, ordered)
+    rows = message_rows(publications, pairs, matched.rows, intra, ordered)
     rows = settle(rows, objects, events, losses, replace(bounds_of(rows), untaken=untaken))
     return Messages(
         rows=rows,
-        ambiguous=ambiguous,
-        takes_alone=takes_alone,
+        ambiguous=matched.ambiguous,
+        takes_alone=matched.takes_alone,
         cleared=enqueues.filter(pl.col("fate") == "cleared").height,
         gone=gone,
         untaken=untaken,
@@ -108,9 +131,7 @@ def by_timestamp(
     Several publications with one key are numbered, and so are the takes of one subscription with
     that key: the first belongs to the first, and the rows say that this is ambiguous.
     """
-    sent = publications.filter(pl.col("key_ns").is_not_null()).select(
-        "message_id", "topic", "key_ns", "estimated"
-    )
+    sent = publications.select("message_id", "topic", "key_ns", "estimated").drop_nulls("key_ns")
     received = takes.select(
         *("take_id", "subscription_id", "topic", pl.col("source_timestamp_ns").alias("key_ns")),
         *("callback_instance_id", *_LINKS),
@@ -140,7 +161,7 @@ def by_timestamp(
     row = places_of(rest["key"], alone["key"])
     of = pick(alone, row, "message_id", "estimated")
     # Of several takes of one subscription the first.
-    first = firsts(of["message_id"] * _SUBSCRIPTIONS + rest["subscription_id"].fill_null(_NO_ONE))
+    first = firsts(row, rest["subscription_id"].fill_null(_NO_ONE), alone.height)
     how = pl.when(of["estimated"]).then(label("approximate")).otherwise(label("exact"))
     exact = rest.with_columns(of["message_id"], how.alias("match")).select(columns)
     matched = pl.concat([exact.filter(first), *parts])
@@ -159,15 +180,16 @@ def _unmatched(takes: pl.Series, matched: pl.DataFrame) -> pl.Series:
 
 def _keyed(sent: pl.DataFrame, received: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Add ``key``: one number for topic and timestamp, null without one of them."""
-    topics = pl.concat([frame["topic"].unique() for frame in (sent, received)])
-    topics = topics.unique().drop_nulls().cast(TEXT).sort()
-    if topics.is_empty():
+    code = pl.col("topic").to_physical().cast(I64)
+    stamp = pl.col("key_ns")
+    both = pl.concat([frame.select("topic", "key_ns") for frame in (sent, received)])
+    first, last, most = both.select(
+        stamp.min().alias("first"), stamp.max().alias("last"), code.max().alias("code")
+    ).row(0)
+    if first is None or most is None:
         none = pl.lit(None, dtype=I64).alias("key")
         return sent.with_columns(none), received.with_columns(none)
-    stamps = [frame["key_ns"].drop_nulls() for frame in (sent, received)]
-    first = min((int(x.min()) for x in stamps if x.len()), default=0)  # type: ignore[arg-type]
-    last = max((int(x.max()) for x in stamps if x.len()), default=0)  # type: ignore[arg-type]
-    if (last - first + 1) * topics.len() >= _LARGEST:
+    if (last - first + 1) * (most + 1) >= _LARGEST:
         # Timestamps that are none: number the pairs that there are.
         pair = ["topic", "key_ns"]
         both = pl.concat([sent.select(pair), received.select(pair)]).drop_nulls().unique()
@@ -176,8 +198,7 @@ def _keyed(sent: pl.DataFrame, received: pl.DataFrame) -> tuple[pl.DataFrame, pl
             f.join(numbers, on=pair, how="left", maintain_order="left") for f in (sent, received)
         )
         return next(keyed), next(keyed)
-    code = pl.col("topic").cast(pl.Enum(topics)).to_physical().cast(I64)
-    key = ((pl.col("key_ns") - first) * topics.len() + code).alias("key")
+    key = ((stamp - first) * (most + 1) + code).alias("key")
     return sent.with_columns(key), received.with_columns(key)
 
 

@@ -25,7 +25,7 @@ from collectors.ros2.heap import find_heap
 from collectors.ros2.joins import pick
 from collectors.ros2.lifecycle import find_lifecycle_states, find_state_machines
 from collectors.ros2.links import find_message_links
-from collectors.ros2.messages import find_messages
+from collectors.ros2.messages import find_messages, match
 from collectors.ros2.middleware import loaded_middleware
 from collectors.ros2.objects import Objects, find_objects
 from collectors.ros2.one_sided import find_one_sided
@@ -35,7 +35,7 @@ from collectors.ros2.scheduling import find_scheduling
 from collectors.ros2.services import find_service_calls, unknown_ends
 from collectors.ros2.takes import find_takes
 from collectors.ros2.timers import find_timer_activations
-from collectors.ros2.types import NAME, NOTHING, TEXT
+from collectors.ros2.types import NOTHING, TEXT
 from collectors.schema.tables import LOSSES, TABLES
 
 
@@ -167,20 +167,25 @@ def make_tables(
 
         # After all that it waits for, so that these do not wait for it.
         for_facts = beside.submit(without_messages)
+        matched = match(publications, takes)
+
+        def give_one_sided() -> None:
+            alone = matched.takes_alone
+            rows = find_one_sided(alone, events, objects, publications, synchronisation)
+            give("one_sided_messages", table_of("one_sided_messages", rows, events))
+
+        for_one_sided = beside.submit(give_one_sided)
         messages = find_messages(
+            matched,
             events,
             objects,
             callbacks,
-            publications=publications,
             takes=takes,
             enqueues=find_enqueues(events, objects, publications, takes),
             losses=losses,
         )
         give("messages", table_of("messages", messages.rows, events))
-        one_sided = find_one_sided(
-            messages.takes_alone, events, objects, publications, synchronisation
-        )
-        give("one_sided_messages", table_of("one_sided_messages", one_sided, events))
+        for_one_sided.result()
         facts = Facts(
             events=events,
             objects=objects,
@@ -196,11 +201,8 @@ def table_of(name: str, frame: pl.DataFrame, events: Events) -> pl.DataFrame:
     """A table of what the model found; text may be categories."""
     if not frame.width:
         return TABLES[name].empty()
-    processes = events.processes.select(
-        "proc", pl.col("host").cast(NAME), pl.col("vpid").replace(NOTHING, None)
-    )
     whole = _messages if name == "messages" else _placed
-    return TABLES[name].conform(whole(frame, processes), names=True)
+    return TABLES[name].conform(whole(frame, events.places), names=True)
 
 
 def instance_rows(instances: pl.DataFrame) -> pl.DataFrame:

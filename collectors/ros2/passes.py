@@ -34,22 +34,23 @@ def places(frames: Sequence[pl.DataFrame]) -> tuple[pl.Series, pl.Series]:
     return found["part"], found["row"]
 
 
-def previous(frames: Sequence[pl.DataFrame]) -> list[list[pl.Series]]:
-    """For each frame and each frame, the row of the latter that precedes each row of the former.
+class Previous:
+    """What came before each row of several frames on its thread."""
 
-    Null where none, or one of another frame, is the last one before it on its thread.
-    """
-    found = _rows(_native.previous([frame.select(_WHERE) for frame in frames]))
-    sizes = [frame.height for frame in frames]
-    begins = [sum(sizes[:place]) for place in range(len(sizes))]
-    parts = [found.slice(begin, size) for begin, size in zip(begins, sizes, strict=True)]
-    return [[_within(part, *of) for of in zip(begins, sizes, strict=True)] for part in parts]
+    def __init__(self, frames: Sequence[pl.DataFrame]) -> None:
+        self._found = _rows(_native.previous([frame.select(_WHERE) for frame in frames]))
+        self._sizes = [frame.height for frame in frames]
 
+    def rows(self, kind: int, of: int) -> pl.Series:
+        """The row of the frame `of` that precedes each row of the frame `kind`.
 
-def _within(rows: pl.Series, begin: int, size: int) -> pl.Series:
-    row = pl.col("row")
-    inside = (row >= begin) & (row < begin + size)
-    return rows.to_frame("row").select(pl.when(inside).then(row - begin)).to_series()
+        Null where none, or one of another frame, is the last one before it.
+        """
+        begin, size = sum(self._sizes[:of]), self._sizes[of]
+        found = self._found.slice(sum(self._sizes[:kind]), self._sizes[kind])
+        row = pl.col("row")
+        inside = (row >= begin) & (row < begin + size)
+        return found.to_frame("row").select(pl.when(inside).then(row - begin)).to_series()
 
 
 def ends_of(starts: pl.DataFrame, ends: pl.DataFrame, key: str) -> pl.Series:
@@ -90,9 +91,20 @@ def places_of(values: pl.Series, known: pl.Series) -> pl.Series:
     return _rows(_native.places_of(*frames))
 
 
-def firsts(values: pl.Series) -> pl.Series:
-    """Whether each is known and the first of its value; of 64-bit integers."""
-    return pl.DataFrame(_native.firsts(values.alias("key").to_frame()))["first"]
+def extents(rows: pl.DataFrame) -> pl.DataFrame:
+    """``key``, ``begin_ns``, ``end_ns`` and ``events``: the times of each key's rows, their number.
+
+    ``time_ns`` and ``key`` are 64-bit integers without null; keys come in their first rows' order.
+    """
+    return pl.DataFrame(_native.extents(rows.select("time_ns", "key")))
+
+
+def firsts(rows: pl.Series, keys: pl.Series, count: int) -> pl.Series:
+    """Whether each pair has a row and is the first of its kind; rows, below `count`, as `places_of`
+    gives them, keys of 64-bit integers without null.
+    """  # noqa: D205
+    pairs = pl.DataFrame([rows.alias("row"), keys.alias("key")])
+    return pl.DataFrame(_native.firsts(pairs, count))["first"]
 
 
 def _keyed(frame: pl.DataFrame, key: str) -> pl.DataFrame:

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 import polars as pl
 
+from collectors.ros2.passes import extents
 from collectors.ros2.types import I32, I64, NOTHING, TEXT
 
 KEY = ("host", "pid_ns", "vpid", "part")
@@ -69,22 +71,27 @@ class Processes:
     def numbered(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Replace what identifies a process by its number, ``proc``; see `identified`."""
         frame = _with_part(frame, self.boundaries, self.host)
-        known = self.frame.select(*KEY, "proc")
-        if self.host is not None and known["vpid"].is_unique().all():
-            # One number, one process: no join; of few numbers, not even a table by hash.
-            if known.height <= _FEW:
-                proc = pl.lit(None, dtype=I32)
-                for vpid, number in known.select("vpid", "proc").iter_rows():
-                    mine = pl.col("vpid") == vpid
-                    proc = pl.when(mine).then(pl.lit(number, dtype=I32)).otherwise(proc)
-            else:
-                proc = pl.col("vpid").replace_strict(
-                    known["vpid"], known["proc"], default=None, return_dtype=I32
-                )
-            return frame.with_columns(proc.alias("proc")).drop(KEY)
-        return frame.join(
-            known.lazy(), on=list(KEY), how="left", maintain_order="left"
-        ).drop(KEY)  # fmt: skip
+        if self._by_vpid is not None:
+            return frame.with_columns(self._by_vpid).drop(KEY)
+        known = self.frame.lazy().select(*KEY, "proc")
+        return frame.join(known, on=list(KEY), how="left", maintain_order="left").drop(KEY)
+
+    @cached_property
+    def _by_vpid(self) -> pl.Expr | None:
+        """``proc`` where one number is one process: no join; of few, not even a table by hash."""
+        vpids = self.frame["vpid"]
+        if self.host is None or not vpids.is_unique().all():
+            return None
+        if vpids.len() > _FEW:
+            proc = pl.col("vpid").replace_strict(
+                vpids, self.frame["proc"], default=None, return_dtype=I32
+            )
+            return proc.alias("proc")
+        proc = pl.lit(None, dtype=I32)
+        for vpid, number in self.frame.select("vpid", "proc").iter_rows():
+            mine = pl.col("vpid") == vpid
+            proc = pl.when(mine).then(pl.lit(number, dtype=I32)).otherwise(proc)
+        return proc.alias("proc")
 
 
 def identified(columns: Collection[str], host: str | None) -> list[pl.Expr]:
@@ -164,31 +171,36 @@ def _counted(
             "events": I64, "first": TEXT,
         }
     )  # fmt: skip
-    parts = []
+    alone, several = {}, {}
+    same = {}
     for name, frame in raw.items():
         columns = frame.collect_schema().names()
-        found = during(frame, span).select("time_ns", *identified(columns, host))
+        found = during(frame, span).select(pl.col("time_ns").cast(I64), *identified(columns, host))
         if not name.startswith("ros2:"):
             found = found.filter(pl.col("vpid") != NOTHING)
         found = _with_part(found, boundaries, host)
         # Grouping by what is the same everywhere would take most of the time.
-        same = {
+        one = {
             "host": None if host is None else pl.lit(host),
             "pid_ns": None if PID_NS in columns else pl.lit(0, dtype=I64),
             "part": None if boundaries else pl.lit(0, dtype=I32),
         }
-        key = [name for name in KEY if same.get(name) is None]
-        parts.append(
-            found.group_by(key)
-            .agg(
-                pl.col("time_ns").min().cast(I64).alias("begin_ns"),
-                pl.col("time_ns").max().cast(I64).alias("end_ns"),
-                pl.len().cast(I64).alias("events"),
-                pl.lit(name).alias("first"),
+        key = [column for column in KEY if one.get(column) is None]
+        same[name] = [x.alias(column) for column, x in one.items() if x is not None]
+        if key == ["vpid"]:
+            alone[name] = found.select("time_ns", pl.col("vpid").cast(I64).alias("key"))
+        else:
+            several[name] = found.group_by(key).agg(
+                pl.col("time_ns").min().alias("begin_ns"),
+                pl.col("time_ns").max().alias("end_ns"),
+                pl.len().alias("events"),
             )
-            .with_columns(x.alias(name) for name, x in same.items() if x is not None)
-        )
-    return pl.concat([empty, *(part.select(empty.columns) for part in pl.collect_all(parts))])
+    grouped = dict(zip(several, pl.collect_all(several.values()), strict=True))
+    read = zip(alone, pl.collect_all(alone.values()), strict=True)
+    grouped |= {name: extents(rows).rename({"key": "vpid"}) for name, rows in read}
+    parts = (grouped[name].with_columns(*same[name], pl.lit(name).alias("first")) for name in raw)
+    whole = pl.concat([empty, *parts], how="diagonal_relaxed")
+    return whole.select(pl.col(column).cast(kind) for column, kind in empty.schema.items())
 
 
 def _with_part(frame: pl.LazyFrame, boundaries: list[Boundary], host: str | None) -> pl.LazyFrame:

@@ -13,7 +13,7 @@ from collectors.ros2.callbacks import Callbacks, enclosing
 from collectors.ros2.events import Events, proc
 from collectors.ros2.joins import as_of, inverse, pick, sorted_by
 from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
-from collectors.ros2.passes import previous
+from collectors.ros2.passes import Previous
 from collectors.ros2.types import I64
 
 INTRA, RCLCPP, RCL, RMW = range(4)
@@ -83,30 +83,35 @@ def group(events: Events, python: list[int] | None = None) -> pl.DataFrame:
 def _rows_of_calls(frames: list[pl.DataFrame], python: list[int] | None) -> pl.DataFrame:
     """The rows of each call's events, in columns named as their times; thread and publish_ns."""
     intra, rclcpp, rcl, _ = frames
-    before = previous(frames)
+    before = Previous(frames)
+    rclcpp_before_rcl = before.rows(RCL, RCLCPP)
+    rcl_before_rmw = before.rows(RMW, RCL)
 
-    def same(kind: int, of: int, column: str) -> pl.Series:
-        other = _at(frames[of][column], before[kind][of])
-        return (frames[kind][column] == other).fill_null(value=False)
+    def same(kind: int, of: int, rows: pl.Series, column: str) -> pl.Series:
+        return (frames[kind][column] == _at(frames[of][column], rows)).fill_null(value=False)
 
     # What a call of rcl belongs to.
-    paired = before[RCL][RCLCPP].is_not_null()
-    same_message = same(RCL, RCLCPP, "message")
+    paired = rclcpp_before_rcl.is_not_null()
+    same_message = same(RCL, RCLCPP, rclcpp_before_rcl, "message")
     of_rclcpp = same_message | _of_python(rcl["thread"], paired, same_message, python)
-    of_intra = same(RCL, INTRA, "publisher_handle")
-    rcl_of_rclcpp = _followers(before[RCL][RCLCPP], of_rclcpp, rclcpp.height)
-    rcl_of_intra = _followers(before[RCL][INTRA], of_intra, intra.height)
-    # What one of rclcpp does: rcl tells the publisher, if it comes next.
-    then_rcl = inverse(before[RCL][RCLCPP], rclcpp.height)
-    publisher = _at(rcl["publisher_handle"], then_rcl)
-    same_publisher = publisher == _at(intra["publisher_handle"], before[RCLCPP][INTRA])
-    told = then_rcl.is_not_null() & before[RCLCPP][INTRA].is_not_null()
-    continues = same(RCLCPP, INTRA, "message").zip_with(
-        ~told, same_publisher.fill_null(value=False)
-    )
-    rclcpp_of_intra = _followers(before[RCLCPP][INTRA], continues, intra.height)
-    of_rcl = same(RMW, RCL, "message")
-    rmw_of_rcl = _followers(before[RMW][RCL], of_rcl, rcl.height)
+    rcl_of_rclcpp = _followers(rclcpp_before_rcl, of_rclcpp, rclcpp.height)
+    of_rcl = same(RMW, RCL, rcl_before_rmw, "message")
+    rmw_of_rcl = _followers(rcl_before_rmw, of_rcl, rcl.height)
+    of_intra, continues = (pl.repeat(value=False, n=f.height, eager=True) for f in (rcl, rclcpp))
+    rcl_of_intra = rclcpp_of_intra = pl.Series(dtype=pl.UInt32)
+    if intra.height:
+        intra_before_rcl, intra_before_rclcpp = (before.rows(k, INTRA) for k in (RCL, RCLCPP))
+        of_intra = same(RCL, INTRA, intra_before_rcl, "publisher_handle")
+        rcl_of_intra = _followers(intra_before_rcl, of_intra, intra.height)
+        # What one of rclcpp does: rcl tells the publisher, if it comes next.
+        then_rcl = inverse(rclcpp_before_rcl, rclcpp.height)
+        publisher = _at(rcl["publisher_handle"], then_rcl)
+        same_publisher = publisher == _at(intra["publisher_handle"], intra_before_rclcpp)
+        told = then_rcl.is_not_null() & intra_before_rclcpp.is_not_null()
+        continues = same(RCLCPP, INTRA, intra_before_rclcpp, "message").zip_with(
+            ~told, same_publisher.fill_null(value=False)
+        )
+        rclcpp_of_intra = _followers(intra_before_rclcpp, continues, intra.height)
 
     every = pl.int_range(intra.height, dtype=pl.UInt32, eager=True)
     firsts = (every, *((~x).arg_true() for x in (continues, of_rclcpp | of_intra, of_rcl)))

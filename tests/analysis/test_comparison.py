@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def cpu(values: Sequence[float], **cell: str) -> Estimate:
     return value_over_runs(CPU, cell, values, len(values))
 
 
-def side(*estimates: Estimate, name: str = "side", **more: int) -> Side:
+def side(*estimates: Estimate, name: str = "side", **more: Any) -> Side:
     return Side(name, estimates, [e.cell for e in estimates], 5, **more)
 
 
@@ -266,6 +267,17 @@ def test_loss_and_failures_of_either_side_come_first() -> None:
     found = compare_sides(one, side(cpu([1.0] * 3), discarded_events=7, left_out=2))
     assert found.notes[0].startswith("the tracer lost 7 events of NEW")
     assert found.notes[1] == "2 of 5 runs of NEW failed and are left out"
+
+
+def test_parts_of_recordings_are_named_unless_both_sides_are_the_same() -> None:
+    values = [1.0, 1.1, 1.2]
+    part = side(cpu(values), excerpts=["from 2 s to 4 s"] * 3)
+    found = compare_sides(side(cpu(values)), part)
+    assert found.notes[0] == (
+        "3 of 5 runs of NEW are parts of recordings (from 2 s to 4 s), unlike those of the other "
+        "side"
+    )
+    assert not any("parts of" in note for note in compare_sides(part, part).notes)
 
 
 def invocation(rng: np.random.Generator, change: float, cv: float, cells: int) -> Comparisons:

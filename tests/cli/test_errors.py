@@ -2,6 +2,8 @@
 
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,35 @@ def test_folder_without_metadata(roslens: Roslens, tmp_path: Path, verb: str) ->
 def test_unknown_verb_and_option(roslens: Roslens) -> None:
     check_one_line(roslens("frobnicate"), 2, "frobnicate")
     check_one_line(roslens("info", SAMPLES, "--frobnicate"), 2, "frobnicate")
+
+
+@pytest.mark.parametrize("verb", ["schema", "suites"])
+def test_output_that_cannot_be_written(tmp_path: Path, verb: str) -> None:
+    """More than is held back until the end, and less."""
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "roslens", verb],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            timeout=300,
+        )
+    check_one_line(run, 4, "output", "No space left")
+
+
+def test_a_reader_that_goes_away(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "roslens", "schema"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+    ) as run:
+        assert run.stdout is not None
+        run.stdout.close()
+        _, said = run.communicate(timeout=300)
+    assert (run.returncode, said) == (0, b"")
 
 
 @pytest.mark.recording

@@ -10,17 +10,19 @@ from hypothesis import strategies as st
 from collectors import _native
 from collectors.ros2.joins import timeline
 from collectors.ros2.passes import (
+    Previous,
     ends_of,
+    extents,
     first_after,
     firsts,
     in_order,
     innermost,
     places_of,
-    previous,
 )
 
 SCHEMA = {"time_ns": pl.Int64, "thread": pl.Int64, "key": pl.UInt64}
 SCHEMA_WHERE = {"time_ns": pl.Int64, "thread": pl.Int64}
+wide = st.integers(-(2**63), 2**63 - 1)
 times, threads, keys = st.integers(0, 20), st.integers(-1, 2), st.integers(0, 1)
 
 
@@ -56,11 +58,12 @@ def test_what_came_before(parts: list[pl.DataFrame]) -> None:
         before.then(pl.col("row").shift(1)).alias("last"),
         before.then(pl.col("kind").shift(1)).alias("of"),
     )
-    for kind, found in enumerate(previous(parts)):
+    before = Previous(parts)
+    for kind in range(len(parts)):
         mine = line.filter(kind=kind).sort("row")
-        for of, last in enumerate(found):
+        for of in range(len(parts)):
             expected = mine.select(pl.when(pl.col("of") == of).then("last")).to_series()
-            assert last.to_list() == expected.to_list()
+            assert before.rows(kind, of).to_list() == expected.to_list()
 
 
 @given(frames(2))
@@ -155,14 +158,36 @@ def test_places_are_those_of_a_join(values: list[int | None], known: set[int]) -
     assert places_of(pieces, ordered).to_list() == expected.to_list()
 
 
-@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1) | st.integers(0, 9), max_size=60))
-def test_the_first_of_each_value(values: list[int | None]) -> None:
-    """Those that polars calls the first distinct ones, but for null."""
-    given = pl.Series("v", values, pl.Int64)
-    expected = (given.is_first_distinct() & given.is_not_null()).to_list()
-    assert firsts(given).to_list() == expected
+@given(
+    st.lists(
+        st.tuples(st.none() | st.integers(0, 9), wide | st.integers(0, 2)),
+        max_size=60,
+    )
+)
+def test_the_first_of_each_pair(pairs: list[tuple[int | None, int]]) -> None:
+    """Those that polars calls the first distinct ones, but for those without a row."""
+    given = pl.DataFrame(pairs, {"row": pl.UInt32, "key": pl.Int64}, orient="row")
+    distinct = pl.struct("row", "key").is_first_distinct() & pl.col("row").is_not_null()
+    expected = given.select(distinct).to_series().to_list()
+    assert firsts(given["row"], given["key"], 10).to_list() == expected
     pieces = pl.concat([given[:7], given[7:]], rechunk=False)
-    assert firsts(pieces).to_list() == expected
+    assert firsts(pieces["row"], pieces["key"], 10).to_list() == expected
+
+
+@given(st.lists(st.tuples(wide | times, wide | st.integers(0, 2)), max_size=60))
+def test_extents_are_those_of_a_group_by(rows: list[tuple[int, int]]) -> None:
+    """By polars, which keeps the order of first appearance if asked to."""
+    given = pl.DataFrame(rows, {"time_ns": pl.Int64, "key": pl.Int64}, orient="row")
+    time = pl.col("time_ns")
+    expected = given.group_by("key", maintain_order=True).agg(
+        time.min().alias("begin_ns"), time.max().alias("end_ns"), pl.len().alias("events")
+    )
+    assert extents(given).equals(expected.cast({"events": pl.Int64}))
+
+
+def test_a_row_that_does_not_count_is_refused() -> None:
+    with pytest.raises(ValueError, match="not below"):
+        firsts(pl.Series([10], dtype=pl.UInt32), pl.Series([1]), 10)
 
 
 def test_places_among_what_is_not_sorted_are_refused() -> None:

@@ -443,5 +443,7 @@ mod _native {
     #[pymodule_export]
     use crate::output::write_table;
     #[pymodule_export]
-    use crate::passes::{first_after, firsts, innermost, pairs, places_of, previous, timeline};
+    use crate::passes::{
+        extents, first_after, firsts, innermost, pairs, places_of, previous, timeline,
+    };
 }

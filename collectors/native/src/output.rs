@@ -153,9 +153,9 @@ impl Drop for Parquet {
 
 /// Write a table to a Parquet file: anything that gives an Arrow stream, such as a polars frame.
 ///
-/// Columns called `names` hold, as u32, the row of `texts` whose text they are: its column `text`.
+/// Columns are encoded on so many threads. Those called `names` hold, as u32, the row of `texts` whose text they are: its column `text`.
 #[pyfunction]
-#[pyo3(signature = (table, path, names = Vec::new(), texts = None))]
+#[pyo3(signature = (table, path, names = Vec::new(), texts = None, threads = 1))]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn write_table(
     py: Python<'_>,
@@ -163,6 +163,7 @@ pub fn write_table(
     path: PathBuf,
     names: Vec<String>,
     texts: Option<Bound<'_, PyAny>>,
+    threads: usize,
 ) -> PyResult<()> {
     let rows = stream_of(&table)?;
     let texts = match texts {
@@ -173,8 +174,8 @@ pub fn write_table(
         let sink = BufWriter::with_capacity(1 << 16, File::create(&path).map_err(broken)?);
         let texts: ArrayRef = Arc::new(texts);
         let schema = with_texts(&rows.schema(), &names);
-        let mut writer =
-            TableWriter::new(sink, &schema, Order::Unknown, Vec::new()).map_err(broken)?;
+        let writer = TableWriter::new(sink, &schema, Order::Unknown, Vec::new()).map_err(broken)?;
+        let mut writer = writer.with_threads(threads);
         for batch in rows {
             let batch = batch.map_err(broken)?;
             let columns = batch.columns().iter().zip(schema.fields());

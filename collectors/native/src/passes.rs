@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use ahash::{HashMap, HashSet, HashSetExt};
-use arrow_array::types::{Int64Type, UInt64Type};
-use arrow_array::{ArrayRef, BooleanArray, Int8Array, RecordBatch, UInt32Array};
-use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use ahash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use arrow_array::types::{Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{ArrayRef, BooleanArray, Int8Array, Int64Array, RecordBatch, UInt32Array};
+use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, NullBuffer, ScalarBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -403,19 +403,78 @@ pub fn places_of(
     })
 }
 
-/// Whether each `key` is there and the first of its value: `first`.
+/// Whether each pair of a `row` below `count` and a `key` is there and the first of its kind:
+/// `first`.
+///
+/// Fast where most rows occur once.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-pub fn firsts(py: Python<'_>, values: Bound<'_, PyAny>) -> PyResult<Batches> {
-    let (values, nulls) = Given::new(&values)?.nullable_column::<Int64Type>("key")?;
+pub fn firsts(py: Python<'_>, pairs: Bound<'_, PyAny>, count: usize) -> PyResult<Batches> {
+    let pairs = Given::new(&pairs)?;
+    let (rows, nulls) = pairs.nullable_column::<UInt32Type>("row")?;
+    let keys = pairs.column::<Int64Type>("key")?;
+    let known = |number| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(number));
+    if (0..rows.len()).any(|number| known(number) && rows[number] as usize >= count) {
+        return Err(PyValueError::new_err("a row that is not below the count"));
+    }
     py.detach(|| {
-        let mut seen = HashSet::with_capacity(values.len());
-        let first = BooleanBuffer::collect_bool(values.len(), |number| {
-            let there = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(number));
-            there && seen.insert(values[number])
+        let mut once = BooleanBufferBuilder::new(count);
+        once.append_n(count, false);
+        let mut again = BooleanBufferBuilder::new(count);
+        again.append_n(count, false);
+        for number in (0..rows.len()).filter(|number| known(*number)) {
+            let row = rows[number] as usize;
+            if once.get_bit(row) {
+                again.set_bit(row, true);
+            }
+            once.set_bit(row, true);
+        }
+        let mut seen = HashSet::new();
+        let first = BooleanBuffer::collect_bool(rows.len(), |number| {
+            let row = rows[number];
+            known(number) && (!again.get_bit(row as usize) || seen.insert((row, keys[number])))
         });
         let first = Arc::new(BooleanArray::new(first, None));
         Ok(batch(vec![("first", first)]))
+    })
+}
+
+/// First and last time, and number, of the rows of each `key`: keys by order of appearance.
+///
+/// For few keys.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+pub fn extents(py: Python<'_>, rows: Bound<'_, PyAny>) -> PyResult<Batches> {
+    let rows = Given::new(&rows)?;
+    let times = rows.column::<Int64Type>("time_ns")?;
+    let keys = rows.column::<Int64Type>("key")?;
+    py.detach(|| {
+        let mut places = HashMap::new();
+        let mut found: Vec<(i64, i64, i64, i64)> = Vec::new();
+        let mut last = None;
+        for (time, key) in times.iter().zip(&keys) {
+            let place = match last {
+                Some((before, place)) if before == *key => place,
+                _ => *places.entry(*key).or_insert_with(|| {
+                    found.push((*key, *time, *time, 0));
+                    found.len() - 1
+                }),
+            };
+            last = Some((*key, place));
+            let (_, first, end, count) = &mut found[place];
+            *first = (*first).min(*time);
+            *end = (*end).max(*time);
+            *count += 1;
+        }
+        let column = |of: fn(&(i64, i64, i64, i64)) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(found.iter().map(of)))
+        };
+        Ok(batch(vec![
+            ("key", column(|one| one.0)),
+            ("begin_ns", column(|one| one.1)),
+            ("end_ns", column(|one| one.2)),
+            ("events", column(|one| one.3)),
+        ]))
     })
 }
 

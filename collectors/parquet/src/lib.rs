@@ -21,7 +21,7 @@ mod pages;
 use std::io::Write;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
@@ -35,6 +35,9 @@ use crate::column::Column;
 
 /// Rows in a row group.
 pub const ROW_GROUP: usize = 1 << 17;
+
+/// Rows from which on columns are encoded side by side.
+const WORTH_A_THREAD: usize = 1 << 15;
 
 /// How a column of the table is encoded.
 enum Encoder {
@@ -62,6 +65,7 @@ pub struct TableWriter<W: Write + Send> {
     general: Vec<ArrowColumnWriter>,
     /// Rows in this row group.
     rows: usize,
+    threads: usize,
 }
 
 impl<W: Write + Send> TableWriter<W> {
@@ -110,7 +114,15 @@ impl<W: Write + Send> TableWriter<W> {
             encoders,
             general: Vec::new(),
             rows: 0,
+            threads: 1,
         })
+    }
+
+    /// Encode columns on so many threads.
+    #[must_use]
+    pub fn with_threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
     }
 
     /// Append rows.
@@ -136,11 +148,12 @@ impl<W: Write + Send> TableWriter<W> {
             self.general = self.general_writers()?;
         }
         self.rows += batch.num_rows();
+        let mut own = Vec::new();
         let mut general = self.general.iter_mut();
         let columns = self.schema.fields().iter().zip(batch.columns());
         for ((field, array), encoder) in columns.zip(&mut self.encoders) {
             match encoder {
-                Encoder::Own(column) => column.write(array)?,
+                Encoder::Own(column) => own.push((column, array)),
                 Encoder::General(_) => {
                     for (leaf, writer) in compute_leaves(field, array)?.iter().zip(&mut general) {
                         writer.write(leaf)?;
@@ -148,7 +161,31 @@ impl<W: Write + Send> TableWriter<W> {
                 }
             }
         }
-        Ok(())
+        let threads = if batch.num_rows() < WORTH_A_THREAD {
+            1
+        } else {
+            self.threads.min(own.len()).max(1)
+        };
+        let mut shares: Vec<Vec<_>> = (0..threads).map(|_| Vec::new()).collect();
+        for (number, one) in own.into_iter().enumerate() {
+            shares[number % threads].push(one);
+        }
+        let encode = |share: Vec<(&mut Box<Column>, &ArrayRef)>| {
+            let mut share = share.into_iter();
+            share.try_for_each(|(column, array)| column.write(array))
+        };
+        let mine = shares.pop().unwrap_or_default();
+        std::thread::scope(|scope| {
+            let others: Vec<_> = shares
+                .into_iter()
+                .map(|share| scope.spawn(move || encode(share)))
+                .collect();
+            encode(mine)?;
+            others.into_iter().try_for_each(|other| {
+                let ended = other.join();
+                ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        })
     }
 
     fn general_writers(&self) -> Result<Vec<ArrowColumnWriter>> {

@@ -123,14 +123,15 @@ fn numbers<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> Ar
 }
 
 /// What is written of texts that come with a dictionary: the file, byte by byte.
-fn bytes_of(columns: &[ArrayRef], sizes: &[usize]) -> Bytes {
+fn bytes_of(columns: &[ArrayRef], sizes: &[usize], threads: usize) -> Bytes {
     let fields = columns.iter().enumerate().map(|(number, column)| {
         Field::new(format!("x{number}"), column.data_type().clone(), true)
             .with_metadata([("_PL_CATEGORICAL2".to_owned(), "0;0;u32;".to_owned())].into())
     });
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let whole = RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).unwrap();
-    let mut writer = TableWriter::new(Vec::new(), &schema, Order::Unknown, Vec::new()).unwrap();
+    let writer = TableWriter::new(Vec::new(), &schema, Order::Unknown, Vec::new()).unwrap();
+    let mut writer = writer.with_threads(threads);
     let mut at = 0;
     for size in sizes.iter().cycle() {
         if at == whole.num_rows() {
@@ -174,7 +175,7 @@ fn texts_with_a_dictionary_are_texts_in_the_file() {
     let wide = coded::<UInt32Type>(&texts, &known);
     let texts: ArrayRef = Arc::new(texts);
     for sizes in [&[1 << 20][..], &[1, 4095, 3], &[977]] {
-        let file = bytes_of(&[narrow.clone(), wide.clone()], sizes);
+        let file = bytes_of(&[narrow.clone(), wide.clone()], sizes, 1);
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
         let fields = ["x0", "x1"].map(|name| Field::new(name, DataType::Utf8View, true));
         assert_eq!(builder.schema().fields(), &Fields::from(fields.to_vec()));
@@ -193,7 +194,7 @@ fn too_many_texts_with_a_dictionary_are_written_plainly() {
         .collect();
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     let texts: StringViewArray = known.iter().map(|text| Some(*text)).collect();
-    let file = bytes_of(&[coded::<UInt32Type>(&texts, &known)], &[10_000]);
+    let file = bytes_of(&[coded::<UInt32Type>(&texts, &known)], &[10_000], 1);
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
     let encodings: Vec<_> = builder
         .metadata()
@@ -207,6 +208,27 @@ fn too_many_texts_with_a_dictionary_are_written_plainly() {
         read.next().unwrap().unwrap().column(0).as_ref(),
         &texts as &dyn Array
     );
+}
+
+#[test]
+fn threads_make_the_same_file() {
+    let mut next = random(11);
+    let mut columns: Vec<ArrayRef> = Vec::new();
+    for number in 0..5 {
+        let most = [3, 1 << 20, 1, 1 << 40, 17][number];
+        let values = (0..ROW_GROUP * 2 + 77).map(|row| {
+            let value = i64::try_from(next() % most).unwrap();
+            (row % (number + 2) != 1).then_some(value)
+        });
+        columns.push(Arc::new(values.collect::<Int64Array>()));
+        let flags = (0..ROW_GROUP * 2 + 77).map(|_| Some(next().is_multiple_of(2)));
+        columns.push(Arc::new(flags.collect::<BooleanArray>()));
+    }
+    let sizes = [1 << 20, 40_000, 900];
+    let one = bytes_of(&columns, &sizes, 1);
+    for threads in [2, 3, 64] {
+        assert_eq!(bytes_of(&columns, &sizes, threads), one);
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from collectors.ros2.events import nothing
 from collectors.ros2.health import (
     BLOCK_NS,
     clock_offsets,
@@ -26,7 +27,7 @@ from collectors.ros2.publications import (
 )
 from collectors.ros2.types import I32, I64, NAME, TEXT
 from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.run import Run, frame_of, nothing, number_of
+from collectors.ros2.windows.run import Run, frame_of, number_of
 from collectors.work import State
 
 _ACTION = r"/_action/(feedback|status)$"

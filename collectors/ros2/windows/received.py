@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from collectors.ros2.events import nothing
 from collectors.ros2.health import unknown_subscription
 from collectors.ros2.messages import with_take
 from collectors.ros2.ring_buffers import (
@@ -17,7 +18,7 @@ from collectors.ros2.takes import DEQUEUE, find_takes
 from collectors.ros2.types import I64
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.calls import OfPublications
-from collectors.ros2.windows.run import Run, frame_of, nothing, number_of
+from collectors.ros2.windows.run import Run, frame_of, number_of
 from collectors.work import State
 
 _TAKE, _DEQUEUE = "rmw_take", "rclcpp_ring_buffer_dequeue"

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import polars as pl
 
 from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import FIELDS, Events
+from collectors.ros2.events import Events
 from collectors.ros2.model import table_of
 from collectors.ros2.objects import Objects
-from collectors.ros2.types import I32, I64
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.part import Part, Windows
 from collectors.schema.tables import TABLES
@@ -76,11 +75,6 @@ class Run:
         path.parent.mkdir(parents=True, exist_ok=True)
         found.write_parquet(path, compression="zstd", compression_level=1)
         self.work.wrote(path)
-
-
-def nothing(name: str) -> pl.DataFrame:
-    """No event of a name, as `Events` gives them."""
-    return pl.DataFrame(schema={"time_ns": I64, "proc": I32, "thread": I64, **FIELDS[name]})
 
 
 def frame_of(state: Mapping[str, pl.DataFrame | int], key: str) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import polars as pl
 
 from collectors.ros2.actions import find_action_goals
 from collectors.ros2.callbacks import Callbacks
+from collectors.ros2.events import nothing
 from collectors.ros2.services import (
     BEGIN,
     callbacks_alone,
@@ -23,7 +24,7 @@ from collectors.ros2.services import (
 from collectors.ros2.types import I64, TEXT
 from collectors.ros2.windows.buckets import Buckets
 from collectors.ros2.windows.part import Part
-from collectors.ros2.windows.run import Run, frame_of, nothing, number_of
+from collectors.ros2.windows.run import Run, frame_of, number_of
 from collectors.work import State
 
 _TAKEN = "rmw_take_request"
