@@ -31,6 +31,22 @@ fn random(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
+/// The file of rows that come in batches of the given sizes.
+fn file_of(whole: &RecordBatch, order: Order, sizes: &[usize], threads: usize) -> Bytes {
+    let writer = TableWriter::new(Vec::new(), &whole.schema(), order, Vec::new()).unwrap();
+    let mut writer = writer.with_threads(threads);
+    let mut at = 0;
+    for size in sizes.iter().cycle() {
+        if at == whole.num_rows() {
+            break;
+        }
+        let rows = (*size).min(whole.num_rows() - at);
+        writer.write(&whole.slice(at, rows)).unwrap();
+        at += rows;
+    }
+    Bytes::from(writer.finish().unwrap())
+}
+
 /// A column `x` after the time, of rows in batches of the given sizes; returns what is read back,
 /// as one batch, and what the file says of itself.
 fn written(column: &ArrayRef, nullable: bool, sizes: &[usize]) -> (RecordBatch, ParquetMetaData) {
@@ -43,17 +59,7 @@ fn written(column: &ArrayRef, nullable: bool, sizes: &[usize]) -> (RecordBatch, 
         (0..i64::try_from(column.len()).unwrap()).map(|i| i * i % 977 + i * 1000),
     ));
     let whole = RecordBatch::try_new(Arc::clone(&schema), vec![times, Arc::clone(column)]).unwrap();
-    let mut writer = TableWriter::new(Vec::new(), &schema, Order::Time, Vec::new()).unwrap();
-    let mut at = 0;
-    for size in sizes.iter().cycle() {
-        if at == whole.num_rows() {
-            break;
-        }
-        let rows = (*size).min(whole.num_rows() - at);
-        writer.write(&whole.slice(at, rows)).unwrap();
-        at += rows;
-    }
-    let file = Bytes::from(writer.finish().unwrap());
+    let file = file_of(&whole, Order::Time, sizes, 1);
     let options = ArrowReaderOptions::new()
         .with_page_index_policy(parquet::file::metadata::PageIndexPolicy::Required);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).unwrap();
@@ -130,18 +136,7 @@ fn bytes_of(columns: &[ArrayRef], sizes: &[usize], threads: usize) -> Bytes {
     });
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let whole = RecordBatch::try_new(Arc::clone(&schema), columns.to_vec()).unwrap();
-    let writer = TableWriter::new(Vec::new(), &schema, Order::Unknown, Vec::new()).unwrap();
-    let mut writer = writer.with_threads(threads);
-    let mut at = 0;
-    for size in sizes.iter().cycle() {
-        if at == whole.num_rows() {
-            break;
-        }
-        let rows = (*size).min(whole.num_rows() - at);
-        writer.write(&whole.slice(at, rows)).unwrap();
-        at += rows;
-    }
-    Bytes::from(writer.finish().unwrap())
+    file_of(&whole, Order::Unknown, sizes, threads)
 }
 
 /// The same texts with keys of 8 or 32 bits, in a dictionary that has more than occurs.
