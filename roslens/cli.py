@@ -55,16 +55,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _fail("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError as broken:
         # The reader of our output has gone ('| head'); nothing is wrong.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _say_no_more()
         ended = broken.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
     except OSError as error:
         # Files are told of where they are opened: this is the standard output.
         if error.errno not in _FULL or error.filename is not None:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _say_no_more()
         _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
     sys.exit(0)
+
+
+def _say_no_more() -> None:
+    """Drop what is still to be written: the standard output does not take it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(message: str, code: int) -> NoReturn:

@@ -13,7 +13,7 @@ import polars as pl
 from collectors.ros2.events import Events
 from collectors.ros2.joins import pick, sorted_by
 from collectors.ros2.objects import Objects
-from collectors.ros2.types import NAME, label, with_names
+from collectors.ros2.types import NAME, label
 
 
 def find_one_sided(
@@ -34,13 +34,12 @@ def find_one_sided(
     synchronisation
         How the clocks of the hosts were synchronised, as the recording says.
     """
-    hosts = with_names(events.processes.select("proc", "host"))
     if takes.is_empty():
         publications = publications.clear()
     stamped = publications.select("proc", "rmw_publish_ns", "source_timestamp_ns").drop_nulls()
     # Processes and subscriptions are numbered in their order.
     stamped = (
-        stamped.hstack(pick(hosts, stamped["proc"], "host"))
+        stamped.hstack(pick(events.places, stamped["proc"], "host"))
         .select(
             "host",
             pl.col("rmw_publish_ns").alias("near_ns"),
@@ -51,12 +50,12 @@ def find_one_sided(
     there = objects.publishers["topic"].drop_nulls().unique().to_list()
     takes = sorted_by(takes.filter(~pl.col("intra_process")), "take_ns", "take_id")
     near = (
-        takes.select("take_ns", pick(hosts, takes["proc"], "host").to_series())
+        takes.select("take_ns", pick(events.places, takes["proc"], "host").to_series())
         .join_asof(
             stamped,
             left_on="take_ns",
             right_on="near_ns",
-            by="host" if hosts["host"].n_unique() > 1 else None,
+            by="host" if events.places["host"].n_unique() > 1 else None,
             strategy="nearest",
             check_sortedness=False,
         )

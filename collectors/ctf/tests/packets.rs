@@ -1,5 +1,6 @@
 //! Packets byte by byte: what is found in them, and that no damage makes the decoder panic.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -339,16 +340,11 @@ fn very_many_classes_of_one_name_are_refused() {
              stream { event.header := struct { u8 id; }; };\n",
         );
         for id in 0..count {
-            let fields = format!("struct {{ u8 x{id}; }}");
-            for part in [
-                "event { name = e; id = ",
-                &id.to_string(),
-                "; fields := ",
-                &fields,
-                "; };",
-            ] {
-                text += part;
-            }
+            write!(
+                text,
+                "event {{ name = e; id = {id}; fields := struct {{ u8 x{id}; }}; }};"
+            )
+            .unwrap();
         }
         Catalog::new(vec![Member {
             trace: Arc::new(tsdl::parse(&text).unwrap()),

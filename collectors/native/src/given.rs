@@ -71,9 +71,7 @@ impl Given {
         let nulls = Some(known.collect::<NullBuffer>()).filter(has_nulls);
         Ok((values.collect(), nulls))
     }
-}
 
-impl Given {
     /// A column of text, of one batch.
     pub fn texts(&self, name: &str) -> PyResult<StringViewArray> {
         let found = match self.batches.as_slice() {

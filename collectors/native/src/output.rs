@@ -153,7 +153,8 @@ impl Drop for Parquet {
 
 /// Write a table to a Parquet file: anything that gives an Arrow stream, such as a polars frame.
 ///
-/// Columns are encoded on so many threads. Those called `names` hold, as u32, the row of `texts` whose text they are: its column `text`.
+/// Columns are encoded on so many threads. Those called `names` hold, as u32, the row of `texts`
+/// whose text they are: its column `text`.
 #[pyfunction]
 #[pyo3(signature = (table, path, names = Vec::new(), texts = None, threads = 1))]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
