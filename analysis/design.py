@@ -2,7 +2,7 @@
 
 Each run's manifest has its block, its place, the number of its combination and the seed. In each
 block ``random.Random(seed)``, one for the whole campaign, shuffles the numbers of the combinations
-(`tracing.recording.manifest.Design`), so the order can be drawn again and compared.
+(`roslens.tracing.recording.manifest.Design`), so the order can be drawn again and compared.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis.runs import Run
+from roslens.analysis.runs import Run
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
-from tracing.recording.manifest import Level
+from roslens.tracing.recording.manifest import Level
 
 Better = Literal["lower", "higher"]
 Cell = Mapping[str, Level]

@@ -11,10 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from analysis.estimate import Estimate
-from analysis.measures.loss import TracerLoss
-from tracing.recording import UsageError
-from tracing.recording.files import write_atomically
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.measures.loss import TracerLoss
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import write_atomically
 
 METRICS_NAME = "metrics.json"
 SCHEMA_VERSION = 1

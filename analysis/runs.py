@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from analysis.estimate import Cell, cell_label, shared_factors
-from collectors.excerpt import excerpt_of
-from tracing.recording import Recording
-from tracing.recording.manifest import Design, Level, Manifest
+from roslens.analysis.estimate import Cell, cell_label, shared_factors
+from roslens.collectors.excerpt import excerpt_of
+from roslens.tracing.recording import Recording
+from roslens.tracing.recording.manifest import Design, Level, Manifest
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Run:
     tracer_buffer_bytes
         Shared memory of the tracer's buffers, which counts as memory of a process once touched.
     seed, start_ns, design
-        By which `analysis.design` proves that the design was followed.
+        By which `roslens.analysis.design` proves that the design was followed.
     disturbances
         What about the host lay beyond the suite's limits.
     status

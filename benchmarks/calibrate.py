@@ -13,10 +13,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from analysis.calibration.recorded import pools
-from analysis.calibration.results import Section, to_csv
-from analysis.calibration.sections import SECTIONS
-from analysis.calibration.verdicts import splits
+from roslens.analysis.calibration.recorded import pools
+from roslens.analysis.calibration.results import Section, to_csv
+from roslens.analysis.calibration.sections import SECTIONS
+from roslens.analysis.calibration.verdicts import splits
 from roslens.recordings import open_recordings
 
 ROOT = Path(__file__).parents[1]

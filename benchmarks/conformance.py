@@ -37,8 +37,8 @@ WAIT_S = 900
 _OURS = """
 import json, sys
 from pathlib import Path
-from collectors.reader import open_trace
-from tracing.recording import RoslensError
+from roslens.collectors.reader import open_trace
+from roslens.tracing.recording import RoslensError
 for line in sys.stdin:
     try:
         trace = open_trace(Path(line.rstrip("\\n")))

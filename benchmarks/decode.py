@@ -37,7 +37,7 @@ DECODE = """
 import sys, time
 from pathlib import Path
 import polars, pyarrow  # what `read` and `stream` import at first use is no decoding
-from collectors.reader import open_trace
+from roslens.collectors.reader import open_trace
 trace = open_trace(Path(sys.argv[1]))
 {setup}
 cpu = time.process_time()
@@ -51,7 +51,7 @@ WORKER = """
 import sys, time
 from pathlib import Path
 import polars, pyarrow
-from collectors.reader import open_trace
+from roslens.collectors.reader import open_trace
 trace, out = open_trace(Path(sys.argv[1])), Path(sys.argv[2])
 def stream(threads):
     return sum(batch.num_rows for _, batch in trace.stream(threads=threads))
@@ -196,7 +196,7 @@ def instructions(trace: Path, events: int) -> float | None:
     counts = []
     for work in ("", "trace._reader.read(None, None, None, 1)"):
         script = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from collectors import _native; "
+            "import sys; sys.path.insert(0, sys.argv[1]); from roslens.collectors import _native; "
             f"trace = type('', (), dict(_reader=_native.Reader([(sys.argv[2], '.')]))); {work}"
         )
         done = subprocess.run(

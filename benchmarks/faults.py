@@ -36,11 +36,11 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import collectors.collect as _collect
-import collectors.large as _large
-import collectors.parts as _parts
-from collectors.collect import NOTE, collect
-from tracing.recording import Recording, RoslensError
+import roslens.collectors.collect as _collect
+import roslens.collectors.large as _large
+import roslens.collectors.parts as _parts
+from roslens.collectors.collect import NOTE, collect
+from roslens.tracing.recording import Recording, RoslensError
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "data" / "samples"
@@ -145,7 +145,12 @@ class Bench:
         }
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(
-            ["collectors.collect", "collectors.large", "collectors.reader", "collectors.ros2"]
+            [
+                "roslens.collectors.collect",
+                "roslens.collectors.large",
+                "roslens.collectors.reader",
+                "roslens.collectors.ros2",
+            ]
         )
 
     def prepare(self, start: str, size: str, output: Path) -> Digests:

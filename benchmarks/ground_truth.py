@@ -36,12 +36,12 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.flow.chain import Chain
-from analysis.flow.chains import chain_instances
-from analysis.flow.links import Link
-from collectors.collect import Engine, read_raw
-from collectors.ros2 import build_tables
-from tracing.recording import Recording, RoslensError
+from roslens.analysis.flow.chain import Chain
+from roslens.analysis.flow.chains import chain_instances
+from roslens.analysis.flow.links import Link
+from roslens.collectors.collect import Engine, read_raw
+from roslens.collectors.ros2 import build_tables
+from roslens.tracing.recording import Recording, RoslensError
 
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 

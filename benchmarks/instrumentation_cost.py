@@ -25,8 +25,8 @@ from pathlib import Path
 
 from scipy import stats
 
-from tracing.lttng import TracingOptions, recording_session, session_daemon
-from tracing.ros import embedded_ros
+from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
+from roslens.tracing.ros import embedded_ros
 
 NODE = Path(__file__).with_name("_rclpy_calls.py")
 MODES = {

@@ -22,10 +22,10 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from collectors import babeltrace
-from collectors.reader import open_trace
-from collectors.ros2 import build_tables
-from tracing.recording import RoslensError
+from roslens.collectors import babeltrace
+from roslens.collectors.reader import open_trace
+from roslens.collectors.ros2 import build_tables
+from roslens.tracing.recording import RoslensError
 
 TIMES = ("cpu_ns", "preempted_ns", "blocked_ns", "scheduling_delay_ns")
 COUNTS = ("preemptions", "waits", "migrations")

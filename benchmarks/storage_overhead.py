@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from collectors.results.storage_runs import read_storage_run
-from tracing.workloads.storage.prepare import program
+from roslens.collectors.results.storage_runs import read_storage_run
+from roslens.tracing.workloads.storage.prepare import program
 
 ROUNDS = 7
 CELLS = [

@@ -24,12 +24,12 @@ import nbformat
 import numpy as np
 import polars as pl
 
-from analysis.runs import runs_of
-from analysis.timeline.tracks import MOST_MARKS
-from collectors.schema import TABLES
+from roslens.analysis.runs import runs_of
+from roslens.analysis.timeline.tracks import MOST_MARKS
+from roslens.collectors.schema import TABLES
 from roslens.recordings import Recordings
+from roslens.tracing.recording import Recording
 from roslens.widgets.timeline import TimelineWidget
-from tracing.recording import Recording
 
 ROOT = Path(__file__).parents[1]
 # Of one message: publish in three layers, take, callback start and end; of the executor's

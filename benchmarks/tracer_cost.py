@@ -20,16 +20,16 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.measures.tracer_cost import (
+from roslens.analysis.measures.tracer_cost import (
     PUBLISHED_LATENCY_NS,
     PUBLISHED_NS_PER_EVENT,
     CostRun,
     costs,
 )
-from analysis.statistics.over_runs import Interval, student_t
-from collectors.reader import open_trace
-from tracing.lttng import TracingOptions, recording_session, session_daemon
-from tracing.recording import find_recordings
+from roslens.analysis.statistics.over_runs import Interval, student_t
+from roslens.collectors.reader import open_trace
+from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
+from roslens.tracing.recording import find_recordings
 
 PROGRAM = Path(__file__).parent / "programs" / "tracepoint_cost.c"
 MODES = ("not recorded", "recorded")

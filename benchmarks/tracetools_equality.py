@@ -29,9 +29,9 @@ import polars as pl
 from tracetools_analysis.processor import Processor
 from tracetools_analysis.processor.ros2 import Ros2Handler
 
-from analysis.interop.tracetools_model import TracetoolsDataModel, tracetools_frames
-from collectors.collect import read_raw
-from tracing.recording import Recording, find_recordings
+from roslens.analysis.interop.tracetools_model import TracetoolsDataModel, tracetools_frames
+from roslens.collectors.collect import read_raw
+from roslens.tracing.recording import Recording, find_recordings
 
 
 def theirs(events: dict[str, pl.DataFrame]) -> Any:

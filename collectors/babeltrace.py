@@ -1,8 +1,9 @@
 """The second engine: events as babeltrace2 reads them, in the same columns as ours.
 
-python3-bt2 serves the system's interpreter only, so that one runs `collectors.babeltrace_rows`
-and hands the rows over as JSON lines (integers exact). Slow, about 20,000 events/s: for whoever
-distrusts our reader, and for the tests that hold the two against each other.
+python3-bt2 serves the system's interpreter only, so that one runs
+`roslens.collectors.babeltrace_rows` and hands the rows over as JSON lines (integers exact). Slow,
+about 20,000 events/s: for whoever distrusts our reader, and for the tests that hold the two against
+each other.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from typing import Any
 
 import polars as pl
 
-from collectors.event_columns import EventTable, Kind, plain
-from tracing.recording import UsageError
-from tracing.recording.layout import find_traces
+from roslens.collectors.event_columns import EventTable, Kind, plain
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.layout import find_traces
 
 _SCRIPT = Path(__file__).with_name("babeltrace_rows.py")
 _INTERPRETERS = ("/usr/bin/python3", sys.executable)
@@ -38,7 +39,7 @@ def read(root: Path, names: Iterable[str] | None = None) -> dict[str, pl.DataFra
     Returns
     -------
     dict
-        Event name to frame, sorted by time; columns as in `collectors.event_columns`. A
+        Event name to frame, sorted by time; columns as in `roslens.collectors.event_columns`. A
         declared event that never occurred has an empty frame.
 
     Raises

@@ -2,7 +2,7 @@
 
 Idempotent: ``tables/collected.json`` says from which trace, with which options and by which
 version of the collectors the files were made, and holds their digests; they are made again when
-any of these changes. `collectors.store` puts all of them in place at once.
+any of these changes. `roslens.collectors.store` puts all of them in place at once.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from collectors import store
-from collectors.schema import RAW_EVENT_COLUMNS, TABLES
-from tracing.recording import Recording, RunFailedError, UsageError
-from tracing.recording.files import write_atomically
-from tracing.recording.layout import find_traces
+from roslens.collectors import store
+from roslens.collectors.schema import RAW_EVENT_COLUMNS, TABLES
+from roslens.tracing.recording import Recording, RunFailedError, UsageError
+from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.recording.layout import find_traces
 
 # What only makes tables is imported where they are made: raw events are written without polars.
 if TYPE_CHECKING:
     import polars as pl
 
-    from collectors.excerpt import Excerpt
-    from collectors.limits import Limits
-    from collectors.reader import Trace, TraceInfo
-    from collectors.ros2.host_clocks import ClockOffset
-    from tracing.recording.manifest import Manifest
+    from roslens.collectors.excerpt import Excerpt
+    from roslens.collectors.limits import Limits
+    from roslens.collectors.reader import Trace, TraceInfo
+    from roslens.collectors.ros2.host_clocks import ClockOffset
+    from roslens.tracing.recording.manifest import Manifest
 
 Engine: TypeAlias = Literal["native", "babeltrace2"]
 ClockOffsets: TypeAlias = Mapping[str, int] | Literal["auto"]
@@ -173,7 +173,7 @@ def collect(
         What it may take; with any, another process does the work.
     clock_offsets
         Nanoseconds to add to all times of a host, given by its name or label; or ``"auto"``, see
-        `collectors.ros2.host_clocks`.
+        `roslens.collectors.ros2.host_clocks`.
     excerpt
         Only part of it, into an output that is not the recording's own.
     progress
@@ -230,7 +230,7 @@ def collect(
             with ThreadPoolExecutor(1) as beside:
                 if not events_only:
                     # Decoding leaves the interpreter alone meanwhile.
-                    beside.submit(import_module, "collectors.ros2")
+                    beside.submit(import_module, "roslens.collectors.ros2")
                 written = _to_parquet(
                     made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done,
                     resumed=say if long else None,
@@ -245,7 +245,7 @@ def collect(
             )
             about = None
             if excerpt is not None:
-                from collectors.excerpt import cut  # noqa: PLC0415
+                from roslens.collectors.excerpt import cut  # noqa: PLC0415
 
                 about, rows = cut(made, recording, excerpt, written.window, _write)
             note = {
@@ -277,8 +277,8 @@ def _model(
     final: Callable[[Path], object],
 ) -> dict[str, int]:
     """Write all tables, telling each one's file when it is; their numbers of rows."""
-    from collectors import large, work  # noqa: PLC0415  (events need no model)
-    from collectors.ros2 import make_tables  # noqa: PLC0415
+    from roslens.collectors import large, work  # noqa: PLC0415  (events need no model)
+    from roslens.collectors.ros2 import make_tables  # noqa: PLC0415
 
     say("model")
     raw = written.frames()
@@ -338,7 +338,7 @@ def _collect_apart(
     done: Done | None,
 ) -> Collected:
     """Collect in a process of its own that is ended if it goes beyond its limits."""
-    from collectors.limits import run_limited  # noqa: PLC0415
+    from roslens.collectors.limits import run_limited  # noqa: PLC0415
 
     run_limited(recording, options, limits, say, done)
     note = _read_note(recording)
@@ -357,7 +357,7 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
     """
     root = recording.trace_root
     if engine == "babeltrace2":
-        from collectors import babeltrace  # noqa: PLC0415
+        from roslens.collectors import babeltrace  # noqa: PLC0415
 
         events = babeltrace.read(root)
         counts = {name: frame.height for name, frame in events.items() if frame.height}
@@ -396,7 +396,7 @@ def _to_parquet(
         trace = _open(recording.trace_roots, {one.host: -one.ahead_ns for one in found})
     window: tuple[int | None, int | None] = (None, None)
     if resumed is not None:
-        from collectors import parts, work  # noqa: PLC0415
+        from roslens.collectors import parts, work  # noqa: PLC0415
 
         with _writing(recording.events):
             under_way = work.work_of(recording, resumed)
@@ -404,7 +404,7 @@ def _to_parquet(
     elif excerpt is None:
         info = trace.write_events(recording.events, threads=threads, progress=done)
     else:
-        from collectors.excerpt import write_events  # noqa: PLC0415
+        from roslens.collectors.excerpt import write_events  # noqa: PLC0415
 
         window = excerpt.window(trace)
         info = write_events(trace, recording.events, excerpt, window, threads=threads, done=done)
@@ -435,7 +435,7 @@ def _scanned(folder: Path, trace: Trace, info: TraceInfo) -> Raw:
 
 def _estimate_offsets(trace: Trace, threads: int) -> Sequence[ClockOffset]:
     """How far the hosts' clocks are ahead of the first one's; nothing for one host."""
-    from collectors.ros2 import host_clocks  # noqa: PLC0415  (only who asks waits for it)
+    from roslens.collectors.ros2 import host_clocks  # noqa: PLC0415  (only who asks waits for it)
 
     if len(trace.hosts) < 2:
         return []
@@ -445,7 +445,7 @@ def _estimate_offsets(trace: Trace, threads: int) -> Sequence[ClockOffset]:
 
 
 def _open(roots: Sequence[Path], clock_offsets: Mapping[str, int] | None = None) -> Trace:
-    from collectors.reader import open_trace  # noqa: PLC0415  (babeltrace2 needs no native code)
+    from roslens.collectors.reader import open_trace  # noqa: PLC0415  (babeltrace2 needs no native code)
 
     return open_trace(roots, clock_offsets=clock_offsets)
 
@@ -469,7 +469,7 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
-    from collectors.table_file import write_table  # noqa: PLC0415  (events need no tables)
+    from roslens.collectors.table_file import write_table  # noqa: PLC0415  (events need no tables)
 
     with _writing(path):
         write_table(frame, path)
@@ -537,7 +537,7 @@ def _of_excerpt(recording: Recording, *, verify: bool, asked: bool) -> Collected
     UsageError
         It is damaged, of another version of the collectors, or something else was asked for.
     """
-    from collectors.excerpt import excerpt_of  # noqa: PLC0415
+    from roslens.collectors.excerpt import excerpt_of  # noqa: PLC0415
 
     about = excerpt_of(recording)
     note = _read_note(recording)

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 
 import polars as pl
 
-from collectors.schema import RAW_EVENT_COLUMNS
+from roslens.collectors.schema import RAW_EVENT_COLUMNS
 
 Kind: TypeAlias = Sequence[Any]
-"""``["int", bits, signed]`` and so on, as `collectors.babeltrace_rows` writes it."""
+"""``["int", bits, signed]`` and so on, as `roslens.collectors.babeltrace_rows` writes it."""
 
 _RAW_NAMES = tuple(column.name for column in RAW_EVENT_COLUMNS)
 _RAW_CONTEXTS = {"vpid": "int", "vtid": "int", "procname": "string"}

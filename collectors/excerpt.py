@@ -2,8 +2,8 @@
 
 Packets outside of the time are not decoded, but for the events that name objects and those whose
 meaning depends on all before (states of lifecycle nodes, the heap). Around the time a margin is
-read too, so that what begins within is seen to end. Of the tables stays what `collectors.views`
-would show of those of the whole recording, with these differences:
+read too, so that what begins within is seen to end. Of the tables stays what
+`roslens.collectors.views` would show of those of the whole recording, with these differences:
 
 * what begins within the time and ends beyond the margin lacks its end, and what begins before the
   margin is not known;
@@ -26,17 +26,17 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from collectors.resources import scan_resources
-from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
-from collectors.times import parse_time
-from collectors.views import View, matching
-from tracing.recording import Recording, UsageError
-from tracing.recording.files import write_atomically
-from tracing.recording.layout import EXCERPT_MANIFEST_NAME, EXCERPT_NAME
-from tracing.recording.schema import Table
+from roslens.collectors.resources import scan_resources
+from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
+from roslens.collectors.times import parse_time
+from roslens.collectors.views import View, matching
+from roslens.tracing.recording import Recording, UsageError
+from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.recording.layout import EXCERPT_MANIFEST_NAME, EXCERPT_NAME
+from roslens.tracing.recording.schema import Table
 
 if TYPE_CHECKING:
-    from collectors.reader import Trace, TraceInfo
+    from roslens.collectors.reader import Trace, TraceInfo
 
 DEFAULT_MARGIN_NS = 5_000_000_000
 FINDING = "excerpt"
@@ -53,7 +53,7 @@ class Excerpt:
     Attributes
     ----------
     start, end
-        First and last time, both included, as `collectors.times.parse_time` reads them.
+        First and last time, both included, as `roslens.collectors.times.parse_time` reads them.
     topics, nodes
         Full names, or patterns with ``*`` and ``?``.
     margin_ns
@@ -194,7 +194,7 @@ def write_events(
 
 
 def _read_whole(name: str) -> bool:
-    from collectors.ros2.events import INIT_EVENTS  # noqa: PLC0415  (events need no model)
+    from roslens.collectors.ros2.events import INIT_EVENTS  # noqa: PLC0415  (events need no model)
 
     if name.startswith("ros2:"):
         short = name.removeprefix("ros2:")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collectors.collect import Raw
-    from collectors.work import Work
-    from tracing.recording import Recording
+    from roslens.collectors.collect import Raw
+    from roslens.collectors.work import Work
+    from roslens.tracing.recording import Recording
 
 WINDOW_EVENTS = 500_000
 """Events in a stretch of time."""
@@ -33,7 +33,7 @@ def model(
     """
     import polars as pl  # noqa: PLC0415
 
-    from collectors.ros2.windows import cut, write_tables  # noqa: PLC0415  (few need them)
+    from roslens.collectors.ros2.windows import cut, write_tables  # noqa: PLC0415  (few need them)
 
     try:
         return write_tables(

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collectors import store
-from tracing.recording import Recording, RoslensError, RunFailedError, UsageError
+from roslens.collectors import store
+from roslens.tracing.recording import Recording, RoslensError, RunFailedError, UsageError
 
 _LOOK_SECONDS = 0.05
 _WORDS_OF_A_CRASH = 200
@@ -71,8 +71,8 @@ def run_limited(
     Parameters
     ----------
     options
-        Of `collectors.collect.collect`: ``engine``, ``threads``, ``events_only``, ``excerpt``
-        (as plain data).
+        Of `roslens.collectors.collect.collect`: ``engine``, ``threads``, ``events_only``,
+        ``excerpt`` (as plain data).
     say, done
         Progress, as there.
 
@@ -82,14 +82,12 @@ def run_limited(
         What the process says; RunFailedError also for a limit that was reached or a crash.
     """
     asked = {"path": str(recording.path), "output": str(recording.output), **options}
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     begin = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, "-m", "collectors.limits", json.dumps(asked)],
+        [sys.executable, "-P", "-m", "roslens.collectors.limits", json.dumps(asked)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
         start_new_session=True,
     ) as process:
         said = _Said(process, say, done)
@@ -202,8 +200,8 @@ def _mib(number: int) -> str:
 
 def main(text: str) -> int:
     """Collect what `text` (JSON) asks for; progress and errors as lines of JSON."""
-    from collectors.collect import collect  # noqa: PLC0415  (imports this module's Limits)
-    from collectors.excerpt import Excerpt  # noqa: PLC0415
+    from roslens.collectors.collect import collect  # noqa: PLC0415  (imports this module's Limits)
+    from roslens.collectors.excerpt import Excerpt  # noqa: PLC0415
 
     asked = json.loads(text)
     if asked["excerpt"] is not None:

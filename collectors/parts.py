@@ -1,7 +1,7 @@
 """Traces of any size to events: decoded part by part, resumed if interrupted.
 
-Everything unfinished lies in the folder of a `collectors.work.Work`, beside what is made (see
-`collectors.store`).
+Everything unfinished lies in the folder of a `roslens.collectors.work.Work`, beside what is made
+(see `roslens.collectors.store`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from collectors import _native
-from collectors.work import State, Work
+from roslens.collectors import _native
+from roslens.collectors.work import State, Work
 
 if TYPE_CHECKING:
-    from collectors.reader import Trace, TraceInfo
-    from tracing.recording import Recording
+    from roslens.collectors.reader import Trace, TraceInfo
+    from roslens.tracing.recording import Recording
 
 PART_BYTES = 512 << 20
 """Bytes of trace that are decoded at once."""

@@ -1,10 +1,10 @@
 """Reading CTF traces: the one way to events, for everything else in roslens.
 
-The work is done by the compiled module `collectors._native` (crates `collectors/ctf` and
+The work is done by the compiled module `roslens.collectors._native` (crates `collectors/ctf` and
 `collectors/native`), without the interpreter's lock; frames come over as Arrow, not copied.
 
 Rows of a table are sorted by ``time_ns``; equal times by trace path, stream, position in it.
-Columns are those of `collectors.event_columns`.
+Columns are those of `roslens.collectors.event_columns`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from collectors import _native
-from tracing.recording import RunFailedError, UsageError
-from tracing.recording.layout import find_traces
+from roslens.collectors import _native
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.layout import find_traces
 
 if TYPE_CHECKING:
     import polars as pl
@@ -103,7 +103,7 @@ class TraceInfo:
         """The table `losses`."""
         import polars as pl  # noqa: PLC0415  (a tenth of a second that writing events needs not)
 
-        from collectors.schema import TABLES  # noqa: PLC0415
+        from roslens.collectors.schema import TABLES  # noqa: PLC0415
 
         table = TABLES["losses"]
         return table.conform(pl.DataFrame(self.loss_rows, schema=table.schema)).sort(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from collectors.schema import RESOURCES
-from tracing.recording import UsageError
+from roslens.collectors.schema import RESOURCES
+from roslens.tracing.recording import UsageError
 
 _CSV = {
     "time_ns_realtime": pl.Int64,

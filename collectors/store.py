@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from tracing.recording import Recording, RunFailedError, UsageError
-from tracing.recording.files import sync
+from roslens.tracing.recording import Recording, RunFailedError, UsageError
+from roslens.tracing.recording.files import sync
 
 _MAKING, _OLD = ".collecting-", ".collected-before-"
 _PARTS = ("events", "tables")

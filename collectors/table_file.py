@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from collectors import _native
+from roslens.collectors import _native
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:

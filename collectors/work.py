@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from tracing.recording.files import sync, write_atomically
+from roslens.tracing.recording.files import sync, write_atomically
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tracing.recording import Recording
+    from roslens.tracing.recording import Recording
 
 State: TypeAlias = "dict[str, pl.DataFrame | int]"
 """What one step tells the next one; small."""

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 _LOGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
     ("calls.csv", "request", ("request_sent_realtime_ns", "request_realtime_ns")),

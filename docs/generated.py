@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from roslens.cli import app
-from tracing.suite import suite_schema
+from roslens.tracing.suite import suite_schema
 
 DOCS = Path(__file__).resolve().parent
 GOLDEN = DOCS.parent / "tests" / "notebooks" / "golden"

@@ -27,8 +27,8 @@ output_dir: str = ""  # folder for metrics.json and results.csv; empty: not writ
 
 # %%
 import roslens as rl
-from analysis.calibration.parameters import CalibrationParameters
-from analysis.calibration.report import CalibrationReport
+from roslens.analysis.calibration.parameters import CalibrationParameters
+from roslens.analysis.calibration.report import CalibrationReport
 from roslens.recordings import resolve
 
 results = str(resolve(results))

@@ -32,7 +32,7 @@ output_dir: str = ""  # folder for metrics.json and cells.csv; empty: not writte
 
 # %%
 import roslens as rl
-from analysis.communication.report import CommunicationParameters, CommunicationReport
+from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
 from roslens.recordings import resolve
 
 parameters = CommunicationParameters.of_notebook(globals())

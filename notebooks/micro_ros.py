@@ -31,7 +31,7 @@ leave_out: list = []  # "lossy", "disturbed": such runs enter no estimate either
 output_dir: str = ""  # folder for metrics.json, slopes.csv, checks.csv; empty: not written
 
 # %%
-from analysis.micro_ros.parameters import MicroRosParameters
+from roslens.analysis.micro_ros.parameters import MicroRosParameters
 from roslens.micro_ros import micro_ros_report
 
 parameters = MicroRosParameters.of_notebook(globals())

@@ -32,9 +32,9 @@ output_dir: str = ""  # folder for metrics.json, cells.csv, statements.csv; empt
 
 # %%
 import roslens as rl
-from analysis.storage.parameters import StorageParameters
-from analysis.storage.report import StorageReport
-from collectors.results.storage_study import read_digests
+from roslens.analysis.storage.parameters import StorageParameters
+from roslens.analysis.storage.report import StorageReport
+from roslens.collectors.results.storage_study import read_digests
 from roslens.recordings import resolve
 
 parameters = StorageParameters.of_notebook(globals())

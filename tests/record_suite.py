@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tracing.suite import SHIPPED
+from roslens.tracing.suite import SHIPPED
 
 
 def record_changed(name: str, folder: Path, changes: Mapping[str, Any]) -> Path:

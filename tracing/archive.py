@@ -23,9 +23,9 @@ from typing import IO, Any, cast
 
 import pyarrow as pa
 
-from tracing.plan import PLAN_NAME
-from tracing.recording import RunFailedError, UsageError, find_recordings
-from tracing.scrub import text_scrubber
+from roslens.tracing.plan import PLAN_NAME
+from roslens.tracing.recording import RunFailedError, UsageError, find_recordings
+from roslens.tracing.scrub import text_scrubber
 
 HEAD, SUMS = "roslens-pack.json", "checksums.sha256"
 SUFFIX = ".tar.zst"

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
 
-from tracing.claim import claimed
-from tracing.interruption import Interruption
-from tracing.lttng import SessionDaemon, TracingOptions, session_daemon
-from tracing.lttng.tool import find_program
-from tracing.plan import (
+from roslens.tracing.claim import claimed
+from roslens.tracing.interruption import Interruption
+from roslens.tracing.lttng import SessionDaemon, TracingOptions, session_daemon
+from roslens.tracing.lttng.tool import find_program
+from roslens.tracing.plan import (
     Plan,
     PlannedRun,
     choose_seed,
@@ -28,8 +28,8 @@ from tracing.plan import (
     read_plan,
     write_plan,
 )
-from tracing.prepared import prepared_variables
-from tracing.recording import (
+from roslens.tracing.prepared import prepared_variables
+from roslens.tracing.recording import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_OK,
@@ -38,11 +38,11 @@ from tracing.recording import (
     RunFailedError,
     UsageError,
 )
-from tracing.recording.manifest import Design, Level, Timing
-from tracing.ros_choice import choose_ros, with_python
-from tracing.run import READY_NAME, Ros, RunSpec, git_state, record_run
-from tracing.state import CampaignState, RunState, campaign_state, clear_torn
-from tracing.suite import Suite, suite_command, suite_variables
+from roslens.tracing.recording.manifest import Design, Level, Timing
+from roslens.tracing.ros_choice import choose_ros, with_python
+from roslens.tracing.run import READY_NAME, Ros, RunSpec, git_state, record_run
+from roslens.tracing.state import CampaignState, RunState, campaign_state, clear_torn
+from roslens.tracing.suite import Suite, suite_command, suite_variables
 
 RECORDINGS = Path("data/recordings")
 OVERHEAD_SECONDS = 3.0

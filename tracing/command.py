@@ -7,20 +7,20 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign
-from tracing.interruption import Interruption
-from tracing.lttng import TracingOptions, session_daemon
-from tracing.recording import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Manifest, UsageError
-from tracing.ros_choice import (
+from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign
+from roslens.tracing.interruption import Interruption
+from roslens.tracing.lttng import TracingOptions, session_daemon
+from roslens.tracing.recording import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Manifest, UsageError
+from roslens.tracing.ros_choice import (
     choose_ros,
     is_python,
     is_sourced,
     with_python,
     with_rclpy_traced,
 )
-from tracing.run import Ros, RunSpec, git_state, record_run
-from tracing.suite import RosChoice
-from tracing.workload import resolve_command
+from roslens.tracing.run import Ros, RunSpec, git_state, record_run
+from roslens.tracing.suite import RosChoice
+from roslens.tracing.workload import resolve_command
 
 COMMAND_SUITE = "command"
 _RUN = "000_r0"

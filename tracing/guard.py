@@ -13,10 +13,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tracing.processes import GENTLE, end_all, end_process, marked
+from roslens.tracing.processes import GENTLE, end_all, end_process, marked
+from roslens.tracing.recording.files import shipped
 
 _WELL = b"well"
-_START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from tracing.guard import main; main()"
+_START = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    "from roslens.tracing.guard import main; main()"
+)
 
 
 @contextmanager
@@ -36,9 +40,18 @@ def guarded(
     hold
         Descriptors that the guard keeps open: a lock on one is held until all is cleared up.
     """
-    root = Path(__file__).resolve().parents[1]
     guard = subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _START, str(root), mark, str(folder or ""), *command],
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            _START,
+            str(shipped().parent),
+            mark,
+            str(folder or ""),
+            *command,
+        ],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -10,10 +10,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tracing.recording import UsageError
-from tracing.recording.files import write_atomically
-from tracing.recording.manifest import Level
-from tracing.suite import Suite
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.recording.manifest import Level
+from roslens.tracing.suite import Suite
 
 PLAN_NAME = "plan.json"
 _LONGEST_NAME = 120

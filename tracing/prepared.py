@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 
-from tracing.suite import WorkloadSpec, builtin_script
+from roslens.tracing.suite import WorkloadSpec, builtin_script
 
 
 def prepared_variables(workload: WorkloadSpec, note: Callable[[str], None]) -> dict[str, str]:
@@ -27,5 +27,5 @@ def prepared_variables(workload: WorkloadSpec, note: Callable[[str], None]) -> d
         return {}
     if not builtin_script(workload.builtin).with_name("prepare.py").is_file():
         return {}
-    module = importlib.import_module(f"tracing.workloads.{workload.builtin}.prepare")
+    module = importlib.import_module(f"roslens.tracing.workloads.{workload.builtin}.prepare")
     return dict(module.prepare(note))

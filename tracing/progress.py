@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from tracing.campaign import Event, OnEvent
-from tracing.plan import PlannedRun
-from tracing.recording import Manifest
+from roslens.tracing.campaign import Event, OnEvent
+from roslens.tracing.plan import PlannedRun
+from roslens.tracing.recording import Manifest
 
 
 @contextmanager

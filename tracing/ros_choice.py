@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tracing.recording import UsageError
-from tracing.ros import embedded_ros, find_ros, sourced_ros
-from tracing.run import Ros
-from tracing.suite import RosChoice
+from roslens.tracing.recording import UsageError
+from roslens.tracing.ros import embedded_ros, find_ros, sourced_ros
+from roslens.tracing.run import Ros
+from roslens.tracing.suite import RosChoice
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 

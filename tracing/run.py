@@ -19,17 +19,17 @@ from typing import IO, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from tracing import provenance
-from tracing.host import HostLimits, HostWatch
-from tracing.interruption import Interruption
-from tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
-from tracing.lttng.daemon import MARKER
-from tracing.lttng.session import INIT_CHANNEL, check_disk, has_events
-from tracing.lttng.tool import LttngError
-from tracing.processes import marked
-from tracing.recording import Manifest, RunFailedError, write_manifest
-from tracing.recording.layout import MANIFEST_NAME
-from tracing.recording.manifest import (
+from roslens.tracing import provenance
+from roslens.tracing.host import HostLimits, HostWatch
+from roslens.tracing.interruption import Interruption
+from roslens.tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
+from roslens.tracing.lttng.daemon import MARKER
+from roslens.tracing.lttng.session import INIT_CHANNEL, check_disk, has_events
+from roslens.tracing.lttng.tool import LttngError
+from roslens.tracing.processes import marked
+from roslens.tracing.recording import Manifest, RunFailedError, write_manifest
+from roslens.tracing.recording.layout import MANIFEST_NAME
+from roslens.tracing.recording.manifest import (
     Design,
     Endpoint,
     Environment,
@@ -38,16 +38,16 @@ from tracing.recording.manifest import (
     Timing,
     TracingSettings,
 )
-from tracing.recording.manifest import (
+from roslens.tracing.recording.manifest import (
     Sampler as SamplerFacts,
 )
-from tracing.ros import RosEnvironment, diagnose_no_events
-from tracing.sampling import HeapProbe, Sampler, SystemSampler, ThreadSampler, cpu_time_ns
-from tracing.sampling.heap import build_probe
-from tracing.sampling.periodic import Periodic
-from tracing.sampling.rates import SamplerRates
-from tracing.scrub import shared_command, shared_text, shared_variables
-from tracing.workload import Ended, Workload, describe_exit, resolve_command
+from roslens.tracing.ros import RosEnvironment, diagnose_no_events
+from roslens.tracing.sampling import HeapProbe, Sampler, SystemSampler, ThreadSampler, cpu_time_ns
+from roslens.tracing.sampling.heap import build_probe
+from roslens.tracing.sampling.periodic import Periodic
+from roslens.tracing.sampling.rates import SamplerRates
+from roslens.tracing.scrub import shared_command, shared_text, shared_variables
+from roslens.tracing.workload import Ended, Workload, describe_exit, resolve_command
 
 RESERVE_BYTES = 4 << 20
 """Held on the disk during a run, so that the end of a recording can be written when it is full."""

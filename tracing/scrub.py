@@ -9,10 +9,12 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from roslens.tracing.recording.files import shipped
+
 PREFIXES = ("ROS_", "RMW_", "FASTDDS_", "FASTRTPS_", "CYCLONEDDS_", "ZENOH_", "ROSLENS_TRACE_")
 # Ours, for a single run: they say nothing of how it ran.
 _OWN = {"ROS_LOG_DIR", "ROS_PYTHON_LOG_CONFIG_FILE"}
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = shipped("tracing")
 _HOME = re.compile(r"(/(?:home|Users)/)[^/\s]+")
 _PATH = re.compile(r"""(?<![\w.~/<>*-])(?:/[^\s:;,"'<>=|]+)+""")
 

@@ -12,14 +12,15 @@ from typing import Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from tracing.host import HostLimits
-from tracing.lttng.settings import TracingOptions
-from tracing.recording import UsageError
-from tracing.recording.manifest import Level
-from tracing.sampling.rates import SamplerRates
+from roslens.tracing.host import HostLimits
+from roslens.tracing.lttng.settings import TracingOptions
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import shipped
+from roslens.tracing.recording.manifest import Level
+from roslens.tracing.sampling.rates import SamplerRates
 
-SHIPPED = Path(__file__).resolve().parent / "suites"
-WORKLOADS = Path(__file__).resolve().parent / "workloads"
+SHIPPED = shipped("tracing", "suites")
+WORKLOADS = shipped("tracing", "workloads")
 
 RosChoice = Literal["auto", "sourced", "embedded", "none"]
 Factors = dict[str, Level]

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Literal
 
-from tracing.interruption import Interruption
-from tracing.processes import FIRM, GENTLE, Grace, end_all, is_running, marked, members
-from tracing.recording import UsageError
+from roslens.tracing.interruption import Interruption
+from roslens.tracing.processes import FIRM, GENTLE, Grace, end_all, is_running, marked, members
+from roslens.tracing.recording import UsageError
 
 RUN_MARK = "ROSLENS_RUN"
 CHECK_SECONDS = 0.25

@@ -7,11 +7,11 @@ from itertools import product
 
 import numpy as np
 
-from analysis.calibration.intervals import BAR, covered
-from analysis.calibration.results import Result, Section
-from analysis.calibration.series import Floats, generator
-from analysis.statistics.factorial import Observation, effects
-from analysis.statistics.student import t_quantile
+from roslens.analysis.calibration.intervals import BAR, covered
+from roslens.analysis.calibration.results import Result, Section
+from roslens.analysis.calibration.series import Floats, generator
+from roslens.analysis.statistics.factorial import Observation, effects
+from roslens.analysis.statistics.student import t_quantile
 
 WORLDS = {
     "additive": "blocks add a common effect",
@@ -38,9 +38,9 @@ def factors(count: int) -> Section:
     worlds = "; ".join(f"{name}: {text}" for name, text in WORLDS.items())
     text = (
         f"3 x 2 cells, once in each block. {worlds}. Block by block is what "
-        "`analysis.statistics.factorial` does. The additive model pools what it leaves over all "
-        "cells, with t; a mixed model's Wald interval has the same standard error in balanced "
-        "blocks, with "
+        "`roslens.analysis.statistics.factorial` does. The additive model pools what it leaves "
+        "over all cells, with t; a mixed model's Wald interval has the same standard error in "
+        "balanced blocks, with "
         "the normal distribution. Both are shown beside it and held to no bar."
     )
     return Section(title, text, ("blocks",), results)
@@ -77,7 +77,7 @@ def _additive(y: Floats, contrast: Floats, squares: float) -> dict[str, int]:
 
 
 def _check(y: Floats, main: Floats, both: Floats) -> None:
-    """The contrasts above are those of `analysis.statistics.factorial`."""
+    """The contrasts above are those of `roslens.analysis.statistics.factorial`."""
     observations = [
         Observation({"f": f, "g": g}, float(y[0, block, f, g]), str(block))
         for block in range(y.shape[1])

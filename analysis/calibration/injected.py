@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from analysis.calibration.results import Result, Section
-from analysis.calibration.series import autoregressive, generator
-from analysis.memory.leaks import Series, leak
+from roslens.analysis.calibration.results import Result, Section
+from roslens.analysis.calibration.series import autoregressive, generator
+from roslens.analysis.memory.leaks import Series, leak
 
 TITLE = "Injected leaks"
 _RATE_HZ = 500

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.calibration.results import Result, Section
-from analysis.calibration.series import (
+from roslens.analysis.calibration.results import Result, Section
+from roslens.analysis.calibration.series import (
     SHAPES,
     Effects,
     Floats,
@@ -20,12 +20,12 @@ from analysis.calibration.series import (
     normal_effects,
     skewed_effects,
 )
-from analysis.estimate import Metric
-from analysis.statistics.bootstrap import bootstrap_of_one_run
-from analysis.statistics.one_run import mean_of_one_run, order_statistics
-from analysis.statistics.over_runs import EXCEEDANCES
-from analysis.statistics.quantiles import least_samples, percentile_name, quantile
-from analysis.statistics.student import t_quantile
+from roslens.analysis.estimate import Metric
+from roslens.analysis.statistics.bootstrap import bootstrap_of_one_run
+from roslens.analysis.statistics.one_run import mean_of_one_run, order_statistics
+from roslens.analysis.statistics.over_runs import EXCEEDANCES
+from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
+from roslens.analysis.statistics.student import t_quantile
 
 BAR = (0.93, 0.97)
 
@@ -270,7 +270,7 @@ def _bootstrap(q: float | None, phi: float, n: int, count: int) -> tuple[int, in
 
 
 def rejects(new: Floats, base: Floats, ratio: float) -> NDArray[np.int64]:
-    """Sign of new - ratio base where the test of `analysis.statistics.ratio` rejects it, else 0."""
+    """Sign of new - ratio base where `roslens.analysis.statistics.ratio` rejects it, else 0."""
     apart, error, freedom = welch(new, base, ratio)
     far = np.abs(apart) > special.stdtrit(freedom, 0.975) * error
     return np.where(far, np.sign(apart), 0).astype(np.int64)

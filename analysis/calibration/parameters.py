@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from analysis.reports.parameters import ReportParameters, Texts
+from roslens.analysis.reports.parameters import ReportParameters, Texts
 
 
 class CalibrationParameters(ReportParameters):

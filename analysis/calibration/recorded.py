@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from analysis.calibration.series import Floats
-from analysis.measures.samples import INFRASTRUCTURE
-from analysis.runs import Run
-from analysis.statistics.quantiles import quantile
+from roslens.analysis.calibration.series import Floats
+from roslens.analysis.measures.samples import INFRASTRUCTURE
+from roslens.analysis.runs import Run
+from roslens.analysis.statistics.quantiles import quantile
 
 PIECES = 4
 """Of each run; with three runs per cell 12, six for either side."""

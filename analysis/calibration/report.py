@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from analysis.calibration.parameters import CalibrationParameters
-from analysis.calibration.recorded import pools
-from analysis.calibration.results import Result, Section, from_csv, to_csv
-from analysis.calibration.sections import SECTIONS
-from analysis.calibration.verdicts import splits
-from analysis.estimate import Estimate
-from analysis.figures.calibration import examples_plot, fractions_plot
-from analysis.metrics import Metrics, versions, write_metrics
-from analysis.reports.base import Section as Shown
-from analysis.reports.base import Tables
-from analysis.reports.table import ReportTable, Sentence
+from roslens.analysis.calibration.parameters import CalibrationParameters
+from roslens.analysis.calibration.recorded import pools
+from roslens.analysis.calibration.results import Result, Section, from_csv, to_csv
+from roslens.analysis.calibration.sections import SECTIONS
+from roslens.analysis.calibration.verdicts import splits
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.calibration import examples_plot, fractions_plot
+from roslens.analysis.metrics import Metrics, versions, write_metrics
+from roslens.analysis.reports.base import Section as Shown
+from roslens.analysis.reports.base import Tables
+from roslens.analysis.reports.table import ReportTable, Sentence
 
 MEANINGS = {
     "coverage": "fraction of nominal 95 % intervals that hold the truth",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 COLUMNS = ("section", "cell", "what", "hits", "count", "low", "high")
 

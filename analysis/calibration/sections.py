@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from analysis.calibration import designs, injected, intervals, verdicts
-from analysis.calibration.results import Section
+from roslens.analysis.calibration import designs, injected, intervals, verdicts
+from roslens.analysis.calibration.results import Section
 
 SECTIONS: Mapping[str, Callable[[int], Section]] = {
     "means": intervals.means,

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.calibration.intervals import rejects, welch
-from analysis.calibration.results import Result, Section
-from analysis.calibration.series import Floats, autoregressive, generator
-from analysis.estimate import Metric
-from analysis.memory.leaks import Series, leak
-from analysis.statistics.over_runs import value_over_runs
-from analysis.verdicts.comparison import Side, compare_sides
+from roslens.analysis.calibration.intervals import rejects, welch
+from roslens.analysis.calibration.results import Result, Section
+from roslens.analysis.calibration.series import Floats, autoregressive, generator
+from roslens.analysis.estimate import Metric
+from roslens.analysis.memory.leaks import Series, leak
+from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.verdicts.comparison import Side, compare_sides
 
 CELLS = 24
 THRESHOLD = 0.05

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.estimate import Metric
+from roslens.analysis.estimate import Metric
 
 ALLOCATED = Metric(
     "allocated_per_publication",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from analysis.estimate import Metric
+from roslens.analysis.estimate import Metric
 
 QUEUE_DEPTH_SEEN = Metric(
     "queue_depth_seen",

@@ -13,7 +13,7 @@ from typing import Literal
 
 import polars as pl
 
-from analysis.estimate import Metric
+from roslens.analysis.estimate import Metric
 
 Signature = Literal["unique_ptr", "shared_ptr", "const", "unknown"]
 

@@ -7,22 +7,22 @@ from dataclasses import replace
 
 import polars as pl
 
-from analysis.communication.allocation import ALLOCATED, ALLOCATIONS, heap_per_publication
-from analysis.communication.backlog import QUEUE_DEPTH_SEEN, Backlog
-from analysis.communication.copies import COPY_HOP
-from analysis.communication.evidence import Evidence
-from analysis.communication.hops import HOPS
-from analysis.communication.periods import (
+from roslens.analysis.communication.allocation import ALLOCATED, ALLOCATIONS, heap_per_publication
+from roslens.analysis.communication.backlog import QUEUE_DEPTH_SEEN, Backlog
+from roslens.analysis.communication.copies import COPY_HOP
+from roslens.analysis.communication.evidence import Evidence
+from roslens.analysis.communication.hops import HOPS
+from roslens.analysis.communication.periods import (
     PUBLISHER_PERIOD,
     SUBSCRIPTION_PERIOD,
     publisher_periods,
     subscription_periods,
 )
-from analysis.communication.traffic import Traffic
-from analysis.estimate import Estimate, Metric
-from analysis.measures.resources import usage_per_run
-from analysis.runs import Run, cells_of
-from analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.communication.traffic import Traffic
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.resources import usage_per_run
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.over_runs import value_over_runs
 
 CPU_PER_PUBLICATION = Metric(
     "cpu_per_publication",

@@ -8,8 +8,8 @@ from typing import Literal
 
 import polars as pl
 
-from analysis.communication.traffic import Traffic
-from analysis.measures.loss import TracerLoss
+from roslens.analysis.communication.traffic import Traffic
+from roslens.analysis.measures.loss import TracerLoss
 
 Kind = Literal["exact", "approximate", "partial"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import polars as pl
 
-from analysis.communication.hops import HOPS
-from analysis.estimate import cell_label
-from analysis.figures.communication import Hop, MessageFlow
-from analysis.figures.style import wrapped
-from analysis.runs import Run, cells_of, constant_factors
+from roslens.analysis.communication.hops import HOPS
+from roslens.analysis.estimate import cell_label
+from roslens.analysis.figures.communication import Hop, MessageFlow
+from roslens.analysis.figures.style import wrapped
+from roslens.analysis.runs import Run, cells_of, constant_factors
 
 
 def median_flows(copied: pl.DataFrame, runs: Sequence[Run]) -> list[MessageFlow]:

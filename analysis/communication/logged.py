@@ -19,7 +19,7 @@ def link_log(messages: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
     messages
         Of the messages table, with ``run``.
     logged
-        ``run`` and the columns of `collectors.results.logged_messages`.
+        ``run`` and the columns of `roslens.collectors.results.logged_messages`.
     """
     order = pl.int_range(pl.len(), dtype=pl.Int64)
     on = ["run", "topic"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.estimate import Metric
-from analysis.measures.samples import ARRIVED, LOST
+from roslens.analysis.estimate import Metric
+from roslens.analysis.measures.samples import ARRIVED, LOST
 
 PUBLISHER_PERIOD = Metric(
     "publisher_period",

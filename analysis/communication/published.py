@@ -6,8 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.estimate import Cell
-from tracing.recording import UsageError
+from roslens.analysis.estimate import Cell
+from roslens.tracing.recording import UsageError
 
 QUEUE_DEPTH = 10
 """The study's queues: KEEP_LAST 10."""

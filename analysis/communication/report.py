@@ -8,10 +8,10 @@ from pathlib import Path
 import polars as pl
 from pydantic import Field
 
-from analysis.communication.backlog import Backlog, backlogs
-from analysis.communication.cells import cells
-from analysis.communication.copies import copy_hops
-from analysis.communication.estimates import (
+from roslens.analysis.communication.backlog import Backlog, backlogs
+from roslens.analysis.communication.cells import cells
+from roslens.analysis.communication.copies import copy_hops
+from roslens.analysis.communication.estimates import (
     copy_estimates,
     cpu_estimates,
     depth_estimates,
@@ -21,20 +21,20 @@ from analysis.communication.estimates import (
     labelled,
     period_estimates,
 )
-from analysis.communication.evidence import Evidence, evidence
-from analysis.communication.flows import median_flows
-from analysis.communication.hops import HOPS, merged_hops
-from analysis.communication.logged import compare_with_log, link_log
-from analysis.communication.periods import (
+from roslens.analysis.communication.evidence import Evidence, evidence
+from roslens.analysis.communication.flows import median_flows
+from roslens.analysis.communication.hops import HOPS, merged_hops
+from roslens.analysis.communication.logged import compare_with_log, link_log
+from roslens.analysis.communication.periods import (
     PUBLISHER_PERIOD,
     SUBSCRIPTION_PERIOD,
     pairs,
     publisher_periods,
     subscription_periods,
 )
-from analysis.communication.published import read_published
-from analysis.communication.study import study_table
-from analysis.communication.tables import (
+from roslens.analysis.communication.published import read_published
+from roslens.analysis.communication.study import study_table
+from roslens.analysis.communication.tables import (
     backlog_table,
     cells_table,
     copies_table,
@@ -42,18 +42,18 @@ from analysis.communication.tables import (
     pairs_table,
     published_table,
 )
-from analysis.communication.traffic import TablesWithLog, Traffic, traffic
-from analysis.estimate import Estimate, cell_label
-from analysis.figures.communication import entity_plot, flow_plot
-from analysis.figures.distributions import distribution_plots
-from analysis.measures.latency import latency_estimates, latency_metric
-from analysis.measures.samples import RunSamples, TopicGroup, run_samples
-from analysis.reports.base import Part, Report, Section, count_of_runs
-from analysis.reports.numbers import significant
-from analysis.reports.parameters import OptionalText, ReportParameters, Texts
-from analysis.reports.table import Sentence
-from analysis.reports.tables import estimates_table
-from analysis.runs import cells_of, constant_factors
+from roslens.analysis.communication.traffic import TablesWithLog, Traffic, traffic
+from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.figures.communication import entity_plot, flow_plot
+from roslens.analysis.figures.distributions import distribution_plots
+from roslens.analysis.measures.latency import latency_estimates, latency_metric
+from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
+from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
+from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
+from roslens.analysis.reports.table import Sentence
+from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.runs import cells_of, constant_factors
 
 
 class CommunicationParameters(ReportParameters):

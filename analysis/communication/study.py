@@ -7,12 +7,12 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.communication.backlog import with_publications_behind
-from analysis.communication.periods import pairs, publisher_periods, subscription_periods
-from analysis.communication.published import QUEUE_DEPTH
-from analysis.reports.numbers import significant
-from analysis.reports.table import ReportTable
-from collectors.results.rclcpp_communication import StudyRun, read_study
+from roslens.analysis.communication.backlog import with_publications_behind
+from roslens.analysis.communication.periods import pairs, publisher_periods, subscription_periods
+from roslens.analysis.communication.published import QUEUE_DEPTH
+from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.table import ReportTable
+from roslens.collectors.results.rclcpp_communication import StudyRun, read_study
 
 
 def study_messages(run: StudyRun) -> pl.DataFrame:

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from analysis.communication.backlog import Backlog
-from analysis.communication.cells import COLUMNS
-from analysis.communication.copies import copies_of, signature
-from analysis.communication.estimates import FULL, full_runs
-from analysis.communication.published import published_cell
-from analysis.communication.traffic import Traffic
-from analysis.estimate import Estimate, cell_label
-from analysis.reports.base import count_of_runs
-from analysis.reports.numbers import significant, value_and_interval
-from analysis.reports.table import ReportTable
-from analysis.runs import Run, cells_of, constant_factors
+from roslens.analysis.communication.backlog import Backlog
+from roslens.analysis.communication.cells import COLUMNS
+from roslens.analysis.communication.copies import copies_of, signature
+from roslens.analysis.communication.estimates import FULL, full_runs
+from roslens.analysis.communication.published import published_cell
+from roslens.analysis.communication.traffic import Traffic
+from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.reports.base import count_of_runs
+from roslens.analysis.reports.numbers import significant, value_and_interval
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.runs import Run, cells_of, constant_factors
 
 _MOST_ROWS = 60
 

@@ -8,11 +8,11 @@ from typing import Protocol
 
 import polars as pl
 
-from analysis.communication.backlog import with_publications_behind
-from analysis.communication.hops import with_hops
-from analysis.measures.samples import INFRASTRUCTURE
-from analysis.reports.base import Tables
-from analysis.runs import Run
+from roslens.analysis.communication.backlog import with_publications_behind
+from roslens.analysis.communication.hops import with_hops
+from roslens.analysis.measures.samples import INFRASTRUCTURE
+from roslens.analysis.reports.base import Tables
+from roslens.analysis.runs import Run
 
 DISCOVERY = "ros_discovery_info"
 """What middlewares tell each other; no topic of anybody's."""

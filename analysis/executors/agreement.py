@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.results.tool_result import ToolResult
+from roslens.collectors.results.tool_result import ToolResult
 
 EXPLANATION = (
     "The tool takes its time just before publish() and on the first line of the callback; the "

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.estimate import Estimate, Metric
-from analysis.runs import Run, cells_of
-from analysis.statistics.over_runs import Interval, estimate_of, value_over_runs
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.over_runs import Interval, estimate_of, value_over_runs
 
 _OF = "of the time between the first and the last executor event, mean over the executor's threads"
 WAIT = Metric("executor_wait", f"waiting for work (rcl_wait), part {_OF}", "1", None)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from analysis.estimate import Estimate, Metric
-from analysis.runs import Run
-from analysis.statistics.over_runs import estimate_of, student_t
-from analysis.statistics.trends import least_squares
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.runs import Run
+from roslens.analysis.statistics.over_runs import estimate_of, student_t
+from roslens.analysis.statistics.trends import least_squares
 
 ENTITY, COUNT = "entity", "count"
 

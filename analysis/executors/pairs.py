@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
-from analysis.estimate import Cell
-from analysis.statistics.factorial import Observation, effects
-from analysis.statistics.multiplicity import holm
-from analysis.statistics.over_runs import MINIMUM_RUNS
-from analysis.statistics.ratio import Effect
-from analysis.verdicts.comparison import verdict_of
-from tracing.recording.manifest import Level
+from roslens.analysis.estimate import Cell
+from roslens.analysis.statistics.factorial import Observation, effects
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.statistics.ratio import Effect
+from roslens.analysis.verdicts.comparison import verdict_of
+from roslens.tracing.recording.manifest import Level
 
 PairVerdict = Literal["more", "less", "no_difference", "not_enough_evidence"]
 _VERDICTS: Mapping[str, PairVerdict] = {
@@ -72,7 +72,7 @@ def pairs(
     """Every pair of levels of `factor` in each combination of the other factors.
 
     The ratio of geometric means, block by block where the runs have blocks
-    (`analysis.statistics.factorial`), Holm's correction over all pairs.
+    (`roslens.analysis.statistics.factorial`), Holm's correction over all pairs.
 
     Parameters
     ----------

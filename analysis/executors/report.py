@@ -9,24 +9,24 @@ from typing import Protocol
 
 import polars as pl
 
-from analysis.estimate import Cell, Estimate, telling_factors
-from analysis.executors.agreement import EXPLANATION, agreement
-from analysis.executors.busy import busy_estimates, busy_per_run
-from analysis.executors.entities import COUNT, ENTITY, entity_estimates
-from analysis.executors.pairs import Pair, pairs
-from analysis.executors.statements import cpu_statement, statements_table
-from analysis.executors.work import Work, work_estimates, work_of_runs
-from analysis.figures.executors import effects_plot, load_plot, pairs_plot
-from analysis.measures.resources import resource_estimates, usage_per_run
-from analysis.reports.base import Part, Report, Section, Tables, count_of_runs
-from analysis.reports.numbers import milliseconds, significant
-from analysis.reports.parameters import ExecutorsParameters
-from analysis.reports.table import ReportTable, Sentence
-from analysis.reports.tables import estimates_table
-from analysis.runs import Run, cells_of
-from analysis.statistics.factorial import FactorEffect, Observation, effects
-from analysis.statistics.quantiles import quantile
-from collectors.results.tool_result import ToolResult
+from roslens.analysis.estimate import Cell, Estimate, telling_factors
+from roslens.analysis.executors.agreement import EXPLANATION, agreement
+from roslens.analysis.executors.busy import busy_estimates, busy_per_run
+from roslens.analysis.executors.entities import COUNT, ENTITY, entity_estimates
+from roslens.analysis.executors.pairs import Pair, pairs
+from roslens.analysis.executors.statements import cpu_statement, statements_table
+from roslens.analysis.executors.work import Work, work_estimates, work_of_runs
+from roslens.analysis.figures.executors import effects_plot, load_plot, pairs_plot
+from roslens.analysis.measures.resources import resource_estimates, usage_per_run
+from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
+from roslens.analysis.reports.numbers import milliseconds, significant
+from roslens.analysis.reports.parameters import ExecutorsParameters
+from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
+from roslens.analysis.statistics.quantiles import quantile
+from roslens.collectors.results.tool_result import ToolResult
 
 LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
 """Factors that are a load, the first that varies is drawn along the axis."""

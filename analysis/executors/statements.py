@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from analysis.estimate import Estimate, cell_label
-from analysis.executors.pairs import Pair
-from analysis.memory.leaks import Leak
-from analysis.reports.table import ReportTable
-from analysis.statistics.factorial import FactorEffect
+from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.executors.pairs import Pair
+from roslens.analysis.memory.leaks import Leak
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.statistics.factorial import FactorEffect
 
 Verdict = Literal["confirmed", "refuted", "not_enough_evidence", "not_in_these_recordings"]
 ACTION, SERVICE, PUBSUB = "action", "service", "pubsub"

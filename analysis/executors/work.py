@@ -9,12 +9,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.estimate import Cell, Estimate, Metric
-from analysis.measures.latency import HOP
-from analysis.measures.samples import run_samples, topic_groups
-from analysis.measures.services import INFRASTRUCTURE
-from analysis.runs import Run, cells_of
-from analysis.statistics.over_runs import maximum_over_runs, mean_over_runs, percentile_over_runs
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.measures.latency import HOP
+from roslens.analysis.measures.samples import run_samples, topic_groups
+from roslens.analysis.measures.services import INFRASTRUCTURE
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.over_runs import (
+    maximum_over_runs,
+    mean_over_runs,
+    percentile_over_runs,
+)
 
 Floats = NDArray[np.float64]
 

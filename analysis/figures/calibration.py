@@ -7,10 +7,19 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.calibration.results import Result
-from analysis.calibration.series import Floats, autoregressive, generator
-from analysis.figures.style import COLOURS, FAINT, LOUD, Plot, finish, new_figure, styled, wrapped
-from analysis.statistics.over_runs import student_t
+from roslens.analysis.calibration.results import Result
+from roslens.analysis.calibration.series import Floats, autoregressive, generator
+from roslens.analysis.figures.style import (
+    COLOURS,
+    FAINT,
+    LOUD,
+    Plot,
+    finish,
+    new_figure,
+    styled,
+    wrapped,
+)
+from roslens.analysis.statistics.over_runs import student_t
 
 EXPERIMENTS = 50
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.figures.style import Plot, colour, finish, new_figure, plain_numbers, styled, wrapped
-from analysis.measures.samples import INFRASTRUCTURE
+from roslens.analysis.figures.style import (
+    Plot,
+    colour,
+    finish,
+    new_figure,
+    plain_numbers,
+    styled,
+    wrapped,
+)
+from roslens.analysis.measures.samples import INFRASTRUCTURE
 
 _MOST = 30
 

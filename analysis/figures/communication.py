@@ -10,8 +10,8 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.estimate import Estimate, cell_label
-from analysis.figures.style import (
+from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.figures.style import (
     FAINT,
     LOUD,
     Plot,
@@ -24,8 +24,8 @@ from analysis.figures.style import (
     styled,
     wrapped,
 )
-from analysis.runs import Run, cells_of, constant_factors
-from tracing.recording.manifest import Level
+from roslens.analysis.runs import Run, cells_of, constant_factors
+from roslens.tracing.recording.manifest import Level
 
 _SIZES = ("publishers", "subscriptions", "message_bytes", "payload", "processes")
 """Factors that make groups of cells: as many dots each, as large messages, laid out alike."""

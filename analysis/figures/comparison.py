@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.estimate import cell_label
-from analysis.figures.style import (
+from roslens.analysis.estimate import cell_label
+from roslens.analysis.figures.style import (
     COLOURS,
     FAINT,
     Plot,
@@ -20,7 +20,7 @@ from analysis.figures.style import (
     styled,
     wrapped,
 )
-from analysis.verdicts.comparison import METHOD, Comparison, Comparisons
+from roslens.analysis.verdicts.comparison import METHOD, Comparison, Comparisons
 
 _LOOKS = {
     "regression": (COLOURS[1], "s"),

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.figures.style import (
+from roslens.analysis.figures.style import (
     FAINT,
     Plot,
     colour,
@@ -22,10 +22,10 @@ from analysis.figures.style import (
     sentence,
     styled,
 )
-from analysis.measures.latency import by_cell
-from analysis.measures.samples import RunSamples
-from analysis.statistics.autocorrelation import effective_samples_of_quantile
-from analysis.statistics.distributions import Distribution, distribution, tail_limit, thin
+from roslens.analysis.measures.latency import by_cell
+from roslens.analysis.measures.samples import RunSamples
+from roslens.analysis.statistics.autocorrelation import effective_samples_of_quantile
+from roslens.analysis.statistics.distributions import Distribution, distribution, tail_limit, thin
 
 _SIDE_BY_SIDE = 6
 """Up to so many cells are told apart by colour; more get a panel each."""

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from analysis.estimate import Estimate, cell_label
-from analysis.executors.pairs import Pair
-from analysis.figures.plot import Plot
-from analysis.figures.style import (
+from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.executors.pairs import Pair
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.figures.style import (
     FAINT,
     LOUD,
     colour,
@@ -24,8 +24,8 @@ from analysis.figures.style import (
     styled,
     wrapped,
 )
-from analysis.reports.numbers import shown_unit
-from analysis.statistics.factorial import FactorEffect
+from roslens.analysis.reports.numbers import shown_unit
+from roslens.analysis.statistics.factorial import FactorEffect
 
 _COLUMNS = 3
 _MOST_PANELS = 12

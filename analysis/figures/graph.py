@@ -7,10 +7,10 @@ from typing import Any
 
 import polars as pl
 
-from analysis.figures.drawing import Drawing
-from analysis.figures.layers import layered
-from analysis.overview.graph import INFRASTRUCTURE
-from analysis.reports.numbers import significant
+from roslens.analysis.figures.drawing import Drawing
+from roslens.analysis.figures.layers import layered
+from roslens.analysis.overview.graph import INFRASTRUCTURE
+from roslens.analysis.reports.numbers import significant
 
 MOST_TOPICS = 40
 """More than these are a carpet: the busiest are drawn, the others counted."""
@@ -29,7 +29,7 @@ def draw_graph(edges: pl.DataFrame) -> Drawing | None:
     Parameters
     ----------
     edges
-        As `analysis.overview.graph.graph_edges` gives them.
+        As `roslens.analysis.overview.graph.graph_edges` gives them.
     """
     own = edges.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
     busiest = own.group_by("topic").agg(pl.col("messages").sum()).sort("messages", "topic")

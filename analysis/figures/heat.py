@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.colors import LogNorm
 from numpy.typing import NDArray
 
-from analysis.figures.plot import Plot
-from analysis.figures.style import finish, new_figure, plain_numbers, styled
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.figures.style import finish, new_figure, plain_numbers, styled
 
 _MOST_COLUMNS = 120
 _ROWS = 40

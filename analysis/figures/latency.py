@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from analysis.estimate import Estimate, cell_label
-from analysis.figures.style import (
+from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.figures.style import (
     FAINT,
     Plot,
     colour,
@@ -24,10 +24,10 @@ from analysis.figures.style import (
     styled,
     wrapped,
 )
-from analysis.measures.latency import by_cell
-from analysis.measures.samples import RunSamples
-from analysis.runs import Run, cells_of
-from analysis.statistics.quantiles import quantile
+from roslens.analysis.measures.latency import by_cell
+from roslens.analysis.measures.samples import RunSamples
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.quantiles import quantile
 
 
 @styled

@@ -11,8 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from scipy import signal
 
-from analysis.estimate import Cell, cell_label, telling_factors
-from analysis.figures.style import (
+from roslens.analysis.estimate import Cell, cell_label, telling_factors
+from roslens.analysis.figures.style import (
     FAINT,
     LOUD,
     Plot,
@@ -23,9 +23,9 @@ from analysis.figures.style import (
     styled,
     wrapped,
 )
-from analysis.memory.leaks import Leak, Series
-from analysis.reports.numbers import significant
-from analysis.statistics.trends import least_squares
+from roslens.analysis.memory.leaks import Leak, Series
+from roslens.analysis.reports.numbers import significant
+from roslens.analysis.statistics.trends import least_squares
 
 _MOST_CELLS = 24
 _COLUMNS = 4

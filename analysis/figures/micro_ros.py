@@ -9,7 +9,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis.figures.style import (
+from roslens.analysis.figures.style import (
     FAINT,
     LOUD,
     Plot,
@@ -20,9 +20,9 @@ from analysis.figures.style import (
     plain_numbers,
     styled,
 )
-from analysis.micro_ros.directions import PrintedSum
-from analysis.micro_ros.lines import PhysicalLine
-from analysis.micro_ros.slopes import KINDS, Slope
+from roslens.analysis.micro_ros.directions import PrintedSum
+from roslens.analysis.micro_ros.lines import PhysicalLine
+from roslens.analysis.micro_ros.slopes import KINDS, Slope
 
 _MARKERS = "osD^vP"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.lines import Line2D
 
-from analysis.figures.style import (
+from roslens.analysis.figures.style import (
     Plot,
     colour,
     finish,
@@ -16,8 +16,8 @@ from analysis.figures.style import (
     plain_numbers,
     styled,
 )
-from analysis.micro_ros.transports import TransportRun
-from analysis.statistics.distributions import distribution, thin
+from roslens.analysis.micro_ros.transports import TransportRun
+from roslens.analysis.statistics.distributions import distribution, thin
 
 
 @styled

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 from matplotlib.lines import Line2D
 
-from analysis.figures.style import Plot, colour, finish, legend_above, new_figure, styled
-from analysis.runs import Run, cells_of
+from roslens.analysis.figures.style import Plot, colour, finish, legend_above, new_figure, styled
+from roslens.analysis.runs import Run, cells_of
 
 _MOST_CELLS = 6
 

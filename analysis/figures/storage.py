@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
-from analysis.figures.style import (
+from roslens.analysis.figures.style import (
     COLOURS,
     FAINT,
     LOUD,
@@ -37,7 +37,7 @@ def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
     Parameters
     ----------
     cells
-        Of `analysis.storage.published.cells`.
+        Of `roslens.analysis.storage.published.cells`.
     machine
         Whose cells.
     definition
@@ -96,7 +96,7 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
     Parameters
     ----------
     compared
-        Of `analysis.storage.takeaways.comparisons`.
+        Of `roslens.analysis.storage.takeaways.comparisons`.
     titles
         Of the statements.
     threshold

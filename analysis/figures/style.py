@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from analysis.figures.plot import DPI, WIDTH
-from analysis.figures.plot import Plot as Plot  # noqa: PLC0414  (figures import it from here)
+from roslens.analysis.figures.plot import DPI, WIDTH
+from roslens.analysis.figures.plot import Plot as Plot  # noqa: PLC0414  (figures import it from here)
 
 P = ParamSpec("P")
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
-from analysis.figures.drawing import Drawing
-from analysis.figures.style import COLOURS
-from analysis.timeline.tracks import Picture, Timeline, Track
+from roslens.analysis.figures.drawing import Drawing
+from roslens.analysis.figures.style import COLOURS
+from roslens.analysis.timeline.tracks import Picture, Timeline, Track
 
 _MOST_TRACKS = 60
 _MOST_MARKS = 4000

@@ -8,10 +8,19 @@ import matplotlib.dates as mdates
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis.estimate import cell_label
-from analysis.figures.style import COLOURS, FAINT, LOUD, Plot, finish, new_figure, styled, wrapped
-from analysis.reports.numbers import shown_unit, significant
-from analysis.verdicts.trend import Series, Trends
+from roslens.analysis.estimate import cell_label
+from roslens.analysis.figures.style import (
+    COLOURS,
+    FAINT,
+    LOUD,
+    Plot,
+    finish,
+    new_figure,
+    styled,
+    wrapped,
+)
+from roslens.analysis.reports.numbers import shown_unit, significant
+from roslens.analysis.verdicts.trend import Series, Trends
 
 _MOST_PANELS = 12
 _MOST_SOFTWARE = 3

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import polars as pl
 from matplotlib.figure import Figure
 
-from analysis.figures.plot import Plot
-from analysis.figures.style import colour, finish, new_figure, styled
-from analysis.flow.chain import run_keys
-from analysis.flow.chains import ChainInstances
-from analysis.reports.numbers import significant
-from analysis.timeline.journey import Journey
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.figures.style import colour, finish, new_figure, styled
+from roslens.analysis.flow.chain import run_keys
+from roslens.analysis.flow.chains import ChainInstances
+from roslens.analysis.reports.numbers import significant
+from roslens.analysis.timeline.journey import Journey
 
 
 def mean_parts(found: ChainInstances) -> pl.DataFrame:

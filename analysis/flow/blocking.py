@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.flow.chain import Tables, flow_tables, run_keys
+from roslens.analysis.flow.chain import Tables, flow_tables, run_keys
 
 
 def blocking(tables: Tables) -> pl.DataFrame:

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import polars as pl
 
-from analysis.flow.call_flow import with_calls
-from analysis.flow.links import Link, declared_links
-from tracing.recording import UsageError
+from roslens.analysis.flow.call_flow import with_calls
+from roslens.analysis.flow.links import Link, declared_links
+from roslens.tracing.recording import UsageError
 
 _ARROW = " -> "
 
@@ -62,7 +62,8 @@ def flow_tables(
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Link]]:
     """Messages, publications, callback instances and declared links.
 
-    With `calls`, service calls and action goals are among the messages (`analysis.flow.call_flow`).
+    With `calls`, service calls and action goals are among the messages
+    (`roslens.analysis.flow.call_flow`).
     """
     frames = [tables.table(n) for n in ("messages", "publications", "callback_instances")]
     messages, publications, instances = pl.collect_all(frames)

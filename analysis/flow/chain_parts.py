@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from analysis.flow.chain import Chain
-from analysis.flow.links import LinkKind
+from roslens.analysis.flow.chain import Chain
+from roslens.analysis.flow.links import LinkKind
 
 PARTS: Mapping[str, str] = {
     "source": "start of the callback that published first, to its publish event",

@@ -1,8 +1,8 @@
 """Chains of messages from node to node: their instances, and where the time went.
 
 A message goes over from one topic to the next where a node publishes inside of the callback of
-what it received, or as declared (`analysis.flow.links`). All times are those of trace events, so
-the parts of an instance add up to its latency exactly.
+what it received, or as declared (`roslens.analysis.flow.links`). All times are those of trace
+events, so the parts of an instance add up to its latency exactly.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from analysis.flow.chain import Chain, Tables, flow_tables, run_keys
-from analysis.flow.chain_parts import hops_of
-from analysis.flow.links import Link, LinkKind, link_between
-from tracing.recording import UsageError
+from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_keys
+from roslens.analysis.flow.chain_parts import hops_of
+from roslens.analysis.flow.links import Link, LinkKind, link_between
+from roslens.tracing.recording import UsageError
 
 Begin: TypeAlias = Literal["publish", "callback"]
 
@@ -37,8 +37,8 @@ class ChainInstances:
         outcome of messages, no_output, unfinished) and ``stopped_at`` (topic or node).
     hops
         One row per part of a complete instance: run, ``instance``, ``hop`` (0, 1, ...), ``topic``,
-        ``node`` (that received it), ``part`` (of `analysis.flow.chain_parts.PARTS`), ``begin_ns``,
-        ``end_ns``, ``duration_ns``, ``message_id``, ``subscription_id``.
+        ``node`` (that received it), ``part`` (of `roslens.analysis.flow.chain_parts.PARTS`),
+        ``begin_ns``, ``end_ns``, ``duration_ns``, ``message_id``, ``subscription_id``.
     links
         How each node between goes over: None for publishing in the callback.
     """

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.flow.chain import Chain, Tables, flow_tables, run_keys
-from analysis.flow.links import Link
-from tracing.recording import UsageError
+from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_keys
+from roslens.analysis.flow.links import Link
+from roslens.tracing.recording import UsageError
 
 _INTERNAL = r"^/rosout$|^/parameter_events$|^ros_discovery_info$|/_action/"
 _MOST_CHAINS = 1000

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import polars as pl
 import yaml
 
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 LinkKind: TypeAlias = Literal["periodic_async", "partial_sync"]
 _KEYS = {"kind", "node", "subscriptions", "publishers"}

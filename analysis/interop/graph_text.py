@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.flow.chain import Tables
+from roslens.analysis.flow.chain import Tables
 
 
 def node_topic_graph(tables: Tables) -> pl.DataFrame:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from tracing.recording import RunFailedError
+from roslens.tracing.recording import RunFailedError
 
 _Bytes = npt.NDArray[np.uint8]
 

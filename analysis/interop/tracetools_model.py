@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from collectors.ros2.callbacks import find_callbacks
-from collectors.ros2.events import FIELDS, INIT_EVENTS, Events
-from collectors.ros2.objects import find_objects
+from roslens.collectors.ros2.callbacks import find_callbacks
+from roslens.collectors.ros2.events import FIELDS, INIT_EVENTS, Events
+from roslens.collectors.ros2.objects import find_objects
 
 if TYPE_CHECKING:
     import pandas as pd

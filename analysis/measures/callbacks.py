@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.estimate import Estimate, Metric
-from analysis.measures.samples import TopicGroup
-from analysis.runs import Run, cells_of
-from analysis.statistics.over_runs import mean_over_runs
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.samples import TopicGroup
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.over_runs import mean_over_runs
 
 CALLBACK = ("kind", "name", "node")
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.estimate import Estimate, Metric
-from analysis.runs import Run
-from analysis.statistics.student import t_quantile
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.runs import Run
+from roslens.analysis.statistics.student import t_quantile
 
 ORDER_EFFECT = Metric(
     "order_effect",

@@ -5,17 +5,17 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
-from analysis.estimate import Estimate, Metric
-from analysis.measures.samples import RunSamples, TopicGroup
-from analysis.runs import cells_of
-from analysis.statistics.omission import CorrectedRun
-from analysis.statistics.over_runs import (
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.samples import RunSamples, TopicGroup
+from roslens.analysis.runs import cells_of
+from roslens.analysis.statistics.omission import CorrectedRun
+from roslens.analysis.statistics.over_runs import (
     fraction_over_runs,
     mean_over_runs,
     percentile_over_runs,
     value_over_runs,
 )
-from analysis.statistics.quantiles import percentile_name, quantile
+from roslens.analysis.statistics.quantiles import percentile_name, quantile
 
 PERCENTILES = (0.5, 0.9, 0.99)
 

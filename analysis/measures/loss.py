@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from analysis.measures.samples import RunSamples
-from analysis.runs import Run, cells_of
+from roslens.analysis.measures.samples import RunSamples
+from roslens.analysis.runs import Run, cells_of
 
 _SEVERITIES = ("error", "warning", "info")
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.estimate import Estimate, Metric
-from analysis.runs import Run, cells_of
-from analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.over_runs import value_over_runs
 
 _PROCESS = ("host", "vpid")
 

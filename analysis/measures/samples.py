@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.runs import Run
+from roslens.analysis.runs import Run
 
 Floats = NDArray[np.float64]
 

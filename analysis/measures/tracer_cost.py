@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from analysis.statistics.over_runs import Interval, student_t
+from roslens.analysis.statistics.over_runs import Interval, student_t
 
 PUBLISHED_NS_PER_EVENT = 158.0
 PUBLISHED_LATENCY_NS = 3300.0

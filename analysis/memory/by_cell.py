@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 import polars as pl
 
-from analysis.estimate import Estimate
-from analysis.memory.leaks import MARGIN, PUBLICATION, SLOPE, Leak, Series, leak, refused
-from analysis.runs import Run, cells_of
-from collectors.work_log import WorkLog
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.memory.leaks import MARGIN, PUBLICATION, SLOPE, Leak, Series, leak, refused
+from roslens.analysis.runs import Run, cells_of
+from roslens.collectors.work_log import WorkLog
 
 MemoryName = Literal["rss", "pss", "heap"]
 MEMORY: tuple[MemoryName, ...] = ("rss", "pss", "heap")

@@ -17,11 +17,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.estimate import Cell, Estimate, Metric
-from analysis.statistics.detection import least_detectable
-from analysis.statistics.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
-from analysis.statistics.student import t_quantile
-from analysis.statistics.trends import best_bend, glsar, least_squares, theil_sen
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.statistics.detection import least_detectable
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
+from roslens.analysis.statistics.student import t_quantile
+from roslens.analysis.statistics.trends import best_bend, glsar, least_squares, theil_sen
 
 Floats = NDArray[np.float64]
 

@@ -9,20 +9,20 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
-from analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
-from analysis.executors.statements import leak_statements, statements_table
-from analysis.figures.memory import memory_plot, peak_plot, verdict_grid, verdict_text
-from analysis.memory.allocations import KEPT, kept_by_callback, with_traced_heap
-from analysis.memory.by_cell import leaks_of, memory_series
-from analysis.memory.leaks import SLOPE, Leak, Series, refused
-from analysis.reports.base import Part, Report, Section, Tables
-from analysis.reports.numbers import significant
-from analysis.reports.parameters import LeaksParameters
-from analysis.reports.table import ReportTable, Sentence
-from analysis.reports.tables import estimates_table
-from analysis.runs import cells_of
-from analysis.statistics.over_runs import estimate_of, student_t
-from collectors.work_log import WorkLog
+from roslens.analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
+from roslens.analysis.executors.statements import leak_statements, statements_table
+from roslens.analysis.figures.memory import memory_plot, peak_plot, verdict_grid, verdict_text
+from roslens.analysis.memory.allocations import KEPT, kept_by_callback, with_traced_heap
+from roslens.analysis.memory.by_cell import leaks_of, memory_series
+from roslens.analysis.memory.leaks import SLOPE, Leak, Series, refused
+from roslens.analysis.reports.base import Part, Report, Section, Tables
+from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.parameters import LeaksParameters
+from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.runs import cells_of
+from roslens.analysis.statistics.over_runs import estimate_of, student_t
+from roslens.collectors.work_log import WorkLog
 
 
 class TablesAndLogs(Tables, Protocol):

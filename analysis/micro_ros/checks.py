@@ -8,10 +8,10 @@ from typing import Literal
 
 import polars as pl
 
-from analysis.micro_ros.directions import PrintedSum
-from analysis.micro_ros.lines import PhysicalLine, judge_throughput
-from analysis.micro_ros.slopes import Slope
-from analysis.micro_ros.transports import TransportRun
+from roslens.analysis.micro_ros.directions import PrintedSum
+from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput
+from roslens.analysis.micro_ros.slopes import Slope
+from roslens.analysis.micro_ros.transports import TransportRun
 
 Verdict = Literal[
     "holds",
@@ -129,7 +129,7 @@ def live_checks(live: pl.DataFrame) -> list[Check]:
     Parameters
     ----------
     live
-        As `collectors.results.micro_ros.LIVE`.
+        As `roslens.collectors.results.micro_ros.LIVE`.
     """
     name = "nothing allocated at exit"
     left = live.filter(pl.col("live_bytes") != 0)

@@ -38,7 +38,7 @@ def printed_sums(latency: pl.DataFrame) -> list[PrintedSum]:
     Parameters
     ----------
     latency
-        As `collectors.results.micro_ros_frames.LATENCY`.
+        As `roslens.collectors.results.micro_ros_frames.LATENCY`.
     """
     return [
         PrintedSum(

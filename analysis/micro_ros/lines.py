@@ -9,7 +9,7 @@ from typing import Literal
 
 import polars as pl
 
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 Possibility = Literal["possible", "impossible", "impossible_as_bytes", "no_line_rate"]
 

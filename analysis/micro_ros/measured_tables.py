@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from analysis.micro_ros.slopes import Slope
-from analysis.micro_ros.transports import TransportRun
-from analysis.reports.table import ReportTable
+from roslens.analysis.micro_ros.slopes import Slope
+from roslens.analysis.micro_ros.transports import TransportRun
+from roslens.analysis.reports.table import ReportTable
 
 _BOUNDS = (
     "Bounds, not an interval: no message arrives before it was sent, and the truth lies within "
@@ -54,7 +54,7 @@ def static_table(static: pl.DataFrame, most: int = 20) -> ReportTable:
     Parameters
     ----------
     static
-        As `collectors.results.micro_ros.STATIC`.
+        As `roslens.collectors.results.micro_ros.STATIC`.
     """
     memory = static.filter(pl.col("section").str.contains(r"^\.(data|bss)(\.|$)"))
     largest = memory.filter(pl.col("count") == pl.col("count").max().over("entity"))

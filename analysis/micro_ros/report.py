@@ -7,15 +7,15 @@ from functools import cached_property
 
 import polars as pl
 
-from analysis.estimate import Estimate
-from analysis.figures.micro_ros import (
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.micro_ros import (
     history_plot,
     memory_plot,
     printed_latency_plot,
     throughput_plot,
 )
-from analysis.figures.micro_ros_transports import directions_plot, round_trip_plot
-from analysis.micro_ros.checks import (
+from roslens.analysis.figures.micro_ros_transports import directions_plot, round_trip_plot
+from roslens.analysis.micro_ros.checks import (
     Check,
     budget_checks,
     checks_frame,
@@ -24,9 +24,9 @@ from analysis.micro_ros.checks import (
     printed_sum_checks,
     throughput_checks,
 )
-from analysis.micro_ros.directions import PrintedSum, printed_sums
-from analysis.micro_ros.lines import PhysicalLine, lines_of
-from analysis.micro_ros.measured_tables import (
+from roslens.analysis.micro_ros.directions import PrintedSum, printed_sums
+from roslens.analysis.micro_ros.lines import PhysicalLine, lines_of
+from roslens.analysis.micro_ros.measured_tables import (
     captures_table,
     clocks_table,
     findings_table,
@@ -34,8 +34,8 @@ from analysis.micro_ros.measured_tables import (
     static_table,
     sums_table,
 )
-from analysis.micro_ros.parameters import MicroRosParameters
-from analysis.micro_ros.slopes import (
+from roslens.analysis.micro_ros.parameters import MicroRosParameters
+from roslens.analysis.micro_ros.slopes import (
     HISTORY,
     Slope,
     is_history,
@@ -43,8 +43,8 @@ from analysis.micro_ros.slopes import (
     slopes_of,
     with_totals,
 )
-from analysis.micro_ros.statements import differences_of_totals, memory_statements
-from analysis.micro_ros.tables import (
+from roslens.analysis.micro_ros.statements import differences_of_totals, memory_statements
+from roslens.analysis.micro_ros.tables import (
     Key,
     checks_table,
     printed_latency_table,
@@ -52,18 +52,18 @@ from analysis.micro_ros.tables import (
     statements_table,
     throughput_table,
 )
-from analysis.micro_ros.transports import (
+from roslens.analysis.micro_ros.transports import (
     TransportRun,
     refused_throughput,
     throughput_estimates,
     transport_estimates,
     transport_runs,
 )
-from analysis.reports.base import NoRecordings, Part, Report, Section, Tables
-from analysis.reports.table import Sentence
-from analysis.reports.tables import estimates_table
-from collectors.results.micro_ros import MicroRosResults
-from collectors.results.micro_ros_published import PublishedFigures
+from roslens.analysis.reports.base import NoRecordings, Part, Report, Section, Tables
+from roslens.analysis.reports.table import Sentence
+from roslens.analysis.reports.tables import estimates_table
+from roslens.collectors.results.micro_ros import MicroRosResults
+from roslens.collectors.results.micro_ros_published import PublishedFigures
 
 
 class MicroRosReport(Report):

@@ -10,9 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import stats
 
-from analysis.estimate import Estimate, Metric
-from analysis.statistics.over_runs import Interval, estimate_of
-from analysis.statistics.trends import least_squares
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.statistics.over_runs import Interval, estimate_of
+from roslens.analysis.statistics.trends import least_squares
 
 HISTORY = "history"
 """The entity whose count is slots of the RMW history."""
@@ -81,7 +81,7 @@ def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
     Parameters
     ----------
     memory
-        As `collectors.results.micro_ros_frames.MEMORY`.
+        As `roslens.collectors.results.micro_ros_frames.MEMORY`.
     level
         Nominal coverage.
     """

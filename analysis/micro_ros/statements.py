@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.micro_ros.slopes import HISTORY, Slope
+from roslens.analysis.micro_ros.slopes import HISTORY, Slope
 
 ABOUT = 0.05
 """The word "about" is taken to allow 5 %."""

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from analysis.micro_ros.checks import Check
-from analysis.micro_ros.directions import PrintedSum
-from analysis.micro_ros.lines import PhysicalLine, judge_throughput
-from analysis.micro_ros.slopes import Slope, is_history
-from analysis.reports.table import ReportTable
+from roslens.analysis.micro_ros.checks import Check
+from roslens.analysis.micro_ros.directions import PrintedSum
+from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput
+from roslens.analysis.micro_ros.slopes import Slope, is_history
+from roslens.analysis.reports.table import ReportTable
 
 Key = tuple[str, str]
 

@@ -9,16 +9,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.estimate import Estimate, Metric
-from analysis.micro_ros.clocks import ClockFit, Directions, directions, fit_clocks
-from analysis.statistics.over_runs import (
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.micro_ros.clocks import ClockFit, Directions, directions, fit_clocks
+from roslens.analysis.statistics.over_runs import (
     Interval,
     estimate_of,
     mean_over_runs,
     percentile_over_runs,
     value_over_runs,
 )
-from collectors.results.micro_ros import Link
+from roslens.collectors.results.micro_ros import Link
 
 Floats = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ def transport_runs(
     Parameters
     ----------
     exchanges
-        As `collectors.results.micro_ros.EXCHANGED`.
+        As `roslens.collectors.results.micro_ros.EXCHANGED`.
     """
     return [
         _run(str(source), str(transport), group, links[str(source), str(transport)])

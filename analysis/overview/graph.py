@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.measures.samples import LOST
+from roslens.analysis.measures.samples import LOST
 
 INFRASTRUCTURE = ("/rosout", "/parameter_events")
 """Topics that every node has: they say nothing of an application."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.measures.loss import TracerLoss
-from analysis.measures.samples import LOST
+from roslens.analysis.measures.loss import TracerLoss
+from roslens.analysis.measures.samples import LOST
 
 RUN_SCHEMA = pl.Schema(
     {

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from analysis.measures.samples import LOST
+from roslens.analysis.measures.samples import LOST
 
 _COLUMNS, _STEP, _HEIGHT = 40, 3, 16
 _ARRIVED, _LOST, _HOLE = "#0072b2", "#d55e00", "#b00020"

@@ -10,16 +10,16 @@ from typing import Protocol
 
 import polars as pl
 
-from analysis.design import check_designs
-from analysis.estimate import Estimate
-from analysis.figures.plot import Plot
-from analysis.measures.loss import TracerLoss, health_findings
-from analysis.metrics import metrics_of, versions, write_metrics
-from analysis.reports.parameters import ReportParameters
-from analysis.reports.table import ReportTable, Sentence
-from analysis.reports.tables import definitions_table, health_table, tracer_loss_table
-from analysis.runs import Run, why_left_out
-from collectors.schema import TABLES
+from roslens.analysis.design import check_designs
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.measures.loss import TracerLoss, health_findings
+from roslens.analysis.metrics import metrics_of, versions, write_metrics
+from roslens.analysis.reports.parameters import ReportParameters
+from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
+from roslens.analysis.runs import Run, why_left_out
+from roslens.collectors.schema import TABLES
 
 Part = Sentence | ReportTable | Plot
 _MOST_DISTURBED = 30

@@ -6,24 +6,28 @@ from functools import cached_property
 
 import polars as pl
 
-from analysis.estimate import Estimate
-from analysis.measures.callbacks import callback_duration_estimates, durations, worst_messages
-from analysis.measures.drift import order_effect
-from analysis.measures.latency import (
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.measures.callbacks import (
+    callback_duration_estimates,
+    durations,
+    worst_messages,
+)
+from roslens.analysis.measures.drift import order_effect
+from roslens.analysis.measures.latency import (
     corrected_estimates,
     latency_estimates,
     latency_metric,
     medians,
 )
-from analysis.measures.loss import outcomes_by_cell
-from analysis.measures.resources import resource_estimates, usage_over_time, usage_per_run
-from analysis.measures.samples import RunSamples, TopicGroup, run_samples, topic_groups
-from analysis.measures.services import service_estimates, unanswered
-from analysis.reports.base import Part, Report, Section, Tables, count_of_runs
-from analysis.reports.numbers import milliseconds
-from analysis.reports.parameters import LatencyParameters
-from analysis.reports.table import Sentence
-from analysis.reports.tables import (
+from roslens.analysis.measures.loss import outcomes_by_cell
+from roslens.analysis.measures.resources import resource_estimates, usage_over_time, usage_per_run
+from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples, topic_groups
+from roslens.analysis.measures.services import service_estimates, unanswered
+from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
+from roslens.analysis.reports.numbers import milliseconds
+from roslens.analysis.reports.parameters import LatencyParameters
+from roslens.analysis.reports.table import Sentence
+from roslens.analysis.reports.tables import (
     durations_table,
     effects_table,
     estimates_table,
@@ -31,10 +35,10 @@ from analysis.reports.tables import (
     runs_table,
     worst_table,
 )
-from analysis.runs import cells_of
-from analysis.statistics.factorial import Observation, effects
-from analysis.statistics.flags import OUTLIER, outlying, same_series, warm_up
-from analysis.statistics.omission import CorrectedRun, corrected_runs
+from roslens.analysis.runs import cells_of
+from roslens.analysis.statistics.factorial import Observation, effects
+from roslens.analysis.statistics.flags import OUTLIER, outlying, same_series, warm_up
+from roslens.analysis.statistics.omission import CorrectedRun, corrected_runs
 
 # Figures are imported where they are drawn: a comparison needs the estimates only.
 # ruff: noqa: PLC0415
@@ -200,7 +204,7 @@ class LatencyReport(Report):
         """ECDF and CCDF."""
         if not self._delivered:
             return self._nothing()
-        from analysis.figures.distributions import distribution_plots
+        from roslens.analysis.figures.distributions import distribution_plots
 
         return Section(*distribution_plots(self.samples, self._definition))
 
@@ -227,7 +231,7 @@ class LatencyReport(Report):
         if not self._delivered:
             return self._nothing()
         delivered = [e for e in self.main_estimates if not e.metric.startswith("loss")]
-        from analysis.figures.latency import interval_plot
+        from roslens.analysis.figures.latency import interval_plot
 
         return Section(interval_plot(delivered, self.samples))
 
@@ -327,7 +331,7 @@ class LatencyReport(Report):
 
     def drift(self) -> Section:
         """Per-run medians against order of execution."""
-        from analysis.figures.latency import drift_plot
+        from roslens.analysis.figures.latency import drift_plot
 
         values = medians(self.samples)
         runs = [run for run in self.counting if run.name in values and run.order is not None]
@@ -351,7 +355,7 @@ class LatencyReport(Report):
         found = durations(self.callback_instances, self.counting)
         if not found.height:
             return Section(Sentence("No callback was traced."))
-        from analysis.figures.callbacks import durations_plot
+        from roslens.analysis.figures.callbacks import durations_plot
 
         return Section(durations_plot(found), durations_table(found))
 
@@ -387,7 +391,7 @@ class LatencyReport(Report):
         names = pl.LazyFrame({"run": [run.name for run in counting]}, schema={"run": pl.String})
         usage = usage_over_time(self.tables.resources.join(names, on="run"))
         if usage.height:
-            from analysis.figures.resources import usage_plot
+            from roslens.analysis.figures.resources import usage_plot
 
             parts.append(usage_plot(usage, counting))
             parts.append(estimates_table(self.resource_estimates, "CPU and memory per run"))

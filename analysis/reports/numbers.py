@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from analysis.estimate import Estimate
+from roslens.analysis.estimate import Estimate
 
 _SHOWN = {
     "ns": (1e-6, "ms"),

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from analysis.runs import LeaveOut
-from tracing.recording import UsageError
+from roslens.analysis.runs import LeaveOut
+from roslens.tracing.recording import UsageError
 
 
 def _as_list(value: object) -> object:

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.estimate import Estimate, cell_label
-from analysis.measures.loss import TracerLoss
-from analysis.measures.samples import RunSamples
-from analysis.reports.numbers import milliseconds, shown_unit, significant, value_and_interval
-from analysis.reports.table import ReportTable
-from analysis.statistics.factorial import FactorEffect
+from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.measures.loss import TracerLoss
+from roslens.analysis.measures.samples import RunSamples
+from roslens.analysis.reports.numbers import (
+    milliseconds,
+    shown_unit,
+    significant,
+    value_and_interval,
+)
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.statistics.factorial import FactorEffect
 
 _MOST_ROWS = 60
 

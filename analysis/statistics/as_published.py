@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.estimate import Cell, Estimate, Metric
-from analysis.statistics.over_runs import Interval, estimate_of, student_t
-from analysis.statistics.student import t_quantile
-from analysis.statistics.trends import least_squares
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.statistics.over_runs import Interval, estimate_of, student_t
+from roslens.analysis.statistics.student import t_quantile
+from roslens.analysis.statistics.trends import least_squares
 
 Floats = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.estimate import Cell, Estimate, Metric
-from analysis.statistics.autocorrelation import autocorrelation
-from analysis.statistics.one_run import WARNING
-from analysis.statistics.over_runs import Interval, estimate_of
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.statistics.autocorrelation import autocorrelation
+from roslens.analysis.statistics.one_run import WARNING
+from roslens.analysis.statistics.over_runs import Interval, estimate_of
 
 Floats = NDArray[np.float64]
 

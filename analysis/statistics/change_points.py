@@ -22,8 +22,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.statistics.finite import finite
-from analysis.statistics.over_runs import Floats
+from roslens.analysis.statistics.finite import finite
+from roslens.analysis.statistics.over_runs import Floats
 
 Places: TypeAlias = NDArray[np.int64]
 

@@ -6,7 +6,7 @@ import math
 
 from scipy import special
 
-from analysis.statistics.student import t_quantile
+from roslens.analysis.statistics.student import t_quantile
 
 POWER = 0.8
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from analysis.statistics.finite import finite_pairs
-from analysis.statistics.over_runs import MINIMUM_RUNS
-from analysis.statistics.ratio import Spread, satterthwaite
-from analysis.statistics.student import t_above
+from roslens.analysis.statistics.finite import finite_pairs
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.statistics.ratio import Spread, satterthwaite
+from roslens.analysis.statistics.student import t_above
 
 
 @dataclass(frozen=True)

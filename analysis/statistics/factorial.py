@@ -20,11 +20,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.estimate import Cell
-from analysis.statistics.multiplicity import holm
-from analysis.statistics.over_runs import MINIMUM_RUNS, student_t
-from analysis.statistics.student import t_quantile, t_two_sided
-from tracing.recording.manifest import Level
+from roslens.analysis.estimate import Cell
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, student_t
+from roslens.analysis.statistics.student import t_quantile, t_two_sided
+from roslens.tracing.recording.manifest import Level
 
 Floats = NDArray[np.float64]
 Scale = Literal["ratio", "difference"]

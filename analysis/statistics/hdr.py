@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 if TYPE_CHECKING:
     from hdrh.histogram import HdrHistogram

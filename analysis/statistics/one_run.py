@@ -9,11 +9,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analysis.estimate import Cell, Estimate, Metric
-from analysis.statistics.autocorrelation import effective_samples, effective_samples_of_quantile
-from analysis.statistics.over_runs import Interval, estimate_of
-from analysis.statistics.quantiles import least_samples, percentile_name, quantile
-from analysis.statistics.student import binomial_at_most, t_quantile
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.statistics.autocorrelation import (
+    effective_samples,
+    effective_samples_of_quantile,
+)
+from roslens.analysis.statistics.over_runs import Interval, estimate_of
+from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
+from roslens.analysis.statistics.student import binomial_at_most, t_quantile
 
 WARNING = "one run: says nothing about how much runs differ"
 

@@ -14,10 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.estimate import Cell, Estimate, Metric
-from analysis.statistics.autocorrelation import effective_samples, effective_samples_of_quantile
-from analysis.statistics.quantiles import least_samples, percentile_name, quantile
-from analysis.statistics.student import t_quantile
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.statistics.autocorrelation import (
+    effective_samples,
+    effective_samples_of_quantile,
+)
+from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
+from roslens.analysis.statistics.student import t_quantile
 
 MINIMUM_RUNS = 3
 """With two runs the interval is 9 standard deviations to either side: true, but no evidence."""

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.statistics.autocorrelation import effective_samples
-from analysis.statistics.finite import finite
-from analysis.statistics.over_runs import MINIMUM_RUNS
-from analysis.statistics.ratio import least_runs
-from analysis.statistics.student import chi_squared_quantile, f_above
+from roslens.analysis.statistics.autocorrelation import effective_samples
+from roslens.analysis.statistics.finite import finite
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.statistics.ratio import least_runs
+from roslens.analysis.statistics.student import chi_squared_quantile, f_above
 
 Floats = NDArray[np.float64]
 

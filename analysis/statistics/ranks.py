@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.statistics.over_runs import Interval
+from roslens.analysis.statistics.over_runs import Interval
 
 Floats = NDArray[np.float64]
 

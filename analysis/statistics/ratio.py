@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from analysis.statistics.finite import LARGEST, finite, finite_pairs
-from analysis.statistics.over_runs import MINIMUM_RUNS
-from analysis.statistics.roots import root
-from analysis.statistics.student import t_quantile, t_two_sided
+from roslens.analysis.statistics.finite import LARGEST, finite, finite_pairs
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.statistics.roots import root
+from roslens.analysis.statistics.student import t_quantile, t_two_sided
 
 MOST_RUNS = 10_000
 """No recommendation goes beyond this many runs."""

@@ -9,9 +9,9 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from analysis.statistics.finite import finite_pairs
-from analysis.statistics.over_runs import Interval
-from analysis.statistics.student import t_quantile
+from roslens.analysis.statistics.finite import finite_pairs
+from roslens.analysis.statistics.over_runs import Interval
+from roslens.analysis.statistics.student import t_quantile
 
 Floats = NDArray[np.float64]
 

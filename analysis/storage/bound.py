@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.storage.published import CELL
+from roslens.analysis.storage.published import CELL
 
 PUBLISHED_BYTES = {
     "1MiB": 250 * 2**20,
@@ -32,7 +32,7 @@ def throughput_bounds(digests: pl.DataFrame) -> pl.DataFrame:
     Parameters
     ----------
     digests
-        As of `collectors.results.storage_study.read_digests`, of the study's own sizes.
+        As of `roslens.collectors.results.storage_study.read_digests`, of the study's own sizes.
 
     Returns
     -------

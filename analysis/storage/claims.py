@@ -2,7 +2,7 @@
 
 The method that answers is declared here, before any data: the ratio sqlite_default / mcap_default
 of mean throughputs (above 1: MCAP is slower), its 95 % interval by Fieller's theorem with Welch's
-degrees of freedom, as in `analysis.verdicts.comparison`, and the threshold T:
+degrees of freedom, as in `roslens.analysis.verdicts.comparison`, and the threshold T:
 
 * the claim is refuted if low > 1 and high >= 1 + T, and so after Holm's correction over all cells;
 * else it holds if high < 1 + T: MCAP is at most T slower;
@@ -19,12 +19,12 @@ from typing import Literal
 
 import polars as pl
 
-from analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
-from analysis.statistics.multiplicity import holm
-from analysis.statistics.over_runs import MINIMUM_RUNS
-from analysis.statistics.ratio import Spread, paired_p, paired_ratio, ratio_of_means
-from analysis.verdicts.comparison import LEVEL, verdict_of
-from tracing.recording.errors import UsageError
+from roslens.analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.statistics.ratio import Spread, paired_p, paired_ratio, ratio_of_means
+from roslens.analysis.verdicts.comparison import LEVEL, verdict_of
+from roslens.tracing.recording.errors import UsageError
 
 THRESHOLD = 0.05
 
@@ -42,7 +42,7 @@ def on_par_or_better(
     Parameters
     ----------
     digests
-        As of `collectors.results.storage_study.read_digests`.
+        As of `roslens.collectors.results.storage_study.read_digests`.
     new, base
         Names in `plugin_config`.
     threshold

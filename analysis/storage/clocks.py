@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.storage.live import LiveRun, write_times
-from collectors.results.storage_runs import write_calls
-from tracing.recording import Recording
+from roslens.analysis.storage.live import LiveRun, write_times
+from roslens.collectors.results.storage_runs import write_calls
+from roslens.tracing.recording import Recording
 
 TOLERANCE = 0.02
 TOLERANCE_NS = 500.0

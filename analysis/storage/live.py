@@ -9,12 +9,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.estimate import Cell, Estimate, Metric
-from analysis.runs import Run, cells_of
-from analysis.statistics.over_runs import fraction_over_runs, percentile_over_runs, value_over_runs
-from analysis.storage.throughput import mean_of_ratios, overall
-from collectors.results.storage_runs import StorageRun
-from tracing.recording import Recording, UsageError
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.over_runs import (
+    fraction_over_runs,
+    percentile_over_runs,
+    value_over_runs,
+)
+from roslens.analysis.storage.throughput import mean_of_ratios, overall
+from roslens.collectors.results.storage_runs import StorageRun
+from roslens.tracing.recording import Recording, UsageError
 
 FACTORS = ("message_size", "batch_size", "plugin_config")
 

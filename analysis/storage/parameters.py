@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from analysis.reports.parameters import OptionalText, ReportParameters, Texts
-from tracing.recording import UsageError
+from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
+from roslens.tracing.recording import UsageError
 
 
 class StorageParameters(ReportParameters):

@@ -6,9 +6,9 @@ import math
 
 import polars as pl
 
-from analysis.statistics.as_published import STORAGE_FACTOR
-from analysis.statistics.over_runs import MINIMUM_RUNS
-from analysis.statistics.student import t_quantile
+from roslens.analysis.statistics.as_published import STORAGE_FACTOR
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.statistics.student import t_quantile
 
 CELL = ("machine", "messages", "batch_size", "plugin_config")
 
@@ -19,7 +19,7 @@ def cells(digests: pl.DataFrame, level: float = 0.95) -> pl.DataFrame:
     Parameters
     ----------
     digests
-        As of `collectors.results.storage_study.read_digests`.
+        As of `roslens.collectors.results.storage_study.read_digests`.
 
     Returns
     -------

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from analysis.estimate import Estimate, Metric
-from analysis.reports.table import ReportTable
-from analysis.runs import Run, cells_of
-from analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.over_runs import value_over_runs
 
 RECOVERED = Metric(
     "storage_recovered",

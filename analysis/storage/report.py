@@ -7,15 +7,15 @@ from functools import cached_property
 
 import polars as pl
 
-from analysis.estimate import Cell, Estimate, Metric
-from analysis.figures.storage import bars_plot, effects_plot, write_times_plot
-from analysis.reports.base import NoRecordings, Part, Report, Section, Tables
-from analysis.reports.table import Sentence
-from analysis.reports.tables import estimates_table
-from analysis.statistics.over_runs import value_over_runs
-from analysis.storage.bound import REFUSED, throughput_bounds
-from analysis.storage.clocks import Agreement, agreement
-from analysis.storage.live import (
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.figures.storage import bars_plot, effects_plot, write_times_plot
+from roslens.analysis.reports.base import NoRecordings, Part, Report, Section, Tables
+from roslens.analysis.reports.table import Sentence
+from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.storage.bound import REFUSED, throughput_bounds
+from roslens.analysis.storage.clocks import Agreement, agreement
+from roslens.analysis.storage.live import (
     AS_PUBLISHED,
     DROPPED,
     FACTORS,
@@ -25,19 +25,19 @@ from analysis.storage.live import (
     machine_of,
     write_times,
 )
-from analysis.storage.parameters import StorageParameters
-from analysis.storage.published import CELL, cells
-from analysis.storage.recovery import RecoveryRun, recovery_estimates, recovery_table
-from analysis.storage.tables import (
+from roslens.analysis.storage.parameters import StorageParameters
+from roslens.analysis.storage.published import CELL, cells
+from roslens.analysis.storage.recovery import RecoveryRun, recovery_estimates, recovery_table
+from roslens.analysis.storage.tables import (
     agreement_table,
     bounds_table,
     compared_table,
     takeaways_table,
 )
-from analysis.storage.takeaways import STATEMENTS, Takeaway, comparisons, takeaways
-from collectors.results.storage_recovery import RECOVERY_NAME, read_recovery
-from collectors.results.storage_runs import is_storage_run, read_storage_run
-from tracing.recording import Recording, UsageError
+from roslens.analysis.storage.takeaways import STATEMENTS, Takeaway, comparisons, takeaways
+from roslens.collectors.results.storage_recovery import RECOVERY_NAME, read_recovery
+from roslens.collectors.results.storage_runs import is_storage_run, read_storage_run
+from roslens.tracing.recording import Recording, UsageError
 
 CSV_COLUMNS = [*CELL, "mean", "half_width_published", "half_width_t"]
 _PUBLISHED = Metric(
@@ -63,7 +63,7 @@ class StorageReport(Report):
     opened
         Recordings of the suite storage; None: `published` is looked at.
     published
-        Digests of the study, as of `collectors.results.storage_study.read_digests`.
+        Digests of the study, as of `roslens.collectors.results.storage_study.read_digests`.
     """
 
     # No ROS 2 runs here.

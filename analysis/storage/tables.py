@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from analysis.reports.numbers import significant
-from analysis.reports.table import ReportTable
-from analysis.storage.clocks import TOLERANCE, TOLERANCE_NS, Agreement
-from analysis.storage.takeaways import STATEMENTS, Takeaway
+from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.storage.clocks import TOLERANCE, TOLERANCE_NS, Agreement
+from roslens.analysis.storage.takeaways import STATEMENTS, Takeaway
 
 _MOST_ROWS = 60
 

@@ -18,9 +18,9 @@ from typing import Literal
 
 import polars as pl
 
-from analysis.statistics.multiplicity import holm
-from analysis.statistics.over_runs import MINIMUM_RUNS
-from analysis.storage.claims import on_par_or_better
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.storage.claims import on_par_or_better
 
 MUCH = 1.25
 """So many times as long is "much"."""
@@ -92,7 +92,7 @@ def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
     Parameters
     ----------
     digests
-        As of `collectors.results.storage_study.read_digests`.
+        As of `roslens.collectors.results.storage_study.read_digests`.
     threshold
         T of `claims`: so much slower is still on par.
     """

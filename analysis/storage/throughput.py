@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.results.storage_study import Batches
+from roslens.collectors.results.storage_study import Batches
 
 
 def mean_of_ratios(run: Batches) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from analysis.timeline.tracks import Floats, Int64, Timeline, Track
+from roslens.analysis.timeline.tracks import Floats, Int64, Timeline, Track
 
 UNKNOWN_NODE = "(node unknown)"
 _PROCESS = -1

@@ -12,13 +12,13 @@ from typing import Any, Literal
 
 import yaml
 
-from analysis.estimate import Cell, Estimate, cell_label
-from analysis.statistics.multiplicity import holm
-from analysis.statistics.ratio import Spread, least_runs
-from analysis.statistics.student import t_two_sided
-from analysis.verdicts.comparison import Side, spread_of
-from tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
-from tracing.recording.manifest import Level
+from roslens.analysis.estimate import Cell, Estimate, cell_label
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.ratio import Spread, least_runs
+from roslens.analysis.statistics.student import t_two_sided
+from roslens.analysis.verdicts.comparison import Side, spread_of
+from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
+from roslens.tracing.recording.manifest import Level
 
 SCHEMA_VERSION = 1
 

@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from analysis.estimate import Cell, Estimate, cell_label
-from analysis.statistics.detection import least_detectable
-from analysis.statistics.multiplicity import holm
-from analysis.statistics.over_runs import Interval
-from analysis.statistics.ranks import cliffs_delta, hodges_lehmann
-from analysis.statistics.ratio import (
+from roslens.analysis.estimate import Cell, Estimate, cell_label
+from roslens.analysis.statistics.detection import least_detectable
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.over_runs import Interval
+from roslens.analysis.statistics.ranks import cliffs_delta, hodges_lehmann
+from roslens.analysis.statistics.ratio import (
     TOO_FAR_APART,
     Effect,
     Spread,
@@ -30,9 +30,9 @@ from analysis.statistics.ratio import (
     too_far_apart,
     welch_p,
 )
-from analysis.statistics.student import t_quantile
-from tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
-from tracing.recording.manifest import Level
+from roslens.analysis.statistics.student import t_quantile
+from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
+from roslens.tracing.recording.manifest import Level
 
 DEFAULT_METRICS = ("latency_p50", "latency_p99", "loss", "cpu")
 LEVEL = 0.95

@@ -16,19 +16,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from analysis.estimate import Cell
-from analysis.statistics.change_points import (
+from roslens.analysis.estimate import Cell
+from roslens.analysis.statistics.change_points import (
     LEAST,
     change_points,
     least_length,
     stretch,
     winsorised,
 )
-from analysis.statistics.multiplicity import holm
-from analysis.statistics.over_runs import Interval, student_t
-from analysis.statistics.ratio import Effect, Spread, ratio_of_means, too_far_apart
-from analysis.verdicts.comparison import verdict_of
-from tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.over_runs import Interval, student_t
+from roslens.analysis.statistics.ratio import Effect, Spread, ratio_of_means, too_far_apart
+from roslens.analysis.verdicts.comparison import verdict_of
+from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
 
 FALSE_ALARMS = 0.01
 _MOST_PERMUTATIONS = 50_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from collectors.results.tool_result import (
+from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
     read_text,
@@ -13,7 +13,7 @@ from collectors.results.tool_result import (
     split_row,
     summary_frame,
 )
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 TOOL = "buildfarm_perf_tests"
 _MIB = 1024**2

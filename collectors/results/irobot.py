@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collectors.results.tool_result import (
+from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
     read_text,
@@ -23,7 +23,7 @@ from collectors.results.tool_result import (
     split_row,
     summary_frame,
 )
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 TOOL = "ros2-performance"
 

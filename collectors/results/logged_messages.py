@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 FILE_NAME = "messages.csv"
 

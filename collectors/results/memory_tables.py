@@ -6,14 +6,14 @@ from pathlib import Path
 
 import polars as pl
 
-from collectors.results.tool_result import (
+from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
     read_text,
     series_frame,
     split_row,
 )
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 ENTITIES_SCHEMA = pl.Schema({"entity": pl.String, "n": pl.Int64, "rss_peak_bytes": pl.Int64})
 

@@ -15,19 +15,24 @@ from typing import Any
 
 import polars as pl
 
-from collectors.results.micro_ros_bench import (
+from roslens.collectors.results.micro_ros_bench import (
     BENCHMARK_NAME,
     PROFILING_NAME,
     read_benchmark,
     read_profiling,
 )
-from collectors.results.micro_ros_capture import captured_rate, read_capture
-from collectors.results.micro_ros_elf import ElfMemory, differences, read_elf, static_difference
-from collectors.results.micro_ros_exchanges import read_counted, read_exchanges
-from collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
-from collectors.results.micro_ros_heap import read_heap
-from collectors.results.micro_ros_tasks import read_tasks
-from tracing.recording import UsageError
+from roslens.collectors.results.micro_ros_capture import captured_rate, read_capture
+from roslens.collectors.results.micro_ros_elf import (
+    ElfMemory,
+    differences,
+    read_elf,
+    static_difference,
+)
+from roslens.collectors.results.micro_ros_exchanges import read_counted, read_exchanges
+from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
+from roslens.collectors.results.micro_ros_heap import read_heap
+from roslens.collectors.results.micro_ros_tasks import read_tasks
+from roslens.tracing.recording import UsageError
 
 ENTITIES = ("publisher", "subscriber", "service", "client", "history")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 BENCHMARK_NAME = "benchmark_out.txt"
 PROFILING_NAME = "profiling_out.txt"

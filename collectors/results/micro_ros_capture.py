@@ -12,7 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 CAPTURE = pl.Schema(
     {

@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 _LINE = re.compile(
     r"@ (?P<where>[^@]*?) ?(?P<what>[-+<>!]) (?P<address>0x[0-9a-fA-F]+|\(nil\))"

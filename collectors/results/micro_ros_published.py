@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
-from tracing.recording import UsageError
+from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
+from roslens.tracing.recording import UsageError
 
 PUBLISHED = "published"
 """The source of every published row."""

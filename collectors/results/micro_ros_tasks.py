@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 TASKS = pl.Schema(
     {

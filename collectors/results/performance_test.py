@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from collectors.results.tool_result import (
+from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
     read_text,
     series_frame,
     summary_frame,
 )
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 TOOL = "performance_test"
 _START = "---EXPERIMENT-START---"

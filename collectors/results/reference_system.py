@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from collectors.results.tool_result import (
+from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
     read_text,
     series_frame,
     summary_frame,
 )
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 TOOL = "reference_system"
 _MEGABYTE = 1024**2

@@ -15,8 +15,8 @@ from typing import Any
 import polars as pl
 import yaml
 
-from collectors.results.tool_result import number, read_text
-from tracing.recording.errors import UsageError
+from roslens.collectors.results.tool_result import number, read_text
+from roslens.tracing.recording.errors import UsageError
 
 TEXTS = ("storage_id", "storage_config", "compression")
 COUNTS = (

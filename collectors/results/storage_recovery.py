@@ -7,8 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from collectors.results.tool_result import read_text
-from tracing.recording.errors import UsageError
+from roslens.collectors.results.tool_result import read_text
+from roslens.tracing.recording.errors import UsageError
 
 RECOVERY_NAME = "recovery.csv"
 SCHEMA = pl.Schema(

@@ -9,8 +9,8 @@ from typing import Literal, TypeVar
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from collectors.results.storage_study import Batches, read_batches
-from tracing.recording.errors import UsageError
+from roslens.collectors.results.storage_study import Batches, read_batches
+from roslens.tracing.recording.errors import UsageError
 
 Model = TypeVar("Model", bound=BaseModel)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 DIGEST_COLUMNS = (
     "run",

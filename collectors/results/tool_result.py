@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 SUMMARY_SCHEMA = pl.Schema(
     {

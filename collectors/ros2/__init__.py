@@ -1,5 +1,5 @@
 """The ROS 2 model: raw events become objects, callbacks, publications, takes and messages."""
 
-from collectors.ros2.model import build_tables, make_tables
+from roslens.collectors.ros2.model import build_tables, make_tables
 
 __all__ = ["build_tables", "make_tables"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.objects import Objects
-from collectors.ros2.types import I64, TEXT
+from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.types import I64, TEXT
 
 _NAME = r"^(.*)/_action/(send_goal|get_result|cancel_goal)$"
 _TOPIC = r"^(.*)/_action/(feedback|status)$"

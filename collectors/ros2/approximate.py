@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.types import I64, NAME, label
+from roslens.collectors.ros2.types import I64, NAME, label
 
 TOLERANCE_NS = 10_000_000
 

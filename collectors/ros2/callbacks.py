@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of, nearest, sorted_by
-from collectors.ros2.objects import Objects, numbered
-from collectors.ros2.passes import ends_of, innermost
-from collectors.ros2.types import I64, NAME, TEXT, label, with_names
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import as_of, nearest, sorted_by
+from roslens.collectors.ros2.objects import Objects, numbered
+from roslens.collectors.ros2.passes import ends_of, innermost
+from roslens.collectors.ros2.types import I64, NAME, TEXT, label, with_names
 
 _HANDLE_KEY = {"service": "service_handle", "timer": "timer_handle"}
 

@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import polars as pl
 
-from collectors.ros2.passes import in_order
-from collectors.ros2.processes import EVER, Each, Span, during, find_processes, identified
-from collectors.ros2.sessions import APART_NS, recorded_once
-from collectors.ros2.types import BYTES, I32, I64, NAME, NOTHING, POINTERS, TEXT, U64
+from roslens.collectors.ros2.passes import in_order
+from roslens.collectors.ros2.processes import EVER, Each, Span, during, find_processes, identified
+from roslens.collectors.ros2.sessions import APART_NS, recorded_once
+from roslens.collectors.ros2.types import BYTES, I32, I64, NAME, NOTHING, POINTERS, TEXT, U64
 
 FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "rcl_init": {"context_handle": U64, "version": TEXT},

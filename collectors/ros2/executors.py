@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import Events, proc
-from collectors.ros2.joins import follows, timeline
-from collectors.ros2.types import I32, I64, label
+from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.events import Events, proc
+from roslens.collectors.ros2.joins import follows, timeline
+from roslens.collectors.ros2.types import I32, I64, label
 
 WAIT, READY, EXECUTE, START, END = range(5)
 _EVENTS = (

@@ -8,17 +8,17 @@ from typing import Literal, TypeAlias
 
 import polars as pl
 
-from collectors.ros2.actions import untold_goals
-from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import FIELDS, Events
-from collectors.ros2.heap import Heap
-from collectors.ros2.messages import Messages
-from collectors.ros2.objects import DISCOVERY, Objects
-from collectors.ros2.outcomes import of_kernel
-from collectors.ros2.publications import INTERNAL
-from collectors.ros2.scheduling import Scheduling
-from collectors.ros2.services import service_events_recorded
-from collectors.schema.tables import HEALTH, TABLES
+from roslens.collectors.ros2.actions import untold_goals
+from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.events import FIELDS, Events
+from roslens.collectors.ros2.heap import Heap
+from roslens.collectors.ros2.messages import Messages
+from roslens.collectors.ros2.objects import DISCOVERY, Objects
+from roslens.collectors.ros2.outcomes import of_kernel
+from roslens.collectors.ros2.publications import INTERNAL
+from roslens.collectors.ros2.scheduling import Scheduling
+from roslens.collectors.ros2.services import service_events_recorded
+from roslens.collectors.schema.tables import HEALTH, TABLES
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 Finding: TypeAlias = dict[str, object]

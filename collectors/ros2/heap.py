@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.callbacks import Callbacks, enclosing
-from collectors.ros2.events import HEAP, HEAP_FIELDS, Events
-from collectors.ros2.types import I64
+from roslens.collectors.ros2.callbacks import Callbacks, enclosing
+from roslens.collectors.ros2.events import HEAP, HEAP_FIELDS, Events
+from roslens.collectors.ros2.types import I64
 
 STEP_NS = 100_000_000
 """One row per process, or callback, and this time in which its heap changed."""

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.events import FIELDS, Events, Raw
-from collectors.ros2.processes import PID_NS
-from collectors.ros2.services import KEY, halves
-from tracing.recording import NotEnoughEvidenceError
+from roslens.collectors.ros2.events import FIELDS, Events, Raw
+from roslens.collectors.ros2.processes import PID_NS
+from roslens.collectors.ros2.services import KEY, halves
+from roslens.tracing.recording import NotEnoughEvidenceError
 
 MESSAGES = ("ros2:rmw_publish", "ros2:rmw_take")
 SERVICES = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from collectors.ros2.passes import in_order, places
+from roslens.collectors.ros2.passes import in_order, places
 
 _ORDER = "_order"
 

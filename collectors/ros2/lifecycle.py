@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of
-from collectors.ros2.objects import Objects, numbered
-from collectors.ros2.types import I32
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import as_of
+from roslens.collectors.ros2.objects import Objects, numbered
+from roslens.collectors.ros2.types import I32
 
 FIRST = "unconfigured"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of
-from collectors.ros2.objects import Objects
-from collectors.ros2.types import I64
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import as_of
+from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.types import I64
 
 KINDS = ("periodic_async", "partial_sync")
 

@@ -2,8 +2,8 @@
 
 Between processes a publication and a take are the same message when topic and source timestamp
 are equal. Within a process the ring buffer tells. Where the middleware gives publications no
-timestamp (Humble, Iron) or no take was recorded, `collectors.ros2.approximate` finds partners and
-the rows say so.
+timestamp (Humble, Iron) or no take was recorded, `roslens.collectors.ros2.approximate` finds
+partners and the rows say so.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from collectors.ros2.approximate import by_order, estimate_timestamps, without_takes
-from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import Events
-from collectors.ros2.joins import pick, sorted_by
-from collectors.ros2.objects import DISCOVERY, Objects
-from collectors.ros2.outcomes import ORDER, bounds_of, settle
-from collectors.ros2.passes import firsts, places_of
-from collectors.ros2.ring_buffers import PENDING
-from collectors.ros2.types import I64, label
+from roslens.collectors.ros2.approximate import by_order, estimate_timestamps, without_takes
+from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import pick, sorted_by
+from roslens.collectors.ros2.objects import DISCOVERY, Objects
+from roslens.collectors.ros2.outcomes import ORDER, bounds_of, settle
+from roslens.collectors.ros2.passes import firsts, places_of
+from roslens.collectors.ros2.ring_buffers import PENDING
+from roslens.collectors.ros2.types import I64, label
 
 _GRACE_NS = 10**9
 """How long after its last event a process is still taken to live."""

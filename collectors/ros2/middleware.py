@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.events import Events
-from collectors.ros2.processes import identified
-from collectors.ros2.types import I32, TEXT
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.processes import identified
+from roslens.collectors.ros2.types import I32, TEXT
 
 _LIBRARIES = ("lttng_ust_statedump:bin_info", "lttng_ust_dl:dlopen", "lttng_ust_lib:load")
 _NAME = r"lib(rmw_\w+?(?:_cpp|_dynamic_cpp|dds))\.so"

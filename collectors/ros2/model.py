@@ -8,11 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from collectors.ros2.actions import find_action_goals, find_actions
-from collectors.ros2.callbacks import find_callbacks
-from collectors.ros2.events import Events, Raw, vtid
-from collectors.ros2.executors import find_executor_intervals, threads_without_events
-from collectors.ros2.health import (
+from roslens.collectors.ros2.actions import find_action_goals, find_actions
+from roslens.collectors.ros2.callbacks import find_callbacks
+from roslens.collectors.ros2.events import Events, Raw, vtid
+from roslens.collectors.ros2.executors import find_executor_intervals, threads_without_events
+from roslens.collectors.ros2.health import (
     Facts,
     clock_offsets,
     find_health,
@@ -21,22 +21,22 @@ from collectors.ros2.health import (
     reader_warning,
     stamped,
 )
-from collectors.ros2.heap import find_heap
-from collectors.ros2.joins import pick
-from collectors.ros2.lifecycle import find_lifecycle_states, find_state_machines
-from collectors.ros2.links import find_message_links
-from collectors.ros2.messages import find_messages, match
-from collectors.ros2.middleware import loaded_middleware
-from collectors.ros2.objects import Objects, find_objects
-from collectors.ros2.one_sided import find_one_sided
-from collectors.ros2.publications import find_publications, within_callbacks
-from collectors.ros2.ring_buffers import find_enqueues
-from collectors.ros2.scheduling import find_scheduling
-from collectors.ros2.services import find_service_calls, unknown_ends
-from collectors.ros2.takes import find_takes
-from collectors.ros2.timers import find_timer_activations
-from collectors.ros2.types import NOTHING, TEXT
-from collectors.schema.tables import LOSSES, TABLES
+from roslens.collectors.ros2.heap import find_heap
+from roslens.collectors.ros2.joins import pick
+from roslens.collectors.ros2.lifecycle import find_lifecycle_states, find_state_machines
+from roslens.collectors.ros2.links import find_message_links
+from roslens.collectors.ros2.messages import find_messages, match
+from roslens.collectors.ros2.middleware import loaded_middleware
+from roslens.collectors.ros2.objects import Objects, find_objects
+from roslens.collectors.ros2.one_sided import find_one_sided
+from roslens.collectors.ros2.publications import find_publications, within_callbacks
+from roslens.collectors.ros2.ring_buffers import find_enqueues
+from roslens.collectors.ros2.scheduling import find_scheduling
+from roslens.collectors.ros2.services import find_service_calls, unknown_ends
+from roslens.collectors.ros2.takes import find_takes
+from roslens.collectors.ros2.timers import find_timer_activations
+from roslens.collectors.ros2.types import NOTHING, TEXT
+from roslens.collectors.schema.tables import LOSSES, TABLES
 
 
 def build_tables(

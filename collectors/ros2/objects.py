@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of, nearest
-from collectors.ros2.types import I64, TEXT, with_names
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import as_of, nearest
+from roslens.collectors.ros2.types import I64, TEXT, with_names
 
 DISCOVERY = "ros_discovery_info"
 """Topic of the middleware's own graph messages, whose endpoints have no rcl event."""

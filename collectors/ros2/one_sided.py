@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.events import Events
-from collectors.ros2.joins import pick, sorted_by
-from collectors.ros2.objects import Objects
-from collectors.ros2.types import NAME, label
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import pick, sorted_by
+from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.types import NAME, label
 
 
 def find_one_sided(

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from collectors.ros2.events import Events
-from collectors.ros2.joins import pick, sorted_by
-from collectors.ros2.objects import Objects
-from collectors.ros2.ring_buffers import CLEARED, OVERWRITTEN, PENDING
-from collectors.ros2.types import label
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import pick, sorted_by
+from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.ring_buffers import CLEARED, OVERWRITTEN, PENDING
+from roslens.collectors.ros2.types import label
 
 _FOREVER = 2**63 - 1
 ORDER = ("publish_ns", "take_ns", "message_id", "subscription_id")

@@ -1,4 +1,4 @@
-"""Linear passes over events in the order of time, with a state per thread (`collectors._native`).
+"""Linear passes over events in the order of time, with a state per thread, in native code.
 
 Frames have ``time_ns`` and ``thread`` and are sorted by time. Of rows of the same time those of
 the frame named first come first.
@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from collectors import _native
+from roslens.collectors import _native
 
 _WHERE = ("time_ns", "thread")
 

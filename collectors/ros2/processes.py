@@ -15,8 +15,8 @@ from typing import TypeAlias
 
 import polars as pl
 
-from collectors.ros2.passes import extents
-from collectors.ros2.types import I32, I64, NOTHING, TEXT
+from roslens.collectors.ros2.passes import extents
+from roslens.collectors.ros2.types import I32, I64, NOTHING, TEXT
 
 KEY = ("host", "pid_ns", "vpid", "part")
 PID_NS = "ctx_pid_ns"

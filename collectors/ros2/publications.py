@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.callbacks import Callbacks, enclosing
-from collectors.ros2.events import Events, proc
-from collectors.ros2.joins import as_of, inverse, pick, sorted_by
-from collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
-from collectors.ros2.passes import Previous
-from collectors.ros2.types import I64
+from roslens.collectors.ros2.callbacks import Callbacks, enclosing
+from roslens.collectors.ros2.events import Events, proc
+from roslens.collectors.ros2.joins import as_of, inverse, pick, sorted_by
+from roslens.collectors.ros2.objects import DISCOVERY, ROSOUT, Objects
+from roslens.collectors.ros2.passes import Previous
+from roslens.collectors.ros2.types import I64
 
 INTRA, RCLCPP, RCL, RMW = range(4)
 TIMES = {

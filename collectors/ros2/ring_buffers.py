@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of, timeline
-from collectors.ros2.objects import Objects
-from collectors.ros2.types import label
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import as_of, timeline
+from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.types import label
 
 _MOST_PROCESSES = 2**16
 

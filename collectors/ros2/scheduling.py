@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import Events, proc, vtid
-from collectors.ros2.outcomes import gaps_of, of_kernel
-from collectors.ros2.processes import PID_NS
-from collectors.ros2.types import I32, I64, TEXT
+from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.events import Events, proc, vtid
+from roslens.collectors.ros2.outcomes import gaps_of, of_kernel
+from roslens.collectors.ros2.processes import PID_NS
+from roslens.collectors.ros2.types import I32, I64, TEXT
 
 RUNNING, PREEMPTED, BLOCKED, WOKEN = range(4)
 _PARTS = {

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.callbacks import Callbacks, enclosing
-from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of, timeline
-from collectors.ros2.objects import Objects
-from collectors.ros2.types import I64, NAME
+from roslens.collectors.ros2.callbacks import Callbacks, enclosing
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import as_of, timeline
+from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.types import I64, NAME
 
 KEY = ["gid_low", "gid_high", "sequence_number"]
 BEGIN = pl.coalesce("request_sent_ns", "request_taken_ns", "response_sent_ns")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import Events
-from collectors.ros2.joins import as_of, pick, sorted_by
-from collectors.ros2.objects import DISCOVERY, Objects
-from collectors.ros2.passes import first_after
-from collectors.ros2.types import I64
+from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.joins import as_of, pick, sorted_by
+from roslens.collectors.ros2.objects import DISCOVERY, Objects
+from roslens.collectors.ros2.passes import first_after
+from roslens.collectors.ros2.types import I64
 
 TAKE, DEQUEUE = range(2)
 """Where a message was taken from; of the same time, in this order."""

@@ -16,8 +16,8 @@ import math
 
 import polars as pl
 
-from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.objects import Objects
+from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.objects import Objects
 
 AROUND = 50
 _WINDOW = 2 * AROUND + 1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collectors.schema.tables import RAW_EVENT_COLUMNS, TABLES
-from tracing.recording.schema import RESOURCES, SYSTEM, THREADS, Column, Table
+from roslens.collectors.schema.tables import RAW_EVENT_COLUMNS, TABLES
+from roslens.tracing.recording.schema import RESOURCES, SYSTEM, THREADS, Column, Table
 
 _INTRODUCTION = """\
 # Tables

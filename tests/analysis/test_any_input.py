@@ -13,19 +13,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.estimate import Metric
-from analysis.measures.drift import order_effect
-from analysis.memory.leaks import Series, leak
-from analysis.runs import Run
-from analysis.statistics import autocorrelation, flags, over_runs, planning, ranks, trends
-from analysis.statistics.bootstrap import bootstrap_of_one_run
-from analysis.statistics.detection import least_detectable
-from analysis.statistics.distributions import distribution, tail_limit
-from analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
-from analysis.statistics.multiplicity import benjamini_hochberg, holm
-from analysis.statistics.one_run import mean_of_one_run, percentile_of_one_run
-from analysis.statistics.quantiles import quantile
-from analysis.statistics.ratio import (
+from roslens.analysis.estimate import Metric
+from roslens.analysis.measures.drift import order_effect
+from roslens.analysis.memory.leaks import Series, leak
+from roslens.analysis.runs import Run
+from roslens.analysis.statistics import autocorrelation, flags, over_runs, planning, ranks, trends
+from roslens.analysis.statistics.bootstrap import bootstrap_of_one_run
+from roslens.analysis.statistics.detection import least_detectable
+from roslens.analysis.statistics.distributions import distribution, tail_limit
+from roslens.analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
+from roslens.analysis.statistics.multiplicity import benjamini_hochberg, holm
+from roslens.analysis.statistics.one_run import mean_of_one_run, percentile_of_one_run
+from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.statistics.ratio import (
     Spread,
     difference_of_means,
     paired_p,
@@ -33,7 +33,7 @@ from analysis.statistics.ratio import (
     ratio_of_means,
     runs_for_ratio,
 )
-from tracing.recording.errors import RoslensError
+from roslens.tracing.recording.errors import RoslensError
 
 METRIC = Metric("x", "from a to b", "ns")
 Values = list[float]

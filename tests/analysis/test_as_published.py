@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.estimate import Estimate, Metric
-from analysis.statistics import as_published as published
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.statistics import as_published as published
 
 METRIC = Metric("x", "from a to b", "ns")
 

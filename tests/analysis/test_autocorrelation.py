@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from analysis.statistics.autocorrelation import (
+from roslens.analysis.statistics.autocorrelation import (
     autocorrelation,
     effective_samples,
     effective_samples_of_quantile,

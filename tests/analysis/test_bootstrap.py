@@ -12,8 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import signal
 
-from analysis.estimate import Metric
-from analysis.statistics.bootstrap import bootstrap_of_one_run, optimal_block_length, resampled
+from roslens.analysis.estimate import Metric
+from roslens.analysis.statistics.bootstrap import (
+    bootstrap_of_one_run,
+    optimal_block_length,
+    resampled,
+)
 
 METRIC = Metric("x", "simulated", "1")
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]

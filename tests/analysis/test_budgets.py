@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.estimate import Estimate, Metric
-from analysis.statistics.over_runs import fraction_over_runs, value_over_runs
-from analysis.verdicts.budgets import check, check_budgets, parse_budget, read_budgets
-from analysis.verdicts.comparison import Side
-from tracing.recording import UsageError
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.statistics.over_runs import fraction_over_runs, value_over_runs
+from roslens.analysis.verdicts.budgets import check, check_budgets, parse_budget, read_budgets
+from roslens.analysis.verdicts.comparison import Side
+from roslens.tracing.recording import UsageError
 
 P99 = Metric("latency_p99", "from a to b", "ns")
 LOSS = Metric("loss", "lost / sent", "1")

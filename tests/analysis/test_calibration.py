@@ -8,17 +8,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.calibration import intervals, verdicts
-from analysis.calibration.parameters import CalibrationParameters
-from analysis.calibration.recorded import pools
-from analysis.calibration.report import CalibrationReport
-from analysis.calibration.results import Result, Section, from_csv, to_csv
-from analysis.calibration.sections import SECTIONS
-from analysis.calibration.series import autoregressive, generator, skewed_effects
-from analysis.metrics import read_metrics
-from analysis.runs import Run
-from analysis.statistics.over_runs import student_t
-from tracing.recording.errors import UsageError
+from roslens.analysis.calibration import intervals, verdicts
+from roslens.analysis.calibration.parameters import CalibrationParameters
+from roslens.analysis.calibration.recorded import pools
+from roslens.analysis.calibration.report import CalibrationReport
+from roslens.analysis.calibration.results import Result, Section, from_csv, to_csv
+from roslens.analysis.calibration.sections import SECTIONS
+from roslens.analysis.calibration.series import autoregressive, generator, skewed_effects
+from roslens.analysis.metrics import read_metrics
+from roslens.analysis.runs import Run
+from roslens.analysis.statistics.over_runs import student_t
+from roslens.tracing.recording.errors import UsageError
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import polars as pl
 
-from analysis.flow.chain import Chain
-from analysis.flow.chains import chain_instances
-from analysis.flow.flow_graph import find_chains
-from analysis.flow.links import Link
+from roslens.analysis.flow.chain import Chain
+from roslens.analysis.flow.chains import chain_instances
+from roslens.analysis.flow.flow_graph import find_chains
+from roslens.analysis.flow.links import Link
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.flow.blocking import blocking
-from analysis.flow.chain import Chain
-from analysis.flow.chains import chain_instances
-from analysis.flow.flow_graph import find_chains, flow_graph
-from analysis.flow.links import Link, read_links
-from tracing.recording import UsageError
+from roslens.analysis.flow.blocking import blocking
+from roslens.analysis.flow.chain import Chain
+from roslens.analysis.flow.chains import chain_instances
+from roslens.analysis.flow.flow_graph import find_chains, flow_graph
+from roslens.analysis.flow.links import Link, read_links
+from roslens.tracing.recording import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
 

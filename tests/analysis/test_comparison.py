@@ -17,14 +17,18 @@ from rich.console import Console
 from scipy import stats
 from synthetic import write_run
 
-from analysis.estimate import Estimate, Metric
-from analysis.figures.comparison import comparison_plot
-from analysis.metrics import Metrics, read_metrics, write_metrics
-from analysis.reports.latency import LatencyReport
-from analysis.reports.parameters import LatencyParameters
-from analysis.statistics.over_runs import fraction_over_runs, percentile_over_runs, value_over_runs
-from analysis.statistics.ratio import Effect, Spread
-from analysis.verdicts.comparison import (
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.figures.comparison import comparison_plot
+from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
+from roslens.analysis.reports.latency import LatencyReport
+from roslens.analysis.reports.parameters import LatencyParameters
+from roslens.analysis.statistics.over_runs import (
+    fraction_over_runs,
+    percentile_over_runs,
+    value_over_runs,
+)
+from roslens.analysis.statistics.ratio import Effect, Spread
+from roslens.analysis.verdicts.comparison import (
     Comparisons,
     Side,
     compare,
@@ -34,7 +38,7 @@ from analysis.verdicts.comparison import (
 )
 from roslens.compare import comparison_table, load_side, parse_threshold, summary
 from roslens.recordings import open_recordings
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 CPU = Metric("cpu", "CPU time / time", "core")
 LOSS = Metric("loss", "lost / sent", "1")

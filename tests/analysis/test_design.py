@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.design import check_designs
-from analysis.reports.parameters import ReportParameters
-from analysis.runs import Run, why_left_out
-from tracing.plan import plan_runs
-from tracing.recording import UsageError
-from tracing.recording.manifest import Design
-from tracing.suite import parse_suite
+from roslens.analysis.design import check_designs
+from roslens.analysis.reports.parameters import ReportParameters
+from roslens.analysis.runs import Run, why_left_out
+from roslens.tracing.plan import plan_runs
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.manifest import Design
+from roslens.tracing.suite import parse_suite
 
 SUITE = parse_suite(
     "{name: s, workload: {command: ['true']}, repetitions: 4, factors: {a: [1, 2, 3], b: [x, y]}}",

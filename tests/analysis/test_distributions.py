@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.statistics.distributions import distribution, tail_limit, thin
+from roslens.analysis.statistics.distributions import distribution, tail_limit, thin
 
 
 def test_by_hand_with_ties_and_a_loss() -> None:

@@ -8,24 +8,24 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from tests.analysis.synthetic import write_run
 
 import roslens as rl
-from analysis.executors.agreement import agreement
-from analysis.executors.busy import busy_estimates, busy_per_run
-from analysis.executors.entities import entity_estimates
-from analysis.executors.pairs import pairs
-from analysis.executors.report import ExecutorsReport
-from analysis.executors.statements import cpu_statement, leak_statements
-from analysis.executors.work import CALL, GOAL, work_estimates, work_of_runs
-from analysis.memory.leaks import Series, leak
-from analysis.metrics import read_metrics
-from analysis.reports.parameters import ExecutorsParameters
-from analysis.runs import Run
-from analysis.statistics.factorial import Observation
-from collectors.results.tool_result import ToolResult, summary_frame
-from collectors.schema import TABLES
-from tests.analysis.synthetic import write_run
-from tracing.recording import UsageError
+from roslens.analysis.executors.agreement import agreement
+from roslens.analysis.executors.busy import busy_estimates, busy_per_run
+from roslens.analysis.executors.entities import entity_estimates
+from roslens.analysis.executors.pairs import pairs
+from roslens.analysis.executors.report import ExecutorsReport
+from roslens.analysis.executors.statements import cpu_statement, leak_statements
+from roslens.analysis.executors.work import CALL, GOAL, work_estimates, work_of_runs
+from roslens.analysis.memory.leaks import Series, leak
+from roslens.analysis.metrics import read_metrics
+from roslens.analysis.reports.parameters import ExecutorsParameters
+from roslens.analysis.runs import Run
+from roslens.analysis.statistics.factorial import Observation
+from roslens.collectors.results.tool_result import ToolResult, summary_frame
+from roslens.collectors.schema import TABLES
+from roslens.tracing.recording import UsageError
 
 
 def table(name: str, rows: list[dict[str, object]]) -> pl.LazyFrame:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.statistics.factorial import (
+from roslens.analysis.statistics.factorial import (
     BY_BLOCK,
     BY_CELL,
     FactorEffect,

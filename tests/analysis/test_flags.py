@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from analysis.estimate import Metric
-from analysis.statistics.flags import outlying, same_series, warm_up
-from analysis.statistics.over_runs import (
+from roslens.analysis.estimate import Metric
+from roslens.analysis.statistics.flags import outlying, same_series, warm_up
+from roslens.analysis.statistics.over_runs import (
     deviation_over_runs,
     maximum_over_runs,
     trimmed_mean_over_runs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.interop.graph_text import dot, mermaid, node_topic_graph
+from roslens.analysis.interop.graph_text import dot, mermaid, node_topic_graph
 
 
 class OneRun:

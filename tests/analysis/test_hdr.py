@@ -13,8 +13,8 @@ from hdrh.log import HistogramLogReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.statistics.hdr import encoded, log, percentile_table
-from tracing.recording.errors import UsageError
+from roslens.analysis.statistics.hdr import encoded, log, percentile_table
+from roslens.tracing.recording.errors import UsageError
 
 
 def rows(table: str) -> list[list[float]]:

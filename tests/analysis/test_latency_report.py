@@ -14,20 +14,20 @@ import pytest
 from synthetic import START, write_run
 
 import roslens as rl
-from analysis.figures.style import Plot, wrapped
-from analysis.measures.callbacks import durations, worst_messages
-from analysis.measures.drift import order_effect
-from analysis.measures.loss import outcomes_by_cell
-from analysis.measures.resources import usage_per_run
-from analysis.measures.samples import run_samples, topic_groups
-from analysis.metrics import read_metrics
-from analysis.reports.base import Section
-from analysis.reports.latency import LatencyReport
-from analysis.reports.numbers import significant, value_and_interval
-from analysis.reports.parameters import LatencyParameters
-from analysis.reports.table import ReportTable, Sentence
-from analysis.runs import Run
-from tracing.recording import UsageError
+from roslens.analysis.figures.style import Plot, wrapped
+from roslens.analysis.measures.callbacks import durations, worst_messages
+from roslens.analysis.measures.drift import order_effect
+from roslens.analysis.measures.loss import outcomes_by_cell
+from roslens.analysis.measures.resources import usage_per_run
+from roslens.analysis.measures.samples import run_samples, topic_groups
+from roslens.analysis.metrics import read_metrics
+from roslens.analysis.reports.base import Section
+from roslens.analysis.reports.latency import LatencyReport
+from roslens.analysis.reports.numbers import significant, value_and_interval
+from roslens.analysis.reports.parameters import LatencyParameters
+from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.analysis.runs import Run
+from roslens.tracing.recording import UsageError
 
 SECTIONS = (
     *("loss", "runs", "distributions", "statistics", "intervals", "further_topics", "worst"),

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 
 import roslens as rl
-from analysis.estimate import shared_levels, short_labels, telling_factors
-from analysis.memory.allocations import kept_by_callback, with_traced_heap
-from analysis.memory.report import LeaksReport
-from analysis.metrics import read_metrics
-from analysis.reports.parameters import LeaksParameters
-from analysis.runs import Run
-from collectors.schema import RESOURCES
-from tests.analysis.synthetic import START, SUBSCRIBER, write_run
-from tracing.recording import UsageError
-from tracing.recording.manifest import TracingSettings
+from roslens.analysis.estimate import shared_levels, short_labels, telling_factors
+from roslens.analysis.memory.allocations import kept_by_callback, with_traced_heap
+from roslens.analysis.memory.report import LeaksReport
+from roslens.analysis.metrics import read_metrics
+from roslens.analysis.reports.parameters import LeaksParameters
+from roslens.analysis.runs import Run
+from roslens.collectors.schema import RESOURCES
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.manifest import TracingSettings
 
 PERIOD_NS = 100_000_000
 MESSAGES = 600

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from analysis.memory.by_cell import MEMORY, leaks_of, memory_series, slopes_named
-from analysis.runs import Run
-from collectors.work_log import WorkLog, read_work_log
-from tracing.recording import UsageError
+from roslens.analysis.memory.by_cell import MEMORY, leaks_of, memory_series, slopes_named
+from roslens.analysis.runs import Run
+from roslens.collectors.work_log import WorkLog, read_work_log
+from roslens.tracing.recording import UsageError
 
 SECOND = 1_000_000_000
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.statistics.multiplicity import benjamini_hochberg, holm
+from roslens.analysis.statistics.multiplicity import benjamini_hochberg, holm
 
 # Benjamini and Hochberg (1995), section 4: thrombolysis, 15 comparisons.
 PAPER = (

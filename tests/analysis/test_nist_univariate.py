@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.estimate import Metric
-from analysis.statistics.autocorrelation import autocorrelation
-from analysis.statistics.over_runs import deviation_over_runs, student_t
-from analysis.statistics.ratio import Spread
+from roslens.analysis.estimate import Metric
+from roslens.analysis.statistics.autocorrelation import autocorrelation
+from roslens.analysis.statistics.over_runs import deviation_over_runs, student_t
+from roslens.analysis.statistics.ratio import Spread
 
 CERTIFIED = tomllib.loads((Path(__file__).parent / "nist_univariate.toml").read_text())
 

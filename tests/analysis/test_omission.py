@@ -11,13 +11,13 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.statistics.omission import (
+from roslens.analysis.statistics.omission import (
     corrected,
     corrected_by_schedule,
     corrected_runs,
     expected_period,
 )
-from analysis.statistics.quantiles import quantile
+from roslens.analysis.statistics.quantiles import quantile
 
 
 def test_the_stall_of_a_second() -> None:

@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import signal, stats
 
-from analysis.estimate import Metric
-from analysis.statistics.one_run import mean_of_one_run, order_statistics, percentile_of_one_run
-from analysis.statistics.quantiles import least_samples
+from roslens.analysis.estimate import Metric
+from roslens.analysis.statistics.one_run import (
+    mean_of_one_run,
+    order_statistics,
+    percentile_of_one_run,
+)
+from roslens.analysis.statistics.quantiles import least_samples
 
 METRIC = Metric("latency", "from a to b", "ns")
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import signal
 
-from analysis.estimate import Estimate, Metric
-from analysis.statistics.over_runs import (
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.statistics.over_runs import (
     fraction_over_runs,
     mean_over_runs,
     percentile_over_runs,

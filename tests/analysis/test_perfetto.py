@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 
-from analysis.interop.perfetto import write_perfetto
-from collectors.collect import read_raw
-from collectors.ros2 import build_tables
-from tracing.recording import Recording, RunFailedError
+from roslens.analysis.interop.perfetto import write_perfetto
+from roslens.collectors.collect import read_raw
+from roslens.collectors.ros2 import build_tables
+from roslens.tracing.recording import Recording, RunFailedError
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "ros2"))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.planning import one_way, runs_for_half_width, variance_split
-from analysis.statistics.trends import least_squares
+from roslens.analysis.statistics.planning import one_way, runs_for_half_width, variance_split
+from roslens.analysis.statistics.trends import least_squares
 
 DATA = resources.files("scipy") / "stats" / "tests" / "data"
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.statistics.quantiles import least_samples, percentile_name, quantile
+from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
 
 finite = st.floats(-1e9, 1e9, allow_subnormal=False)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.statistics.ranks import _mann_whitney, cliffs_delta, hodges_lehmann
+from roslens.analysis.statistics.ranks import _mann_whitney, cliffs_delta, hodges_lehmann
 
 values = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=10)
 

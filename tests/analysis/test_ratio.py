@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.statistics.ratio import (
+from roslens.analysis.statistics.ratio import (
     Spread,
     difference_of_means,
     least_runs,

@@ -9,9 +9,9 @@ import pytest
 from synthetic import write_run
 
 import roslens as rl
-from collectors.schema import RESOURCES, TABLES
+from roslens.collectors.schema import RESOURCES, TABLES
 from roslens.recordings import resolve
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 
 def test_factors_become_columns_and_types_are_common(tmp_path: Path) -> None:

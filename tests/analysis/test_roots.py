@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.statistics.roots import root
-from analysis.statistics.student import binomial_at_most, chi_squared_quantile, f_above
+from roslens.analysis.statistics.roots import root
+from roslens.analysis.statistics.student import binomial_at_most, chi_squared_quantile, f_above
 
 
 def test_by_hand() -> None:

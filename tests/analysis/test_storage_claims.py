@@ -10,10 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from analysis.storage.claims import claim, on_par_or_better
-from analysis.storage.published import cells
-from collectors.results.storage_study import read_digests
-from tracing.recording.errors import UsageError
+from roslens.analysis.storage.claims import claim, on_par_or_better
+from roslens.analysis.storage.published import cells
+from roslens.collectors.results.storage_study import read_digests
+from roslens.tracing.recording.errors import UsageError
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "storage"
 

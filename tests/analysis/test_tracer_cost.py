@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis.measures.tracer_cost import CostRun, costs
-from tracing.suite import load_suite, suite_command
+from roslens.analysis.measures.tracer_cost import CostRun, costs
+from roslens.tracing.suite import load_suite, suite_command
 
 
 def test_costs_are_differences_within_blocks():

@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import roslens as rl
-from analysis.interop.tracetools_model import TracetoolsDataModel, tracetools_frames
-from tracing.recording import UsageError
+from roslens.analysis.interop.tracetools_model import TracetoolsDataModel, tracetools_frames
+from roslens.tracing.recording import UsageError
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "ros2"))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from analysis.statistics.trends import best_bend, binned, glsar, theil_sen
+from roslens.analysis.statistics.trends import best_bend, binned, glsar, theil_sen
 
 series = st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=40)
 

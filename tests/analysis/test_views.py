@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import roslens as rl
-from collectors import views
-from collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
+from roslens.collectors import views
+from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
 from roslens.recordings import Recordings
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
 

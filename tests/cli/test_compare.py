@@ -9,9 +9,9 @@ import pytest
 from command_line import Roslens
 from test_errors import check_one_line
 
-from analysis.estimate import Metric
-from analysis.metrics import Metrics, write_metrics
-from analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.estimate import Metric
+from roslens.analysis.metrics import Metrics, write_metrics
+from roslens.analysis.statistics.over_runs import value_over_runs
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CPU = Metric("cpu", "CPU time / time", "core")
@@ -60,7 +60,7 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
 def test_what_takes_seconds_to_import_is_not_imported_for_a_comparison() -> None:
     code = (
         "import sys, roslens.compare, roslens.check\n"
-        "import analysis.reports.latency, analysis.memory.leaks\n"
+        "import roslens.analysis.reports.latency, roslens.analysis.memory.leaks\n"
         "slow = {'scipy.stats', 'scipy.optimize', 'seaborn', 'matplotlib', 'pandas'}\n"
         "print(sorted(slow & set(sys.modules)))"
     )

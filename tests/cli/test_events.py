@@ -14,10 +14,10 @@ import polars as pl
 import pytest
 from command_line import Roslens
 
-from collectors.reader import open_trace
-from collectors.times import parse_time
+from roslens.collectors.reader import open_trace
+from roslens.collectors.times import parse_time
 from roslens.events import write_events
-from tracing.recording import UsageError, find_recordings
+from roslens.tracing.recording import UsageError, find_recordings
 
 pytestmark = pytest.mark.recording
 

@@ -18,13 +18,13 @@ import pytest
 from rich.console import Console
 
 import roslens as rl
-from analysis.communication.hops import HOPS
-from analysis.communication.report import CommunicationParameters, CommunicationReport
-from analysis.metrics import read_metrics
-from collectors.collect import read_raw
-from collectors.ros2 import build_tables
+from roslens.analysis.communication.hops import HOPS
+from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
+from roslens.analysis.metrics import read_metrics
+from roslens.collectors.collect import read_raw
+from roslens.collectors.ros2 import build_tables
 from roslens.report import run_report
-from tracing.recording import Recording, UsageError
+from roslens.tracing.recording import Recording, UsageError
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = [ROOT / "data" / "samples" / name for name in ("communication", "communication_shared")]
@@ -102,7 +102,7 @@ def test_the_copy_of_a_unique_ptr_is_a_hop_of_its_own(report: CommunicationRepor
 
 
 def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # type: ignore[type-arg]
-    from analysis.communication.flows import median_flows
+    from roslens.analysis.communication.flows import median_flows
 
     flows = median_flows(report.copied, report.counting)
     return {

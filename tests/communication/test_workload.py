@@ -8,12 +8,12 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.record_suite import record_changed
 
 import roslens as rl
-from analysis.communication.published import published_cell
-from analysis.communication.report import CommunicationParameters, CommunicationReport
-from tests.record_suite import record_changed
-from tracing.suite import load_suite
+from roslens.analysis.communication.published import published_cell
+from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
+from roslens.tracing.suite import load_suite
 
 ROOT = Path(__file__).parents[2]
 

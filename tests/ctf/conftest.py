@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tracing.lttng.daemon import session_daemon
+from roslens.tracing.lttng.daemon import session_daemon
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 

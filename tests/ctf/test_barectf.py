@@ -10,8 +10,8 @@ from pathlib import Path
 
 from polars.testing import assert_frame_equal
 
-from collectors import babeltrace
-from collectors.reader import open_trace
+from roslens.collectors import babeltrace
+from roslens.collectors.reader import open_trace
 
 TRACE = Path(__file__).with_name("barectf") / "trace"
 MINUTE = 60 * 24_000_000

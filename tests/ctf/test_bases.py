@@ -11,7 +11,7 @@ from pathlib import Path
 import ctf_writer as w
 from ctf2_writer import as_sequence
 
-from collectors.reader import open_trace
+from roslens.collectors.reader import open_trace
 
 
 @dataclass(frozen=True)

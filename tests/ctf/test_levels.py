@@ -12,7 +12,7 @@ import ctf_writer as w
 import pytest
 from ctf2_writer import as_sequence
 
-from collectors.reader import log_level_name, open_trace
+from roslens.collectors.reader import log_level_name, open_trace
 
 LEVELS = {"p:alarm": 1, "p:detail": 13, "p:odd": 99, "p:none": None}
 

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from collectors import babeltrace
-from collectors.reader import open_trace
-from collectors.ros2.sessions import recorded_once
+from roslens.collectors import babeltrace
+from roslens.collectors.reader import open_trace
+from roslens.collectors.ros2.sessions import recorded_once
 
 pytestmark = pytest.mark.live
 

@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from collectors import babeltrace
-from collectors.reader import open_trace
-from tracing.recording import UsageError
+from roslens.collectors import babeltrace
+from roslens.collectors.reader import open_trace
+from roslens.tracing.recording import UsageError
 
 
 def write(root: Path, payload: w.Struct, rows: list[tuple[int, dict]], **options: object) -> None:

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from polars.testing import assert_frame_equal
 
-from collectors import babeltrace
-from collectors.reader import open_trace
-from tracing.recording import UsageError
+from roslens.collectors import babeltrace
+from roslens.collectors.reader import open_trace
+from roslens.tracing.recording import UsageError
 
 # babeltrace2 2.0.4 aborts on lengths and tags in an event's own context, and converts clocks of
 # other frequencies than 1 GHz with doubles; where it is the oracle, these are left out.

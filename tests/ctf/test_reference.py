@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from reference import Decoder
 from tsdl import as_tsdl
 
-from collectors.reader import open_trace
+from roslens.collectors.reader import open_trace
 
 
 @dataclass

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from polars.testing import assert_frame_equal
 
-from collectors import babeltrace
-from collectors.reader import open_trace
-from tracing.recording import find_recordings
+from roslens.collectors import babeltrace
+from roslens.collectors.reader import open_trace
+from roslens.tracing.recording import find_recordings
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RECORDINGS = find_recordings(SAMPLES)

@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from collectors.reader import Trace, open_trace
+from roslens.collectors.reader import Trace, open_trace
 
 EVENTS = 300_000
 MAKER = Path(__file__).parents[2] / "benchmarks" / "make_trace.py"

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tracing.workloads.micro_ros.toolchain import COMPILER, EMULATOR
+from roslens.tracing.workloads.micro_ros.toolchain import COMPILER, EMULATOR
 
 MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]
 

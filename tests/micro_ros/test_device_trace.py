@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from collectors.reader import open_trace
-from tracing.workloads.micro_ros.toolchain import FIRMWARE
+from roslens.collectors.reader import open_trace
+from roslens.tracing.workloads.micro_ros.toolchain import FIRMWARE
 
 PACKET_BYTES = 512
 NS_PER_TICK = 40

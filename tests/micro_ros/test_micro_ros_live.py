@@ -15,14 +15,14 @@ import pytest
 from board_tools import on_board
 from rich.console import Console
 
-from analysis.micro_ros.checks import live_checks, measured_sum_checks
-from analysis.micro_ros.slopes import slopes_of, with_totals
-from analysis.micro_ros.transports import transport_runs
-from collectors.reader import open_trace
-from collectors.results.micro_ros import MicroRosResults, read_all
-from collectors.results.micro_ros_elf import differences, read_elf
+from roslens.analysis.micro_ros.checks import live_checks, measured_sum_checks
+from roslens.analysis.micro_ros.slopes import slopes_of, with_totals
+from roslens.analysis.micro_ros.transports import transport_runs
+from roslens.collectors.reader import open_trace
+from roslens.collectors.results.micro_ros import MicroRosResults, read_all
+from roslens.collectors.results.micro_ros_elf import differences, read_elf
 from roslens.report import run_report
-from tracing.workloads.micro_ros import toolchain
+from roslens.tracing.workloads.micro_ros import toolchain
 
 RUN = Path(toolchain.__file__).parent / "run.py"
 # What entities.h asserts with _Static_assert, and asks of the allocator.

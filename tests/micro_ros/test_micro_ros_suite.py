@@ -14,7 +14,7 @@ from board_tools import on_board
 from rich.console import Console
 
 from roslens.report import run_report
-from tracing.suite import SHIPPED, load_suite
+from roslens.tracing.suite import SHIPPED, load_suite
 
 
 def test_the_shipped_suite_names_its_notebook_and_needs_no_ros() -> None:

@@ -12,16 +12,16 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from analysis.micro_ros.checks import budget_checks, throughput_checks
-from analysis.micro_ros.directions import printed_sums
-from analysis.micro_ros.lines import PhysicalLine, judge_throughput, lines_of
-from analysis.micro_ros.parameters import MicroRosParameters
-from analysis.micro_ros.slopes import Slope, slopes_of, with_totals
-from analysis.micro_ros.statements import memory_statements
-from collectors.results.micro_ros_frames import MEMORY
-from collectors.results.micro_ros_published import PublishedFigures, read_published
+from roslens.analysis.micro_ros.checks import budget_checks, throughput_checks
+from roslens.analysis.micro_ros.directions import printed_sums
+from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput, lines_of
+from roslens.analysis.micro_ros.parameters import MicroRosParameters
+from roslens.analysis.micro_ros.slopes import Slope, slopes_of, with_totals
+from roslens.analysis.micro_ros.statements import memory_statements
+from roslens.collectors.results.micro_ros_frames import MEMORY
+from roslens.collectors.results.micro_ros_published import PublishedFigures, read_published
 from roslens.report import run_report
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 PUBLISHED = Path(__file__).parents[2] / "data" / "published" / "micro_ros"
 

@@ -10,14 +10,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from collectors.results.micro_ros import read_all
-from collectors.results.micro_ros_bench import read_benchmark, read_profiling
-from collectors.results.micro_ros_capture import captured_rate, read_capture
-from collectors.results.micro_ros_elf import differences, read_elf, static_difference
-from collectors.results.micro_ros_exchanges import read_counted, read_exchanges
-from collectors.results.micro_ros_heap import read_heap
-from collectors.results.micro_ros_tasks import read_tasks
-from tracing.recording import UsageError
+from roslens.collectors.results.micro_ros import read_all
+from roslens.collectors.results.micro_ros_bench import read_benchmark, read_profiling
+from roslens.collectors.results.micro_ros_capture import captured_rate, read_capture
+from roslens.collectors.results.micro_ros_elf import differences, read_elf, static_difference
+from roslens.collectors.results.micro_ros_exchanges import read_counted, read_exchanges
+from roslens.collectors.results.micro_ros_heap import read_heap
+from roslens.collectors.results.micro_ros_tasks import read_tasks
+from roslens.tracing.recording import UsageError
 
 RATES = """\
 ek_ra6m5 Throughput/0: Serial

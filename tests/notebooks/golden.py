@@ -20,7 +20,7 @@ from rich.console import Console
 
 from roslens.execution import known_parameters
 from roslens.report import ReportResult, find_notebook, run_report
-from tracing.recording import RoslensError
+from roslens.tracing.recording import RoslensError
 
 sys.path.insert(0, str(Path(__file__).parent))
 import independent

@@ -1,6 +1,6 @@
 """The golden figures a second time: plain Python over the raw events, numpy and scipy.
 
-Nothing of `collectors.ros2` nor of `analysis` is used: messages are joined here by what the
+Nothing of `roslens.collectors.ros2` nor of `analysis` is used: messages are joined here by what the
 middleware stamped on them (by order within a process, where every message arrives), a thread's
 events are walked through one after the other, percentiles are numpy's ``median_unbiased`` (type 8
 of Hyndman and Fan), intervals scipy's Student t over runs.

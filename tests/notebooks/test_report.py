@@ -15,10 +15,10 @@ import psutil
 import pytest
 from rich.console import Console
 
-from analysis.metrics import read_metrics
+from roslens.analysis.metrics import read_metrics
 from roslens.report import ReportResult, find_notebook, parse_parameter, run_report
 from roslens.summary import summary_table
-from tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording import RunFailedError, UsageError
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"

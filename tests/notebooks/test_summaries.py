@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis.estimate import Estimate
-from analysis.metrics import Metrics, write_metrics
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.metrics import Metrics, write_metrics
 from roslens.index import write_index
 from roslens.summary_text import Summary
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 HOSTILE = "<img src=x onerror=alert(1)>|`a`\n# b"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from analysis.estimate import Estimate
-from analysis.metrics import Metrics, write_metrics
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.metrics import Metrics, write_metrics
 from roslens.summary import summary_table
 
 

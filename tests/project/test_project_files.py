@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from collectors.schema import TABLES
-from collectors.schema.markdown import tables_markdown
+from roslens.collectors.schema import TABLES
+from roslens.collectors.schema.markdown import tables_markdown
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())

@@ -6,10 +6,10 @@ For tests that kill it. Ends as the command line does.
 import sys
 from pathlib import Path
 
-from tracing.campaign import resume_campaign, run_campaign
-from tracing.plan import PLAN_NAME
-from tracing.recording import RoslensError
-from tracing.suite import load_suite
+from roslens.tracing.campaign import resume_campaign, run_campaign
+from roslens.tracing.plan import PLAN_NAME
+from roslens.tracing.recording import RoslensError
+from roslens.tracing.suite import load_suite
 
 
 def main() -> int:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from collectors.reader import open_trace
-from tracing.archive import HEAD, SUMS, pack, unpack
-from tracing.recording import UsageError, find_recordings
+from roslens.collectors.reader import open_trace
+from roslens.tracing.archive import HEAD, SUMS, pack, unpack
+from roslens.tracing.recording import UsageError, find_recordings
 
 pytestmark = pytest.mark.recording
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"

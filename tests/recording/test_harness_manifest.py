@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from collectors.resources import scan_resources
-from collectors.schema import RESOURCES
-from tracing.recording import Recording, UsageError
+from roslens.collectors.resources import scan_resources
+from roslens.collectors.schema import RESOURCES
+from roslens.tracing.recording import Recording, UsageError
 
 MANIFEST: dict[str, Any] = {
     "experiment": "leak",

@@ -5,8 +5,14 @@ import resource
 
 import pytest
 
-from tracing.host import HostLimits, HostWatch, judge_host, other_cpu_fraction, steal_fraction
-from tracing.recording.manifest import Host
+from roslens.tracing.host import (
+    HostLimits,
+    HostWatch,
+    judge_host,
+    other_cpu_fraction,
+    steal_fraction,
+)
+from roslens.tracing.recording.manifest import Host
 
 CALM = {
     "cpu_count": 2,

@@ -15,14 +15,14 @@ import pytest
 from compiling import compiled
 from live_recorder import events_of
 
-from collectors.reader import open_trace
-from tracing.command import record_command
-from tracing.interruption import Interruption
-from tracing.lttng import TracingOptions, session_daemon
-from tracing.lttng.session import check_disk
-from tracing.recording import UsageError
-from tracing.recording.manifest import Timing
-from tracing.run import RunSpec, record_run
+from roslens.collectors.reader import open_trace
+from roslens.tracing.command import record_command
+from roslens.tracing.interruption import Interruption
+from roslens.tracing.lttng import TracingOptions, session_daemon
+from roslens.tracing.lttng.session import check_disk
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.manifest import Timing
+from roslens.tracing.run import RunSpec, record_run
 
 pytestmark = pytest.mark.live
 

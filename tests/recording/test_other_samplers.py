@@ -12,12 +12,12 @@ import yaml
 from compiling import compiled
 from test_sampler import Program
 
-from tracing.campaign import run_campaign
-from tracing.recording import read_manifest
-from tracing.recording.schema import SYSTEM, THREADS
-from tracing.sampling import HeapProbe, ProcessReader, ThreadSampler
-from tracing.sampling.system import disk_counters, network_counters, system_sample
-from tracing.suite import parse_suite
+from roslens.tracing.campaign import run_campaign
+from roslens.tracing.recording import read_manifest
+from roslens.tracing.recording.schema import SYSTEM, THREADS
+from roslens.tracing.sampling import HeapProbe, ProcessReader, ThreadSampler
+from roslens.tracing.sampling.system import disk_counters, network_counters, system_sample
+from roslens.tracing.suite import parse_suite
 
 pytestmark = pytest.mark.live
 

@@ -4,9 +4,9 @@ import subprocess
 
 import pytest
 
-from tracing.command import record_command
-from tracing.lttng.tool import lttng_version
-from tracing.provenance import copy_configuration, system_packages
+from roslens.tracing.command import record_command
+from roslens.tracing.lttng.tool import lttng_version
+from roslens.tracing.provenance import copy_configuration, system_packages
 
 pytestmark = pytest.mark.live
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tracing.recording import RunFailedError, UsageError
-from tracing.workloads.rclcpp_workloads.prepare import VARIABLE, prepare
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.workloads.rclcpp_workloads.prepare import VARIABLE, prepare
 
 STAND_IN = """#!/bin/sh
 while [ $# -gt 0 ]; do

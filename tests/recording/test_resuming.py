@@ -13,11 +13,11 @@ import pytest
 import yaml
 from live_recorder import HERE, Recorder, events_of
 
-from tracing.campaign import resume_campaign, run_campaign
-from tracing.plan import plan_runs
-from tracing.recording import UsageError, read_manifest
-from tracing.state import campaign_state, find_campaign, find_campaigns, last_unfinished
-from tracing.suite import load_suite
+from roslens.tracing.campaign import resume_campaign, run_campaign
+from roslens.tracing.plan import plan_runs
+from roslens.tracing.recording import UsageError, read_manifest
+from roslens.tracing.state import campaign_state, find_campaign, find_campaigns, last_unfinished
+from roslens.tracing.suite import load_suite
 
 pytestmark = pytest.mark.live
 

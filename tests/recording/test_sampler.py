@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from tracing.processes import marked
-from tracing.recording.schema import RESOURCES
-from tracing.sampling import ProcessReader, Sampler, children, cpu_time_ns
+from roslens.tracing.processes import marked
+from roslens.tracing.recording.schema import RESOURCES
+from roslens.tracing.sampling import ProcessReader, Sampler, children, cpu_time_ns
 
 pytestmark = pytest.mark.live
 

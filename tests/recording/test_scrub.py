@@ -4,7 +4,7 @@ import getpass
 import socket
 from pathlib import Path
 
-from tracing.scrub import shared_command, shared_text, shared_variables
+from roslens.tracing.scrub import shared_command, shared_text, shared_variables
 
 
 def test_paths_become_relative_or_short(tmp_path, monkeypatch):

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from live_recorder import Recorder, events_of
 
-from tracing.command import record_command
-from tracing.lttng import TracingOptions
-from tracing.lttng.session import has_events
+from roslens.tracing.command import record_command
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.lttng.session import has_events
 
 pytestmark = pytest.mark.live
 
@@ -117,7 +117,7 @@ def test_what_the_program_leaves_running_is_ended_and_reported(tmp_path, recorde
 
 def test_a_pipe_into_the_recorder_reaches_the_program(tmp_path):
     code = (
-        "from pathlib import Path; from tracing.command import record_command; "
+        "from pathlib import Path; from roslens.tracing.command import record_command; "
         f"record_command(['cat'], Path({str(tmp_path / 'run')!r}), ros='none')"
     )
     run = subprocess.run(
@@ -163,7 +163,7 @@ def python_for(user: int) -> tuple[str, dict[str, str]]:
     for python in (sys.executable, f"/usr/bin/python{version}", f"/usr/local/bin/python{version}"):
         try:
             subprocess.run(
-                [python, "-c", "import tracing.command"],
+                [python, "-c", "import roslens.tracing.command"],
                 user=user,
                 env={**os.environ, **variables},
                 check=True,

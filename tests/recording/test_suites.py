@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracing.plan import Plan, chosen_levels, plan_runs, read_plan, write_plan
-from tracing.recording import UsageError
-from tracing.suite import (
+from roslens.tracing.plan import Plan, chosen_levels, plan_runs, read_plan, write_plan
+from roslens.tracing.recording import UsageError
+from roslens.tracing.suite import (
     Suite,
     list_suites,
     load_suite,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.results.rosbag2_benchmark import read_rosbag2_benchmark
-from tracing.recording.errors import UsageError
+from roslens.collectors.results.rosbag2_benchmark import read_rosbag2_benchmark
+from roslens.tracing.recording.errors import UsageError
 
 HEADER = (
     "storage_id instances frequency message_size total_messages_sent cache_size max_bagfile_size "

@@ -8,14 +8,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from collectors.results.buildfarm import read_buildfarm_benchmark, read_buildfarm_csv
-from collectors.results.irobot import read_irobot
-from collectors.results.memory_tables import read_memory_benchmark, read_psutil
-from collectors.results.performance_test import is_performance_test, read_performance_test
-from collectors.results.reference_system import read_reference_system
-from collectors.results.robotperf import read_robotperf
-from collectors.results.tool_result import ToolResult
-from tracing.recording.errors import UsageError
+from roslens.collectors.results.buildfarm import read_buildfarm_benchmark, read_buildfarm_csv
+from roslens.collectors.results.irobot import read_irobot
+from roslens.collectors.results.memory_tables import read_memory_benchmark, read_psutil
+from roslens.collectors.results.performance_test import is_performance_test, read_performance_test
+from roslens.collectors.results.reference_system import read_reference_system
+from roslens.collectors.results.robotperf import read_robotperf
+from roslens.collectors.results.tool_result import ToolResult
+from roslens.tracing.recording.errors import UsageError
 
 
 def value(result: ToolResult, metric: str, **which: str) -> tuple[float | None, str]:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tracing.lttng import SessionDaemon, TracingOptions, recording_session, session_daemon
-from tracing.ros import RosEnvironment, embedded_ros
+from roslens.tracing.lttng import SessionDaemon, TracingOptions, recording_session, session_daemon
+from roslens.tracing.ros import RosEnvironment, embedded_ros
 
 _EVENT = re.compile(
     r"^\[(\d+\.\d+)\] .*?(\w+):(\w+): .*?vpid = (\d+), vtid = (\d+), procname = \"([^\"]*)\" \}"

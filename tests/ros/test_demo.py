@@ -20,11 +20,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
 from tests.ros.conftest import Recorder
-from tracing.recording.manifest import Endpoint
-from tracing.ros import RosEnvironment
-from tracing.ros.header import read_instrumentation
+
+from roslens.tracing.recording.manifest import Endpoint
+from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.ros.header import read_instrumentation
 
 DEMO = Path(__file__).resolve().parents[2] / "tracing" / "workloads" / "demo" / "run.py"
 pytestmark = pytest.mark.live

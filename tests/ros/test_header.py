@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tracing.ros.header import (
+from roslens.tracing.ros.header import (
     Field,
     HeaderError,
     Instrumentation,
@@ -20,7 +20,7 @@ from tracing.ros.header import (
     Tracepoint,
     parse_instrumentation,
 )
-from tracing.ros.provider import header_source, library_source
+from roslens.tracing.ros.provider import header_source, library_source
 
 CALLS = """
 // TRACEPOINT_EVENT( in a comment is none

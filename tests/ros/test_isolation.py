@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-
 from tests.ros.conftest import Recorder
-from tracing.ros import RosEnvironment, diagnose_no_events, find_ros
-from tracing.ros.domain import DOMAINS, own_domain, ports
-from tracing.ros.environment import UsageError
-from tracing.ros.shm import SHARED_MEMORY, without_leftovers
+
+from roslens.tracing.ros import RosEnvironment, diagnose_no_events, find_ros
+from roslens.tracing.ros.domain import DOMAINS, own_domain, ports
+from roslens.tracing.ros.environment import UsageError
+from roslens.tracing.ros.shm import SHARED_MEMORY, without_leftovers
 
 TALKER = """
 import select, sys, rclpy

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.ros.conftest import Event, Recorder
-from tracing.lttng import SessionDaemon
-from tracing.rclpy_tracing.callbacks import symbol_of, traced
-from tracing.rclpy_tracing.tracepoints import Tracepoints
-from tracing.ros import RosEnvironment
-from tracing.ros.environment import RCLPY_TRACING
+
+from roslens.tracing.lttng import SessionDaemon
+from roslens.tracing.rclpy_tracing.callbacks import symbol_of, traced
+from roslens.tracing.rclpy_tracing.tracepoints import Tracepoints
+from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.ros.environment import RCLPY_TRACING
 
 NODES = Path(__file__).parent / "nodes"
 EXECUTORS = ("SingleThreaded", "MultiThreaded", "Events")

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tracing.recording import RunFailedError
-from tracing.ros import CompileError, RosEnvironment, build_tracetools, embedded_ros
-from tracing.ros import environment as environment_module
-from tracing.ros.tracetools import build_stub
+from roslens.tracing.recording import RunFailedError
+from roslens.tracing.ros import CompileError, RosEnvironment, build_tracetools, embedded_ros
+from roslens.tracing.ros import environment as environment_module
+from roslens.tracing.ros.tracetools import build_stub
 
 
 def exported(library: Path) -> set[str]:

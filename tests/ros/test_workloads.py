@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.record_suite import record_changed
 
 import roslens as rl
-from analysis.memory.by_cell import leaks_of, memory_series
-from tests.record_suite import record_changed
+from roslens.analysis.memory.by_cell import leaks_of, memory_series
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.live

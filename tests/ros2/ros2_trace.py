@@ -13,10 +13,10 @@ from typing import Any
 import polars as pl
 from polars.testing import assert_frame_equal
 
-from collectors.ros2 import build_tables
-from collectors.ros2.events import FIELDS, HEAP_FIELDS
-from collectors.ros2.windows import Windows, write_tables
-from collectors.work import Work
+from roslens.collectors.ros2 import build_tables
+from roslens.collectors.ros2.events import FIELDS, HEAP_FIELDS
+from roslens.collectors.ros2.windows import Windows, write_tables
+from roslens.collectors.work import Work
 
 T0 = 1_700_000_000_000_000_000
 TYPES = {

@@ -21,13 +21,13 @@ from typing import Any, Self
 import polars as pl
 from ros2_trace import TYPES, Trace, at
 
-from collectors.collect import collect, tables
-from collectors.reader import open_trace
-from collectors.schema import TABLES
-from tracing.lttng import TracingOptions, recording_session, session_daemon
-from tracing.recording import Recording
-from tracing.ros import RosEnvironment
-from tracing.ros.header import Instrumentation, read_instrumentation
+from roslens.collectors.collect import collect, tables
+from roslens.collectors.reader import open_trace
+from roslens.collectors.schema import TABLES
+from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
+from roslens.tracing.recording import Recording
+from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.ros.header import Instrumentation, read_instrumentation
 
 PLAYER = Path(__file__).parent / "programs" / "player.py"
 STAMPS = ("timestamp", "source_timestamp")

@@ -10,11 +10,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from collectors import collect as module
-from collectors.babeltrace import count_events
-from collectors.collect import NOTE, Engine, collect, tables
-from collectors.schema import TABLES
-from tracing.recording import Recording, UsageError
+from roslens.collectors import collect as module
+from roslens.collectors.babeltrace import count_events
+from roslens.collectors.collect import NOTE, Engine, collect, tables
+from roslens.collectors.schema import TABLES
+from roslens.tracing.recording import Recording, UsageError
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 pytestmark = pytest.mark.recording

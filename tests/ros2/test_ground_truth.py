@@ -8,9 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from collectors.collect import read_raw
-from collectors.ros2 import build_tables
-from tracing.recording import Recording
+from roslens.collectors.collect import read_raw
+from roslens.collectors.ros2 import build_tables
+from roslens.tracing.recording import Recording
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))

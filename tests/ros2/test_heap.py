@@ -11,10 +11,10 @@ import polars as pl
 import pytest
 from ros2_trace import Trace, at, findings, rows
 
-from collectors.collect import collect, tables
-from tracing.lttng import TracingOptions, recording_session, session_daemon
-from tracing.recording import Recording
-from tracing.ros import embedded_ros
+from roslens.collectors.collect import collect, tables
+from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
+from roslens.tracing.recording import Recording
+from roslens.tracing.ros import embedded_ros
 
 PROGRAM = Path(__file__).parent / "programs" / "allocations.c"
 LIVE = ("time_ns", "live_bytes", "live_blocks", "peak_bytes", "allocated_bytes", "allocations")

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ros2_trace import Trace, at
 
-from collectors.ros2.host_clocks import clock_offsets, find_crossings
-from tracing.recording import NotEnoughEvidenceError
+from roslens.collectors.ros2.host_clocks import clock_offsets, find_crossings
+from roslens.tracing.recording import NotEnoughEvidenceError
 
 HOSTS = ("h0", "h1", "h2")
 

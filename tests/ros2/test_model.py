@@ -13,9 +13,9 @@ from polars.testing import assert_frame_equal
 from ros2_trace import TYPES, Trace, at, findings, rows
 from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener
 
-from collectors.ros2 import build_tables
-from collectors.ros2.sessions import APART_NS, recorded_once
-from collectors.schema import TABLES
+from roslens.collectors.ros2 import build_tables
+from roslens.collectors.ros2.sessions import APART_NS, recorded_once
+from roslens.collectors.schema import TABLES
 
 
 def test_an_empty_trace_gives_every_table_empty_and_typed() -> None:

@@ -17,7 +17,7 @@ from test_messages import (
     one_process,
 )
 
-from collectors.ros2 import build_tables
+from roslens.collectors.ros2 import build_tables
 
 HISTORY = 0x2500
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ros2_trace import Trace, at, findings, rows
 
-from collectors.ros2 import build_tables
+from roslens.collectors.ros2 import build_tables
 
 COLUMNS = (
     "topic", "subscription_node", "publisher_recorded", "source_timestamp_ns", "take_ns",

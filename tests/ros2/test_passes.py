@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import _native
-from collectors.ros2.joins import timeline
-from collectors.ros2.passes import (
+from roslens.collectors import _native
+from roslens.collectors.ros2.joins import timeline
+from roslens.collectors.ros2.passes import (
     Previous,
     ends_of,
     extents,

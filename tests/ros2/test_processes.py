@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 from ros2_trace import TYPES, Trace, at, findings, rows
 
-from collectors.ros2 import build_tables
+from roslens.collectors.ros2 import build_tables
 
 
 def renamed(trace: Trace, first: int, name: str) -> None:

@@ -16,9 +16,9 @@ import polars as pl
 import pytest
 from ros2_trace import Trace, at, findings
 
-from collectors.collect import collect, tables
-from collectors.ros2 import build_tables
-from tracing.recording import Recording
+from roslens.collectors.collect import collect, tables
+from roslens.collectors.ros2 import build_tables
+from roslens.tracing.recording import Recording
 
 WRITER = Path(__file__).parent / "programs" / "write_ctf.py"
 SWITCH = {

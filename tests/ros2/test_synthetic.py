@@ -13,7 +13,7 @@ import pytest
 from ros2_trace import Trace, at, findings, rows
 from stage import burst_tables, tables_of
 
-from tracing.ros import RosEnvironment, embedded_ros
+from roslens.tracing.ros import RosEnvironment, embedded_ros
 
 pytestmark = pytest.mark.live
 

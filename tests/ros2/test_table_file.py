@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors import _native
-from collectors.table_file import write_table
+from roslens.collectors import _native
+from roslens.collectors.table_file import write_table
 
 
 @given(

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from ros2_trace import Trace, at, by_windows
 from test_messages import BUFFER, CALLBACK, NODE, PUB, SUB
 
-from collectors import work
-from collectors.reader import open_trace
-from collectors.ros2 import build_tables
-from collectors.ros2.windows import Windows, cut, write_tables
-from collectors.work import Work
+from roslens.collectors import work
+from roslens.collectors.reader import open_trace
+from roslens.collectors.ros2 import build_tables
+from roslens.collectors.ros2.windows import Windows, cut, write_tables
+from roslens.collectors.work import Work
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 RUNS = (

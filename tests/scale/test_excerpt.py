@@ -14,15 +14,15 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import roslens as rl
-from analysis.measures.loss import TracerLoss
-from analysis.metrics import metrics_of
-from collectors.collect import NOTE, collect
-from collectors.excerpt import Excerpt
-from collectors.limits import Limits
-from collectors.reader import open_trace
-from collectors.schema import TABLES
-from collectors.views import View, matching
-from tracing.recording import Recording, UsageError, find_recordings
+from roslens.analysis.measures.loss import TracerLoss
+from roslens.analysis.metrics import metrics_of
+from roslens.collectors.collect import NOTE, collect
+from roslens.collectors.excerpt import Excerpt
+from roslens.collectors.limits import Limits
+from roslens.collectors.reader import open_trace
+from roslens.collectors.schema import TABLES
+from roslens.collectors.views import View, matching
+from roslens.tracing.recording import Recording, UsageError, find_recordings
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"

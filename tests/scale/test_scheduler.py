@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 from distributed import Client
+from tests.free_port import free_port
 
 from roslens.fleet.cluster import Workers, each
 from roslens.fleet.scheduler import other_versions
-from tests.free_port import free_port
-from tracing.recording import RoslensError, RunFailedError, UsageError
+from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"

@@ -13,10 +13,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from collectors import store
-from collectors.collect import NOTE, collect, tables
-from collectors.limits import Limits
-from tracing.recording import Recording, RunFailedError
+from roslens.collectors import store
+from roslens.collectors.collect import NOTE, collect, tables
+from roslens.collectors.limits import Limits
+from roslens.tracing.recording import Recording, RunFailedError
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"

@@ -17,12 +17,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roslens as rl
-from analysis.estimate import Cell
-from analysis.figures.trend import trend_plot
-from analysis.statistics.change_points import change_points, least_length, stretch, winsorised
-from analysis.verdicts.trend import Night, Series, find_trends
+from roslens.analysis.estimate import Cell
+from roslens.analysis.figures.trend import trend_plot
+from roslens.analysis.statistics.change_points import (
+    change_points,
+    least_length,
+    stretch,
+    winsorised,
+)
+from roslens.analysis.verdicts.trend import Night, Series, find_trends
 from roslens.fleet.series import series_of
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"

@@ -17,7 +17,7 @@ import dask
 import pytest
 
 from roslens.fleet.cluster import Workers, each
-from tracing.recording import RoslensError, RunFailedError, UsageError
+from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "data" / "samples"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from storage_cells import ROOT, RUN, Cell, Done
 
-from tracing.recording import UsageError
-from tracing.workloads.storage.prepare import PROGRAM, PROGRAM_VARIABLE, find_cargo
+from roslens.tracing.recording import UsageError
+from roslens.tracing.workloads.storage.prepare import PROGRAM, PROGRAM_VARIABLE, find_cargo
 
 
 @pytest.fixture(scope="session")

@@ -13,8 +13,8 @@ import pytest
 from mcap.reader import make_reader
 from storage_cells import SHM, Cell, Done
 
-from collectors.results.storage_runs import read_storage_run
-from collectors.results.storage_study import read_batches
+from roslens.collectors.results.storage_runs import read_storage_run
+from roslens.collectors.results.storage_study import read_batches
 
 pytestmark = pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm")
 

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from storage_cells import ROOT, SHM
 
-from collectors.results.storage_recovery import read_recovery
-from tracing.recording import UsageError
-from tracing.workloads.storage.power_loss import (
+from roslens.collectors.results.storage_recovery import read_recovery
+from roslens.tracing.recording import UsageError
+from roslens.tracing.workloads.storage.power_loss import (
     OPEN,
     SYNC,
     TRUNCATE,
@@ -27,9 +27,9 @@ from tracing.workloads.storage.power_loss import (
     after_power_loss,
     read_log,
 )
-from tracing.workloads.storage.prepare import PROGRAM_VARIABLE
-from tracing.workloads.storage.recover import recover
-from tracing.workloads.storage_resilience.prepare import LIBRARY_VARIABLE, write_logger
+from roslens.tracing.workloads.storage.prepare import PROGRAM_VARIABLE
+from roslens.tracing.workloads.storage.recover import recover
+from roslens.tracing.workloads.storage_resilience.prepare import LIBRARY_VARIABLE, write_logger
 
 RUN = ROOT / "tracing" / "workloads" / "storage_resilience" / "run.py"
 SOURCE = random.Random(1)

@@ -11,15 +11,15 @@ import pytest
 from storage_cells import ROOT, SHM
 
 import roslens as rl
-from analysis.storage.parameters import StorageParameters
-from analysis.storage.report import StorageReport
-from analysis.storage.takeaways import comparisons
-from collectors.results.storage_runs import read_storage_run, write_calls
-from collectors.results.storage_study import read_digests
-from tracing import campaign
-from tracing.recording import UsageError
-from tracing.suite import load_suite
-from tracing.workloads.storage.prepare import PROGRAM_VARIABLE
+from roslens.analysis.storage.parameters import StorageParameters
+from roslens.analysis.storage.report import StorageReport
+from roslens.analysis.storage.takeaways import comparisons
+from roslens.collectors.results.storage_runs import read_storage_run, write_calls
+from roslens.collectors.results.storage_study import read_digests
+from roslens.tracing import campaign
+from roslens.tracing.recording import UsageError
+from roslens.tracing.suite import load_suite
+from roslens.tracing.workloads.storage.prepare import PROGRAM_VARIABLE
 
 CONFIGS = ("sqlite_default", "mcap_default")
 

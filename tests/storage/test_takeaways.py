@@ -13,10 +13,10 @@ import polars as pl
 import pytest
 from storage_cells import ROOT
 
-from analysis.storage.bound import throughput_bounds
-from analysis.storage.takeaways import comparisons, takeaways
-from collectors.results.storage_study import read_digests
-from tracing.recording import UsageError
+from roslens.analysis.storage.bound import throughput_bounds
+from roslens.analysis.storage.takeaways import comparisons, takeaways
+from roslens.collectors.results.storage_study import read_digests
+from roslens.tracing.recording import UsageError
 
 PUBLISHED = ROOT / "data" / "published" / "storage"
 

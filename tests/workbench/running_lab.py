@@ -16,7 +16,6 @@ from typing import TypeVar
 
 from playwright.sync_api import Browser, Page, Playwright
 from playwright.sync_api import TimeoutError as NotYet
-
 from tests.free_port import free_port
 
 ROOT = Path(__file__).parents[2]

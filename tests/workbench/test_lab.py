@@ -24,17 +24,17 @@ from playwright.sync_api import Page, sync_playwright
 from rich.console import Console
 
 import roslens as rl
-from analysis.interop.perfetto import write_perfetto
-from analysis.reports.numbers import milliseconds
-from analysis.timeline.tracks import MOST_MARKS, Picture, Timeline
-from collectors import store
-from collectors.collect import NOTE
+from roslens.analysis.interop.perfetto import write_perfetto
+from roslens.analysis.reports.numbers import milliseconds
+from roslens.analysis.timeline.tracks import MOST_MARKS, Picture, Timeline
+from roslens.collectors import store
+from roslens.collectors.collect import NOTE
 from roslens.export import tables_of_one
 from roslens.lab import run_lab
 from roslens.recordings import Recordings
 from roslens.report import run_report
+from roslens.tracing.recording import Recording, UsageError
 from roslens.widgets.timeline import timeline_of
-from tracing.recording import Recording, UsageError
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "benchmarks")]
 import timeline as measured  # noqa: E402

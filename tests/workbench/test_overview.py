@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.figures.graph import MOST_TOPICS, draw_graph
-from analysis.figures.layers import layered
-from analysis.figures.timeline import draw_timeline
-from analysis.figures.waterfall import chain_waterfall, mean_parts, way_waterfall
-from analysis.flow.chain import Chain
-from analysis.flow.chains import ChainInstances
-from analysis.overview.graph import graph_edges
-from analysis.overview.thumbnails import health_thumbnails
-from analysis.reports.table import Pictured, ReportTable
-from analysis.timeline.journey import Hop, Journey
-from analysis.timeline.tracks import Timeline, Track
+from roslens.analysis.figures.graph import MOST_TOPICS, draw_graph
+from roslens.analysis.figures.layers import layered
+from roslens.analysis.figures.timeline import draw_timeline
+from roslens.analysis.figures.waterfall import chain_waterfall, mean_parts, way_waterfall
+from roslens.analysis.flow.chain import Chain
+from roslens.analysis.flow.chains import ChainInstances
+from roslens.analysis.overview.graph import graph_edges
+from roslens.analysis.overview.thumbnails import health_thumbnails
+from roslens.analysis.reports.table import Pictured, ReportTable
+from roslens.analysis.timeline.journey import Hop, Journey
+from roslens.analysis.timeline.tracks import Timeline, Track
 
 MS = 1_000_000
 HOSTILE = '/<img src=x onerror="alert(1)">'

@@ -9,11 +9,11 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.timeline import flows as kinds
-from analysis.timeline.build import TrackTables, build_timeline
-from analysis.timeline.flows import Flows
-from analysis.timeline.journey import journey_of, way_of
-from analysis.timeline.tracks import Timeline, Track
+from roslens.analysis.timeline import flows as kinds
+from roslens.analysis.timeline.build import TrackTables, build_timeline
+from roslens.analysis.timeline.flows import Flows
+from roslens.analysis.timeline.journey import journey_of, way_of
+from roslens.analysis.timeline.tracks import Timeline, Track
 
 
 def track(intervals: list[tuple[int, int]]) -> Track:

@@ -26,11 +26,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
-from tracing.guard import guarded
-from tracing.lttng.kernel import in_tracing_group, why_no_kernel_tracing
-from tracing.lttng.tool import LttngTool, find_program
-from tracing.processes import FIRM, end_all, end_process, marked
-from tracing.recording import RunFailedError, UsageError
+from roslens.tracing.guard import guarded
+from roslens.tracing.lttng.kernel import in_tracing_group, why_no_kernel_tracing
+from roslens.tracing.lttng.tool import LttngTool, find_program
+from roslens.tracing.processes import FIRM, end_all, end_process, marked
+from roslens.tracing.recording import RunFailedError, UsageError
 
 MARKER = "ROSLENS_TOKEN"
 """Environment variable that everything carries which must not outlive the recording."""

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 DEFAULT_EVENTS = ("ros2:*",)
 NEEDED_CONTEXTS = ("vpid", "vtid", "procname")

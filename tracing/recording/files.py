@@ -1,10 +1,11 @@
-"""Files that are there whole or not at all, and that a power loss does not take back."""
+"""Files that are there whole or not at all, and those that come with roslens."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 
 
@@ -40,6 +41,14 @@ def write_atomically(path: Path, text: str) -> None:
     """
     with replaced_whole(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def shipped(*parts: str) -> Path:
+    """What comes with roslens by its place: ``notebooks``, ``data``, ``tracing/suites``, ...
+
+    The rooms at the root of a checkout are links within the package, so both look alike.
+    """
+    return Path(str(files("roslens"))).joinpath(*parts)
 
 
 def sync(path: Path) -> None:

@@ -1,8 +1,8 @@
 """Manifests of another harness: ``experiment``, ``run_id``, ``factors``, lists of exit statuses.
 
 Runs that were recorded before roslens had a manifest of its own look like this: beside the trace
-lie ``resources.csv`` (see `collectors.resources`) and what the workload logged. They are read as
-runs of ours; what such a manifest does not say stays unknown.
+lie ``resources.csv`` (see `roslens.collectors.resources`) and what the workload logged. They are
+read as runs of ours; what such a manifest does not say stays unknown.
 """
 
 from __future__ import annotations

@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tracing.recording.errors import UsageError
+from roslens.tracing.recording.errors import UsageError
 
 if TYPE_CHECKING:
-    from tracing.recording.manifest import Manifest
+    from roslens.tracing.recording.manifest import Manifest
 
 MANIFEST_NAME = "manifest.json"
 
@@ -90,7 +90,7 @@ class Recording:
         found = excerpt if self.is_excerpt else self.path / MANIFEST_NAME
         if not found.is_file():
             return None
-        from tracing.recording.manifest import read_manifest  # noqa: PLC0415  (needs pydantic)
+        from roslens.tracing.recording.manifest import read_manifest  # noqa: PLC0415  (needs pydantic)
 
         return read_manifest(found)
 

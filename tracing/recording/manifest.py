@@ -8,9 +8,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tracing.recording.errors import UsageError
-from tracing.recording.files import write_atomically
-from tracing.recording.harness_manifest import from_harness, is_harness_manifest
+from roslens.tracing.recording.errors import UsageError
+from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.recording.harness_manifest import from_harness, is_harness_manifest
 
 SCHEMA_VERSION = 1
 

@@ -1,8 +1,8 @@
 """Real ROS 2 to record: the sourced one, or an embedded one whose events reach this LTTng."""
 
-from tracing.ros.diagnosis import diagnose_no_events
-from tracing.ros.environment import RosEnvironment, embedded_ros, find_ros, sourced_ros
-from tracing.ros.tracetools import CompileError, build_tracetools
+from roslens.tracing.ros.diagnosis import diagnose_no_events
+from roslens.tracing.ros.environment import RosEnvironment, embedded_ros, find_ros, sourced_ros
+from roslens.tracing.ros.tracetools import CompileError, build_tracetools
 
 __all__ = [
     "CompileError",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
-from tracing.recording import UsageError
+from roslens.tracing.recording import UsageError
 
 
 def cache_folder() -> Path:

@@ -20,17 +20,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from tracing.recording import RunFailedError, UsageError
-from tracing.ros.cache import cache_folder, locked
-from tracing.ros.domain import own_domain
-from tracing.ros.shm import without_leftovers
-from tracing.ros.tracetools import build_stub, build_tracetools
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import shipped
+from roslens.tracing.ros.cache import cache_folder, locked
+from roslens.tracing.ros.domain import own_domain
+from roslens.tracing.ros.shm import without_leftovers
+from roslens.tracing.ros.tracetools import build_stub, build_tracetools
 
 EMBEDDED_DISTRO = "kilted"
 EMBEDDED_RMW = "rmw_fastrtps_cpp"
 SUPPORTED_PYTHONS = ((3, 12), (3, 11))
-PINS = Path(__file__).resolve().parents[2] / "requirements" / f"ros-{EMBEDDED_DISTRO}.txt"
-RCLPY_TRACING = Path(__file__).resolve().parents[1] / "rclpy_tracing"
+PINS = shipped("requirements", f"ros-{EMBEDDED_DISTRO}.txt")
+RCLPY_TRACING = shipped("tracing", "rclpy_tracing")
 
 _MARKER = "roslens-complete"
 _PROBE = """

@@ -6,7 +6,7 @@ The library has the same functions as the one that ROS was built with, so it can
 
 from __future__ import annotations
 
-from tracing.ros.header import Instrumentation, Parameter, Tracepoint
+from roslens.tracing.ros.header import Instrumentation, Parameter, Tracepoint
 
 HEADER_NAME = "roslens_ros2_events.h"
 SOURCE_NAME = "roslens_tracetools.c"

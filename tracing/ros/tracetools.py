@@ -17,10 +17,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from tracing.recording import RunFailedError
-from tracing.ros.cache import cache_folder, locked
-from tracing.ros.header import read_instrumentation
-from tracing.ros.provider import HEADER_NAME, SOURCE_NAME, header_source, library_source
+from roslens.tracing.recording import RunFailedError
+from roslens.tracing.ros.cache import cache_folder, locked
+from roslens.tracing.ros.header import read_instrumentation
+from roslens.tracing.ros.provider import HEADER_NAME, SOURCE_NAME, header_source, library_source
 
 LIBRARY_NAME = "libtracetools.so"
 _FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-shared", "-w", f"-Wl,-soname,{LIBRARY_NAME}")

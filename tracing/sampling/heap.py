@@ -15,9 +15,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tracing.recording import UsageError
-from tracing.ros.cache import cache_folder, locked
-from tracing.sampling.proc import namespace_id, read
+from roslens.tracing.recording import UsageError
+from roslens.tracing.ros.cache import cache_folder, locked
+from roslens.tracing.sampling.proc import namespace_id, read
 
 _SOURCE = Path(__file__).with_name("heap_probe.c")
 _NUMBERS = struct.Struct("QQ")

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Self
 
-from tracing.recording.manifest import Sampler as SamplerFacts
+from roslens.tracing.recording.manifest import Sampler as SamplerFacts
 
 
 class Periodic:

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import polars as pl
 
-from tracing.recording.files import replaced_whole
-from tracing.recording.schema import RESOURCES
-from tracing.sampling.periodic import Periodic
-from tracing.sampling.proc import STARTED, namespace_id, number_after, read, stat
+from roslens.tracing.recording.files import replaced_whole
+from roslens.tracing.recording.schema import RESOURCES
+from roslens.tracing.sampling.periodic import Periodic
+from roslens.tracing.sampling.proc import STARTED, namespace_id, number_after, read, stat
 
 HOST = "h0"
 _SCHEDULER_CLOCK = 2  # CPUCLOCK_SCHED of the kernel: nanoseconds, of the whole process

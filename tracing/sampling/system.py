@@ -13,11 +13,11 @@ from pathlib import Path
 
 import polars as pl
 
-from tracing.host import cpu_mhz, cpu_times, temperature_c
-from tracing.recording.files import replaced_whole
-from tracing.recording.schema import SYSTEM
-from tracing.sampling.periodic import Periodic
-from tracing.sampling.proc import read
+from roslens.tracing.host import cpu_mhz, cpu_times, temperature_c
+from roslens.tracing.recording.files import replaced_whole
+from roslens.tracing.recording.schema import SYSTEM
+from roslens.tracing.sampling.periodic import Periodic
+from roslens.tracing.sampling.proc import read
 
 _HOST = "h0"
 _SECTOR_BYTES = 512

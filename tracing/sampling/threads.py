@@ -14,10 +14,10 @@ from pathlib import Path
 
 import polars as pl
 
-from tracing.recording.files import replaced_whole
-from tracing.recording.schema import THREADS
-from tracing.sampling.periodic import Periodic
-from tracing.sampling.proc import namespace_id, number_after, read
+from roslens.tracing.recording.files import replaced_whole
+from roslens.tracing.recording.schema import THREADS
+from roslens.tracing.sampling.periodic import Periodic
+from roslens.tracing.sampling.proc import namespace_id, number_after, read
 
 _HOST = "h0"
 

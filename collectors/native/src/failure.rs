@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use roslens_ctf::merge::Halt;
 
 pyo3::create_exception!(
-    collectors._native,
+    roslens.collectors._native,
     TraceError,
     pyo3::exceptions::PyValueError,
     "A trace that cannot be read: what and where."

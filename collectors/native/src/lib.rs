@@ -1,4 +1,4 @@
-//! The Python module `collectors._native`: CTF trace folders to Arrow and Parquet.
+//! The Python module `roslens.collectors._native`: CTF trace folders to Arrow and Parquet.
 //!
 //! It finds and reads files; what their bytes mean is the matter of `roslens-ctf`.
 

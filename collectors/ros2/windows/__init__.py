@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collectors.ros2.windows.model import write_tables
-from collectors.ros2.windows.part import Windows, cut
+from roslens.collectors.ros2.windows.model import write_tables
+from roslens.collectors.ros2.windows.part import Windows, cut
 
 __all__ = ["Windows", "cut", "write_tables"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.timers import AROUND, on_grid, with_mean, with_phase, with_turns
-from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.executions import TIMER_GROUPS
-from collectors.ros2.windows.run import Run
-from collectors.work import State
+from roslens.collectors.ros2.timers import AROUND, on_grid, with_mean, with_phase, with_turns
+from roslens.collectors.ros2.windows.buckets import Buckets
+from roslens.collectors.ros2.windows.executions import TIMER_GROUPS
+from roslens.collectors.ros2.windows.run import Run
+from roslens.collectors.work import State
 
 _ROWS = 500_000
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.callbacks import enclosing
-from collectors.ros2.events import HEAP_FIELDS
-from collectors.ros2.heap import (
+from roslens.collectors.ros2.callbacks import enclosing
+from roslens.collectors.ros2.events import HEAP_FIELDS
+from roslens.collectors.ros2.heap import (
     LIVE,
     STEP_NS,
     SUMS,
@@ -22,10 +22,10 @@ from collectors.ros2.heap import (
     with_sums,
     without_partner,
 )
-from collectors.ros2.types import I32, I64
-from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.run import Run, frame_of, number_of
-from collectors.work import State
+from roslens.collectors.ros2.types import I32, I64
+from roslens.collectors.ros2.windows.buckets import Buckets
+from roslens.collectors.ros2.windows.run import Run, frame_of, number_of
+from roslens.collectors.work import State
 
 _NUMBER = "callback_instance_id"
 _PER_GROUP = 1_000_000

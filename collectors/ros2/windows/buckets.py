@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from collectors.work import Work
+from roslens.collectors.work import Work
 
 _PLACE = "_bucket"
 

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.events import nothing
-from collectors.ros2.health import (
+from roslens.collectors.ros2.events import nothing
+from roslens.collectors.ros2.health import (
     BLOCK_NS,
     clock_offsets,
     stamped,
     unknown_publisher,
     unnamed,
 )
-from collectors.ros2.joins import follows, timeline
-from collectors.ros2.messages import existing_pairs, first_after_end, public
-from collectors.ros2.publications import (
+from roslens.collectors.ros2.joins import follows, timeline
+from roslens.collectors.ros2.messages import existing_pairs, first_after_end, public
+from roslens.collectors.ros2.publications import (
     EVENTS,
     RCL,
     RCLCPP,
@@ -25,10 +25,10 @@ from collectors.ros2.publications import (
     with_publisher,
     within_callbacks,
 )
-from collectors.ros2.types import I32, I64, NAME, TEXT
-from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.run import Run, frame_of, number_of
-from collectors.work import State
+from roslens.collectors.ros2.types import I32, I64, NAME, TEXT
+from roslens.collectors.ros2.windows.buckets import Buckets
+from roslens.collectors.ros2.windows.run import Run, frame_of, number_of
+from roslens.collectors.work import State
 
 _ACTION = r"/_action/(feedback|status)$"
 
@@ -42,16 +42,16 @@ class OfPublications:
     counts
         How many there were up to the begin of each stretch; and in all.
     first_after_end
-        As of `collectors.ros2.messages.first_after_end`.
+        As of `roslens.collectors.ros2.messages.first_after_end`.
     told
         The publications that tell of actions: topic, node, publish_ns.
     offsets
-        As of `collectors.ros2.health.clock_offsets`.
+        As of `roslens.collectors.ros2.health.clock_offsets`.
     near
         Of each stretch and host the first and the last stamp: place, host, proc, rmw_publish_ns,
         source_timestamp_ns.
     unnamed, unknown
-        Counts, as of `collectors.ros2.health.OfMessages`.
+        Counts, as of `roslens.collectors.ros2.health.OfMessages`.
     stamps
         Whether every publication has its source timestamp, or no event that it could be told by.
     """

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.approximate import by_order, ran, without_takes
-from collectors.ros2.health import OfMessages, ways_of
-from collectors.ros2.messages import existing_pairs, message_rows, public, without_gone
-from collectors.ros2.one_sided import find_one_sided
-from collectors.ros2.outcomes import Bounds, bounds_of, first_taken, settle
-from collectors.ros2.types import I64, NAME
-from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.calls import OfPublications, near_stamps
-from collectors.ros2.windows.matched import Matches
-from collectors.ros2.windows.run import Run, frame_of, number_of
-from collectors.work import State
+from roslens.collectors.ros2.approximate import by_order, ran, without_takes
+from roslens.collectors.ros2.health import OfMessages, ways_of
+from roslens.collectors.ros2.messages import existing_pairs, message_rows, public, without_gone
+from roslens.collectors.ros2.one_sided import find_one_sided
+from roslens.collectors.ros2.outcomes import Bounds, bounds_of, first_taken, settle
+from roslens.collectors.ros2.types import I64, NAME
+from roslens.collectors.ros2.windows.buckets import Buckets
+from roslens.collectors.ros2.windows.calls import OfPublications, near_stamps
+from roslens.collectors.ros2.windows.matched import Matches
+from roslens.collectors.ros2.windows.run import Run, frame_of, number_of
+from roslens.collectors.work import State
 
 _WAY = ["publisher_id", "subscription_id"]
 _LATER = {"publisher_id": I64, "subscription_id": I64, "later_ns": I64}

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.callbacks import find_instances
-from collectors.ros2.events import nothing
-from collectors.ros2.health import OfCallbacks, of_callbacks
-from collectors.ros2.model import instance_rows
-from collectors.ros2.types import I64
-from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.run import Run, frame_of, number_of
-from collectors.work import State
+from roslens.collectors.ros2.callbacks import find_instances
+from roslens.collectors.ros2.events import nothing
+from roslens.collectors.ros2.health import OfCallbacks, of_callbacks
+from roslens.collectors.ros2.model import instance_rows
+from roslens.collectors.ros2.types import I64
+from roslens.collectors.ros2.windows.buckets import Buckets
+from roslens.collectors.ros2.windows.run import Run, frame_of, number_of
+from roslens.collectors.work import State
 
 TIMER_GROUPS = 16
 _NUMBER = "callback_instance_id"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.events import nothing
-from collectors.ros2.executors import find_executor_intervals
-from collectors.ros2.types import I32, I64, NAME
-from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.part import Part
-from collectors.ros2.windows.run import Run, frame_of
-from collectors.work import State
+from roslens.collectors.ros2.events import nothing
+from roslens.collectors.ros2.executors import find_executor_intervals
+from roslens.collectors.ros2.types import I32, I64, NAME
+from roslens.collectors.ros2.windows.buckets import Buckets
+from roslens.collectors.ros2.windows.part import Part
+from roslens.collectors.ros2.windows.run import Run, frame_of
+from roslens.collectors.work import State
 
 _EVENTS = (
     "rclcpp_executor_wait_for_work",

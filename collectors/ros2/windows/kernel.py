@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import polars as pl
 
-from collectors.ros2.scheduling import Scheduling, find_scheduling
-from collectors.ros2.windows.run import Run
+from roslens.collectors.ros2.scheduling import Scheduling, find_scheduling
+from roslens.collectors.ros2.windows.run import Run
 
 _COLUMNS = (
     "callback_instance_id", "proc", "thread", "start_ns", "end_ns", "kind", "name", "node",

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.approximate import TOLERANCE_NS, estimate_timestamps
-from collectors.ros2.messages import by_timestamp, public
-from collectors.ros2.types import I64
-from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.calls import OfPublications
-from collectors.ros2.windows.run import Run, number_of
-from collectors.work import State
+from roslens.collectors.ros2.approximate import TOLERANCE_NS, estimate_timestamps
+from roslens.collectors.ros2.messages import by_timestamp, public
+from roslens.collectors.ros2.types import I64
+from roslens.collectors.ros2.windows.buckets import Buckets
+from roslens.collectors.ros2.windows.calls import OfPublications
+from roslens.collectors.ros2.windows.run import Run, number_of
+from roslens.collectors.work import State
 
 _SENT = ("message_id", "topic", "source_timestamp_ns", "rmw_publish_ns", "rcl_publish_ns")
 _RECEIVED = (

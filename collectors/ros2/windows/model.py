@@ -16,30 +16,30 @@ from pathlib import Path
 
 import polars as pl
 
-from collectors import _native
-from collectors.ros2.callbacks import callback_objects
-from collectors.ros2.events import Events, Raw
-from collectors.ros2.executors import threads_without_events
-from collectors.ros2.health import Facts, find_health, reader_warning
-from collectors.ros2.lifecycle import find_lifecycle_states
-from collectors.ros2.links import find_message_links
-from collectors.ros2.model import derived_objects, hosts_and_processes, table_of
-from collectors.ros2.objects import find_objects
-from collectors.ros2.processes import KEY
-from collectors.ros2.windows.activations import find_activations
-from collectors.ros2.windows.blocks import find_blocks
-from collectors.ros2.windows.calls import find_calls
-from collectors.ros2.windows.delivered import find_delivered
-from collectors.ros2.windows.executions import find_executions
-from collectors.ros2.windows.intervals import find_intervals
-from collectors.ros2.windows.kernel import find_kernel
-from collectors.ros2.windows.matched import find_matches
-from collectors.ros2.windows.part import Windows
-from collectors.ros2.windows.received import find_all_enqueues, find_all_takes
-from collectors.ros2.windows.run import Run, frame_of
-from collectors.ros2.windows.served import find_served
-from collectors.schema.tables import LOSSES, TABLES
-from collectors.work import State, Work
+from roslens.collectors import _native
+from roslens.collectors.ros2.callbacks import callback_objects
+from roslens.collectors.ros2.events import Events, Raw
+from roslens.collectors.ros2.executors import threads_without_events
+from roslens.collectors.ros2.health import Facts, find_health, reader_warning
+from roslens.collectors.ros2.lifecycle import find_lifecycle_states
+from roslens.collectors.ros2.links import find_message_links
+from roslens.collectors.ros2.model import derived_objects, hosts_and_processes, table_of
+from roslens.collectors.ros2.objects import find_objects
+from roslens.collectors.ros2.processes import KEY
+from roslens.collectors.ros2.windows.activations import find_activations
+from roslens.collectors.ros2.windows.blocks import find_blocks
+from roslens.collectors.ros2.windows.calls import find_calls
+from roslens.collectors.ros2.windows.delivered import find_delivered
+from roslens.collectors.ros2.windows.executions import find_executions
+from roslens.collectors.ros2.windows.intervals import find_intervals
+from roslens.collectors.ros2.windows.kernel import find_kernel
+from roslens.collectors.ros2.windows.matched import find_matches
+from roslens.collectors.ros2.windows.part import Windows
+from roslens.collectors.ros2.windows.received import find_all_enqueues, find_all_takes
+from roslens.collectors.ros2.windows.run import Run, frame_of
+from roslens.collectors.ros2.windows.served import find_served
+from roslens.collectors.schema.tables import LOSSES, TABLES
+from roslens.collectors.work import State, Work
 
 
 def write_tables(
@@ -59,7 +59,7 @@ def write_tables(
     Parameters
     ----------
     raw, losses, warnings, hosts, rmw, synchronisation
-        As of `collectors.ros2.model.build_tables`, and so are the tables.
+        As of `roslens.collectors.ros2.model.build_tables`, and so are the tables.
     folder
         Is there.
     work

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from collectors.ros2.events import INIT_EVENTS, Events, Raw
+from roslens.collectors.ros2.events import INIT_EVENTS, Events, Raw
 
 _RARE = frozenset((*INIT_EVENTS, "rcl_lifecycle_transition", "rclcpp_ring_buffer_clear"))
 """Read whole: they concern what comes long after them, or came long before."""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import polars as pl
 
-from collectors.ros2.events import nothing
-from collectors.ros2.health import unknown_subscription
-from collectors.ros2.messages import with_take
-from collectors.ros2.ring_buffers import (
+from roslens.collectors.ros2.events import nothing
+from roslens.collectors.ros2.health import unknown_subscription
+from roslens.collectors.ros2.messages import with_take
+from roslens.collectors.ros2.ring_buffers import (
     dequeued,
     slot_of,
     with_fate,
     with_owner,
     with_publication,
 )
-from collectors.ros2.takes import DEQUEUE, find_takes
-from collectors.ros2.types import I64
-from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.calls import OfPublications
-from collectors.ros2.windows.run import Run, frame_of, number_of
-from collectors.work import State
+from roslens.collectors.ros2.takes import DEQUEUE, find_takes
+from roslens.collectors.ros2.types import I64
+from roslens.collectors.ros2.windows.buckets import Buckets
+from roslens.collectors.ros2.windows.calls import OfPublications
+from roslens.collectors.ros2.windows.run import Run, frame_of, number_of
+from roslens.collectors.work import State
 
 _TAKE, _DEQUEUE = "rmw_take", "rclcpp_ring_buffer_dequeue"
 _FOLLOWERS = {"rcl_take": "rcl_take_ns", "rclcpp_take": "rclcpp_take_ns"}

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import Events
-from collectors.ros2.model import table_of
-from collectors.ros2.objects import Objects
-from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.part import Part, Windows
-from collectors.schema.tables import TABLES
-from collectors.work import Work
+from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.model import table_of
+from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.windows.buckets import Buckets
+from roslens.collectors.ros2.windows.part import Part, Windows
+from roslens.collectors.schema.tables import TABLES
+from roslens.collectors.work import Work
 
 
 class Run:

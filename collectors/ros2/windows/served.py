@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import polars as pl
 
-from collectors.ros2.actions import find_action_goals
-from collectors.ros2.callbacks import Callbacks
-from collectors.ros2.events import nothing
-from collectors.ros2.services import (
+from roslens.collectors.ros2.actions import find_action_goals
+from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.events import nothing
+from roslens.collectors.ros2.services import (
     BEGIN,
     callbacks_alone,
     in_order,
@@ -21,11 +21,11 @@ from collectors.ros2.services import (
     service_events_happened,
     unknown_ends,
 )
-from collectors.ros2.types import I64, TEXT
-from collectors.ros2.windows.buckets import Buckets
-from collectors.ros2.windows.part import Part
-from collectors.ros2.windows.run import Run, frame_of, number_of
-from collectors.work import State
+from roslens.collectors.ros2.types import I64, TEXT
+from roslens.collectors.ros2.windows.buckets import Buckets
+from roslens.collectors.ros2.windows.part import Part
+from roslens.collectors.ros2.windows.run import Run, frame_of, number_of
+from roslens.collectors.work import State
 
 _TAKEN = "rmw_take_request"
 _EVENTS = ("rmw_send_request", _TAKEN, "rmw_send_response", "rmw_take_response")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracing.workloads.micro_ros.channels import Channel
-from tracing.workloads.micro_ros.frames import BYE, DATA, END, NOTHING, PING, PONG, Frame
+from roslens.tracing.workloads.micro_ros.channels import Channel
+from roslens.tracing.workloads.micro_ros.frames import BYE, DATA, END, NOTHING, PING, PONG, Frame
 
 SILENCE_SECONDS = 15.0
 

@@ -7,7 +7,7 @@ import select
 import socket
 from typing import Protocol
 
-from tracing.workloads.micro_ros.frames import Frame
+from roslens.tracing.workloads.micro_ros.frames import Frame
 
 _AT_ONCE = 1 << 16
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tracing.workloads.micro_ros import toolchain
-from tracing.workloads.micro_ros.toolchain import FIRMWARE, ToolError
+from roslens.tracing.workloads.micro_ros import toolchain
+from roslens.tracing.workloads.micro_ros.toolchain import FIRMWARE, ToolError
 
 ENTITIES = ("publisher", "subscriber", "service", "client", "history")
 _STACK_WORDS = {"app": 1024}

@@ -14,8 +14,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracing.workloads.micro_ros.channels import Channel, Datagrams, Stream
-from tracing.workloads.micro_ros.frames import BYE, DATA, END, NOTHING, PING, PONG, Frame
+from roslens.tracing.workloads.micro_ros.channels import Channel, Datagrams, Stream
+from roslens.tracing.workloads.micro_ros.frames import BYE, DATA, END, NOTHING, PING, PONG, Frame
 
 _ANSWER_SECONDS = 1.0
 _LEAST_EXCHANGES = 50

@@ -18,13 +18,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-# Started as a script, wherever it lies.
-sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
-
-from tracing.workloads.micro_ros import memory, toolchain, transport
-from tracing.workloads.micro_ros.memory import ENTITIES, MemorySettings
-from tracing.workloads.micro_ros.toolchain import ToolError
-from tracing.workloads.micro_ros.transport import TRANSPORTS, TransportSettings
+from roslens.tracing.workloads.micro_ros import memory, toolchain, transport
+from roslens.tracing.workloads.micro_ros.memory import ENTITIES, MemorySettings
+from roslens.tracing.workloads.micro_ros.toolchain import ToolError
+from roslens.tracing.workloads.micro_ros.transport import TRANSPORTS, TransportSettings
 
 
 def main() -> int:

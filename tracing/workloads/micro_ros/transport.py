@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import subprocess
 import sys
@@ -12,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracing.workloads.micro_ros import toolchain
-from tracing.workloads.micro_ros.agent import Agent, SilentError
-from tracing.workloads.micro_ros.channels import Datagrams, Stream
-from tracing.workloads.micro_ros.toolchain import ToolError
+from roslens.tracing.workloads.micro_ros import toolchain
+from roslens.tracing.workloads.micro_ros.agent import Agent, SilentError
+from roslens.tracing.workloads.micro_ros.channels import Datagrams, Stream
+from roslens.tracing.workloads.micro_ros.toolchain import ToolError
 
 TRANSPORTS = ("udp", "tcp", "uart")
 _HERE = Path(__file__).resolve().parent
@@ -95,7 +94,7 @@ def _over_sockets(
             *("--reference-ns", str(reference_ns), "--offset-ns", str(settings.offset_ns)),
             *("--drift-ppb", str(settings.drift_ppb), "--truth", str(output / "truth.csv")),
         ]
-        publisher = subprocess.Popen(command, env=_environment())
+        publisher = subprocess.Popen(command)
         try:
             if transport == "udp":
                 agent = Agent(Datagrams(own, answers=True))
@@ -152,10 +151,3 @@ def _over_uart(settings: TransportSettings, output: Path) -> Agent:
     if status:
         raise ToolError(f"uart: the board ended with status {status}")
     return agent
-
-
-def _environment() -> dict[str, str]:
-    """With the package that this file is of, wherever it was imported from."""
-    root = str(_HERE.parents[2])
-    paths = [root, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tracing.recording import RunFailedError, UsageError
-from tracing.ros.cache import cache_folder, locked
-from tracing.workloads.rclcpp_workloads.run import PACKAGE, find_program
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.ros.cache import cache_folder, locked
+from roslens.tracing.workloads.rclcpp_workloads.run import PACKAGE, find_program
 
 VARIABLE = "RCLCPP_WORKLOADS"
 _HERE = Path(__file__).resolve().parent

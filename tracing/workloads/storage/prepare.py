@@ -12,8 +12,8 @@ from pathlib import Path
 
 import platformdirs
 
-from tracing.recording import RunFailedError, UsageError
-from tracing.ros.cache import cache_folder, locked
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.ros.cache import cache_folder, locked
 
 PROGRAM = "roslens-storage"
 PROGRAM_VARIABLE = "ROSLENS_STORAGE_PROGRAM"

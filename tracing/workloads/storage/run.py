@@ -25,11 +25,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from roslens.tracing.recording.files import shipped
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
 PREFIX = "roslens-storage-"
 RAM_DISK = "/dev/shm"  # noqa: S108 (the RAM disk of every Linux)
-SAMPLES = (ROOT / "data" / "samples", ROOT / "share" / "roslens" / "data" / "samples")
+SAMPLES = shipped("data", "samples")
 
 
 def main() -> int:
@@ -87,7 +88,7 @@ def _options() -> argparse.Namespace:
 
 
 def _arguments(options: argparse.Namespace, scratch: Path) -> list[str]:
-    content = [options.content] if options.content else [str(p) for p in SAMPLES if p.is_dir()]
+    content = [options.content or str(SAMPLES)]
     found = [
         *("--configuration", options.plugin_config),
         *("--messages", options.message_size),
@@ -160,9 +161,8 @@ def _remove_left_over(place: Path) -> None:
 
 def _compiled() -> str:
     # Only by hand: a campaign has compiled it before its first run.
-    sys.path.insert(0, str(ROOT))
-    from tracing.recording import RoslensError  # noqa: PLC0415
-    from tracing.workloads.storage.prepare import program  # noqa: PLC0415
+    from roslens.tracing.recording import RoslensError  # noqa: PLC0415
+    from roslens.tracing.workloads.storage.prepare import program  # noqa: PLC0415
 
     try:
         return str(program(lambda text: print(text, file=sys.stderr)))

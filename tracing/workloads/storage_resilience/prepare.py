@@ -7,10 +7,10 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tracing.recording import RunFailedError
-from tracing.ros.cache import cache_folder, locked
-from tracing.ros.tracetools import find_compiler
-from tracing.workloads.storage.prepare import prepare as prepare_storage
+from roslens.tracing.recording import RunFailedError
+from roslens.tracing.ros.cache import cache_folder, locked
+from roslens.tracing.ros.tracetools import find_compiler
+from roslens.tracing.workloads.storage.prepare import prepare as prepare_storage
 
 LIBRARY_VARIABLE = "ROSLENS_WRITE_LOGGER"
 _SOURCE = Path(__file__).resolve().parents[1] / "storage" / "write_log.c"

@@ -25,15 +25,16 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from roslens.tracing.recording.files import shipped
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent / "storage"))
 
 from power_loss import UNLINK, WRITE, after_power_loss, read_log  # type: ignore[import-not-found]  # noqa: E402
 from recover import Expected, Recovered, recover  # type: ignore[import-not-found]  # noqa: E402
 
 SIZES = {"1MiB": 1 << 20, "10KiB": 10 << 10, "100B": 100}
-SAMPLES = ROOT / "data" / "samples"
+SAMPLES = shipped("data", "samples")
 COUNT = "acknowledged"
 COLUMNS = (
     *("trial", "failure", "acknowledged", "recovered", "wrong", "whole"),

@@ -1,0 +1,208 @@
+"""The ``collect`` verb: many recordings, one after the other or by workers, with progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from roslens.collectors.collect import ClockOffsets, Collected, Done, Engine, collect
+from roslens.collectors.collect import Progress as Say
+from roslens.collectors.limits import Limits
+from roslens.fleet.cluster import Workers, attempt, each
+from roslens.tracing.recording import Recording, RoslensError, UsageError, find_recordings
+
+if TYPE_CHECKING:
+    from roslens.collectors.excerpt import Excerpt
+
+
+@dataclass(frozen=True)
+class Options:
+    """How recordings are collected; see `roslens.collectors.collect.collect`."""
+
+    engine: Engine = "native"
+    threads: int = 0
+    events_only: bool = False
+    force: bool = False
+    verify: bool = False
+    limits: Limits | None = None
+    clock_offsets: ClockOffsets | None = None
+    excerpt: Excerpt | None = None
+
+
+def collect_all(
+    paths: Sequence[Path],
+    *,
+    output: Path | None,
+    options: Options,
+    workers: Workers,
+    console: Console,
+    merge: bool = False,
+) -> list[Collected]:
+    """Collect all recordings at or below `paths`, printing a line for each.
+
+    Parameters
+    ----------
+    output
+        Where to put events and tables instead of beside the trace: this folder for one
+        recording, ``output/<name>`` for several.
+    workers
+        The processes that do it.
+    merge
+        All recordings are one, with one time line; needs `output`.
+
+    Raises
+    ------
+    RoslensError
+        One of them cannot be collected. The others are all the same, and each that cannot is a
+        line of its own.
+    """
+    recordings = [found for path in paths for found in find_recordings(path)]
+    if merge:
+        recordings = [_merged(recordings, output, options)]
+    elif output is not None:
+        recordings = _with_output(recordings, output)
+    together = workers.wanted(len(recordings))
+    results = _by_workers if together else _one_by_one
+    done: list[Collected] = []
+    errors: list[RoslensError] = []
+    for recording, result in results(recordings, options, workers, console):
+        if isinstance(result, RoslensError):
+            errors.append(result)
+            if len(recordings) > 1:
+                line = " ".join(str(result).split())
+                where = "" if str(recording.path) in line else f"{recording.path}: "
+                console.print(f"[red]failed:[/] {escape(where + line)}", soft_wrap=True)
+        else:
+            done.append(result)
+            console.print(_line(result), soft_wrap=True, highlight=False)
+            for offset in result.clock_offsets:
+                console.print(f"  {escape(offset)}; taken off", soft_wrap=True, highlight=False)
+            for warning in result.warnings:
+                console.print(f"  [yellow]warning:[/] {escape(warning)}", soft_wrap=True)
+    if errors:
+        more = f" (and {len(errors) - 1} more of {len(recordings)})" if len(errors) > 1 else ""
+        raise type(errors[0])(f"{errors[0]}{more}")
+    return done
+
+
+_Results: TypeAlias = Iterator[tuple[Recording, Collected | RoslensError]]
+
+
+def _one_by_one(
+    recordings: Sequence[Recording], options: Options, _: Workers, console: Console
+) -> _Results:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("collecting", total=None)
+        for number, recording in enumerate(recordings, 1):
+            place = f"{number}/{len(recordings)} {escape(recording.name)}"
+
+            def step(what: str, place: str = place) -> None:
+                progress.update(task, description=f"{place}: {what}")
+
+            def read(done: int, total: int) -> None:
+                progress.update(task, completed=done, total=total)
+
+            def work(recording: Recording, *, step: Say = step, read: Done = read) -> Collected:
+                return collect(recording, **vars(options), progress=step, done=read)
+
+            # A single recording's unforeseen error is a defect, to be seen whole.
+            alone = len(recordings) == 1
+            yield recording, work(recording) if alone else attempt(work, recording)
+            progress.reset(task, total=None)
+
+
+def _by_workers(
+    recordings: Sequence[Recording], options: Options, workers: Workers, console: Console
+) -> _Results:
+    # Workers are as many as there are cores, so each decodes with one thread unless told else.
+    function = partial(_collect, replace(options, threads=options.threads or 1))
+    # Workers of another's cluster work in folders of their own.
+    away = workers.scheduler is not None
+    sent = [recording.absolute() for recording in recordings] if away else recordings
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("collecting", total=len(recordings))
+        for number, result in each(function, sent, workers, [one.path for one in sent]):
+            progress.update(task, advance=1, description=escape(recordings[number].name))
+            own = recordings[number]
+            yield own, replace(result, recording=own) if isinstance(result, Collected) else result
+
+
+def _collect(options: Options, recording: Recording) -> Collected:
+    return collect(recording, **vars(options))
+
+
+def _merged(recordings: Sequence[Recording], output: Path | None, options: Options) -> Recording:
+    if output is None:
+        raise UsageError("--merge needs a folder for what is merged: give -o DIR")
+    if options.excerpt is not None:
+        raise UsageError("--merge makes one of whole recordings, not of parts of them")
+    return Recording(output, output, tuple(found.path for found in recordings))
+
+
+def _with_output(recordings: Sequence[Recording], output: Path) -> list[Recording]:
+    excerpts = [found.path for found in recordings if found.is_excerpt]
+    if excerpts:
+        raise UsageError(f"{excerpts[0]}: an excerpt; give the recording that it was made of")
+    if len(recordings) == 1:
+        return [Recording.at(recordings[0].path, output)]
+    names = [recording.name for recording in recordings]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UsageError(f"two recordings are named '{twice}'; collect them into separate folders")
+    return [Recording.at(recording.path, output / recording.name) for recording in recordings]
+
+
+def parse_offsets(texts: Sequence[str]) -> ClockOffsets:
+    """Nanoseconds by host from texts such as ``h1=-2500``; or ``auto``, which stands alone.
+
+    Raises
+    ------
+    UsageError
+        One is not of that form, or a host is given twice.
+    """
+    if list(texts) == ["auto"]:
+        return "auto"
+    found: dict[str, int] = {}
+    for text in texts:
+        host, _, number = text.rpartition("=")
+        try:
+            value = int(number)
+        except ValueError:
+            host = ""
+        if not host or abs(value) >= 2**63:
+            raise UsageError(
+                f"--clock-offset: '{text}' is not HOST=NANOSECONDS, such as h1=-2500, or auto"
+            )
+        if host in found:
+            raise UsageError(f"--clock-offset: host '{host}' is given twice")
+        found[host] = value
+    return found
+
+
+def _line(collected: Collected) -> str:
+    events = f"{collected.events:,} events"
+    lost = (
+        f"[bold red]{collected.discarded_events:,} discarded by the tracer[/]"
+        if collected.discarded_events
+        else "none discarded"
+    )
+    messages = f", {collected.rows['messages']:,} messages" if "messages" in collected.rows else ""
+    fresh = "" if collected.rebuilt else " (up to date)"
+    what = f" (excerpt: {escape(collected.excerpt)})" if collected.excerpt else ""
+    return f"{escape(str(collected.recording.output))}{what}: {events}, {lost}{messages}{fresh}"

@@ -1,0 +1,451 @@
+"""The ``events`` verb: events of a recording as text, JSON lines, CSV or Parquet.
+
+Streams: the time is cut into parts of some MiB of trace, and each part is read, put into the
+order of time over all kinds of events, and written, before the next is read.
+"""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import IO, Literal, TypeAlias
+
+import numpy as np
+import polars as pl
+from rich.console import Console
+from rich.progress import Progress
+
+from roslens.collectors import babeltrace
+from roslens.collectors.reader import Trace, open_trace
+from roslens.collectors.times import parse_time
+from roslens.tracing.recording import RunFailedError, UsageError
+
+Format: TypeAlias = Literal["text", "json", "csv", "parquet"]
+Engine: TypeAlias = Literal["native", "babeltrace2"]
+
+_SECOND = 1_000_000_000
+_CONTEXTS = ("vpid", "vtid", "procname")
+Bases: TypeAlias = Mapping[str, Mapping[str, tuple[int, int]]]
+"""By event and column: base in which to show its integers, and their bits."""
+LEVEL = "log_level"
+"""Field that stands for the log level of an event's class."""
+
+
+def write_events(
+    path: Path,
+    *,
+    names: Sequence[str] = (),
+    start: str | None = None,
+    end: str | None = None,
+    fields: Sequence[str] = (),
+    form: Format = "text",
+    output: Path | None = None,
+    threads: int = 0,
+    engine: Engine = "native",
+) -> None:
+    """Write events of the traces at or below `path`.
+
+    Parameters
+    ----------
+    names
+        Event names, or patterns with ``*``; all if there are none.
+    start, end
+        First and last time, see `roslens.collectors.times.parse_time`.
+    fields
+        Columns beside ``time_ns``; all if there are none.
+    output
+        File; for Parquet and several events a folder. None for standard output.
+    threads
+        That decode; 0 for one per CPU.
+    engine
+        Our reader, or babeltrace2 (slow, and all of the trace in memory), to compare.
+
+    Raises
+    ------
+    UsageError
+        No trace, no such event or field, a time that is none, Parquet without `output` or with
+        babeltrace2.
+    RunFailedError
+        `output` cannot be written.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
+    if form == "parquet":
+        _check_parquet(output, engine)
+    source = _Native(path, threads) if engine == "native" else _Babeltrace(path)
+    chosen = choose(source.declared, names, path)
+    first, last = source.span
+    begin_ns = None if start is None else parse_time(start, first)
+    end_ns = None if end is None else parse_time(end, first)
+    if begin_ns is not None and end_ns is not None and begin_ns > end_ns:
+        raise UsageError(f"--start {start} is after --end {end}")
+    columns = list(fields) or None
+    levels = source.levels if LEVEL in fields and form != "parquet" else {}
+    schemas = _with_levels(source.read(chosen, 0, -1, None), levels)
+    _check_fields(columns, schemas, chosen)
+    if isinstance(source, _Native) and output is not None and form == "parquet":
+        times = (begin_ns, end_ns)
+        _to_parquet(source.trace, chosen, times, columns, output, threads=threads)
+        return
+    to_lines = _Lines(form, schemas, columns, first, source.bases)
+    some = False
+    with (
+        _opened(output) as file,
+        Progress(console=Console(stderr=True), transient=True, disable=output is None) as progress,
+    ):
+        file.write(to_lines.head())
+        parts = source.parts(begin_ns, end_ns)
+        for low, high in progress.track(parts, description="writing events"):
+            lines = to_lines.body(_with_levels(source.read(chosen, low, high, columns), levels))
+            some = some or bool(lines)
+            file.write(lines)
+    if not some:
+        span = "" if first is None or last is None else f"; the trace has {_span(first, last)}"
+        print(f"roslens: none of {_listed(chosen)} in this time{span}", file=sys.stderr)
+
+
+class _Native:
+    """Events as our reader gives them."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        self.trace = open_trace(path)
+        self.declared = self.trace.event_names
+        self.span = self.trace.span
+        self.levels: Mapping[str, str] = self.trace.log_levels
+        self.bases: Bases = self.trace.display_bases
+        self._threads = threads
+
+    def parts(self, begin: int | None, end: int | None) -> Sequence[tuple[int | None, int | None]]:
+        """The time in parts to be read one after the other."""
+        return self.trace.windows(begin_ns=begin, end_ns=end)
+
+    def read(
+        self, names: Sequence[str], low: int | None, high: int | None, columns: list[str] | None
+    ) -> dict[str, pl.DataFrame]:
+        """Events of some time, by name."""
+        return self.trace.read(
+            names, begin_ns=low, end_ns=high, fields=columns, threads=self._threads
+        )
+
+
+class _Babeltrace:
+    """The same as babeltrace2 gives them: all at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._events = babeltrace.read(path)
+        self.declared = list(self._events)
+        times = [frame["time_ns"] for frame in self._events.values() if frame.height]
+        first = min((time[0] for time in times), default=None)
+        self.span = (first, max((time[-1] for time in times), default=None))
+        self.levels: Mapping[str, str] = {}
+        self.bases: Bases = _bases(path)
+
+    def parts(self, begin: int | None, end: int | None) -> Sequence[tuple[int | None, int | None]]:
+        """All of it."""
+        return [(begin, end)]
+
+    def read(
+        self, names: Sequence[str], low: int | None, high: int | None, columns: list[str] | None
+    ) -> dict[str, pl.DataFrame]:
+        """Events of some time, by name."""
+        found = {}
+        for name in names:
+            frame = self._events[name]
+            kept = [c for c in frame.columns if columns is None or c in ("time_ns", *columns)]
+            if low is not None:
+                frame = frame.filter(pl.col("time_ns") >= low)
+            if high is not None:
+                frame = frame.filter(pl.col("time_ns") <= high)
+            found[name] = frame.select(kept)
+        return found
+
+
+def _bases(path: Path) -> Bases:
+    """What is shown how; all decimal where only babeltrace2 reads the trace."""
+    try:
+        return open_trace(path).display_bases
+    except UsageError:
+        return {}
+
+
+def _check_parquet(output: Path | None, engine: Engine) -> None:
+    if output is None:
+        raise UsageError("Parquet is not written to a terminal: give a file or folder with -o")
+    if engine != "native":
+        raise UsageError(
+            "events go to Parquet with the native engine; with babeltrace2 by "
+            "'roslens collect --engine babeltrace2 --events-only'"
+        )
+
+
+def _check_fields(
+    columns: Sequence[str] | None, schemas: Mapping[str, pl.DataFrame], chosen: Sequence[str]
+) -> None:
+    known = {column for frame in schemas.values() for column in frame.columns}
+    if missing := [column for column in columns or () if column not in known]:
+        raise UsageError(f"no field '{missing[0]}' in {_listed(chosen)}{_like(missing[0], known)}")
+
+
+def _span(first: int, last: int) -> str:
+    """From when to when, as `parse_time` takes it."""
+    return f"{first} to {last}, that is +0s to +{(last - first) / _SECOND:.3f}s"
+
+
+def _with_levels(
+    frames: dict[str, pl.DataFrame], levels: Mapping[str, str]
+) -> dict[str, pl.DataFrame]:
+    """Add the log level of each event's class, where it has no field of that name."""
+    if not levels:
+        return frames
+    return {
+        name: frame
+        if LEVEL in frame.columns
+        else frame.with_columns(pl.lit(levels.get(name), dtype=pl.String).alias(LEVEL))
+        for name, frame in frames.items()
+    }
+
+
+def choose(declared: Sequence[str], patterns: Sequence[str], path: Path) -> list[str]:
+    """Declared events that any of the patterns fits, in their own order.
+
+    Raises
+    ------
+    UsageError
+        A pattern fits none.
+    """
+    if not patterns:
+        return list(declared)
+    wanted: set[str] = set()
+    for pattern in patterns:
+        found = fnmatch.filter(declared, pattern)
+        if not found:
+            raise UsageError(f"{path}: no event '{pattern}' is declared{_like(pattern, declared)}")
+        wanted.update(found)
+    return [name for name in declared if name in wanted]
+
+
+class _Lines:
+    """Frames to lines of text, in the order of time."""
+
+    def __init__(
+        self,
+        form: Format,
+        schemas: dict[str, pl.DataFrame],
+        columns: Sequence[str] | None,
+        first_ns: int | None,
+        bases: Bases,
+    ) -> None:
+        self._bases = bases
+        self._form = form
+        self._several = len(schemas) > 1
+        day = datetime.fromtimestamp((first_ns or 0) // _SECOND).astimezone()
+        offset = day.utcoffset() or timedelta(0)
+        self._offset_ns = int(offset.total_seconds()) * _SECOND
+        self._columns: dict[str, None] = {"time_ns": None}
+        for frame in schemas.values():
+            for column in frame.columns:
+                if columns is None or column in columns:
+                    self._columns[column] = None
+
+    def head(self) -> str:
+        """What the output begins with."""
+        if self._form != "csv":
+            return ""
+        event = ["event"] if self._several else []
+        return pl.DataFrame(schema=dict.fromkeys([*event, *self._columns], pl.String)).write_csv()
+
+    def body(self, frames: dict[str, pl.DataFrame]) -> str:
+        """The lines of a part of the time."""
+        parts = []
+        for name, frame in frames.items():
+            if frame.height:
+                line = {"text": self._text, "json": self._json, "csv": self._csv}[self._form]
+                parts.append(frame.select("time_ns", line(name, frame).alias("line")))
+        if not parts:
+            return ""
+        lines = pl.concat(parts).sort("time_ns", maintain_order=True)["line"]
+        return "\n".join(lines.to_list()) + "\n"
+
+    def _text(self, name: str, frame: pl.DataFrame) -> pl.Expr:
+        time = pl.from_epoch(pl.col("time_ns") + self._offset_ns, time_unit="ns")
+        schema = frame.schema
+        groups = (
+            [c for c in ("cpu_id",) if c in schema],
+            [c for c in schema if c in _CONTEXTS or c.startswith("ctx_")],
+            [
+                c
+                for c in schema
+                if c not in (*_CONTEXTS, "time_ns", "host", "trace", "cpu_id")
+                and not c.startswith("ctx_")
+            ],
+        )
+        bases = self._bases.get(name, {})
+        shown = [
+            _group([_named(c, schema[c], bases.get(c)) for c in group]) for group in groups if group
+        ]
+        host = [pl.col("host")] if "host" in schema else []
+        head = pl.concat_str(
+            pl.lit("["), time.dt.strftime("%H:%M:%S%.9f"), pl.lit("]"), ignore_nulls=True
+        )
+        return pl.concat_str(
+            pl.concat_str([head, *host, pl.lit(f"{name}:")], separator=" "),
+            pl.concat_str(shown, separator=", ", ignore_nulls=True) if shown else pl.lit(""),
+            separator=" ",
+        )
+
+    def _json(self, name: str, frame: pl.DataFrame) -> pl.Expr:
+        columns = [pl.col(column) for column in frame.columns]
+        return pl.struct(pl.lit(name).alias("event"), *columns).struct.json_encode()
+
+    def _csv(self, name: str, frame: pl.DataFrame) -> pl.Expr:
+        cells = [pl.lit(name)] if self._several else []
+        for column in self._columns:
+            kind = frame.schema.get(column)
+            cells.append(pl.lit("") if kind is None else _cell(column, kind))
+        return pl.concat_str(cells, separator=",")
+
+
+def _group(members: Sequence[pl.Expr]) -> pl.Expr:
+    inner = pl.concat_str(members, separator=", ", ignore_nulls=True)
+    empty = pl.all_horizontal([member.is_null() for member in members])
+    return (
+        pl.when(~empty)
+        .then(pl.concat_str(pl.lit("{ "), inner, pl.lit(" }")))
+        .otherwise(pl.lit(None, dtype=pl.String))
+    )
+
+
+def _named(column: str, kind: pl.DataType, base: tuple[int, int] | None) -> pl.Expr:
+    """``name = value``; null where there is none."""
+    value = pl.col(column)
+    if base is not None and kind.is_integer():
+        digits = value.map_batches(lambda s: _in_base(s, *base), return_dtype=pl.String)
+        shown = pl.concat_str(pl.lit(f"{column} = "), digits)
+        return pl.when(value.is_not_null()).then(shown)
+    match kind:
+        case pl.String():
+            value = pl.concat_str(pl.lit('"'), _escaped(value), pl.lit('"'))
+        case pl.Struct() | pl.List():
+            value = _as_json(column)
+        case _:
+            value = value.cast(pl.String)
+    shown = pl.concat_str(pl.lit(f"{column} = "), value)
+    return pl.when(pl.col(column).is_not_null()).then(shown)
+
+
+_PREFIX = {2: "0b", 8: "0", 16: "0x"}
+_FORM = {2: "b", 8: "o", 16: "X"}
+
+
+def _in_base(numbers: pl.Series, base: int, bits: int) -> pl.Series:
+    """Integers of `bits` bits as babeltrace2 shows them: negative ones as their bits."""
+    values = numbers.fill_null(0).to_numpy().astype(np.uint64, casting="unsafe")
+    values &= np.uint64((1 << bits) - 1)
+    prefix, form = _PREFIX[base], f"0{bits}b" if base == 2 else _FORM[base]
+    texts = [f"{prefix}{value:{form}}" for value in values.tolist()]
+    return pl.Series(numbers.name, texts, dtype=pl.String)
+
+
+def _escaped(text: pl.Expr) -> pl.Expr:
+    for raw, escaped in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.str.replace_all(raw, escaped, literal=True)
+    return text
+
+
+def _as_json(column: str) -> pl.Expr:
+    # Only structs can be encoded; the value is what stands after the one name.
+    text = pl.struct(pl.col(column).alias("v")).struct.json_encode()
+    return text.str.slice(5, text.str.len_chars() - 6)
+
+
+def _cell(column: str, kind: pl.DataType) -> pl.Expr:
+    if isinstance(kind, pl.Struct | pl.List):
+        value = _as_json(column)
+    else:
+        value = pl.col(column).cast(pl.String)
+    value = pl.when(pl.col(column).is_not_null()).then(value).otherwise(pl.lit(""))
+    doubled = value.str.replace_all('"', '""', literal=True)
+    quoted = pl.concat_str(pl.lit('"'), doubled, pl.lit('"'))
+    return pl.when(value.str.contains(r'[",\r\n]')).then(quoted).otherwise(value)
+
+
+def _to_parquet(
+    trace: Trace,
+    names: Sequence[str],
+    times: tuple[int | None, int | None],
+    fields: Sequence[str] | None,
+    output: Path,
+    *,
+    threads: int,
+) -> None:
+    """One file for one event, else a folder as `Trace.write_events` makes it."""
+
+    def write(folder: Path, progress: Callable[[int, int], object]) -> None:
+        trace.write_events(
+            folder,
+            names=names,
+            begin_ns=times[0],
+            end_ns=times[1],
+            fields=fields,
+            threads=threads,
+            progress=progress,
+        )
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("writing events")
+
+        def tell(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        if len(names) > 1 or output.is_dir():
+            write(output, tell)
+            return
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=output.parent, prefix=".events-") as scratch:
+                write(Path(scratch), tell)
+                found = list(Path(scratch).rglob("*.parquet"))
+                if found:
+                    shutil.move(found[0], output)
+                else:
+                    empty = trace.read(names, begin_ns=0, end_ns=-1, fields=fields)[names[0]]
+                    empty.write_parquet(output)
+        except OSError as error:
+            raise RunFailedError(f"{output}: cannot be written: {error.strerror}") from error
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[IO[str]]:
+    try:
+        if output is None:
+            yield sys.stdout
+            sys.stdout.flush()
+            return
+        output.parent.mkdir(parents=True, exist_ok=True)
+        with output.open("w", encoding="utf-8") as file:
+            yield file
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        if output is None:
+            # What is left would be tried again at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        where = "standard output" if output is None else output
+        raise RunFailedError(f"{where}: cannot be written: {error.strerror}") from error
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"'{names[0]}'" if len(names) == 1 else f"any of {len(names)} events"
+
+
+def _like(text: str, known: Sequence[str] | set[str]) -> str:
+    close = difflib.get_close_matches(text, list(known), n=3)
+    return f"; did you mean {' or '.join(close)}?" if close else ""

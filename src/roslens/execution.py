@@ -1,0 +1,166 @@
+"""Runs a notebook with papermill, in a kernel of this very interpreter."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill  # type: ignore[import-untyped]
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+from nbclient.exceptions import CellTimeoutError
+from papermill.engines import (  # type: ignore[import-untyped]
+    NBClientEngine,
+    papermill_engines,
+)
+from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
+
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.widgets import STATIC
+
+CellDone = Callable[[int, int], None]
+"""Called after each cell: how many are done, of how many."""
+
+CELL_TIMEOUT_S = 3600.0
+"""So long a cell of a notebook may take, unless it is told otherwise."""
+
+# Of a kernel to start: seconds are usual, but not on a machine that is busy.
+_START_TIMEOUT_S = 300
+# From the end of a cell to the last of its outputs.
+_OUTPUT_TIMEOUT_S = 120
+_ENGINE = "roslens"
+
+
+class _OwnKernel(AsyncKernelManager):
+    """Starts this interpreter, whatever kernel the user has registered as ``python3``."""
+
+    @property
+    def kernel_spec(self) -> KernelSpec:
+        return KernelSpec(
+            argv=[
+                sys.executable,
+                # Never modules of the working directory, whatever they are called.
+                "-P",
+                "-Xfrozen_modules=off",
+                "-m",
+                "ipykernel_launcher",
+                "-f",
+                "{connection_file}",
+                "--HistoryManager.enabled=False",
+                "--IPKernelApp.log_level=ERROR",
+                "--IPKernelApp.ignore_cwd=True",
+            ],
+            display_name="Python 3",
+            language="python",
+        )
+
+
+class _Engine(NBClientEngine):  # type: ignore[misc]
+    @classmethod
+    def execute_managed_notebook(
+        cls, nb_man: Any, kernel_name: str, cell_done: CellDone | None = None, **kwargs: Any
+    ) -> Any:
+        if cell_done is not None:
+            total, done = len(nb_man.nb.cells), 0
+            complete = nb_man.cell_complete
+
+            def report(*args: Any, **named: Any) -> None:
+                nonlocal done
+                complete(*args, **named)
+                done += 1
+                cell_done(done, total)
+
+            nb_man.cell_complete = report
+        return super().execute_managed_notebook(
+            nb_man, kernel_name, kernel_manager_class=_OwnKernel, **kwargs
+        )
+
+
+papermill_engines.register(_ENGINE, _Engine)
+
+
+def known_parameters(notebook: Path) -> Mapping[str, Mapping[str, Any]]:
+    """Parameters of a notebook by name: ``default`` (as source text), ``help`` and more.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read as a notebook.
+    """
+    try:
+        found: Mapping[str, Mapping[str, Any]] = papermill.inspect_notebook(str(notebook))
+    except (OSError, ValueError, AttributeError, nbformat.ValidationError) as error:
+        raise UsageError(f"{notebook}: not a readable notebook: {error}") from error
+    return found
+
+
+def execute(
+    notebook: Path,
+    output: Path,
+    parameters: Mapping[str, Any],
+    cell_done: CellDone | None = None,
+    cell_timeout_s: float | None = CELL_TIMEOUT_S,
+) -> nbformat.NotebookNode:
+    """Execute `notebook` with `parameters` and keep the result, failed or not, as `output`.
+
+    Parameters
+    ----------
+    cell_timeout_s
+        Seconds that a cell may take; None or 0: for ever.
+
+    Raises
+    ------
+    UsageError
+        The notebook itself ended with one (a parameter's value, an unreadable recording).
+    RunFailedError
+        Any other failure of the notebook, a cell that took too long, or its kernel died or did
+        not start.
+    """
+    with tempfile.TemporaryDirectory() as private:
+        # Neither the user's start-up files nor a home that cannot be written to may interfere.
+        before = os.environ.get("IPYTHONDIR")
+        os.environ["IPYTHONDIR"] = private
+        os.environ[STATIC] = "1"
+        try:
+            executed = papermill.execute_notebook(
+                str(notebook),
+                str(output),
+                parameters=dict(parameters),
+                engine_name=_ENGINE,
+                kernel_name="python3",
+                progress_bar=False,
+                cell_done=cell_done,
+                start_timeout=_START_TIMEOUT_S,
+                execution_timeout=cell_timeout_s or None,
+                iopub_timeout=_OUTPUT_TIMEOUT_S,
+            )
+        except PapermillExecutionError as error:
+            if error.ename == "UsageError":
+                raise UsageError(error.evalue) from error
+            what = " ".join(f"{error.ename}: {error.evalue}".split())
+            raise RunFailedError(
+                f"notebook {notebook.name} failed in cell {error.cell_index}: {what} "
+                f"(kept with its traceback: {output})"
+            ) from error
+        except CellTimeoutError as error:
+            raise RunFailedError(
+                f"notebook {notebook.name}: a cell took longer than {cell_timeout_s:g} s and was "
+                f"ended (as far as it came: {output}); allow more with --timeout SECONDS, or 0"
+            ) from error
+        except RuntimeError as error:
+            raise RunFailedError(
+                f"notebook {notebook.name}: {error} (as far as it came: {output})"
+            ) from error
+        finally:
+            del os.environ[STATIC]
+            if before is None:
+                del os.environ["IPYTHONDIR"]
+            else:
+                os.environ["IPYTHONDIR"] = before
+    assert isinstance(executed, nbformat.NotebookNode)
+    return executed

@@ -1,0 +1,99 @@
+"""Recordings for other tools: Perfetto, Graphviz, Mermaid, CSV, HdrHistogram."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import numpy as np
+import polars as pl
+
+from roslens.analysis.interop.graph_text import dot, mermaid, node_topic_graph
+from roslens.analysis.interop.perfetto import write_perfetto
+from roslens.analysis.measures.samples import run_samples, topic_groups
+from roslens.analysis.statistics.hdr import log, percentile_table
+from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
+from roslens.recordings import Recordings, open_recordings
+from roslens.tracing.recording import RunFailedError, UsageError
+
+Format: TypeAlias = Literal["perfetto", "dot", "mermaid", "csv", "hgrm", "hlog"]
+_SAMPLED = (RESOURCES.name, THREADS.name, SYSTEM.name)
+_GRAPHS = {"dot": dot, "mermaid": mermaid}
+
+
+def export(path: Path, out: Path, form: Format, table: str | None = None) -> None:
+    """Write what was recorded at `path` to the file `out`.
+
+    Raises
+    ------
+    UsageError
+        Nothing to read, no such table, no message for HdrHistogram, or several runs for Perfetto.
+    RunFailedError
+        The file cannot be written.
+    """
+    if (table is None) == (form == "csv"):
+        raise UsageError("--table NAME goes with --format csv, and csv needs it")
+    if table is not None and table not in (*TABLES, *_SAMPLED):
+        raise UsageError(f"no table {table!r}; there are {', '.join((*TABLES, *_SAMPLED))}")
+    recordings = open_recordings(path)
+    if form == "perfetto":
+        write_perfetto(tables_of_one(recordings, str(path)), out)
+        return
+    if table is not None:
+        text = _csv(getattr(recordings, table))
+    elif form in ("hgrm", "hlog"):
+        text = _histogram(recordings, path, form)
+    else:
+        text = _GRAPHS[form](node_topic_graph(recordings))
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunFailedError(f"{out}: cannot be written: {error.strerror}") from error
+
+
+def tables_of_one(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
+    """The tables of one run that Perfetto shows.
+
+    Raises
+    ------
+    UsageError
+        These are several runs, found at `path`.
+    """
+    if len(recordings.recordings) != 1:
+        raise UsageError(
+            f"{path}: a Perfetto trace is of one run, and here are {len(recordings.recordings)}; "
+            "give the folder of one"
+        )
+    names = (
+        "processes", "callback_instances", "publications", "messages", "service_calls", "heap",
+    )  # fmt: skip
+    frames = [recordings.table(name) for name in names]
+    tables = dict(zip(names, pl.collect_all(frames), strict=True))
+    if not recordings.without_resources:
+        tables["resources"] = recordings.resources.collect()
+    return tables
+
+
+def _histogram(recordings: Recordings, path: Path, form: str) -> str:
+    """Latencies of the main topics: percentiles over all runs, or a log with each run's."""
+    messages = recordings.table("messages")
+    samples = run_samples(messages, recordings.runs, topic_groups(messages, recordings.runs)[0])
+    known = {s.run.name: s for s in samples if s.delivered_ns.size}
+    if not known:
+        raise UsageError(f"{path}: no message was delivered: there is no latency to export")
+    if form == "hgrm":
+        return percentile_table(np.concatenate([s.sent_ns for s in known.values()]), 1e6)
+    longest = max(s.seconds for s in known.values())
+    return log({name: s.delivered_ns for name, s in known.items()}, longest)
+
+
+def _csv(frame: pl.LazyFrame) -> str:
+    """Lists as text: CSV has none."""
+    lists = [name for name, kind in frame.collect_schema().items() if kind.is_nested()]
+    flat = frame.with_columns(
+        pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists
+    )
+    text = io.StringIO()
+    flat.collect().write_csv(text)
+    return text.getvalue()

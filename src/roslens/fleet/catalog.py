@@ -1,0 +1,388 @@
+"""A catalog of recordings: one Parquet file, kept up to date, asked without opening anything."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import platformdirs
+import polars as pl
+
+from roslens.collectors.schema import TABLES
+from roslens.fleet.cluster import Workers, each
+from roslens.fleet.dataset import Written, write_dataset
+from roslens.fleet.rows import ROW, Task, row_of
+from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
+from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
+from roslens.tracing.recording.files import replaced_whole
+from roslens.tracing.recording.manifest import Level
+
+if TYPE_CHECKING:
+    from roslens.recordings import Recordings
+
+NAME = "catalog.parquet"
+Moment: TypeAlias = "str | datetime | timedelta"
+Names: TypeAlias = "str | Sequence[str]"
+_VERSION = "roslens.catalog", "1"
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What an update found."""
+
+    recordings: int
+    renewed: int
+    removed: int
+
+
+class Catalog:
+    """All recordings below a folder or address; made by `catalog`.
+
+    Attributes
+    ----------
+    file
+        The Parquet file, one row per recording, columns `roslens.fleet.rows.ROW`. Anything that
+        reads Parquet can ask it.
+    """
+
+    def __init__(self, tree: Tree, file: Path) -> None:
+        self.tree = tree
+        self.file = file
+
+    @property
+    def frame(self) -> pl.LazyFrame:
+        """All rows, lazily."""
+        if not self.file.is_file():
+            return pl.LazyFrame(schema=dict(ROW))
+        return pl.scan_parquet(self.file)
+
+    def select(
+        self,
+        *,
+        suite: Names | None = None,
+        campaign: Names | None = None,
+        run: Names | None = None,
+        distro: Names | None = None,
+        rmw: Names | None = None,
+        status: Names | None = None,
+        commit: str | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        factors: Mapping[str, Level] | None = None,
+        where: pl.Expr | None = None,
+    ) -> Selection:
+        """Choose recordings; only the catalog is read.
+
+        Parameters
+        ----------
+        suite, campaign, run, distro, rmw, status
+            A name, a pattern with ``*`` and ``?``, or several of these.
+        commit
+            Begin of the git commit.
+        since, until
+            Start of the run: ``2026-11-01`` or a longer ISO time (UTC unless it says else), a
+            datetime, or how long ago (``30d``, ``12h``, a timedelta). `until` is excluded.
+        factors
+            Levels that the run must have.
+        where
+            Any condition on the catalog's columns.
+
+        Raises
+        ------
+        UsageError
+            A time that is none.
+        """
+        frame = self.frame
+        chosen = {"suite": suite, "campaign": campaign, "run": run}
+        chosen |= {"distro": distro, "rmw": rmw, "status": status}
+        conditions = [] if where is None else [where]
+        if since is not None:
+            conditions.append(pl.col("start") >= moment(since))
+        if until is not None:
+            conditions.append(pl.col("start") < moment(until))
+        if commit is not None:
+            conditions.append(pl.col("git_commit").str.starts_with(commit))
+        rows = frame.filter(*conditions).collect() if conditions else frame.collect()
+        for column, names in chosen.items():
+            if names is not None:
+                patterns = [names] if isinstance(names, str) else list(names)
+                fits = [x for x in rows[column].unique().drop_nulls() if _fits(x, patterns)]
+                rows = rows.filter(pl.col(column).is_in(fits))
+        if factors:
+            texts = [
+                text
+                for text in rows["factors"].unique().drop_nulls()
+                if factors.items() <= json.loads(text).items()
+            ]
+            rows = rows.filter(pl.col("factors").is_in(texts))
+        return Selection(self, rows)
+
+    def update(
+        self,
+        *,
+        collect: bool = False,
+        workers: Workers | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> Changes:
+        """Look at what is new or has changed since, and write the file anew if anything has.
+
+        Parameters
+        ----------
+        collect
+            Make the tables of recordings that have none; not behind an address.
+        workers
+            Who looks at recordings.
+        progress
+            Called with how many of those that changed are done, and how many there are.
+
+        Raises
+        ------
+        RunFailedError
+            The file cannot be written.
+        """
+        known = {row["path"]: row for row in self._known()}
+        places = list(self.tree.places())
+        collect = collect and isinstance(self.tree, LocalTree)
+        rows = [
+            row
+            for place in places
+            if (row := known.get(place.path)) is not None
+            and row["stamp"] == place.stamp
+            and (row["collected"] or row["problem"] or not collect)
+        ]
+        same = {row["path"] for row in rows}
+        tree = self.tree.absolute()
+        new = [Task(tree, place, collect) for place in places if place.path not in same]
+        removed = len(known.keys() - {place.path for place in places})
+        chosen = Workers(1) if workers is None else workers
+        there = [tree.root] if isinstance(tree, LocalTree) else []
+        for done, (number, found) in enumerate(each(row_of, new, chosen, there), 1):
+            rows.append(
+                _unreadable(new[number].place, found) if isinstance(found, RoslensError) else found
+            )
+            if progress is not None:
+                progress(done, len(new))
+        if new or removed or not self.file.is_file():
+            self._write(rows)
+        return Changes(len(rows), len(new), removed)
+
+    def _known(self) -> list[dict[str, Any]]:
+        try:
+            if pl.read_parquet_metadata(self.file).get(_VERSION[0]) != _VERSION[1]:
+                return []
+            frame = pl.read_parquet(self.file)
+        except (OSError, pl.exceptions.PolarsError):
+            # None yet, or a damaged one: everything is looked at again.
+            return []
+        return frame.to_dicts() if frame.schema == pl.Schema(ROW) else []
+
+    def _write(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        frame = pl.DataFrame(list(rows), schema=dict(ROW)).with_columns(
+            pl.from_epoch("start_ns", "ns")
+            .dt.cast_time_unit("us")
+            .dt.replace_time_zone("UTC")
+            .alias("start")
+        )
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+            with replaced_whole(self.file) as part:
+                frame.sort("path").write_parquet(part, metadata=dict([_VERSION]))
+        except OSError as error:
+            raise RunFailedError(f"{self.file}: cannot be written: {error.strerror}") from error
+
+    def __repr__(self) -> str:
+        number = self.frame.select(pl.len()).collect().item()
+        return f"catalog of {self.tree.where}: {number:,} recordings"
+
+
+class Selection:
+    """Recordings chosen from a catalog.
+
+    Every table of the schema is an attribute, a lazy frame over all of them that were collected,
+    with the columns ``path``, ``run``, ``suite``, ``campaign`` and ``start`` beside its own (the
+    catalog's have ``recording_`` before their names where the table has such a column).
+
+    >>> nightly = rl.catalog("recordings").select(suite="two_process", since="30d")
+    >>> nightly.messages.group_by("campaign").agg(pl.col("latency_ns").quantile(0.99)).collect()
+
+    Attributes
+    ----------
+    rows
+        Their rows of the catalog.
+    """
+
+    def __init__(self, catalog: Catalog, rows: pl.DataFrame) -> None:
+        self.catalog = catalog
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return self.rows.height
+
+    def __repr__(self) -> str:
+        return f"{len(self):,} recordings, {int(self.rows['collected'].sum()):,} of them collected"
+
+    def files(self, table: str) -> list[str]:
+        """Where a table lies, one file per collected recording, for any reader of Parquet.
+
+        >>> duckdb.read_parquet(nightly.files("messages"), filename=True)
+
+        Raises
+        ------
+        UsageError
+            There is no such table.
+        """
+        if table not in TABLES:
+            raise UsageError(f"no table {table!r}; there are {', '.join(TABLES)}")
+        found = self.rows.filter("collected").select("tables", "stamp")
+        readable = self.catalog.tree.readable
+        return [readable(f"{at}/{table}.parquet", stamp) for at, stamp in found.iter_rows()]
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """A table of all these recordings, lazily.
+
+        Raises
+        ------
+        UsageError
+            There is no such table.
+        """
+        files = self.files(name)
+        table = TABLES[name]
+        beside = ("path", "run", "suite", "campaign", "start")
+        names = {x: f"recording_{x}" if x in table.schema else x for x in beside}
+        about = self.rows.filter("collected").select(
+            pl.Series("_file", files, dtype=pl.String),
+            *(pl.col(old).alias(new) for old, new in names.items()),
+        )
+        if not files:
+            columns = about.drop("_file").schema | table.schema
+            return pl.LazyFrame(schema=columns)
+        # Tables of older collectors may lack a column.
+        found = pl.scan_parquet(
+            files,
+            schema=dict(table.schema),
+            missing_columns="insert",
+            extra_columns="ignore",
+            include_file_paths="_file",
+        )
+        return found.join(about.lazy(), on="_file", how="left", maintain_order="left").select(
+            *names.values(), *table.schema
+        )
+
+    def write_dataset(
+        self, folder: str | os.PathLike[str], tables: Sequence[str] | None = None
+    ) -> Written:
+        """The tables as one dataset in hive layout, see `roslens.fleet.dataset`."""
+        return write_dataset(self, Path(folder), tables)
+
+    def __getattr__(self, name: str) -> pl.LazyFrame:
+        if name in TABLES:
+            return self.table(name)
+        raise AttributeError(f"no table {name!r}; there are {', '.join(TABLES)}")
+
+    @property
+    def paths(self) -> list[str]:
+        """Folders or addresses of the recordings."""
+        return [self.catalog.tree.address(path) for path in self.rows["path"]]
+
+    def open(self, *, collect: bool = True) -> Recordings:
+        """The same recordings as `rl.open` gives them, for reports.
+
+        Raises
+        ------
+        UsageError
+            There are none, or they are not on this machine.
+        """
+        from roslens.recordings import open_recordings  # noqa: PLC0415
+
+        if not isinstance(self.catalog.tree, LocalTree):
+            raise UsageError(f"{self.catalog.tree.where}: copy the recordings here to open them")
+        return open_recordings(self.paths, collect=collect)
+
+
+def catalog(
+    where: str | os.PathLike[str],
+    *,
+    file: str | os.PathLike[str] | None = None,
+    update: bool = True,
+    collect: bool = False,
+    workers: Workers | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> Catalog:
+    """The catalog of all recordings below a folder or address, as ``rl.catalog(...)``.
+
+    Parameters
+    ----------
+    where
+        A folder, or an address that fsspec reaches.
+    file
+        Where the catalog lies; by default ``catalog.parquet`` in the folder, or in the user's
+        cache for an address or a folder that cannot be written to.
+    update
+        Look for what is new or has changed; else what the file says is taken.
+    collect, workers, progress
+        As in `Catalog.update`.
+
+    Raises
+    ------
+    UsageError
+        It is not there.
+    """
+    tree = open_tree(where)
+    found = Catalog(tree, Path(file) if file is not None else default_file(tree))
+    if update:
+        found.update(collect=collect, workers=workers, progress=progress)
+    return found
+
+
+def default_file(tree: Tree) -> Path:
+    """Where the catalog of a tree lies unless the user says else."""
+    if isinstance(tree, LocalTree) and os.access(tree.root, os.W_OK):
+        return tree.root / NAME
+    where = str(tree.root.resolve()) if isinstance(tree, LocalTree) else tree.where
+    key = hashlib.sha256(where.encode()).hexdigest()[:16]
+    return platformdirs.user_cache_path("roslens") / "catalogs" / f"{key}.parquet"
+
+
+def moment(when: Moment) -> datetime:
+    """A time in UTC, from an ISO text, a datetime, or how long ago.
+
+    Raises
+    ------
+    UsageError
+        It is none of these.
+    """
+    if isinstance(when, timedelta):
+        return datetime.now(UTC) - when
+    if isinstance(when, str):
+        units = {"d": "days", "h": "hours", "w": "weeks"}
+        if when[:-1].isdecimal() and when[-1] in units:
+            return datetime.now(UTC) - timedelta(**{units[when[-1]]: int(when[:-1])})
+        try:
+            when = datetime.fromisoformat(when)
+        except ValueError as error:
+            raise UsageError(
+                f"{when!r} is no time; give 2026-11-01, or 30d for so long ago"
+            ) from error
+    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+
+
+def _fits(value: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(value, pattern) for pattern in patterns)
+
+
+def _unreadable(place: Place, error: RoslensError) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(ROW)
+    return row | {
+        "path": place.path,
+        "run": place.path.rsplit("/", 1)[-1],
+        "stamp": place.stamp,
+        "collected": False,
+        "problem": str(error),
+    }

@@ -1,0 +1,198 @@
+"""The same work on many recordings, by the processes of this machine or of a cluster.
+
+A task is one recording. What goes wrong with it is its own result: an error of one line; the
+others go on. A worker that dies is replaced, and its recording is tried again by others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+WORTH_IT = 16
+"""From so many recordings on, workers are started without being asked for."""
+
+_DEATHS = 3
+_WORKER_BYTES = 1 << 30
+_LONGEST = 300
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work.
+
+    Attributes
+    ----------
+    number
+        Processes on this machine; 0 for as many as it has cores and memory for; None to start
+        them only if it is worth it.
+    scheduler
+        Address of a running dask scheduler, such as ``tcp://10.0.0.1:8786``. Its workers need
+        roslens and the same paths.
+    """
+
+    number: int | None = None
+    scheduler: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.number is not None and self.number < 0:
+            raise UsageError(f"--workers {self.number}: give a number, or 0 for one per core")
+        if self.number is not None and self.scheduler is not None:
+            raise UsageError("give either --workers or --scheduler, not both")
+
+    def wanted(self, tasks: int) -> bool:
+        """Whether other processes are to do so many tasks.
+
+        Raises
+        ------
+        UsageError
+            They were asked for, and dask is not installed.
+        """
+        asked = self.scheduler is not None or self.number is not None
+        if self.number == 1 or tasks == 0:
+            return False
+        there = importlib.util.find_spec("distributed") is not None
+        if asked and not there:
+            raise UsageError("workers need dask: pip install 'roslens[scale]'")
+        return asked or (there and tasks >= WORTH_IT and fitting_workers() > 1)
+
+
+def fitting_workers() -> int:
+    """As many as there are cores, and 1 GiB of free memory for each; at least one."""
+    import psutil  # noqa: PLC0415  (not for what one process does)
+
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(cores, psutil.virtual_memory().available // _WORKER_BYTES))
+
+
+def each(
+    function: Callable[[T], R],
+    items: Sequence[T],
+    workers: Workers,
+    paths: Sequence[Path] = (),
+) -> Iterator[tuple[int, R | RoslensError]]:
+    """Call a function on each item; yields number and result as they come.
+
+    Parameters
+    ----------
+    function
+        Can be pickled, as the items can; a `RoslensError` it raises is the item's result, any
+        other error becomes one.
+    paths
+        What the workers of a scheduler must see; absolute.
+
+    Raises
+    ------
+    UsageError
+        There is no dask, no scheduler at the address, or its workers cannot do the work.
+    RunFailedError
+        The scheduler went away.
+    """
+    if not workers.wanted(len(items)):
+        for number, item in enumerate(items):
+            yield number, attempt(function, item)
+        return
+    with _client(workers, len(items), paths) as client:
+        yield from _on(client, function, items)
+
+
+def attempt(function: Callable[[T], R], item: T) -> R | RoslensError:
+    """The result or, whatever goes wrong, an error of one line."""
+    try:
+        return function(item)
+    except RoslensError as error:
+        return error
+    except Exception as error:  # noqa: BLE001  (one recording must not end the others)
+        return one_line(error)
+
+
+def one_line(error: BaseException) -> RoslensError:
+    """An error that nobody foresaw."""
+    text = " ".join(str(error).split())[:_LONGEST]
+    return RunFailedError(f"{type(error).__name__}: {text}")
+
+
+def _on(
+    client: Client, function: Callable[[T], R], items: Sequence[T]
+) -> Iterator[tuple[int, R | RoslensError]]:
+    from distributed import CancelledError, as_completed  # noqa: PLC0415
+    from distributed.scheduler import KilledWorker  # noqa: PLC0415
+
+    futures = {
+        client.submit(attempt, function, item, pure=False, retries=1): number
+        for number, item in enumerate(items)
+    }
+    for done, future in enumerate(as_completed(list(futures), loop=client.loop)):
+        result: Any
+        try:
+            result = future.result()
+        except CancelledError as error:
+            raise RunFailedError(
+                f"the scheduler went away when {done:,} of {len(items):,} were done; run it again "
+                "for the others"
+            ) from error
+        except KilledWorker:
+            result = RunFailedError(f"every one of {_DEATHS + 1} workers that tried it died")
+        except Exception as error:  # noqa: BLE001  (what dask itself has to say)
+            result = one_line(error)
+        yield futures[future], result
+        future.release()
+
+
+@contextmanager
+def _client(workers: Workers, tasks: int, paths: Sequence[Path]) -> Iterator[Client]:
+    import dask  # noqa: PLC0415  (optional, and slow to import)
+    from distributed import Client, LocalCluster  # noqa: PLC0415
+
+    if workers.scheduler is not None:
+        from roslens.fleet.scheduler import connected  # noqa: PLC0415  (imports dask)
+
+        with connected(workers.scheduler, paths) as client:
+            yield client
+        return
+    number = min(workers.number or fitting_workers(), tasks)
+    threads = max(1, len(os.sched_getaffinity(0)) // number)
+    settings = {
+        # One task at a time each, so that a death is told of the task that caused it.
+        "distributed.scheduler.worker-saturation": 1.0,
+        "distributed.scheduler.allowed-failures": _DEATHS,
+        # A worker that died and is not back in time is given up, for ever: with the last one
+        # nothing goes on. A busy machine takes longer than the 15 s of the default.
+        "distributed.deploy.lost-worker-timeout": "1 hour",
+        "distributed.comm.timeouts.connect": "120s",
+        "distributed.worker.daemon": False,
+        # A profile that nobody looks at takes a tenth of the time.
+        "distributed.worker.profile.enabled": False,
+        "distributed.admin.system-monitor.disk": False,
+        "distributed.admin.system-monitor.gil.enabled": False,
+        "distributed.nanny.pre-spawn-environ.POLARS_MAX_THREADS": str(threads),
+        "distributed.nanny.pre-spawn-environ.RAYON_NUM_THREADS": str(threads),
+    }
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=number,
+            threads_per_worker=1,
+            processes=True,
+            # Its pages are not wanted, and its server is to take any port: without an address it
+            # takes 8787, and warns where another cluster of this machine has that.
+            dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            silence_logs="CRITICAL",
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client

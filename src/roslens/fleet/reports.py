@@ -1,0 +1,157 @@
+"""A report of each recording, or of each campaign, by workers, and a page over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from roslens.analysis.metrics import METRICS_NAME
+from roslens.execution import CELL_TIMEOUT_S
+from roslens.fleet.cluster import Workers, each
+from roslens.index import write_index
+from roslens.report import check_parameters, default_output, find_notebook, make_folder, run_report
+from roslens.summary_text import SUMMARY_NAME, Summary
+from roslens.tracing.recording import RoslensError, UsageError, find_recordings
+
+Each: TypeAlias = Literal["recording", "campaign"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One report."""
+
+    name: str
+    notebook: str
+    paths: tuple[Path, ...]
+    folder: Path
+    parameters: Mapping[str, Any]
+    cell_timeout_s: float | None = CELL_TIMEOUT_S
+
+
+def report_each(
+    notebook: str,
+    paths: Sequence[Path],
+    each_of: Each,
+    *,
+    output: Path | None,
+    parameters: Mapping[str, Any],
+    workers: Workers,
+    console: Console,
+    cell_timeout_s: float | None = CELL_TIMEOUT_S,
+) -> Path:
+    """Make a report of each recording at or below `paths`, printing a line for each.
+
+    Parameters
+    ----------
+    notebook
+        Its name or path.
+    each_of
+        What gets a report of its own: a recording, or all recordings of one folder.
+    output
+        The folder of all reports; by default ``data/reports/<notebook>/<UTC time>``.
+    parameters
+        Of the notebook, the same for all.
+    workers
+        Who makes them.
+    cell_timeout_s
+        Seconds that a cell of a notebook may take; None or 0: for ever.
+
+    Returns
+    -------
+    Path
+        The page over all of them.
+
+    Raises
+    ------
+    RoslensError
+        One of them could not be made. The others are all the same, and each that could not is a
+        line of its own.
+    """
+    source = find_notebook(notebook)
+    check_parameters(source, parameters, with_paths=True)
+    folder = (output or default_output(source.stem)).absolute()
+    make_folder(folder)
+    tasks = [
+        Task(
+            name, str(source.absolute()), tuple(members), folder / name, parameters, cell_timeout_s
+        )
+        for name, members in groups(paths, each_of).items()
+    ]
+    errors: dict[str, RoslensError] = {}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        bar = progress.add_task("reports", total=len(tasks))
+        needed = [path for task in tasks for path in task.paths] + [folder, source.absolute()]
+        for number, result in each(_report, tasks, workers, needed):
+            task = tasks[number]
+            progress.update(bar, advance=1, description=escape(task.name))
+            if isinstance(result, RoslensError):
+                errors[task.name] = result
+                line = escape(f"{task.name}: {_in_a_line(result)}")
+                console.print(f"[red]failed:[/] {line}", soft_wrap=True)
+            else:
+                console.print(f"{escape(task.name)}: {escape(result)}", soft_wrap=True)
+    first = next(iter(errors.values()), None)
+    if first is not None and len(errors) == len(tasks):
+        raise type(first)(f"no report could be made: {first}")
+    page = write_index(folder, {name: _in_a_line(error) for name, error in errors.items()})
+    if first is not None:
+        more = f" (and {len(errors) - 1} more of {len(tasks)})" if len(errors) > 1 else ""
+        raise type(first)(f"{first}{more}; the others: {page}")
+    return page
+
+
+def groups(paths: Sequence[Path], each_of: Each) -> dict[str, list[Path]]:
+    """What goes into one report, by the name of its folder.
+
+    Raises
+    ------
+    UsageError
+        No recording there, or two would have the same name.
+    """
+    found: dict[str, list[Path]] = {}
+    origin: dict[str, Path] = {}
+    for path in paths:
+        root = path.absolute()
+        for recording in find_recordings(path):
+            own = recording.path.absolute()
+            place = own if each_of == "recording" else own.parent
+            name = place.relative_to(root).as_posix() if place.is_relative_to(root) else ""
+            name = place.name if name in ("", ".") else name
+            if origin.setdefault(name, place) != place:
+                raise UsageError(
+                    f"two {each_of}s are named '{name}'; give the folder that holds both"
+                )
+            members = found.setdefault(name, [])
+            if own not in members:
+                members.append(own)
+    return found
+
+
+def _report(task: Task) -> str:
+    """Run by a worker: the report's folder gets its files; what it found, in a line."""
+    for name in (METRICS_NAME, SUMMARY_NAME, f"{Path(task.notebook).stem}.html"):
+        # Of an earlier report, which must not pass for this one's if it fails.
+        (task.folder / name).unlink(missing_ok=True)
+    done = run_report(
+        task.notebook,
+        task.paths,
+        task.folder,
+        task.parameters,
+        Console(quiet=True),
+        cell_timeout_s=task.cell_timeout_s,
+    )
+    if done.metrics is None:
+        return "done"
+    summary = Summary.read(done.metrics, done.notebook.stem)
+    return "; ".join(filter(None, (summary.runs, summary.verdicts)))
+
+
+def _in_a_line(error: RoslensError) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,172 @@
+"""What a catalog says of one recording: its manifest, its health, its key metrics."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from roslens.collectors.collect import NOTE
+from roslens.fleet.trees import Place, Tree
+from roslens.recordings import Recordings, open_recordings
+from roslens.tracing.recording import Recording, RoslensError
+from roslens.tracing.recording.manifest import Manifest
+
+METRICS = (
+    "latency_mean",
+    "latency_p50",
+    "latency_p90",
+    "latency_p99",
+    "latency_sent_p50",
+    "latency_sent_p90",
+    "latency_sent_p99",
+    "loss",
+    "callback_duration_mean",
+    "cpu",
+    "pss",
+    "rss",
+)
+"""Of the messages on the main topics, as the latency report defines them; times in ns."""
+
+ROW: Mapping[str, pl.DataType] = {
+    "path": pl.String(),
+    "run": pl.String(),
+    "suite": pl.String(),
+    "campaign": pl.String(),
+    "repetition": pl.Int64(),
+    "order": pl.Int64(),
+    "factors": pl.String(),
+    "status": pl.String(),
+    "failure": pl.String(),
+    "problem": pl.String(),
+    "start": pl.Datetime("us", "UTC"),
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "distro": pl.String(),
+    "rmw": pl.String(),
+    "executor": pl.String(),
+    "git_commit": pl.String(),
+    "packages": pl.String(),
+    "cpu_model": pl.String(),
+    "cpu_count": pl.Int64(),
+    "kernel": pl.String(),
+    "work_topic": pl.String(),
+    "discarded_events": pl.Int64(),
+    "lost_packets": pl.Int64(),
+    "warnings": pl.Int64(),
+    "disturbances": pl.Int64(),
+    "collected": pl.Boolean(),
+    "collector": pl.String(),
+    "tables": pl.String(),
+    "events": pl.Int64(),
+    "messages": pl.Int64(),
+    "health_errors": pl.Int64(),
+    "health_warnings": pl.Int64(),
+    "health_kinds": pl.List(pl.String()),
+    **dict.fromkeys(METRICS, pl.Float64()),
+    "stamp": pl.String(),
+}
+"""Columns of a catalog. ``path`` and ``tables`` are relative to its root; ``factors`` and
+``packages`` are JSON; ``problem`` is why a recording cannot be read, null if it can."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A recording whose row is to be made, and whether its tables are, too, if need be."""
+
+    tree: Tree
+    place: Place
+    collect: bool = False
+
+
+def row_of(task: Task) -> dict[str, Any]:
+    """The row of a recording; what cannot be read is said in ``problem``."""
+    place = task.place
+    row: dict[str, Any] = dict.fromkeys(ROW)
+    row |= {"path": place.path, "stamp": place.stamp, "collected": False}
+    row["run"] = place.path.rsplit("/", 1)[-1]
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            recording = Recording.at(task.tree.local(place, Path(scratch)))
+            manifest = recording.manifest
+            if manifest is not None:
+                row |= _of_manifest(manifest)
+            opened = open_recordings(recording.path, collect=task.collect)
+            row |= _of_tables(opened, place)
+            row["stamp"] = task.tree.stamp(place)
+        except (RoslensError, OSError, pl.exceptions.PolarsError) as error:
+            text = " ".join(str(error).split())
+            row["problem"] = text.replace(f"{scratch}/run", place.path)
+    return row
+
+
+def _of_manifest(manifest: Manifest) -> dict[str, Any]:
+    environment, host = manifest.environment, manifest.host
+    return {
+        "run": manifest.run,
+        "suite": manifest.suite,
+        "campaign": manifest.campaign,
+        "repetition": manifest.repetition,
+        "order": manifest.order,
+        "factors": json.dumps(manifest.factors),
+        "status": manifest.status,
+        "failure": manifest.failure,
+        "start_ns": manifest.start_ns,
+        "end_ns": manifest.end_ns,
+        "distro": environment.ros_distro,
+        "rmw": environment.rmw,
+        "executor": environment.executor,
+        "git_commit": environment.git_commit,
+        "packages": json.dumps({**environment.system_packages, **environment.packages}),
+        "cpu_model": host.cpu_model,
+        "cpu_count": host.cpu_count,
+        "kernel": host.kernel,
+        "work_topic": manifest.work_topic,
+        "discarded_events": manifest.loss.discarded_events,
+        "lost_packets": manifest.loss.lost_packets,
+        "warnings": len(manifest.warnings),
+        "disturbances": len(manifest.disturbances),
+    }
+
+
+def _of_tables(opened: Recordings, place: Place) -> dict[str, Any]:
+    recording = opened.recordings[0]
+    beside = recording.output == Recording.at(recording.path).output
+    try:
+        note = json.loads((recording.tables / NOTE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not note.get("rows"):
+        return {}
+    health = pl.read_parquet(recording.tables / "health.parquet", columns=["kind", "severity"])
+    severities = health["severity"].to_list()
+    return {
+        "collected": True,
+        "collector": note["collector"],
+        "tables": place.tables if beside else str(recording.tables),
+        "events": sum(note["events_by_name"].values()),
+        "messages": note["rows"].get("messages"),
+        "discarded_events": note["discarded_events"],
+        "health_errors": severities.count("error"),
+        "health_warnings": severities.count("warning"),
+        "health_kinds": sorted(set(health["kind"].to_list())),
+        **key_metrics(opened),
+    }
+
+
+def key_metrics(opened: Recordings) -> dict[str, float]:
+    """The value of each of `METRICS` that this run has, by the latency report's definitions."""
+    from roslens.analysis.reports.latency import LatencyReport  # noqa: PLC0415  (slow to import)
+    from roslens.analysis.reports.parameters import LatencyParameters  # noqa: PLC0415
+
+    parameters = LatencyParameters.checked({"recordings": [str(opened.recordings[0].path)]})
+    report = LatencyReport(opened, parameters)
+    if not report.counting:
+        return {}
+    main = [*report.main_estimates, *report.callback_estimates, *report.resource_estimates]
+    return {e.metric: e.per_run[0] for e in main if e.metric in METRICS and len(e.per_run) == 1}

@@ -1,0 +1,110 @@
+"""From rows of a catalog to series over campaigns."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from roslens.analysis.measures.resources import CPU, PSS, RSS
+from roslens.analysis.verdicts.trend import Night, Series, Trends, find_trends
+from roslens.fleet.rows import METRICS
+from roslens.tracing.recording import UsageError
+
+_UNITS = {"loss": "1", **{metric.name: metric.unit for metric in (CPU, PSS, RSS)}}
+
+
+def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series], list[str]]:
+    """One series per metric and cell (suite and factors), campaigns in the order of time.
+
+    Parameters
+    ----------
+    rows
+        Of a catalog.
+    metrics
+        Names among `roslens.fleet.rows.METRICS`.
+
+    Returns
+    -------
+    series, left_out
+        What was left out, one sentence for each reason.
+
+    Raises
+    ------
+    UsageError
+        There is no such metric.
+    """
+    for metric in metrics:
+        if metric not in METRICS:
+            raise UsageError(f"no metric {metric!r} in a catalog; there are {', '.join(METRICS)}")
+    usable = rows.filter(
+        pl.col("collected") & (pl.col("status") == "complete") & pl.col("start").is_not_null()
+    )
+    left_out = []
+    for reason, count in (
+        ("cannot be read", rows["problem"].is_not_null().sum()),
+        ("have no tables", (~rows["collected"] & rows["problem"].is_null()).sum()),
+        ("did not complete", (rows["status"] != "complete").fill_null(value=False).sum()),
+        ("have no manifest", (rows["start"].is_null() & rows["problem"].is_null()).sum()),
+    ):
+        if count:
+            left_out.append(f"{count} recordings {reason} and are left out")
+    lossy = int((usable["discarded_events"] > 0).fill_null(value=False).sum())
+    if lossy:
+        left_out.append(f"in {lossy} recordings the tracer dropped events: figures may be bent")
+    groups = usable.sort("start", "path").partition_by(
+        "suite", "factors", as_dict=True, maintain_order=True
+    )
+    found = []
+    for metric in metrics:
+        for (suite, factors), members in sorted(groups.items(), key=str):
+            cell = {"suite": suite, **json.loads(factors)}
+            nights, dropped = _nights(members, metric)
+            if dropped:
+                left_out.append(
+                    f"{metric} of {dropped} campaigns of {suite} has no finite value in any run"
+                )
+            if nights:
+                found.append(Series(metric, _UNITS.get(metric, "ns"), cell, tuple(nights)))
+    return found, left_out
+
+
+def trends_of(series: Sequence[Series], threshold: float, false_alarms: float) -> Trends:
+    """Look for changes, see `roslens.analysis.verdicts.trend.find_trends`."""
+    return find_trends(series, threshold, false_alarms)
+
+
+def _nights(members: pl.DataFrame, metric: str) -> tuple[list[Night], int]:
+    nights = []
+    dropped = 0
+    for runs in members.partition_by("campaign", maintain_order=True):
+        values = [x for x in runs[metric] if x is not None and math.isfinite(x)]
+        if not values:
+            dropped += 1
+            continue
+        night = Night(
+            runs["campaign"][0],
+            runs["start"].min(),  # type: ignore[arg-type]
+            tuple(values),
+            runs.height - len(values),
+            _shared_software(runs.iter_rows(named=True)),
+        )
+        nights.append(night)
+    return sorted(nights, key=lambda night: night.start), dropped
+
+
+def _shared_software(runs: Any) -> Mapping[str, str]:
+    shared: dict[str, str] | None = None
+    for run in runs:
+        software = dict(json.loads(run["packages"] or "{}"))
+        for name, column in (("commit", "git_commit"), ("distro", "distro"), ("kernel", "kernel")):
+            if run[column] is not None:
+                software[name] = run[column]
+        if shared is None:
+            shared = software
+        else:
+            shared = {k: v for k, v in shared.items() if software.get(k) == v}
+    return shared or {}

@@ -1,0 +1,218 @@
+"""The verbs ``catalog`` and ``trend``: look, and show what was found."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from roslens.analysis.estimate import cell_label
+from roslens.analysis.reports.numbers import shown_unit, significant
+from roslens.analysis.statistics.ratio import Effect
+from roslens.analysis.verdicts.trend import Series, Trends
+from roslens.compare import parse_threshold, reference, save_plot, write_text
+from roslens.fleet.catalog import Catalog, Changes, Selection, default_file
+from roslens.fleet.cluster import Workers
+from roslens.fleet.dataset import Written
+from roslens.fleet.series import series_of, trends_of
+from roslens.fleet.trees import open_tree
+from roslens.tracing.recording import UsageError
+
+_MOST_PROBLEMS = 20
+_MOST_ODD = 5
+_STYLES = {"regression": "bold red", "improvement": "green"}
+
+
+def updated(
+    where: str, file: Path | None, *, collect: bool, workers: Workers, console: Console
+) -> tuple[Catalog, Changes]:
+    """The catalog of a place, brought up to date, with progress."""
+    tree = open_tree(where)
+    found = Catalog(tree, default_file(tree) if file is None else file)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as progress:
+        task = progress.add_task("looking for recordings", total=None)
+
+        def step(done: int, total: int) -> None:
+            progress.update(task, description="recordings", completed=done, total=total)
+
+        changes = found.update(collect=collect, workers=workers, progress=step)
+    return found, changes
+
+
+def show_catalog(
+    found: Catalog,
+    changes: Changes,
+    chosen: Selection,
+    console: Console,
+    written: Written | None = None,
+) -> None:
+    """Recordings by suite, those that cannot be read, and the file last."""
+    rows = chosen.rows
+    table = Table(title=f"{len(chosen):,} of {changes.recordings:,} recordings")
+    for heading in ("suite", "distro"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("campaigns", "runs", "complete", "collected", "discarded"):
+        table.add_column(heading, justify="right")
+    for heading in ("first", "last"):
+        table.add_column(heading)
+    groups = (
+        rows.group_by("suite", "distro")
+        .agg(
+            pl.col("campaign").n_unique(),
+            pl.len(),
+            (pl.col("status") == "complete").sum().alias("complete"),
+            pl.col("collected").sum(),
+            pl.col("discarded_events").sum(),
+            pl.col("start").min().dt.strftime("%Y-%m-%d").alias("first"),
+            pl.col("start").max().dt.strftime("%Y-%m-%d").alias("last"),
+        )
+        .sort("suite", "distro")
+    )
+    for row in groups.iter_rows():
+        table.add_row(*(Text("-" if x is None else str(x)) for x in row))
+    console.print(table)
+    problems = rows.filter(pl.col("problem").is_not_null())
+    for path, problem in problems.select("path", "problem").head(_MOST_PROBLEMS).iter_rows():
+        console.print(f"[red]cannot be read:[/] {escape(path)}: {escape(problem)}", soft_wrap=True)
+    if problems.height > _MOST_PROBLEMS:
+        console.print(f"... and {problems.height - _MOST_PROBLEMS:,} more", style="red")
+    print(f"{changes.renewed:,} new or changed, {changes.removed:,} gone")
+    if written is not None:
+        print(f"dataset: {written.files:,} files, {written.new:,} new, {written.removed:,} gone")
+    print(found.file)
+
+
+def print_json(chosen: Selection) -> None:
+    """The rows as JSON, one object per line."""
+    for row in chosen.rows.drop("stamp").iter_rows(named=True):
+        row["factors"] = None if row["factors"] is None else json.loads(row["factors"])
+        row["packages"] = None if row["packages"] is None else json.loads(row["packages"])
+        sys.stdout.write(json.dumps(row, default=str, allow_nan=False) + "\n")
+
+
+def run_trend(
+    chosen: Selection,
+    metrics: Sequence[str],
+    *,
+    threshold: str,
+    false_alarms: str,
+    json_file: Path | None,
+    plot_file: Path | None,
+    console: Console,
+) -> int:
+    """Look for changes over time, print them, write what was asked for; the exit code."""
+    fraction = parse_threshold(threshold)
+    rate = parse_threshold(false_alarms, "--false-alarms")
+    series, left_out = series_of(chosen.rows, metrics)
+    if not series:
+        raise UsageError(
+            f"{chosen.catalog.tree.where}: no run of a campaign has a value of "
+            f"{', '.join(metrics)}; {'; '.join(left_out) or 'nothing is recorded there'}"
+        )
+    trends = trends_of(series, fraction, rate)
+    if json_file is not None:
+        write_text(json_file, trends.json_text())
+    if plot_file is not None:
+        from roslens.analysis.figures.trend import trend_plot  # noqa: PLC0415  (matplotlib)
+
+        save_plot(plot_file, trend_plot(trends))
+    console.print(trend_table(trends, left_out))
+    print(summary(trends))
+    return trends.exit_code
+
+
+def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> Table:
+    """Each change with what changed beside it; a series without any has one line."""
+    notes = [*left_out, *filter(None, map(_odd_ones, trends.series))]
+    table = Table(title="changes over time")
+    for heading in ("metric", "cell"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("campaigns", justify="right")
+    table.add_column("since", overflow="fold")
+    for heading in ("before", "after", "worse by [%]"):
+        table.add_column(Text(heading), justify="right")
+    table.add_column("verdict")
+    table.add_column("changed with it", overflow="fold")
+    for series in trends.series:
+        factor, unit = shown_unit(series.unit)
+        name = (Text(f"{series.metric} [{unit}]"), Text(cell_label(series.cell)))
+        count = str(len(series.nights))
+        if series.refused is not None or not series.changes:
+            means = [sum(n.values) / len(n.values) for n in series.nights]
+            level = series.levels[0][1] if series.levels else sum(means) / len(means)
+            verdict = "no change"
+            if series.refused is not None:
+                verdict = f"not_enough_evidence ({reference(series.refused, notes)})"
+            table.add_row(*name, count, "", "", significant(level * factor), "", verdict, "")
+        for change in series.changes:
+            night = series.nights[change.index]
+            lasts = "" if change.lasts or change.verdict != "regression" else " (no longer)"
+            table.add_row(
+                *name,
+                count,
+                Text(f"{night.campaign}, {night.start:%Y-%m-%d}"),
+                significant(change.before.mean * factor),
+                significant(change.after.mean * factor),
+                _percent(change.effect),
+                Text(change.verdict + lasts, style=_STYLES.get(change.verdict, "")),
+                Text("; ".join(f"{n} {_short(a)} -> {_short(b)}" for n, a, b in change.software)),
+            )
+    if notes:
+        table.caption = Text("\n".join(f"({i}) {note}" for i, note in enumerate(notes, 1)))
+    return table
+
+
+def _odd_ones(series: Series) -> str | None:
+    """Campaigns far from their level, which would hide changes if they counted in full."""
+    if not series.odd:
+        return None
+    factor, unit = shown_unit(series.unit)
+    odd = [series.nights[n] for n in series.odd]
+    named = ", ".join(
+        f"{night.campaign} ({significant(sum(night.values) / len(night.values) * factor)} {unit})"
+        for night in odd[:_MOST_ODD]
+    )
+    more = f" and {len(odd) - _MOST_ODD} more" if len(odd) > _MOST_ODD else ""
+    return f"{series.metric} ({cell_label(series.cell)}): far from its level in {named}{more}"
+
+
+def summary(trends: Trends) -> str:
+    """One line: how many series, how many changed, and what got worse."""
+    changed = sum(bool(series.changes) for series in trends.series)
+    short = sum(series.refused is not None for series in trends.series)
+    parts = [f"{len(trends.series)} series", f"{changed} with a change"]
+    if short:
+        parts.append(f"{short} too short")
+    worse = [(series, change) for series in trends.series for change in series.regressions]
+    named = "; ".join(_sentence(series, change.index) for series, change in worse[:5])
+    tail = f" - REGRESSION: {named}" if worse else ""
+    return f"trend: {', '.join(parts)} (threshold {trends.threshold:.3g}){tail}"
+
+
+def _sentence(series: Series, index: int) -> str:
+    return f"{series.metric} ({cell_label(series.cell)}) since {series.nights[index].campaign}"
+
+
+def _percent(effect: Effect | None) -> str:
+    if effect is None:
+        return "-"
+    bounds = (effect.low, effect.value, effect.high)
+    low, value, high = (f"{100 * (x - 1):+.1f}" if math.isfinite(x) else "inf" for x in bounds)
+    return f"{value} [{low}, {high}]"
+
+
+def _short(version: str | None) -> str:
+    if version is None:
+        return "-"
+    commit = len(version) == 40 and all(c in "0123456789abcdef" for c in version)
+    return version[:10] if commit else version

@@ -1,0 +1,294 @@
+"""Trees of recordings: on this machine, or anywhere that fsspec reaches."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Protocol
+
+import platformdirs
+
+from roslens.collectors.collect import NOTE
+from roslens.collectors.schema import TABLES
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import replaced_whole
+from roslens.tracing.recording.layout import MANIFEST_NAME
+
+_PARTS_OF_A_TRACE = re.compile(r"ust|kernel|uid|pid|\d+|(32|64)-bit|.+-\d+-\d{8}-\d{6}")
+"""Folders that LTTng makes between a session and its metadata."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A recording in a tree.
+
+    Attributes
+    ----------
+    path
+        Relative to the tree's root; ``.`` for the root itself.
+    has_manifest
+        Whether it is a run of ours, or a bare trace.
+    stamp
+        Changes when its manifest or the note of its tables does.
+    """
+
+    path: str
+    has_manifest: bool
+    stamp: str
+
+    @property
+    def tables(self) -> str:
+        """Its tables, relative to the root."""
+        output = (
+            PurePosixPath(self.path) if self.has_manifest else PurePosixPath(self.path, "roslens")
+        )
+        return (output / "tables").as_posix()
+
+
+_CHANGES = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
+"""What file systems call that which changes with a file."""
+
+_READ_BY_POLARS = ("s3", "gs", "gcs", "az", "abfs", "abfss", "adl")
+
+
+class Tree(Protocol):
+    """What a catalog needs of a place where recordings lie."""
+
+    @property
+    def where(self) -> str:
+        """The root, as the user gave it."""
+
+    def places(self) -> Iterator[Place]:
+        """All recordings, in the order of their paths."""
+
+    def local(self, place: Place, scratch: Path) -> Path:
+        """The recording on this machine, with manifest and tables; a copy goes into `scratch`."""
+
+    def absolute(self) -> Tree:
+        """The same from any working directory."""
+
+    def stamp(self, place: Place) -> str:
+        """Its stamp now."""
+
+    def address(self, path: str) -> str:
+        """Where something of it lies."""
+
+    def readable(self, path: str, stamp: str) -> str:
+        """What polars and DuckDB read a file of a recording by, which has this stamp."""
+
+
+class LocalTree:
+    """A folder."""
+
+    def __init__(self, root: Path) -> None:
+        if not root.is_dir():
+            raise UsageError(f"{root}: no such folder; give a folder that holds recordings")
+        self.root = root
+
+    @property
+    def where(self) -> str:
+        """The folder."""
+        return str(self.root)
+
+    def places(self) -> Iterator[Place]:
+        """All recordings below, in the order of their paths."""
+        bare: set[str] = set()
+        for folder, folders, files in os.walk(self.root, followlinks=True):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            path = Path(folder).relative_to(self.root).as_posix()
+            if MANIFEST_NAME in files:
+                folders.clear()
+                yield self._place(path, has_manifest=True)
+            elif "metadata" in files:
+                folders.clear()
+                session = session_of(path)
+                if session not in bare:
+                    bare.add(session)
+                    yield self._place(session, has_manifest=False)
+
+    def _place(self, path: str, *, has_manifest: bool) -> Place:
+        place = Place(path, has_manifest, "")
+        return Place(path, has_manifest, self.stamp(place))
+
+    def absolute(self) -> LocalTree:
+        """The same from any working directory."""
+        return LocalTree(self.root.absolute())
+
+    def stamp(self, place: Place) -> str:
+        """Size and time of its manifest and of the note of its tables."""
+        stamps = [self._stamp(f"{place.tables}/{NOTE}")]
+        if place.has_manifest:
+            stamps.append(self._stamp(f"{place.path}/{MANIFEST_NAME}"))
+        return " ".join(stamps)
+
+    def _stamp(self, path: str) -> str:
+        try:
+            state = (self.root / path).stat()
+        except OSError:
+            return "-"
+        return f"{state.st_size}:{state.st_mtime_ns}" if stat.S_ISREG(state.st_mode) else "-"
+
+    def local(self, place: Place, scratch: Path) -> Path:
+        """The recording itself."""
+        del scratch
+        return self.root / place.path
+
+    def address(self, path: str) -> str:
+        """Its path."""
+        return str(self.root / path)
+
+    def readable(self, path: str, stamp: str) -> str:
+        """Its path."""
+        del stamp
+        return self.address(path)
+
+
+class RemoteTree:
+    """A folder behind an address that fsspec knows, such as ``s3://bucket/nightly``."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            from fsspec.core import url_to_fs  # noqa: PLC0415  (optional)
+        except ImportError as error:
+            raise UsageError(
+                f"{url}: addresses need fsspec: pip install 'roslens[scale]'"
+            ) from error
+        self.url = url.rstrip("/")
+        try:
+            self._files, self._root = url_to_fs(self.url)
+            there = self._files.isdir(self._root)
+        except Exception as error:  # each file system raises its own kinds
+            raise UsageError(f"{url}: cannot be opened: {' '.join(str(error).split())}") from error
+        if not there:
+            raise UsageError(f"{url}: no such folder; give a folder that holds recordings")
+
+    @property
+    def where(self) -> str:
+        """The address."""
+        return self.url
+
+    def places(self) -> Iterator[Place]:
+        """All recordings below, in the order of their paths."""
+        found: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
+        prefix = self._root.rstrip("/") + "/"
+        files = {path.removeprefix(prefix): about for path, about in found.items()}
+        runs = {parent(path) for path in files if PurePosixPath(path).name == MANIFEST_NAME}
+        bare = {
+            session_of(parent(path))
+            for path in files
+            if PurePosixPath(path).name == "metadata"
+            and not any(str(p) in runs for p in PurePosixPath(path).parents)
+        }
+        for path in sorted(runs | bare):
+            place = Place(path, path in runs, "")
+            names = [
+                f"{place.tables}/{NOTE}",
+                *([f"{path}/{MANIFEST_NAME}"] if path in runs else []),
+            ]
+            stamps = [self._stamp(PurePosixPath(name).as_posix(), files) for name in names]
+            yield Place(path, path in runs, " ".join(stamps))
+
+    def _stamp(self, name: str, files: Mapping[str, Mapping[str, Any]]) -> str:
+        about = files.get(name)
+        if about is None:
+            return "-"
+        known = next((about[key] for key in _CHANGES if about.get(key) is not None), None)
+        if known is None:
+            # The list says nothing about it, as those of web servers.
+            return hashlib.sha256(self._read(name)).hexdigest()[:16]
+        return f"{about.get('size')}:{known}".replace(" ", "_")
+
+    def absolute(self) -> RemoteTree:
+        """It is."""
+        return self
+
+    def stamp(self, place: Place) -> str:
+        """As it was found: nothing is written here."""
+        return place.stamp
+
+    def local(self, place: Place, scratch: Path) -> Path:
+        """A copy of what a catalog looks at: manifest, tables, samples of resources."""
+        target = scratch / "run"
+        names = [MANIFEST_NAME] if place.has_manifest else []
+        names.append("resources.parquet")
+        tables = PurePosixPath(place.tables)
+        names += [
+            (tables / name).relative_to(place.path).as_posix()
+            for name in (NOTE, *(f"{table}.parquet" for table in TABLES))
+        ]
+        target.mkdir(parents=True)
+        if not place.has_manifest:
+            # By which a bare trace is known; its events are not looked at.
+            (target / "metadata").touch()
+        wanted = {self._at(f"{place.path}/{name}"): name for name in names}
+        there = self._files.cat(list(wanted), on_error="omit")
+        for path, content in there.items():
+            copy = target / wanted[path]
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
+        return target
+
+    def address(self, path: str) -> str:
+        """Its own address."""
+        return f"{self.url}/{path}"
+
+    def readable(self, path: str, stamp: str) -> str:
+        """Its own address, or a copy in the user's cache where polars cannot read that.
+
+        Raises
+        ------
+        RunFailedError
+            It cannot be copied.
+        """
+        if self.url.split("://")[0] in _READ_BY_POLARS:
+            return self.address(path)
+        mark = hashlib.sha256(f"{self.address(path)} {stamp}".encode()).hexdigest()[:24]
+        copy = platformdirs.user_cache_path("roslens") / "remote" / mark / PurePosixPath(path).name
+        if not copy.is_file():
+            try:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                with replaced_whole(copy) as part:
+                    part.write_bytes(self._read(path))
+            except OSError as error:
+                raise RunFailedError(f"{self.address(path)}: cannot be copied: {error}") from error
+        return str(copy)
+
+    def _read(self, path: str) -> bytes:
+        content: bytes = self._files.cat_file(self._at(path))
+        return content
+
+    def _at(self, path: str) -> str:
+        """What the file system calls it; of a web server that is the whole address."""
+        return f"{self._root.rstrip('/')}/{PurePosixPath(path).as_posix()}"
+
+
+def open_tree(where: str | os.PathLike[str]) -> Tree:
+    """A folder, or an address (``protocol://...``).
+
+    Raises
+    ------
+    UsageError
+        It is not there, or fsspec is missing for an address.
+    """
+    text = os.fspath(where)
+    if "://" in text and not text.startswith("file://"):
+        return RemoteTree(text)
+    return LocalTree(Path(text.removeprefix("file://")).expanduser())
+
+
+def session_of(path: str) -> str:
+    """The folder of the session to which a CTF trace's folder belongs."""
+    parts = list(PurePosixPath(path).parts)
+    while parts and _PARTS_OF_A_TRACE.fullmatch(parts[-1]):
+        parts.pop()
+    return PurePosixPath(*parts).as_posix()
+
+
+def parent(path: str) -> str:
+    """The folder a path lies in."""
+    return PurePosixPath(path).parent.as_posix()

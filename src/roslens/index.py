@@ -1,0 +1,71 @@
+"""``roslens index``: one page over many reports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+from roslens.analysis.metrics import METRICS_NAME
+from roslens.analysis.reports.numbers import significant
+from roslens.html_page import html_document
+from roslens.summary_text import Summary
+from roslens.tracing.recording import UsageError
+
+INDEX_NAME = "index.html"
+
+
+def write_index(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
+    """Write ``index.html`` into a folder: its reports, the latest first, with loss and verdicts.
+
+    Parameters
+    ----------
+    failed
+        Reports that could not be made, by name, and why.
+
+    Raises
+    ------
+    UsageError
+        There is no such folder, or no report below it.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder; give the one that holds reports")
+    pages = [
+        page
+        for notebook in sorted(folder.rglob("*.ipynb"))
+        if (page := notebook.with_suffix(".html")).is_file()
+    ]
+    if not pages:
+        raise UsageError(f"{folder}: no report below it; make one with 'roslens report'")
+    pages.sort(key=lambda page: (page.stat().st_mtime_ns, page), reverse=True)
+    rows = "\n".join(_row(page, folder) for page in pages)
+    heads = ("report", "folder", "runs and loss", "verdicts", "size [MB]")
+    headings = "".join(f'<th style="text-align:left">{head}</th>' for head in heads)
+    table = (
+        f'<table class="roslens-table"><thead><tr>{headings}</tr></thead>\n'
+        f"<tbody>\n{rows}\n</tbody></table>"
+    )
+    if failed:
+        lines = (f"<li>{escape(name)}: {escape(why)}</li>" for name, why in failed.items())
+        table += f"\n<h2>No report of</h2>\n<ul>{''.join(lines)}</ul>"
+    path = folder / INDEX_NAME
+    path.write_text(
+        html_document("Reports - roslens", f"<h1>Reports</h1>\n{table}"), encoding="utf-8"
+    )
+    return path
+
+
+def _row(page: Path, folder: Path) -> str:
+    place = page.relative_to(folder)
+    found = Summary.read(page.parent, page.stem) if (page.parent / METRICS_NAME).is_file() else None
+    texts: Sequence[str] = (
+        place.parent.as_posix(),
+        found.runs if found else "no metrics.json",
+        (found.verdicts if found else "") or "-",
+        significant(page.stat().st_size / 1e6, 2),
+    )
+    mark = ' style="background:#fde2d4;color:#7a2b00"' if found and found.lossy else ""
+    cells = "".join(f"<td>{escape(text)}</td>" for text in texts)
+    link = f'<a href="{escape(quote(place.as_posix()), quote=True)}">{escape(page.stem)}</a>'
+    return f"<tr{mark}><td>{link}</td>{cells}</tr>"

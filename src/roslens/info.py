@@ -1,0 +1,101 @@
+"""The ``info`` verb: what it prints about a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from roslens.collectors.collect import collect
+from roslens.collectors.excerpt import excerpt_of
+from roslens.collectors.reader import Process, Trace, TraceInfo, open_trace
+from roslens.collectors.schema import TABLES
+from roslens.tracing.recording import Recording, UsageError
+
+_NS = 1e9
+_PROCESS = ("host", "vpid", "procname")
+
+
+def utc(time_ns: int) -> str:
+    """A time in ns since the epoch as UTC text, to the microsecond."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    moment = datetime.fromtimestamp(seconds, UTC)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{rest // 1000:06d}"
+
+
+def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
+    """What is in a recording; for an excerpt of one also which part that is.
+
+    Raises
+    ------
+    UsageError
+        There is no trace, or it cannot be read.
+    """
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
+    recording = Recording.at(path)
+    if (excerpt := excerpt_of(recording)) is None:
+        return _counted(open_trace(path)), None
+    there = collect(recording)
+    processes = TABLES["processes"].empty()
+    if there.rows:
+        processes = pl.read_parquet(recording.tables / "processes.parquet")
+    info = TraceInfo(
+        events=there.events,
+        events_by_name=there.events_by_name,
+        discarded_events=there.discarded_events,
+        begin_ns=processes.select(pl.col("begin_ns").min()).item(),
+        end_ns=processes.select(pl.col("end_ns").max()).item(),
+        processes=[Process(*about) for about in processes.select(_PROCESS).iter_rows()],
+        hosts=sorted(processes["host"].unique()),
+        warnings=there.warnings,
+        loss_rows=[],
+    )
+    return info, excerpt
+
+
+def _counted(trace: Trace) -> TraceInfo:
+    columns = (TextColumn("counting events"), BarColumn(), DownloadColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        return trace.info(
+            progress=lambda done, total: bar.update(task, completed=done, total=total)
+        )
+
+
+def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | None = None) -> None:
+    """Print a trace's summary, loss first."""
+    if excerpt is not None:
+        text = escape(excerpt["text"])
+        console.print(f"[yellow]Only part of the recording is here: {text}.[/]", soft_wrap=True)
+    if info.discarded_events:
+        console.print(f"[bold red]The tracer discarded {info.discarded_events:,} events.[/]")
+    else:
+        console.print("[green]The tracer discarded no events.[/]")
+    for warning in info.warnings:
+        console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
+    if info.begin_ns is not None and info.end_ns is not None:
+        seconds = (info.end_ns - info.begin_ns) / _NS
+        console.print(f"{utc(info.begin_ns)} to {utc(info.end_ns)} UTC, {seconds:.3f} s")
+    processes = ", ".join(
+        escape(f"{p.procname or '?'} ({p.host}:{p.vpid})") for p in info.processes
+    )
+    console.print(f"processes: {processes or 'none known'}", soft_wrap=True)
+    # All of one level tell nothing: LTTng gives one to each event.
+    levels = info.log_levels if len(set(info.log_levels.values())) > 1 else {}
+    more = ["log level"] if levels else []
+    table = Table("event", "count", *more, box=None, pad_edge=False, header_style="bold")
+    table.columns[1].justify = "right"
+    for name, count in sorted(info.events_by_name.items(), key=lambda item: (-item[1], item[0])):
+        if count:
+            table.add_row(escape(name), f"{count:,}", levels.get(name))
+    table.add_row("total", f"{info.events:,}", style="bold")
+    console.print(table)

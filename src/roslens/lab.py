@@ -1,0 +1,88 @@
+"""``roslens lab``: JupyterLab on the workbench's start page."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import secrets
+import shutil
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from roslens.report import default_output, find_notebook, make_folder
+from roslens.tracing.recording import UsageError
+from roslens.widgets import FOLDER, VARIABLE
+
+START = "start"
+_ARGUMENTS = "ROSLENS_LAB_ARGUMENTS"
+_SERVER = (
+    "import json, os; from jupyterlab.labapp import main; "
+    f"main(json.loads(os.environ.pop('{_ARGUMENTS}')))"
+)
+_LOCAL = ("127.0.0.1", "localhost", "::1")
+
+
+def run_lab(
+    path: Path | None,
+    *,
+    ip: str = "127.0.0.1",
+    port: int = 8888,
+    browser: bool = True,
+    beyond_this_machine: bool = False,
+) -> NoReturn:
+    """Become JupyterLab, with the working directory as its root.
+
+    The start page is a copy in ``data/reports/start/<UTC time>``, as a report is.
+
+    Parameters
+    ----------
+    path
+        Recordings that the start page opens; the samples by default.
+    ip, port
+        Where it listens. Who reaches it can run anything as you, so addresses of other machines are
+        refused unless `beyond_this_machine`.
+
+    Raises
+    ------
+    UsageError
+        JupyterLab is not installed, `path` does not exist, or `ip` is reached from elsewhere.
+    """
+    if ip not in _LOCAL and not beyond_this_machine:
+        raise UsageError(
+            f"--ip {ip}: other machines would reach a server that runs anything for them; over ssh "
+            f"use 'ssh -L {port}:localhost:{port}', or insist with --beyond-this-machine"
+        )
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise UsageError("JupyterLab is not installed; pip install 'roslens[lab]'")
+    environment = dict(os.environ)
+    if path is not None:
+        if not path.exists():
+            raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
+        environment[VARIABLE] = str(path.resolve())
+    folder = default_output(START)
+    make_folder(folder)
+    # A copy: what is shipped is not written to, and opens without the outputs of last time.
+    notebook = Path(shutil.copyfile(find_notebook(START), folder / f"{START}.ipynb"))
+    environment[FOLDER] = str(folder.resolve())
+    token, page = secrets.token_hex(24), notebook.as_posix()
+    print(f"http://{_in_url(ip)}:{port}/lab/tree/{page}?token={token}", flush=True)
+    arguments = [
+        f"--ServerApp.ip={ip}",
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={Path.cwd()}",
+        f"--IdentityProvider.token={token}",
+        f"--LabApp.default_url=/lab/tree/{page}",
+        *(() if browser else ("--no-browser",)),
+        *(("--allow-root",) if os.geteuid() == 0 else ()),
+    ]
+    # By the environment: everyone on the machine sees the arguments of a process, and so the token.
+    environment[_ARGUMENTS] = json.dumps(arguments)
+    # In the place of this process, so that whoever ends it ends the server.
+    os.execve(sys.executable, [sys.executable, "-c", _SERVER], environment)  # noqa: S606
+
+
+def _in_url(ip: str) -> str:
+    return f"[{ip}]" if ":" in ip else ip

@@ -1,0 +1,64 @@
+"""The verbs ``pack`` and ``unpack``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from roslens.sizes import parse_size
+from roslens.tracing.archive import SUFFIX, pack, unpack
+from roslens.tracing.campaign import RECORDINGS
+
+
+def pack_recordings(
+    paths: Sequence[Path],
+    output: Path | None,
+    *,
+    keep_names: bool,
+    with_tables: bool,
+    console: Console,
+) -> None:
+    """Pack recordings; prints the archive last.
+
+    Raises
+    ------
+    UsageError
+        A path holds no recording, or the archive is there already.
+    RunFailedError
+        It cannot be written.
+    """
+    if output is None:
+        output = Path(f"{paths[0].resolve().name}{SUFFIX}")
+    with console.status("packing") as status:
+        packed = pack(
+            paths,
+            output,
+            keep_names=keep_names,
+            with_tables=with_tables,
+            progress=lambda name: status.update(f"packing {escape(name)}"),
+        )
+    size = output.stat().st_size
+    console.print(
+        f"{packed.files:,} files, {packed.bytes_unpacked:,} B in {size:,} B", highlight=False
+    )
+    for name in packed.left_out:
+        console.print(f"[yellow]left out:[/] {escape(name)}: no regular file", soft_wrap=True)
+    print(output)
+
+
+def unpack_recordings(archive: Path, folder: Path | None, max_size: str | None) -> None:
+    """Unpack an archive; prints what was made.
+
+    Raises
+    ------
+    UsageError
+        It is no such archive, is damaged or hostile, or its content is there already.
+    RunFailedError
+        The folder cannot be written.
+    """
+    limit = parse_size("--max-size", max_size)
+    for path in unpack(archive, folder or RECORDINGS, max_bytes=limit):
+        print(path)

@@ -1,0 +1,278 @@
+"""The ``record`` verb: what it prints and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from roslens.tracing.campaign import (
+    RECORDINGS,
+    CampaignResult,
+    planned_seconds,
+    resume_campaign,
+    run_campaign,
+    with_repetitions,
+)
+from roslens.tracing.command import exit_code, record_command
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.plan import choose_seed, chosen_levels, plan_runs
+from roslens.tracing.progress import duration, show_progress
+from roslens.tracing.recording import (
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    RoslensError,
+    RunFailedError,
+    UsageError,
+)
+from roslens.tracing.recording.manifest import Loss, Manifest, Sampler
+from roslens.tracing.state import (
+    CampaignState,
+    campaign_state,
+    find_campaign,
+    find_campaigns,
+    last_unfinished,
+)
+from roslens.tracing.suite import RosChoice, load_suite
+
+
+class InterruptedRunError(RoslensError):
+    """The user asked to end it (exit code 130)."""
+
+    exit_code = EXIT_INTERRUPTED
+
+
+def record_suite(
+    suite_name: str,
+    *,
+    root: Path | None,
+    name: str | None,
+    seed: int | None,
+    repetitions: int | None,
+    only: Sequence[str],
+    console: Console,
+) -> None:
+    """Record a suite; prints the campaign's folder last.
+
+    Raises
+    ------
+    UsageError
+        No such suite, or something that recording needs is missing.
+    RunFailedError
+        Some runs are not complete.
+    InterruptedRunError
+        It was asked to end.
+    """
+    suite, text = load_suite(suite_name)
+    with show_progress() as on_event:
+        result = run_campaign(
+            suite,
+            text,
+            root=root or RECORDINGS,
+            name=name,
+            seed=seed,
+            repetitions=repetitions,
+            only=only,
+            on_event=on_event,
+        )
+    _end(result, console)
+
+
+def record_one(
+    command: Sequence[str],
+    output: Path | None,
+    *,
+    options: TracingOptions,
+    ros: RosChoice,
+    trace_rclpy: bool,
+    time_limit: float | None,
+    console: Console,
+) -> None:
+    """Record one command; prints the recording's folder last.
+
+    Raises
+    ------
+    UsageError
+        No such command, or something that recording needs is missing.
+    RunFailedError
+        The command failed, or the recording is not complete.
+    InterruptedRunError
+        It was asked to end.
+    """
+    with show_progress() as on_event:
+        folder, manifest = record_command(
+            command,
+            output,
+            options=options,
+            ros=ros,
+            trace_rclpy=trace_rclpy,
+            time_limit=time_limit,
+            on_event=on_event,
+        )
+    for warning in manifest.warnings:
+        console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
+    console.print(_loss(manifest.loss), soft_wrap=True, highlight=False)
+    for line in (_sampling([manifest]), _disturbed([manifest])):
+        if line:
+            console.print(line, highlight=False, soft_wrap=True)
+    print(folder)
+    code = exit_code(manifest)
+    if code == EXIT_INTERRUPTED:
+        raise InterruptedRunError(f"interrupted; what was recorded is in {folder}")
+    if code != EXIT_OK:
+        raise RunFailedError(f"{manifest.failure}; what was recorded is in {folder}")
+
+
+def resume_suite(
+    root: Path | None, suite: str | None, names: Sequence[str], console: Console
+) -> None:
+    """Make the missing runs of a campaign; prints its folder last.
+
+    Raises
+    ------
+    UsageError
+        There is no such campaign or no unfinished one.
+    RunFailedError
+        Some runs are not complete.
+    InterruptedRunError
+        It was asked to end.
+    """
+    root = root or RECORDINGS
+    if len(names) > 1:
+        raise UsageError("--resume takes one campaign")
+    folder = find_campaign(root, names[0], suite) if names else last_unfinished(root, suite)
+    with show_progress() as on_event:
+        result = resume_campaign(folder, on_event=on_event)
+    _end(result, console)
+
+
+def _end(result: CampaignResult, console: Console) -> None:
+    console.print(
+        f"{result.summary()} in {duration(result.elapsed_seconds)}; "
+        f"{_loss(Loss(discarded_events=result.discarded_events))}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    runs = [*result.complete, *result.failed]
+    for line in (_sampling(runs), _disturbed(runs)):
+        if line:
+            console.print(line, highlight=False, soft_wrap=True)
+    print(result.folder)
+    if result.exit_code == EXIT_INTERRUPTED:
+        raise InterruptedRunError(
+            f"interrupted; what was recorded is in {result.folder}; "
+            "'roslens record --resume' goes on"
+        )
+    if result.exit_code != EXIT_OK:
+        raise RunFailedError(result.summary())
+
+
+def show_status(
+    root: Path | None, suite: str | None, names: Sequence[str], console: Console
+) -> None:
+    """Print how far campaigns are: all, or each run of those named."""
+    root = root or RECORDINGS
+    folders = [find_campaign(root, x, suite) for x in names] or find_campaigns(root, suite)
+    if not folders:
+        console.print(f"no campaign below {root}", highlight=False)
+        return
+    states = [campaign_state(folder) for folder in folders]
+    table = Table(
+        *("suite", "campaign", "status", "runs", "complete", "failed", "torn", "left", "about"),
+        box=None,
+        header_style="bold",
+    )
+    for state in states:
+        left = [x for x in state.runs if x.wanted]
+        table.add_row(
+            state.plan.suite.name,
+            state.folder.name,
+            state.status,
+            str(len(state.runs)),
+            str(sum(x.complete for x in state.runs)),
+            str(sum(bool(x.attempts) and not x.complete for x in state.runs)),
+            str(sum(x.torn is not None for x in state.runs)),
+            str(len(left)),
+            duration(planned_seconds(state.plan.suite, len(left))) if left else "",
+        )
+    console.print(table)
+    for state in states if names else ():
+        console.print(_runs_table(state))
+
+
+def _runs_table(state: CampaignState) -> Table:
+    factors = list(state.plan.suite.factors)
+    table = Table("order", "repetition", *factors, "status", box=None, header_style="bold")
+    for run in state.runs:
+        parts = [x.failure or "failed" for x in run.attempts if x.status == "failed"]
+        what = "complete" if run.complete else "torn" if run.torn else "left" if run.wanted else ""
+        levels = (str(run.planned.factors[name]) for name in factors)
+        table.add_row(
+            str(run.planned.order),
+            str(run.planned.repetition),
+            *levels,
+            escape("; ".join(filter(None, [*(f"failed: {x}" for x in parts), what]))),
+        )
+    return table
+
+
+def show_plan(
+    suite_name: str,
+    seed: int | None,
+    repetitions: int | None,
+    only: Sequence[str],
+    console: Console,
+) -> None:
+    """Print what a suite would do, and how long it would take."""
+    suite, _ = load_suite(suite_name)
+    suite = with_repetitions(suite, repetitions)
+    seed = choose_seed(suite) if seed is None else seed
+    runs = plan_runs(suite, seed, chosen_levels(suite, only))
+    table = Table("order", "repetition", *suite.factors, box=None, header_style="bold")
+    for run in runs:
+        levels = (str(run.factors[name]) for name in suite.factors)
+        table.add_row(str(run.order), str(run.repetition), *levels)
+    console.print(table)
+    seconds = duration(planned_seconds(suite, len(runs)))
+    console.print(f"{len(runs)} runs, about {seconds}; seed {seed}")
+
+
+def _sampling(runs: Sequence[Manifest]) -> str:
+    """What the samplers themselves cost, on average over runs."""
+    kinds: dict[str, list[Sampler]] = {}
+    for run in runs:
+        own = {"processes": run.sampler} if run.sampler else {}
+        for name, facts in {**own, **run.samplers}.items():
+            kinds.setdefault(name, []).append(facts)
+    parts = []
+    for name, found in kinds.items():
+        cost = sum(x.cpu_fraction for x in found) / len(found)
+        late = sum(x.overruns for x in found)
+        missed = f", {late} rounds left out" if late else ""
+        parts.append(f"{name} at {found[0].hz:g} Hz {cost:.2%} of a CPU{missed}")
+    return f"sampling itself took: {'; '.join(parts)}" if parts else ""
+
+
+def _disturbed(runs: Sequence[Manifest]) -> str:
+    """How many runs were disturbed by their host, and how the first one was."""
+    found = [run for run in runs if run.disturbances]
+    if not found:
+        return ""
+    return (
+        f"[yellow]the host was disturbed in {len(found)} of {len(runs)} runs[/] (such as "
+        f"{found[0].run}: {escape('; '.join(found[0].disturbances))})"
+    )
+
+
+def _loss(loss: Loss) -> str:
+    if loss.discarded_events is None:
+        return "[yellow]what the tracer discarded is not known[/]"
+    if loss.discarded_events or loss.lost_packets:
+        return (
+            f"[bold red]the tracer discarded {loss.discarded_events:,} events"
+            f" and lost {loss.lost_packets or 0:,} packets[/]"
+        )
+    return "the tracer discarded nothing"

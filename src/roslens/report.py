@@ -1,0 +1,279 @@
+"""``roslens report``: a notebook executed over recordings -> HTML, metrics.json, summary.md."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+import nbformat
+import yaml
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from roslens.analysis.metrics import METRICS_NAME
+from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
+from roslens.html_page import html_page
+from roslens.recordings import open_recordings
+from roslens.summary_text import SUMMARY_NAME, Summary
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import shipped
+
+
+@dataclass(frozen=True)
+class ReportResult:
+    """What a report left behind.
+
+    Attributes
+    ----------
+    folder
+        The report's folder.
+    html
+        The self-contained page.
+    notebook
+        The executed notebook.
+    metrics
+        metrics.json, or None where the notebook writes none.
+    files
+        What else the notebook wrote beside metrics.json, in order of name.
+    """
+
+    folder: Path
+    html: Path
+    notebook: Path
+    metrics: Path | None
+    files: tuple[Path, ...] = ()
+
+
+def run_report(
+    notebook: str,
+    paths: Sequence[Path] = (),
+    output: Path | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    console: Console | None = None,
+    *,
+    cell_timeout_s: float | None = CELL_TIMEOUT_S,
+) -> ReportResult:
+    """Execute a notebook over recordings and write the report.
+
+    Parameters
+    ----------
+    notebook
+        Name of a notebook that ships with roslens (``latency``), or the path of one.
+    paths
+        Recordings, or folders that hold some; none: the notebook's default.
+    output
+        Folder of the report; by default ``data/reports/<notebook>/<UTC time>``.
+    parameters
+        Values by name, already parsed (see `parse_parameter`).
+    console
+        Where progress is shown; standard error by default.
+    cell_timeout_s
+        Seconds that a cell may take; None or 0: for ever.
+
+    Raises
+    ------
+    UsageError
+        No such notebook or recording, an unknown parameter, or a value it does not take.
+    RunFailedError
+        The notebook failed, or a cell took too long; it is kept in `output`.
+    """
+    if cell_timeout_s is not None and not cell_timeout_s >= 0:
+        raise UsageError(f"--timeout {cell_timeout_s:g}: give seconds, or 0 for no limit")
+    source = find_notebook(notebook)
+    given = dict(parameters or {})
+    known = check_parameters(source, given, with_paths=bool(paths))
+    if paths:
+        given["recordings"] = [str(path) for path in paths]
+    folder = output or default_output(source.stem)
+    executed_path = folder / f"{source.stem}.ipynb"
+    if "output_dir" in known:
+        given.setdefault("output_dir", str(folder))
+    metrics = Path(given.get("output_dir", folder)) / METRICS_NAME
+    with _progress(console or Console(stderr=True)) as progress:
+        if "recordings" in known:
+            _collect(
+                given.get("recordings", _default(known["recordings"])),
+                given.get("factors"),
+                progress,
+            )
+        make_folder(folder)
+        # What an earlier report left here must not pass for this one's.
+        metrics.unlink(missing_ok=True)
+        metrics.with_name(SUMMARY_NAME).unlink(missing_ok=True)
+        (folder / f"{source.stem}.html").unlink(missing_ok=True)
+        before = _files(metrics.parent)
+        task = progress.add_task(f"notebook {source.stem}", total=None)
+        executed = execute(
+            source,
+            executed_path,
+            given,
+            lambda done, total: progress.update(task, completed=done, total=total),
+            cell_timeout_s,
+        )
+    _without_places(executed, source)
+    nbformat.write(executed, executed_path)  # type: ignore[no-untyped-call]
+    html, markdown = folder / f"{source.stem}.html", metrics.with_name(SUMMARY_NAME)
+    lead = ""
+    if metrics.is_file():
+        summary = Summary.read(metrics, source.stem)
+        markdown.write_text(summary.markdown(), encoding="utf-8")
+        lead = summary.section()._repr_html_()
+    html.write_text(html_page(executed, _title(executed, source.stem), lead), encoding="utf-8")
+    own = {path.resolve() for path in (html, executed_path, metrics, markdown)}
+    files = tuple(
+        path
+        for path, changed in _files(metrics.parent).items()
+        if before.get(path) != changed and path.resolve() not in own
+    )
+    return ReportResult(folder, html, executed_path, metrics if metrics.is_file() else None, files)
+
+
+def check_parameters(
+    source: Path, given: Mapping[str, Any], *, with_paths: bool
+) -> Mapping[str, Mapping[str, Any]]:
+    """The parameters that a notebook has, once what is given was found to fit.
+
+    Raises
+    ------
+    UsageError
+        It has no such parameter, or takes no recordings.
+    """
+    known = known_parameters(source)
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise UsageError(
+            f"notebook {source.stem} has no parameter {', '.join(map(repr, unknown))}; "
+            f"it has: {', '.join(known) or 'none'}"
+        )
+    if with_paths and "recordings" in given:
+        raise UsageError("recordings given twice: as PATH and as -p recordings=...")
+    if with_paths and "recordings" not in known:
+        raise UsageError(f"notebook {source.stem} takes no recordings; leave out PATH")
+    return known
+
+
+def parse_parameter(text: str) -> tuple[str, Any]:
+    """``name=value`` of the command line; the value is YAML.
+
+    Raises
+    ------
+    UsageError
+        There is no ``=``, no name, or the value is no YAML.
+    """
+    name, separator, value = text.partition("=")
+    if not separator or not name.strip():
+        raise UsageError(f"-p {text}: give name=value")
+    try:
+        return name.strip(), yaml.safe_load(value)
+    except yaml.YAMLError as error:
+        raise UsageError(f"-p {text}: the value is no YAML: {' '.join(str(error).split())}") from (
+            error
+        )
+
+
+def find_notebook(notebook: str) -> Path:
+    """The path of a notebook that is given by its name or its path.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    path = Path(notebook)
+    if path.suffix == ".ipynb" and path.is_file():
+        return path
+    found = {
+        candidate.stem: candidate for candidate in sorted(shipped("notebooks").glob("*.ipynb"))
+    }
+    if notebook in found:
+        return found[notebook]
+    raise UsageError(
+        f"no notebook {notebook!r}; there are: {', '.join(sorted(found)) or 'none'} "
+        "(or give the path of an .ipynb file)"
+    )
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )
+
+
+def _files(folder: Path) -> dict[Path, int]:
+    """The files in `folder` by name, and when each was written."""
+    if not folder.is_dir():
+        return {}
+    return {p: p.stat().st_mtime_ns for p in sorted(folder.iterdir()) if p.is_file()}
+
+
+def _collect(recordings: Any, factors: Any, progress: Progress) -> None:
+    if not isinstance(recordings, (str, list)) or not isinstance(factors, (str, NoneType)):
+        return  # the notebook itself says what is wrong with it
+    if not recordings:
+        return  # it looks at none
+    task = progress.add_task("collecting", total=None)
+
+    def show(done: int, total: int, recording: Any) -> None:
+        progress.update(
+            task, completed=done, total=total, description=f"collecting {recording.name}"
+        )
+
+    opened = open_recordings(recordings, factors=factors, progress=show)
+    count = len(opened.runs)
+    progress.update(task, completed=count, total=count, description="collected")
+
+
+def _default(parameter: Mapping[str, Any]) -> Any:
+    try:
+        return ast.literal_eval(str(parameter["default"]))
+    except (ValueError, SyntaxError):
+        return None
+
+
+def default_output(name: str) -> Path:
+    """A new folder for a report of that name, named by the time."""
+    parent = Path("data", "reports", name)
+    stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
+    folder, number = parent / stamp, 1
+    while folder.exists():
+        number += 1
+        folder = parent / f"{stamp}-{number}"
+    return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for output, with its parents.
+
+    Raises
+    ------
+    UsageError
+        It cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: cannot be made: {error.strerror}; give another folder with -o"
+        ) from error
+
+
+def _without_places(notebook: nbformat.NotebookNode, source: Path) -> None:
+    """A report may be sent around: it need not tell the folders of this machine."""
+    about = notebook.metadata.get("papermill", {})
+    about.update({"input_path": source.name, "output_path": source.name})
+
+
+def _title(notebook: nbformat.NotebookNode, name: str) -> str:
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and cell.source.startswith("# "):
+            return f"{cell.source.splitlines()[0].removeprefix('# ')} - roslens"
+    return f"{name} - roslens"

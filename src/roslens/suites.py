@@ -1,0 +1,97 @@
+"""The ``suites`` verb: which experiments there are, and what one does."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+
+from roslens.tracing.campaign import planned_seconds
+from roslens.tracing.progress import duration
+from roslens.tracing.suite import Suite, list_suites, load_suite
+
+
+def show_suites(console: Console) -> None:
+    """Print the suites that ship with roslens."""
+    for path, suite in list_suites():
+        _head(path.stem, suite, console)
+
+
+def explain_suite(name: str, console: Console) -> None:
+    """Print what a suite varies, runs, records, samples and expects.
+
+    Raises
+    ------
+    UsageError
+        There is none of that name, or the file is not a valid suite.
+    """
+    suite, _ = load_suite(name)
+    _head(suite.name, suite, console)
+    for title, lines in _parts(suite):
+        console.print(f"  [bold]{title}[/]")
+        for line in lines:
+            console.print(f"    {escape(line)}", highlight=False, soft_wrap=True)
+
+
+def _head(name: str, suite: Suite, console: Console) -> None:
+    combinations = sum(1 for _ in suite.combinations())
+    console.print(f"[bold]{escape(name)}[/]  {escape(suite.description)}", soft_wrap=True)
+    for factor, levels in suite.factors.items():
+        console.print(f"  {factor}: {', '.join(map(str, levels))}", highlight=False, markup=False)
+    console.print(
+        f"  {combinations} combinations x {suite.repetitions} repetitions of "
+        f"{suite.seconds:g} s, about {duration(planned_seconds(suite))}",
+        highlight=False,
+    )
+
+
+def _parts(suite: Suite) -> list[tuple[str, list[str]]]:
+    workload, tracing = suite.workload, suite.tracing
+    runs = [
+        f"built-in {workload.builtin}" if workload.builtin else " ".join(workload.command or ())
+    ]
+    runs += [f"{name} = {value}" for name, value in workload.parameters.items()]
+    runs += [f"${name} = {value}" for name, value in workload.environment.items()]
+    runs.append(f"ROS 2: {workload.ros}")
+    time = [f"{suite.duration:g} s, ended after {suite.limit_seconds:g} s"]
+    for value, what in (
+        (suite.warm_up, "s of warm-up"),
+        (suite.cool_down, "s of cool-down"),
+        (suite.pause, "s of rest between runs"),
+        (suite.messages, "messages"),
+        (suite.retries, "retries of a run that failed"),
+    ):
+        if value:
+            time.append(f"{value:g} {what}")
+    records = [
+        f"events {', '.join(tracing.events)}",
+        f"contexts {', '.join(tracing.all_contexts)}",
+        f"kernel {tracing.kernel}",
+        f"{tracing.mode}, {tracing.subbuf_count} buffers of {tracing.subbuf_size:,} B per CPU",
+    ]
+    rates = {"processes": suite.sampler_hz, **suite.samplers.model_dump()}
+    samples = [f"{name} at {hz:g} Hz" for name, hz in rates.items() if hz] or ["nothing"]
+    parts = [("runs", runs), ("time", time), ("records", records), ("samples", samples)]
+    excluded = [
+        ", ".join(f"{name} {level}" for name, level in entry.items()) for entry in suite.exclude
+    ]
+    if excluded:
+        parts.append(("leaves out", excluded))
+    special = [
+        f"{name} {level}: "
+        + ", ".join(
+            f"{field} {key} = {value}"
+            for field, values in settings.model_dump(exclude_defaults=True).items()
+            for key, value in values.items()
+        )
+        for name, levels in suite.levels.items()
+        for level, settings in levels.items()
+    ]
+    if special:
+        parts.append(("is different for", special))
+    expected = [f"exit status {suite.expect.exit_status}", *suite.expect.files]
+    if suite.expect.ros2_events:
+        expected.append("at least one ros2 event")
+    if suite.expect.max_discarded_events is not None:
+        expected.append(f"at most {suite.expect.max_discarded_events} discarded events")
+    parts.append(("expects", expected))
+    return parts

@@ -1,0 +1,110 @@
+"""What a report found, in short: on top of its page, and as ``summary.md`` for pull requests."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.text import Text
+
+from roslens.analysis.metrics import read_metrics
+from roslens.analysis.reports.base import Section
+from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.summary import summary_table
+
+SUMMARY_NAME = "summary.md"
+_MOST_ROWS = 16
+
+# What Markdown, or the HTML in it, would take for its own. A backslash is text before each.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@])")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Loss first, then verdicts, then the figures.
+
+    Attributes
+    ----------
+    runs
+        How many, and what the tracer lost.
+    lossy
+        Whether it lost anything.
+    verdicts
+        How many of each; empty where nothing was judged.
+    table
+        The estimates, with reasons of refusals below.
+    """
+
+    runs: str
+    lossy: bool
+    verdicts: str
+    table: ReportTable
+
+    @classmethod
+    def read(cls, metrics: Path, notebook: str) -> Summary:
+        """Of a metrics.json, or the one in a folder, that the notebook of that name wrote.
+
+        Raises
+        ------
+        UsageError
+            It cannot be read.
+        """
+        shown = summary_table(metrics, notebook)
+        found = read_metrics(metrics)
+        runs, *notes = _plain(shown.caption).splitlines()
+        lossy = any(r["discarded_events"] or r["lost_packets"] for r in found.recordings)
+        verdicts = Counter(e.verdict.replace("_", " ") for e in found.estimates if e.verdict)
+        headings = [_plain(column.header) for column in shown.columns]
+        cells = [[" ".join(_plain(c).split()) for c in column.cells] for column in shown.columns]
+        table = ReportTable(
+            headings,
+            list(zip(*cells, strict=True)),
+            _plain(shown.title),
+            notes,
+            left=frozenset(c for c, made in zip(headings, shown.columns, strict=True)
+                           if made.justify != "right"),
+        )  # fmt: skip
+        told = ", ".join(f"{count} {name}" for name, count in verdicts.items())
+        return cls(runs, lossy, told, table)
+
+    def section(self) -> Section:
+        """For the top of a page."""
+        told = [Sentence(f"Verdicts: {self.verdicts}.")] if self.verdicts else []
+        table = [_short(self.table)] if self.table.rows else []
+        return Section(Sentence(f"{self.runs}.", loud=self.lossy), *told, *table)
+
+    def markdown(self) -> str:
+        """For a pull request."""
+        table = self.table
+        lines = [f"### {escaped(table.caption)}", "", f"{escaped(self.runs)}.", ""]
+        if self.verdicts:
+            lines += [f"Verdicts: {escaped(self.verdicts)}.", ""]
+        sides = [":---" if name in table.left else "---:" for name in table.columns]
+        lines += [_row(list(map(escaped, table.columns))), _row(sides)]
+        lines += [_row(list(map(escaped, row))) for row in table.rows]
+        lines += [""] + [f"{escaped(note)}  " for note in table.notes]
+        return "\n".join(lines).rstrip() + "\n"
+
+
+def _short(table: ReportTable) -> ReportTable:
+    """The first rows, where there are so many that what follows would not be seen."""
+    hidden = len(table.rows) - _MOST_ROWS
+    if hidden <= 0:
+        return table
+    note = f"{hidden:,} more rows are in {SUMMARY_NAME}."
+    return replace(table, rows=table.rows[:_MOST_ROWS], notes=[note, *table.notes])
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows letter by letter, on one line."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+def _plain(shown: object) -> str:
+    return shown.plain if isinstance(shown, Text) else str(shown or "")
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

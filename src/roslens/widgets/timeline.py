@@ -1,0 +1,369 @@
+"""The timeline in a notebook: ``rl.timeline(opened)``."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import numpy as np
+import polars as pl
+import traitlets
+from numpy.typing import NDArray
+
+from roslens.analysis.figures.timeline import draw_timeline
+from roslens.analysis.interop.perfetto import write_perfetto
+from roslens.analysis.reports.numbers import milliseconds
+from roslens.analysis.timeline.build import TrackTables, build_timeline
+from roslens.analysis.timeline.flows import MOST_ARROWS, Arrows, Flows
+from roslens.analysis.timeline.journey import Journey, journey_of
+from roslens.analysis.timeline.tracks import Picture, Timeline, Track
+from roslens.export import tables_of_one
+from roslens.recordings import Recordings
+from roslens.tracing.recording import RoslensError, UsageError
+from roslens.widgets import STATIC
+
+_HERE = Path(__file__).resolve().parent
+_CLICK_PIXELS = 4
+_FIRST_WIDTH = 1200
+_FIRST_TRACKS = 60
+"""The first picture is sent before the browser can say how much of it is seen."""
+
+_MOST_SHOWN = 5_000
+_MOST_FOR_PERFETTO = 500_000
+"""Callbacks; a file of more is too large to go through the browser."""
+
+
+class TimelineWidget(anywidget.AnyWidget):
+    """Tracks by process, thread and node; slices for callbacks and waiting; arrows for messages.
+
+    Zoom with the wheel, + and -; pan by dragging, or with the arrow keys; click a callback for the
+    whole way of its message; drag with shift to select a range, which `view` applies to every
+    table; ? shows all keys. The kernel sends at most
+    `roslens.analysis.timeline.tracks.MOST_MARKS` marks per picture.
+
+    Attributes
+    ----------
+    selection
+        The range selected: begin and end in ns since the epoch; None without one.
+    journey
+        The callback clicked, and its message or request: topic, nodes, outcome, and the hops with
+        their durations; None without one.
+    clicked
+        Number of the callback instance clicked; None without one.
+    searched
+        Topic or node that is searched for; in double quotes the whole name.
+    """
+
+    _esm = "\n".join(
+        (_HERE / name).read_text(encoding="utf-8") for name in ("drawing.js", "timeline.js")
+    )
+    _css = _HERE / "timeline.css"
+
+    tracks: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
+    names: traitlets.List[str] = traitlets.List().tag(sync=True)
+    origin = traitlets.Unicode().tag(sync=True)
+    length = traitlets.Float().tag(sync=True)
+    title = traitlets.Unicode().tag(sync=True)
+    first: Any = traitlets.Dict().tag(sync=True)
+    searched = traitlets.Unicode().tag(sync=True)
+    # As text: a moment in ns does not fit into a number of JavaScript.
+    selected_range: traitlets.List[str] = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    journey: Any = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
+    selection: Any = traitlets.Tuple(allow_none=True, default_value=None)
+    clicked: Any = traitlets.Int(allow_none=True, default_value=None)
+
+    def __init__(self, recordings: Recordings) -> None:
+        if len(recordings.runs) != 1:
+            raise UsageError(
+                f"a timeline is of one run, and these are {len(recordings.runs)}: open one of them"
+            )
+        self.recordings = recordings
+        # Track and place in it of what was clicked.
+        self._shown: tuple[int, int] | None = None
+        self.timeline = found = timeline_of(recordings)
+        self.flows = Flows(recordings.messages, recordings.publications, recordings.service_calls)
+        whole = self._picture(found.begin_ns, found.end_ns, _FIRST_WIDTH,
+                              list(range(min(len(found.tracks), _FIRST_TRACKS))),
+                              messages=self._messages)  # fmt: skip
+        super().__init__(
+            tracks=[_about(track) for track in found.tracks],
+            names=list(found.names),
+            origin=str(found.begin_ns),
+            length=float(found.end_ns - found.begin_ns),
+            title=recordings.runs[0].name,
+            first={"meta": whole[0], "buffers": whole[1]},
+        )
+        self.on_msg(self._answer)
+        self.observe(self._on_range, "selected_range")
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        if os.environ.get(STATIC):
+            return {"text/html": self.drawing()._repr_html_(), "text/plain": self.title}
+        return super()._repr_mimebundle_(**kwargs)
+
+    def drawing(self) -> Any:
+        """The selected range (or all) as a drawing that needs no kernel."""
+        begin, end = self.selection or (self.timeline.begin_ns, self.timeline.end_ns)
+        return draw_timeline(self.timeline, begin, end)
+
+    def view(self) -> Recordings:
+        """The recording with only the selected range; all of it without a selection."""
+        if self.selection is None:
+            return self.recordings
+        return self.recordings.view(window_ns=self.selection)
+
+    def select(self, begin_ns: int | None = None, end_ns: int | None = None) -> None:
+        """Select a range, in ns since the epoch; without one, none."""
+        known = begin_ns is not None and end_ns is not None
+        self.selected_range = [str(begin_ns), str(end_ns)] if known else []
+
+    def export_perfetto(self, path: str | Path) -> Path:
+        """Write the selected range (or all) for ui.perfetto.dev."""
+        target = Path(path)
+        write_perfetto(tables_of_one(self.view(), self.title), target)
+        return target
+
+    # ------------------------------------------------------------ what the browser asks
+
+    def _answer(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
+        kind = content.get("type")
+        if kind == "view":
+            begin, end = (self.timeline.begin_ns + int(content[n]) for n in ("begin", "end"))
+            shown = [i for i in content["shown"] if 0 <= i < len(self.timeline.tracks)]
+            meta, buffers = self._picture(begin, end, int(content["width"]), shown)
+            self.send(meta | {"request": content.get("request")}, buffers)
+        elif kind in ("click", "step") and 0 <= int(content["track"]) < len(self.timeline.tracks):
+            track = int(content["track"])
+            moment = self.timeline.begin_ns + round(float(content["time"]))
+            if kind == "click":
+                within = round(_CLICK_PIXELS * float(content["within"]))
+                self._show(track, self.timeline.at(track, moment, within))
+            else:
+                self._show(track, self._step(track, moment, int(content["by"])))
+        elif kind == "nothing":
+            self._nothing()
+        elif kind == "perfetto":
+            self._send_perfetto()
+
+    @property
+    def _messages(self) -> int:
+        count: int = self.recordings.messages.select(pl.len()).collect().item()
+        return count
+
+    def _picture(
+        self, begin: int, end: int, width: int, shown: list[int], *, messages: int = 0
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        """What is drawn of a window; `messages` are known to be in it, and may be too many."""
+        origin = self.timeline.begin_ns
+        picture = self.timeline.picture(begin, end, width, shown[:_MOST_SHOWN])
+        found = self.flows.arrows(begin, end) if messages <= MOST_ARROWS else None
+        meta = {
+            "type": "picture",
+            "begin": begin - origin,
+            "end": end - origin,
+            "columns": picture.bins.columns,
+            "shown": len(shown),
+            "arrows": found.count if found else messages,
+        }
+        return meta, [*_buffers(picture, origin), *self._arrow_buffers(found, origin)]
+
+    def _arrow_buffers(self, found: Arrows | None, origin: int) -> list[bytes]:
+        if found is None or not found.rows.height:
+            return [b""] * 6
+        rows = found.rows
+        return [
+            _relative(rows["begin_ns"].to_numpy(), origin),
+            _relative(rows["end_ns"].to_numpy(), origin),
+            self._track_of(rows["from_id"], rows["from_node"]).tobytes(),
+            self._track_of(rows["to_id"], rows["to_node"]).tobytes(),
+            _places(rows["name"], self._name_places).tobytes(),
+            rows["kind"].to_numpy().astype(np.int32).tobytes(),
+        ]
+
+    @cached_property
+    def _name_places(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.timeline.names)}
+
+    @cached_property
+    def _node_tracks(self) -> dict[str, int]:
+        """The first track of callbacks of each node."""
+        tracks = [(t.label, i) for i, t in enumerate(self.timeline.tracks) if t.kind == "callback"]
+        return dict(reversed(tracks))
+
+    @cached_property
+    def _callbacks(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """All callback instances, sorted, and the track of each."""
+        parts = [(i, t.ids) for i, t in enumerate(self.timeline.tracks) if t.kind == "callback"]
+        known = np.concatenate([np.zeros(0, np.int64), *(ids for _, ids in parts)])
+        tracks = np.repeat(np.array([i for i, _ in parts], np.int32), [p.size for _, p in parts])
+        order = np.argsort(known)
+        return known[order], tracks[order]
+
+    def _track_of(self, ids: pl.Series, nodes: pl.Series) -> NDArray[np.int32]:
+        """The track of each callback instance, else one of its node; -1 where it has none."""
+        other = _places(nodes, self._node_tracks)
+        known, tracks = self._callbacks
+        if not known.size:
+            return other
+        wanted = ids.fill_null(-1).to_numpy()
+        place = np.minimum(np.searchsorted(known, wanted), known.size - 1)
+        return np.where(known[place] == wanted, tracks[place], other).astype(np.int32)
+
+    def _step(self, track: int, moment: int, by: int) -> int | None:
+        """The next callback after, or before, the one shown; else after, or before, a moment."""
+        if self._shown is None or self._shown[0] != track:
+            return self.timeline.next(track, moment, by)
+        index = self._shown[1] + (1 if by > 0 else -1)
+        return index if 0 <= index < self.timeline.tracks[track].ids.size else self._shown[1]
+
+    def _nothing(self) -> None:
+        self.journey = self.clicked = self._shown = None
+
+    def _show(self, track: int, index: int | None) -> None:
+        found = self.timeline.tracks[track]
+        if index is None or found.kind != "callback":
+            self._nothing()
+            return
+        number = int(found.ids[index])
+        self._shown = track, index
+        about = {
+            "track": track,
+            "node": found.label,
+            "name": self.timeline.names[int(found.names[index])],
+            "begin": float(found.begin_ns[index] - self.timeline.begin_ns),
+            "end": float(found.end_ns[index] - self.timeline.begin_ns),
+            "duration_ms": milliseconds(int(found.end_ns[index] - found.begin_ns[index])),
+            "cpu": self._scheduled(number),
+            "hops": [],
+        }
+        journey = journey_of(self.recordings.messages, number, self.recordings.service_calls)
+        self.journey = about | (_as_dict(journey, self.timeline.begin_ns) if journey else {})
+        self.clicked = number
+
+    def _scheduled(self, number: int) -> str:
+        """Where the time of a callback went, where the kernel's scheduler was recorded."""
+        times = {
+            "cpu_ns": "on a CPU",
+            "preempted_ns": "preempted",
+            "blocked_ns": "asleep",
+            "scheduling_delay_ns": "waiting for a CPU",
+        }
+        rows = (
+            self.recordings.callback_scheduling.filter(pl.col("callback_instance_id") == number)
+            .select(*times)
+            .collect()
+        )
+        if not rows.height:
+            return ""
+        row = rows.row(0, named=True)
+        known = [f"{milliseconds(row[n])} ms {what}" for n, what in times.items() if row[n]]
+        return f"({', '.join(known)})" if known else ""
+
+    def _send_perfetto(self) -> None:
+        begin, end = self.selection or (self.timeline.begin_ns, self.timeline.end_ns)
+        count = sum(
+            last - first for first, last in (t.range(begin, end) for t in self.timeline.tracks)
+        )
+        if count > _MOST_FOR_PERFETTO:
+            refused = (
+                f"{count:,} intervals are too many to save from here: select a range, or use "
+                "roslens export --format perfetto"
+            )
+            self.send({"type": "perfetto", "refused": refused}, [])
+            return
+        with tempfile.TemporaryDirectory() as place:
+            try:
+                path = self.export_perfetto(Path(place, "timeline"))
+            except RoslensError as error:
+                self.send({"type": "perfetto", "refused": str(error)}, [])
+                return
+            self.send({"type": "perfetto"}, [path.read_bytes()])
+
+    def _on_range(self, change: Any) -> None:
+        given = change["new"]
+        self.selection = None if len(given) != 2 else (int(given[0]), int(given[1]))
+
+
+def timeline_of(recordings: Recordings) -> Timeline:
+    """The tracks of one run."""
+    return build_timeline(
+        TrackTables(
+            recordings.callback_instances,
+            recordings.executor_intervals,
+            recordings.processes,
+            recordings.resources,
+            recordings.callback_scheduling,
+        )
+    )
+
+
+def _about(track: Track) -> dict[str, Any]:
+    about: dict[str, Any] = {"label": track.label, "group": track.group, "kind": track.kind}
+    if track.levels is not None:
+        about["top"] = max(1, math.ceil(float(track.levels.max(initial=0.0))))
+    return about
+
+
+def _places(names: pl.Series, places: dict[str, int]) -> NDArray[np.int32]:
+    return np.array([places.get(name, -1) for name in names], dtype=np.int32)
+
+
+def _relative(times: NDArray[np.int64], origin: int) -> bytes:
+    """As doubles since the origin: exact up to 104 days."""
+    return (times - origin).astype(np.float64).tobytes()
+
+
+def _buffers(picture: Picture, origin: int) -> list[bytes]:
+    slices, bins = picture.slices, picture.bins
+    return [
+        slices.track.tobytes(),
+        _relative(slices.begin_ns, origin),
+        _relative(slices.end_ns, origin),
+        slices.names.astype(np.int32).tobytes(),
+        slices.levels.astype(np.float32).tobytes(),
+        bins.track.tobytes(),
+        bins.column.tobytes(),
+        bins.busy.astype(np.float32).tobytes(),
+        bins.count.astype(np.int32).tobytes(),
+    ]
+
+
+def _as_dict(journey: Journey, origin: int) -> dict[str, Any]:
+    """What the browser shows of a message."""
+    return {
+        "kind": journey.kind,
+        "message_id": journey.message_id,
+        "topic": journey.topic,
+        "publisher_node": journey.publisher_node,
+        "subscription_node": journey.subscription_node,
+        "outcome": journey.outcome,
+        "latency_ms": milliseconds(journey.latency_ns),
+        "hops": [
+            {
+                "name": hop.name,
+                "begin": float(hop.begin_ns - origin),
+                "end": float(hop.end_ns - origin),
+                "duration_ms": milliseconds(hop.duration_ns),
+                "duration_ns": hop.duration_ns,
+            }
+            for hop in journey.hops
+        ],
+    }
+
+
+def timeline(recordings: Recordings) -> TimelineWidget:
+    """The timeline of one run, to be explored.
+
+    >>> rl.timeline(rl.open("data/samples/two_process"))
+
+    Raises
+    ------
+    UsageError
+        These are several runs.
+    """
+    return TimelineWidget(recordings)
