@@ -101,7 +101,7 @@ def run(*command: object) -> str:
         text=True,
         check=True,
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
     ).stdout
 
 
@@ -129,7 +129,7 @@ class Worker:
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         )
 
     def begin(self, threads: int) -> None:
@@ -202,7 +202,7 @@ def instructions(trace: Path, events: int) -> float | None:
         done = subprocess.run(
             [
                 *("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"),
-                *(sys.executable, "-c", script, str(ROOT), str(trace)),
+                *(sys.executable, "-c", script, str(ROOT / "src"), str(trace)),
             ],
             capture_output=True,
             text=True,

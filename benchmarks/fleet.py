@@ -76,7 +76,7 @@ def collect(runs: Path, out: Path, *options: str, kill: bool = False) -> tuple[f
     begin = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", "roslens", "collect", str(out), *options],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -31,7 +31,7 @@ def collect(trace: Path, output: Path, threads: int, *more: str) -> tuple[float,
         *(sys.executable, "-m", "roslens", "collect", str(trace), "--force"),
         *("-o", str(output), "--threads", str(threads), *more),
     ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "POLARS_MAX_THREADS": str(threads)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "POLARS_MAX_THREADS": str(threads)}
     begin = time.perf_counter()
     with Path(os.devnull).open("wb") as nothing:
         redirect = [(os.POSIX_SPAWN_DUP2, nothing.fileno(), 1)]

@@ -39,7 +39,7 @@ class Recorder:
     def environment(self, **more: str) -> dict[str, str]:
         name, _, value = self.mark.partition("=")
         own = {k: v for k, v in os.environ.items() if k != "XDG_RUNTIME_DIR"}
-        paths = os.pathsep.join(filter(None, (str(ROOT), own.get("PYTHONPATH", ""))))
+        paths = os.pathsep.join(filter(None, (str(ROOT / "src"), own.get("PYTHONPATH", ""))))
         return {**own, name: value, "TMPDIR": str(self.scratch), "PYTHONPATH": paths, **more}
 
     def start(self, *command: str, prefix=(), environment=None, user=None, **settings):

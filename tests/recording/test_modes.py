@@ -182,8 +182,8 @@ def test_programs_that_ran_before_are_recorded_and_their_names_missed(rings, tmp
         command = ["unshare", "--mount", "sh", "-c", mount + 'exec "$@"', "sh", *command]
         if subprocess.run(["unshare", "--mount", "true"], check=False).returncode:
             pytest.skip("no right to make a mount namespace")
-    root = Path(__file__).resolve().parents[2]
-    env = {**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(tmp_path)}
+    source = Path(__file__).resolve().parents[2] / "src"
+    env = {**os.environ, "PYTHONPATH": str(source), "TMPDIR": str(tmp_path)}
     run = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=120)
     assert run.returncode == 0, run.stderr
     kept = numbers(events_of(tmp_path / "run" / "trace"))

@@ -159,7 +159,7 @@ def python_for(user: int) -> tuple[str, dict[str, str]]:
     """An interpreter of this version, and its variables, that `user` can run roslens with."""
     site = sysconfig.get_paths()["purelib"]
     version = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    variables = {"PYTHONPATH": f"{Path(__file__).parents[2]}:{site}"}
+    variables = {"PYTHONPATH": f"{Path(__file__).parents[2] / 'src'}:{site}"}
     for python in (sys.executable, f"/usr/bin/python{version}", f"/usr/local/bin/python{version}"):
         try:
             subprocess.run(

@@ -62,7 +62,7 @@ def report(notebook: Path, runs: Path, *options: str) -> subprocess.CompletedPro
         text=True,
         check=False,
         cwd=runs.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
 
 

@@ -34,7 +34,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Starts parts of a cluster; all are ended afterwards."""
     running: list[subprocess.Popen[bytes]] = []
 
-    def begin(part: str, *options: str, path: Path = ROOT) -> subprocess.Popen[bytes]:
+    def begin(part: str, *options: str, path: Path = ROOT / "src") -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", f"distributed.cli.dask_{part}", "--no-dashboard"]
         command += ["--host", "127.0.0.1", *options]
         folder = tmp_path / f"part{len(running)}"
@@ -80,7 +80,7 @@ def listening(port: int) -> None:
 def worker(start: Start, scheduler: str) -> Callable[..., subprocess.Popen[bytes]]:
     """Starts a worker and waits until the scheduler knows it."""
 
-    def begin(path: Path = ROOT) -> subprocess.Popen[bytes]:
+    def begin(path: Path = ROOT / "src") -> subprocess.Popen[bytes]:
         with Client(scheduler, set_as_default=False) as client:
             there = len(client.scheduler_info()["workers"])
             process = start("worker", scheduler, "--nthreads", "1", "--no-nanny", path=path)
@@ -97,7 +97,7 @@ def collect(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
         text=True,
         check=False,
         cwd=folder.parent,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
 
 
@@ -208,10 +208,9 @@ def test_a_worker_that_does_not_see_the_files(
 @pytest.mark.recording
 def test_a_worker_with_another_roslens(tmp_path: Path, scheduler: str, worker: Start) -> None:
     other = tmp_path / "other"
-    for package in ("roslens", "analysis", "collectors", "tracing"):
-        ignored = shutil.ignore_patterns("target", "tests", "workloads", "notebooks")
-        shutil.copytree(ROOT / package, other / package, ignore=ignored)
-    with (other / "collectors" / "store.py").open("a") as file:
+    ignored = shutil.ignore_patterns("target", "tests", "workloads", "notebooks", "data")
+    shutil.copytree(ROOT / "src" / "roslens", other / "roslens", ignore=ignored)
+    with (other / "roslens" / "collectors" / "store.py").open("a") as file:
         file.write("# another version\n")
     worker(other)
     done = collect(copies(tmp_path / "runs"), "--scheduler", scheduler)

@@ -154,7 +154,7 @@ def test_faults_at_random() -> None:
     done = subprocess.run(
         [sys.executable, "benchmarks/faults.py", "--trials", "9", "--seed", "7"],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         check=False,

@@ -88,7 +88,7 @@ def test_the_report_writes_all_96_cells(tmp_path: Path) -> None:
         text=True,
         capture_output=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
     )
     assert done.returncode == 0, done.stderr
     with (tmp_path / "report" / "cells.csv").open(newline="") as stream:

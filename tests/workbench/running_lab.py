@@ -61,7 +61,9 @@ def running_lab(recording: Path, home: Path) -> Iterator[tuple[subprocess.Popen[
         "IPYTHONDIR": str(home / "ipython"),
         # A token of none in the user's settings must not win.
         "JUPYTER_TOKEN": "",
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")])
+        ),
     }
     log = home / "lab.log"
     with log.open("wb") as stream:
