@@ -14,7 +14,7 @@ from roslens.analysis.executors.agreement import EXPLANATION, agreement
 from roslens.analysis.executors.busy import busy_estimates, busy_per_run
 from roslens.analysis.executors.entities import COUNT, ENTITY, entity_estimates
 from roslens.analysis.executors.pairs import Pair, pairs
-from roslens.analysis.executors.statements import cpu_statement, statements_table
+from roslens.analysis.executors.statements import cpu_statement, study_table
 from roslens.analysis.executors.work import Work, work_estimates, work_of_runs
 from roslens.analysis.figures.executors import effects_plot, load_plot, pairs_plot
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
@@ -311,7 +311,7 @@ class ExecutorsReport(Report):
             if effect.factors == (factor,)
         ]
         found = cpu_statement(self.pairs.get("cpu", []), main, self.parameters.threshold)
-        return Section(statements_table([found]))
+        return Section(study_table([found]))
 
     def write_files(self) -> Section:
         """metrics.json, and all pairs in ``pairs.csv``."""

@@ -7,37 +7,17 @@ published graphs without data: its curves cannot be computed again. Its statemen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from roslens.analysis.estimate import Estimate, cell_label
 from roslens.analysis.executors.pairs import Pair
 from roslens.analysis.memory.leaks import Leak
 from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.statistics.factorial import FactorEffect
+from roslens.analysis.verdicts.statement import Statement
 
-Verdict = Literal["confirmed", "refuted", "not_enough_evidence", "not_in_these_recordings"]
 ACTION, SERVICE, PUBSUB = "action", "service", "pubsub"
 _EVENTS = ("events", "events_cbg", "eventscbg")
-
-
-@dataclass(frozen=True)
-class Statement:
-    """A statement with its verdict.
-
-    Attributes
-    ----------
-    content
-        What was said, in our words.
-    verdict
-        Whether the recordings bear it out.
-    because
-        The figures.
-    """
-
-    content: str
-    verdict: Verdict
-    because: str
 
 
 def cpu_statement(
@@ -191,13 +171,11 @@ def _baseline(baselines: Sequence[Estimate]) -> Statement:
     return Statement(content, "not_enough_evidence", because)
 
 
-def statements_table(found: Sequence[Statement]) -> ReportTable:
+def study_table(found: Sequence[Statement]) -> ReportTable:
     """Statements of the study with their verdicts."""
-    return ReportTable(
-        ["statement of the study", "here", "because"],
-        [[s.content, s.verdict.replace("_", " "), s.because] for s in found],
+    return statements_table(
+        found,
+        {"statement of the study": "claim", "here": "told", "because": "because"},
         "The study's statements, held against these recordings",
         notes=["The study published graphs without data: its curves cannot be computed again."],
-        marked=frozenset(i for i, s in enumerate(found) if s.verdict == "refuted"),
-        left=frozenset({"statement of the study", "here", "because"}),
     )

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
-from roslens.analysis.executors.statements import leak_statements, statements_table
+from roslens.analysis.executors.statements import leak_statements, study_table
 from roslens.analysis.figures.memory import memory_plot, peak_plot, verdict_grid, verdict_text
 from roslens.analysis.memory.allocations import KEPT, kept_by_callback, with_traced_heap
 from roslens.analysis.memory.by_cell import leaks_of, memory_series
@@ -224,7 +224,7 @@ class LeaksReport(Report):
 
     def statements(self) -> Section:
         """What the published study of executors said about memory."""
-        return Section(statements_table(leak_statements(self.leaks, self.baselines)))
+        return Section(study_table(leak_statements(self.leaks, self.baselines)))
 
     def heap(self) -> Section:
         """Which callbacks keep what they allocate, where the allocator was traced."""

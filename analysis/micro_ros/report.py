@@ -16,7 +16,6 @@ from roslens.analysis.figures.micro_ros import (
 )
 from roslens.analysis.figures.micro_ros_transports import directions_plot, round_trip_plot
 from roslens.analysis.micro_ros.checks import (
-    Check,
     budget_checks,
     checks_frame,
     live_checks,
@@ -47,9 +46,9 @@ from roslens.analysis.micro_ros.statements import differences_of_totals, memory_
 from roslens.analysis.micro_ros.tables import (
     Key,
     checks_table,
+    claims_table,
     printed_latency_table,
     slopes_table,
-    statements_table,
     throughput_table,
 )
 from roslens.analysis.micro_ros.transports import (
@@ -62,6 +61,7 @@ from roslens.analysis.micro_ros.transports import (
 from roslens.analysis.reports.base import NoRecordings, Part, Report, Section, Tables
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.micro_ros import MicroRosResults
 from roslens.collectors.results.micro_ros_published import PublishedFigures
 
@@ -162,7 +162,7 @@ class MicroRosReport(Report):
         ]
 
     @cached_property
-    def all_checks(self) -> list[Check]:
+    def all_checks(self) -> list[Statement]:
         """Every verdict."""
         return [
             *live_checks(self.found.live),
@@ -259,7 +259,7 @@ class MicroRosReport(Report):
         apart = differences_of_totals(self.published.memory)["difference_bytes"].to_list()
         slopes = list(self.published_slopes.values()) or self.slopes
         return Section(
-            statements_table(memory_statements(self.published.claims, slopes)),
+            claims_table(memory_statements(self.published.claims, slopes)),
             Sentence(
                 "Static, stack and dynamic memory were read off another figure than the total; "
                 f"their sum and it differ by at most {max(map(abs, apart), default=0):,.0f} B."

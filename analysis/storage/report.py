@@ -34,7 +34,8 @@ from roslens.analysis.storage.tables import (
     compared_table,
     takeaways_table,
 )
-from roslens.analysis.storage.takeaways import STATEMENTS, Takeaway, comparisons, takeaways
+from roslens.analysis.storage.takeaways import STATEMENTS, comparisons, takeaways
+from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.storage_recovery import RECOVERY_NAME, read_recovery
 from roslens.collectors.results.storage_runs import is_storage_run, read_storage_run
 from roslens.tracing.recording import Recording, UsageError
@@ -134,7 +135,7 @@ class StorageReport(Report):
         return comparisons(self.digests, self.parameters.threshold)
 
     @cached_property
-    def takeaways(self) -> list[Takeaway]:
+    def takeaways(self) -> list[Statement]:
         """The answers."""
         return takeaways(self.digests, self.compared)
 
