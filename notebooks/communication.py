@@ -120,4 +120,4 @@ report.log()
 report.definitions()
 
 # %%
-report.write_all()
+report.write()

@@ -105,4 +105,4 @@ report.statements()
 report.definitions()
 
 # %%
-report.write_files()
+report.write()

@@ -94,4 +94,4 @@ report.statements()
 report.definitions()
 
 # %%
-report.write_files()
+report.write()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -320,9 +321,9 @@ class CommunicationReport(Report):
             return Section(table)
         return Section(table, study_table(Path(self.parameters.results)))
 
-    def write_all(self) -> Section:
-        """Write metrics.json and cells.csv where the parameters say so."""
-        return self.write({"cells.csv": self.cells})
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """One row per cell."""
+        return {"cells.csv": self.cells}
 
     # ------------------------------------------------------------ small things
 

@@ -313,9 +313,9 @@ class ExecutorsReport(Report):
         found = cpu_statement(self.pairs.get("cpu", []), main, self.parameters.threshold)
         return Section(study_table([found]))
 
-    def write_files(self) -> Section:
-        """metrics.json, and all pairs in ``pairs.csv``."""
-        return self.write({"pairs.csv": pairs_frame([p for x in self.pairs.values() for p in x])})
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """All pairs."""
+        return {"pairs.csv": pairs_frame([p for x in self.pairs.values() for p in x])}
 
 
 def pairs_frame(found: Sequence[Pair]) -> pl.DataFrame:

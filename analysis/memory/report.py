@@ -240,9 +240,9 @@ class LeaksReport(Report):
         """Why the peak of memory is refused."""
         return Section(peak_plot())
 
-    def write_files(self) -> Section:
-        """metrics.json, and one row per cell in ``leaks.csv``."""
-        return self.write({"leaks.csv": leaks_frame(self.leaks)})
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """One row per cell."""
+        return {"leaks.csv": leaks_frame(self.leaks)}
 
 
 def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:

@@ -295,7 +295,7 @@ def test_the_slower_executor_is_found(campaign: Path, tmp_path: Path) -> None:
     # Made twice as slow, in both sizes.
     assert [(p.level, p.verdict) for p in latency] == [("slow", "more")] * 2
     assert [p.ratio for p in latency] == [pytest.approx(2, rel=0.02)] * 2
-    found.write_files()
+    found.write()
     written = pl.read_csv(tmp_path / "pairs.csv")
     assert set(written["level"]) == {"slow"}
     assert {"message_bytes"} <= set(written.columns)

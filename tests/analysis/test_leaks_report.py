@@ -170,7 +170,7 @@ def test_the_traced_heap_stands_in_where_none_was_sampled() -> None:
 
 
 def test_files(campaign: Path, tmp_path: Path) -> None:
-    report(campaign, output_dir=str(tmp_path)).write_files()
+    report(campaign, output_dir=str(tmp_path)).write()
     metrics = read_metrics(tmp_path)
     assert sum(e.metric == "memory_slope" for e in metrics.estimates) == 3
     assert sum(e.metric == "memory_slope_per_message" for e in metrics.estimates) == 3
