@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 
 import polars as pl
-from pydantic import Field
 
 from roslens.analysis.communication.backlog import Backlog, backlogs
 from roslens.analysis.communication.cells import cells
@@ -23,9 +22,11 @@ from roslens.analysis.communication.estimates import (
     period_estimates,
 )
 from roslens.analysis.communication.evidence import Evidence, evidence
+from roslens.analysis.communication.figures import entity_plot, flow_plot
 from roslens.analysis.communication.flows import median_flows
 from roslens.analysis.communication.hops import HOPS, merged_hops
 from roslens.analysis.communication.logged import compare_with_log, link_log
+from roslens.analysis.communication.parameters import CommunicationParameters
 from roslens.analysis.communication.periods import (
     PUBLISHER_PERIOD,
     SUBSCRIPTION_PERIOD,
@@ -45,34 +46,14 @@ from roslens.analysis.communication.tables import (
 )
 from roslens.analysis.communication.traffic import TablesWithLog, Traffic, traffic
 from roslens.analysis.estimate import Estimate, cell_label
-from roslens.analysis.figures.communication import entity_plot, flow_plot
 from roslens.analysis.figures.distributions import distribution_plots
 from roslens.analysis.measures.latency import latency_estimates, latency_metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.numbers import significant
-from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of, constant_factors
-
-
-class CommunicationParameters(ReportParameters):
-    """Parameters of the communication notebook.
-
-    Attributes
-    ----------
-    topics
-        Topics to look at; none: the work topic of each run, else all of the application.
-    published
-        Folder with the published figures.
-    results
-        Folder with results of the study's own tool; none: only the printed table is shown.
-    """
-
-    topics: Texts = Field(default_factory=list)
-    published: str = "data/published/communication"
-    results: OptionalText = None
 
 
 class CommunicationReport(Report):

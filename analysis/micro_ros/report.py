@@ -8,13 +8,6 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
-from roslens.analysis.figures.micro_ros import (
-    history_plot,
-    memory_plot,
-    printed_latency_plot,
-    throughput_plot,
-)
-from roslens.analysis.figures.micro_ros_transports import directions_plot, round_trip_plot
 from roslens.analysis.micro_ros.checks import (
     budget_checks,
     checks_frame,
@@ -24,6 +17,12 @@ from roslens.analysis.micro_ros.checks import (
     throughput_checks,
 )
 from roslens.analysis.micro_ros.directions import PrintedSum, printed_sums
+from roslens.analysis.micro_ros.figures import (
+    history_plot,
+    memory_plot,
+    printed_latency_plot,
+    throughput_plot,
+)
 from roslens.analysis.micro_ros.lines import PhysicalLine, lines_of
 from roslens.analysis.micro_ros.measured_tables import (
     captures_table,
@@ -51,6 +50,7 @@ from roslens.analysis.micro_ros.tables import (
     slopes_table,
     throughput_table,
 )
+from roslens.analysis.micro_ros.transport_figures import directions_plot, round_trip_plot
 from roslens.analysis.micro_ros.transports import (
     TransportRun,
     refused_throughput,

@@ -10,7 +10,7 @@ from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.storage.clocks import TOLERANCE, TOLERANCE_NS, Agreement
-from roslens.analysis.storage.takeaways import STATEMENTS
+from roslens.analysis.storage.statements import STATEMENTS
 from roslens.analysis.verdicts.statement import Statement
 
 _MOST_ROWS = 60

@@ -19,7 +19,8 @@ from rich.console import Console
 
 import roslens as rl
 from roslens.analysis.communication.hops import HOPS
-from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
+from roslens.analysis.communication.parameters import CommunicationParameters
+from roslens.analysis.communication.report import CommunicationReport
 from roslens.analysis.metrics import read_metrics
 from roslens.collectors.collect import read_raw
 from roslens.collectors.ros2 import build_tables

@@ -14,7 +14,7 @@ import pytest
 from storage_cells import ROOT
 
 from roslens.analysis.storage.bound import throughput_bounds
-from roslens.analysis.storage.takeaways import STATEMENTS, comparisons, takeaways
+from roslens.analysis.storage.statements import STATEMENTS, comparisons, takeaways
 from roslens.collectors.results.storage_study import read_digests
 from roslens.tracing.recording import UsageError
 

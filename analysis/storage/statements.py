@@ -17,7 +17,7 @@ import polars as pl
 
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
-from roslens.analysis.storage.claims import on_par_or_better
+from roslens.analysis.storage.on_par import on_par_or_better
 from roslens.analysis.verdicts.statement import Statement, Verdict
 
 MUCH = 1.25
