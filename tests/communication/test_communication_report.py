@@ -103,7 +103,7 @@ def test_the_copy_of_a_unique_ptr_is_a_hop_of_its_own(report: CommunicationRepor
 
 
 def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # type: ignore[type-arg]
-    from roslens.analysis.communication.flows import median_flows
+    from roslens.analysis.communication.median_flow import median_flows
 
     flows = median_flows(report.copied, report.counting)
     return {
