@@ -22,7 +22,7 @@ from roslens.analysis.communication.hops import HOPS
 from roslens.analysis.communication.parameters import CommunicationParameters
 from roslens.analysis.communication.report import CommunicationReport
 from roslens.analysis.metrics import read_metrics
-from roslens.collectors.collect import read_raw
+from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.report import run_report
 from roslens.tracing.recording import Recording, UsageError

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from roslens.collectors.collect import NOTE
+from roslens.collectors.collection import NOTE
 from roslens.fleet.trees import Place, Tree
 from roslens.recordings import Recordings, open_recordings
 from roslens.tracing.recording import Recording, RoslensError
