@@ -36,10 +36,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import roslens.collectors.collect as _collect
+import roslens.collectors.collection as _collect
 import roslens.collectors.large as _large
 import roslens.collectors.parts as _parts
-from roslens.collectors.collect import NOTE, collect
+from roslens.collectors.collection import NOTE, collect
 from roslens.tracing.recording import Recording, RoslensError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -146,7 +146,7 @@ class Bench:
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(
             [
-                "roslens.collectors.collect",
+                "roslens.collectors.collection",
                 "roslens.collectors.large",
                 "roslens.collectors.reader",
                 "roslens.collectors.ros2",

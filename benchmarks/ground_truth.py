@@ -39,7 +39,7 @@ import polars as pl
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.links import Link
-from roslens.collectors.collect import Engine, read_raw
+from roslens.collectors.decoding import Engine, read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.tracing.recording import Recording, RoslensError
 

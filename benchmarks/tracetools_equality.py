@@ -30,7 +30,7 @@ from tracetools_analysis.processor import Processor
 from tracetools_analysis.processor.ros2 import Ros2Handler
 
 from roslens.analysis.interop.tracetools_model import TracetoolsDataModel, tracetools_frames
-from roslens.collectors.collect import read_raw
+from roslens.collectors.decoding import read_raw
 from roslens.tracing.recording import Recording, find_recordings
 
 

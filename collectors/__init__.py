@@ -1,1 +1,9 @@
-"""From a recording to typed tables."""
+"""From a recording to typed tables.
+
+`collection` is the engine of ``roslens collect``; `decoding` makes events of traces, by `reader`
+or `babeltrace` (slow, for comparison). `store` puts files in place all at once, with locks and
+digests; `table_file` writes a table. `parts` decodes long traces in parts and `large` hands many
+events to `ros2.windows`, both by the steps of `work`, which go on where they were interrupted.
+`limits` watches a process that may only take so much, `limited` is that process. `excerpt` takes
+only part of a recording, `views` shows part of its tables.
+"""

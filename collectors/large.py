@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from roslens.collectors.collect import Raw
+    from roslens.collectors.decoding import Raw
     from roslens.collectors.work import Work
     from roslens.tracing.recording import Recording
 

@@ -71,7 +71,7 @@ def run_limited(
     Parameters
     ----------
     options
-        Of `roslens.collectors.collect.collect`: ``engine``, ``threads``, ``events_only``,
+        Of `roslens.collectors.collection.collect`: ``engine``, ``threads``, ``events_only``,
         ``excerpt`` (as plain data).
     say, done
         Progress, as there.
@@ -84,7 +84,7 @@ def run_limited(
     asked = {"path": str(recording.path), "output": str(recording.output), **options}
     begin = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "roslens.collectors.limits", json.dumps(asked)],
+        [sys.executable, "-P", "-m", "roslens.collectors.limited", json.dumps(asked)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -196,34 +196,3 @@ def _death(code: int, said: _Said) -> str:
 
 def _mib(number: int) -> str:
     return f"{number / 2**20:,.0f} MiB"
-
-
-def main(text: str) -> int:
-    """Collect what `text` (JSON) asks for; progress and errors as lines of JSON."""
-    from roslens.collectors.collect import collect  # noqa: PLC0415  (imports this module's Limits)
-    from roslens.collectors.excerpt import Excerpt  # noqa: PLC0415
-
-    asked = json.loads(text)
-    if asked["excerpt"] is not None:
-        asked["excerpt"] = Excerpt(**asked["excerpt"])
-    recording = Recording.at(Path(asked.pop("path")), Path(asked.pop("output")))
-
-    def tell(*what: object) -> None:
-        print(json.dumps(what), flush=True)
-
-    try:
-        collect(
-            recording,
-            **asked,
-            force=True,
-            progress=lambda step: tell("step", step),
-            done=lambda done, total: tell("done", done, total),
-        )
-    except RoslensError as error:
-        tell("error", error.exit_code, str(error))
-        return error.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))

@@ -257,3 +257,18 @@ def _stamp(path: Path) -> dict[str, int]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Write files at or below `path`.
+
+    Raises
+    ------
+    RunFailedError
+        They cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise RunFailedError(f"{path}: cannot be written: {error.strerror or error}") from error

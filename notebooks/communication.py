@@ -32,7 +32,8 @@ output_dir: str = ""  # folder for metrics.json and cells.csv; empty: not writte
 
 # %%
 import roslens as rl
-from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
+from roslens.analysis.communication.parameters import CommunicationParameters
+from roslens.analysis.communication.report import CommunicationReport
 from roslens.recordings import resolve
 
 parameters = CommunicationParameters.of_notebook(globals())
@@ -120,4 +121,4 @@ report.log()
 report.definitions()
 
 # %%
-report.write_all()
+report.write()

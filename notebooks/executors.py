@@ -31,8 +31,8 @@ output_dir: str = ""  # folder for metrics.json and pairs.csv; empty: not writte
 
 # %%
 import roslens as rl
+from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.report import ExecutorsReport
-from roslens.analysis.reports.parameters import ExecutorsParameters
 
 parameters = ExecutorsParameters.of_notebook(globals())
 opened = rl.open(parameters.recordings, factors=parameters.factors)
@@ -105,4 +105,4 @@ report.statements()
 report.definitions()
 
 # %%
-report.write_files()
+report.write()

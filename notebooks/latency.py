@@ -32,8 +32,8 @@ output_dir: str = ""  # folder for metrics.json; empty: not written
 
 # %%
 import roslens as rl
-from roslens.analysis.reports.latency import LatencyReport
-from roslens.analysis.reports.parameters import LatencyParameters
+from roslens.analysis.latency.parameters import LatencyParameters
+from roslens.analysis.latency.report import LatencyReport
 
 parameters = LatencyParameters.of_notebook(globals())
 opened = rl.open(parameters.recordings, factors=parameters.factors)

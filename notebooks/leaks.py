@@ -32,8 +32,8 @@ output_dir: str = ""  # folder for metrics.json and leaks.csv; empty: not writte
 
 # %%
 import roslens as rl
-from roslens.analysis.memory.report import LeaksReport
-from roslens.analysis.reports.parameters import LeaksParameters
+from roslens.analysis.leaks.parameters import LeaksParameters
+from roslens.analysis.leaks.report import LeaksReport
 
 parameters = LeaksParameters.of_notebook(globals())
 opened = rl.open(parameters.recordings, factors=parameters.factors)
@@ -94,4 +94,4 @@ report.statements()
 report.definitions()
 
 # %%
-report.write_files()
+report.write()

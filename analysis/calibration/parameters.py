@@ -1,4 +1,4 @@
-"""Parameters of the calibration notebook."""
+"""The parameters of the calibration notebook, checked."""
 
 from __future__ import annotations
 

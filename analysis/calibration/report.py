@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
+from roslens.analysis.calibration.figures import examples_plot, fractions_plot
 from roslens.analysis.calibration.parameters import CalibrationParameters
 from roslens.analysis.calibration.recorded import pools
 from roslens.analysis.calibration.results import Result, Section, from_csv, to_csv
 from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.verdicts import splits
 from roslens.analysis.estimate import Estimate
-from roslens.analysis.figures.calibration import examples_plot, fractions_plot
 from roslens.analysis.metrics import Metrics, versions, write_metrics
 from roslens.analysis.reports.base import Section as Shown
 from roslens.analysis.reports.base import Tables

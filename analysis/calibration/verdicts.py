@@ -13,7 +13,7 @@ from roslens.analysis.calibration.intervals import rejects, welch
 from roslens.analysis.calibration.results import Result, Section
 from roslens.analysis.calibration.series import Floats, autoregressive, generator
 from roslens.analysis.estimate import Metric
-from roslens.analysis.memory.leaks import Series, leak
+from roslens.analysis.leaks.leak import Series, leak
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.comparison import Side, compare_sides
 

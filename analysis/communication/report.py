@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
 import polars as pl
-from pydantic import Field
 
 from roslens.analysis.communication.backlog import Backlog, backlogs
 from roslens.analysis.communication.cells import cells
@@ -22,9 +22,11 @@ from roslens.analysis.communication.estimates import (
     period_estimates,
 )
 from roslens.analysis.communication.evidence import Evidence, evidence
-from roslens.analysis.communication.flows import median_flows
+from roslens.analysis.communication.figures import entity_plot, flow_plot
 from roslens.analysis.communication.hops import HOPS, merged_hops
 from roslens.analysis.communication.logged import compare_with_log, link_log
+from roslens.analysis.communication.median_flow import median_flows
+from roslens.analysis.communication.parameters import CommunicationParameters
 from roslens.analysis.communication.periods import (
     PUBLISHER_PERIOD,
     SUBSCRIPTION_PERIOD,
@@ -33,7 +35,7 @@ from roslens.analysis.communication.periods import (
     subscription_periods,
 )
 from roslens.analysis.communication.published import read_published
-from roslens.analysis.communication.study import study_table
+from roslens.analysis.communication.study_results import study_table
 from roslens.analysis.communication.tables import (
     backlog_table,
     cells_table,
@@ -44,34 +46,14 @@ from roslens.analysis.communication.tables import (
 )
 from roslens.analysis.communication.traffic import TablesWithLog, Traffic, traffic
 from roslens.analysis.estimate import Estimate, cell_label
-from roslens.analysis.figures.communication import entity_plot, flow_plot
 from roslens.analysis.figures.distributions import distribution_plots
 from roslens.analysis.measures.latency import latency_estimates, latency_metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.numbers import significant
-from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of, constant_factors
-
-
-class CommunicationParameters(ReportParameters):
-    """Parameters of the communication notebook.
-
-    Attributes
-    ----------
-    topics
-        Topics to look at; none: the work topic of each run, else all of the application.
-    published
-        Folder with the published figures.
-    results
-        Folder with results of the study's own tool; none: only the printed table is shown.
-    """
-
-    topics: Texts = Field(default_factory=list)
-    published: str = "data/published/communication"
-    results: OptionalText = None
 
 
 class CommunicationReport(Report):
@@ -320,9 +302,9 @@ class CommunicationReport(Report):
             return Section(table)
         return Section(table, study_table(Path(self.parameters.results)))
 
-    def write_all(self) -> Section:
-        """Write metrics.json and cells.csv where the parameters say so."""
-        return self.write({"cells.csv": self.cells})
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """One row per cell."""
+        return {"cells.csv": self.cells}
 
     # ------------------------------------------------------------ small things
 

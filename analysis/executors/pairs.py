@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Literal
 
 from roslens.analysis.estimate import Cell
 from roslens.analysis.statistics.factorial import Observation, effects
@@ -13,15 +12,11 @@ from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.comparison import verdict_of
+from roslens.analysis.verdicts.statement import Verdict
 from roslens.tracing.recording.manifest import Level
 
-PairVerdict = Literal["more", "less", "no_difference", "not_enough_evidence"]
-_VERDICTS: Mapping[str, PairVerdict] = {
-    "regression": "more",
-    "improvement": "less",
-    "no_difference": "no_difference",
-    "not_enough_evidence": "not_enough_evidence",
-}
+# Neither level is the worse one.
+_NEUTRAL: Mapping[Verdict, Verdict] = {"regression": "more", "improvement": "less"}
 
 
 @dataclass(frozen=True)
@@ -56,8 +51,8 @@ class Pair:
     low: float | None
     high: float | None
     p_holm: float | None
-    by_itself: PairVerdict
-    verdict: PairVerdict
+    by_itself: Verdict
+    verdict: Verdict
     refused: str | None = None
 
 
@@ -101,10 +96,11 @@ def pairs(
             if fewest < MINIMUM_RUNS:
                 reason = f"{fewest} runs; at least {MINIMUM_RUNS} are needed"
                 effect = replace(effect, low=None, high=None, p=None, refused=reason)
-            verdict: PairVerdict = "not_enough_evidence"
+            verdict: Verdict = "not_enough_evidence"
             if effect.value is not None and effect.low is not None and effect.high is not None:
                 ratio = Effect(effect.value, effect.low, effect.high, effect.p or 0.0)
-                verdict = _VERDICTS[verdict_of(ratio, threshold)]
+                judged = verdict_of(ratio, threshold)
+                verdict = _NEUTRAL.get(judged, judged)
             found.append(
                 Pair(
                     metric,

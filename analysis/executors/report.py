@@ -13,14 +13,14 @@ from roslens.analysis.estimate import Cell, Estimate, telling_factors
 from roslens.analysis.executors.agreement import EXPLANATION, agreement
 from roslens.analysis.executors.busy import busy_estimates, busy_per_run
 from roslens.analysis.executors.entities import COUNT, ENTITY, entity_estimates
+from roslens.analysis.executors.figures import effects_plot, load_plot, pairs_plot
 from roslens.analysis.executors.pairs import Pair, pairs
-from roslens.analysis.executors.statements import cpu_statement, statements_table
+from roslens.analysis.executors.parameters import ExecutorsParameters
+from roslens.analysis.executors.statements import cpu_statement, study_table
 from roslens.analysis.executors.work import Work, work_estimates, work_of_runs
-from roslens.analysis.figures.executors import effects_plot, load_plot, pairs_plot
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
 from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
 from roslens.analysis.reports.numbers import milliseconds, significant
-from roslens.analysis.reports.parameters import ExecutorsParameters
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run, cells_of
@@ -311,11 +311,11 @@ class ExecutorsReport(Report):
             if effect.factors == (factor,)
         ]
         found = cpu_statement(self.pairs.get("cpu", []), main, self.parameters.threshold)
-        return Section(statements_table([found]))
+        return Section(study_table([found]))
 
-    def write_files(self) -> Section:
-        """metrics.json, and all pairs in ``pairs.csv``."""
-        return self.write({"pairs.csv": pairs_frame([p for x in self.pairs.values() for p in x])})
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """All pairs."""
+        return {"pairs.csv": pairs_frame([p for x in self.pairs.values() for p in x])}
 
 
 def pairs_frame(found: Sequence[Pair]) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import polars as pl
 
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.layers import layered
-from roslens.analysis.overview.graph import INFRASTRUCTURE
+from roslens.analysis.overview.graph_edges import INFRASTRUCTURE
 from roslens.analysis.reports.numbers import significant
 
 MOST_TOPICS = 40
@@ -29,7 +29,7 @@ def draw_graph(edges: pl.DataFrame) -> Drawing | None:
     Parameters
     ----------
     edges
-        As `roslens.analysis.overview.graph.graph_edges` gives them.
+        As `roslens.analysis.overview.graph_edges.graph_edges` gives them.
     """
     own = edges.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
     busiest = own.group_by("topic").agg(pl.col("messages").sum()).sort("messages", "topic")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import Literal
 
 import polars as pl
 
@@ -12,50 +10,10 @@ from roslens.analysis.micro_ros.directions import PrintedSum
 from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput
 from roslens.analysis.micro_ros.slopes import Slope
 from roslens.analysis.micro_ros.transports import TransportRun
-
-Verdict = Literal[
-    "holds",
-    "broken",
-    "by_construction",
-    "impossible",
-    "impossible_as_bytes",
-    "no_line_rate",
-    "not_enough_evidence",
-]
-FAILED: tuple[Verdict, ...] = ("broken", "impossible", "impossible_as_bytes")
+from roslens.analysis.verdicts.statement import Statement, Verdict
 
 
-@dataclass(frozen=True)
-class Check:
-    """One check.
-
-    Attributes
-    ----------
-    check
-        What is checked, such as ``slope within budget``.
-    subject
-        Of what, such as ``publisher``.
-    value, limit
-        In `unit`; None where there is none.
-    text
-        For people.
-    """
-
-    check: str
-    subject: str
-    verdict: Verdict
-    value: float | None
-    limit: float | None
-    unit: str
-    text: str
-
-    @property
-    def failed(self) -> bool:
-        """Whether something is wrong."""
-        return self.verdict in FAILED
-
-
-def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list[Check]:
+def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list[Statement]:
     """Each budget against the interval of the total slope (of the only kind where no total)."""
     checks = []
     for entity, limit in budgets.items():
@@ -63,17 +21,8 @@ def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list
         chosen = next((s for s in own if s.memory == "total"), own[0] if len(own) == 1 else None)
         if chosen is None:
             there = ", ".join(dict.fromkeys(s.entity for s in slopes)) or "none"
-            checks.append(
-                Check(
-                    "slope within budget",
-                    entity,
-                    "not_enough_evidence",
-                    None,
-                    limit,
-                    "byte",
-                    f"no total memory of '{entity}'; there is memory of: {there}",
-                )
-            )
+            said = f"no total memory of '{entity}'; there is memory of: {there}"
+            checks.append(_slope_check("not_enough_evidence", said, entity, None, limit))
             continue
         e = chosen.estimate
         if e.low is None or e.high is None:
@@ -84,11 +33,21 @@ def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list
             verdict = "holds" if within else "broken" if beyond else "not_enough_evidence"
             said = f"{e.value:,.1f} [{e.low:,.1f}, {e.high:,.1f}] against {limit:,.6g} B"
         subject = f"{entity}, {chosen.memory}"
-        checks.append(Check("slope within budget", subject, verdict, e.value, limit, "byte", said))
+        checks.append(_slope_check(verdict, said, subject, e.value, limit))
     return checks
 
 
-def throughput_checks(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]) -> list[Check]:
+def _slope_check(
+    verdict: Verdict, said: str, subject: str, value: float | None, limit: float
+) -> Statement:
+    return Statement(
+        "slope within budget", verdict, said, subject, value=value, limit=limit, unit="byte"
+    )
+
+
+def throughput_checks(
+    throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]
+) -> list[Statement]:
     """Each throughput against what its line carries; one check for a transport without one."""
     checks = []
     unknown: dict[str, None] = {}
@@ -99,31 +58,29 @@ def throughput_checks(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine
             continue
         found = judge_throughput(row["bytes_per_s"], line)
         checks.append(
-            Check(
+            Statement(
                 "throughput below the line rate",
-                f"{row['transport']}, {row['payload_bytes']} B",
                 "holds" if found.verdict == "possible" else found.verdict,
-                row["bytes_per_s"],
-                line.bytes_per_s,
-                "byte/s",
                 found.text,
+                f"{row['transport']}, {row['payload_bytes']} B",
+                value=row["bytes_per_s"],
+                limit=line.bytes_per_s,
+                unit="byte/s",
             )
         )
     return checks + [
-        Check(
+        Statement(
             "throughput below the line rate",
-            transport,
             "no_line_rate",
-            None,
-            None,
-            "byte/s",
             "no line rate is known: nothing can be checked (give it with -p lines)",
+            transport,
+            unit="byte/s",
         )
         for transport in unknown
     ]
 
 
-def live_checks(live: pl.DataFrame) -> list[Check]:
+def live_checks(live: pl.DataFrame) -> list[Statement]:
     """Whether all that was allocated was given back at exit; one check for all that did.
 
     Parameters
@@ -134,26 +91,27 @@ def live_checks(live: pl.DataFrame) -> list[Check]:
     name = "nothing allocated at exit"
     left = live.filter(pl.col("live_bytes") != 0)
     checks = [
-        Check(
+        Statement(
             name,
-            f"{row['source']}: {row['subject']}",
             "broken",
-            float(row["live_bytes"]),
-            0.0,
-            "byte",
             f"{row['live_bytes']:,} B were not given back"
             + (f" ({row['who']})" * bool(row["who"])),
+            f"{row['source']}: {row['subject']}",
+            value=float(row["live_bytes"]),
+            limit=0.0,
+            unit="byte",
         )
         for row in left.iter_rows(named=True)
     ]
     well = live.height - left.height
     if well:
         text = "every allocation was given back"
-        checks.append(Check(name, f"{well} programs", "holds", 0.0, 0.0, "byte", text))
+        of = f"{well} programs"
+        checks.append(Statement(name, "holds", text, of, value=0.0, limit=0.0, unit="byte"))
     return checks
 
 
-def measured_sum_checks(runs: Sequence[TransportRun]) -> list[Check]:
+def measured_sum_checks(runs: Sequence[TransportRun]) -> list[Statement]:
     """Whether measured directions add up to the measured round trip, in every exchange."""
     checks = []
     for run in runs:
@@ -161,45 +119,46 @@ def measured_sum_checks(runs: Sequence[TransportRun]) -> list[Check]:
         name = "client + turnaround + agent = round trip"
         if run.residual_ns is None:
             why = run.fit.refused or "no directions"
-            checks.append(Check(name, subject, "not_enough_evidence", None, None, "ns", why))
+            checks.append(Statement(name, "not_enough_evidence", why, subject, unit="ns"))
             continue
         count = run.residual_ns.size
         checks.append(
-            Check(
+            Statement(
                 name,
-                subject,
                 "holds" if run.adds_up == count else "broken",
-                float(count - run.adds_up),
-                0.0,
-                "exchange",
                 f"in {run.adds_up:,} of {count:,} exchanges",
+                subject,
+                value=float(count - run.adds_up),
+                limit=0.0,
+                unit="exchange",
             )
         )
     return checks
 
 
-def printed_sum_checks(sums: Sequence[PrintedSum]) -> list[Check]:
+def printed_sum_checks(sums: Sequence[PrintedSum]) -> list[Statement]:
     """Whether printed directions add up; if they do, it is because one was computed so."""
     return [
-        Check(
+        Statement(
             "client + agent = round trip",
-            s.transport,
             "by_construction" if s.adds_up else "broken",
-            s.difference_ns,
-            s.allowed_ns,
-            "ns",
             f"differs by {s.difference_ns / 1e6:+.3f} ms; rounding explains "
             f"{s.allowed_ns / 1e6:.3f} ms"
             + (": agent = round trip - client, so nothing is tested" if s.adds_up else ""),
+            s.transport,
+            value=s.difference_ns,
+            limit=s.allowed_ns,
+            unit="ns",
         )
         for s in sums
     ]
 
 
-def checks_frame(checks: Sequence[Check]) -> pl.DataFrame:
+def checks_frame(checks: Sequence[Statement]) -> pl.DataFrame:
     """``check``, ``subject``, ``verdict``, ``value``, ``limit``, ``unit``, ``text``."""
+    names = ("claim", "subject", "verdict", "value", "limit", "unit", "because")
     numbers = dict.fromkeys(("value", "limit"), pl.Float64)
     return pl.DataFrame(
-        [asdict(check) for check in checks],
-        schema={f.name: numbers.get(f.name, pl.String) for f in fields(Check)},
-    )
+        [{name: getattr(check, name) for name in names} for check in checks],
+        schema={name: numbers.get(name, pl.String) for name in names},
+    ).rename({"claim": "check", "because": "text"})

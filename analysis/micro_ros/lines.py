@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import polars as pl
 
+from roslens.analysis.verdicts.statement import Verdict
 from roslens.tracing.recording import UsageError
-
-Possibility = Literal["possible", "impossible", "impossible_as_bytes", "no_line_rate"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class ThroughputVerdict:
         For people.
     """
 
-    verdict: Possibility
+    verdict: Verdict
     part: float | None
     text: str
 

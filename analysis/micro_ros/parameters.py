@@ -1,4 +1,4 @@
-"""The parameters of the micro-ROS notebook, checked."""
+"""The parameters of the micro_ros notebook, checked."""
 
 from __future__ import annotations
 

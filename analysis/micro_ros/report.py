@@ -8,15 +8,7 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
-from roslens.analysis.figures.micro_ros import (
-    history_plot,
-    memory_plot,
-    printed_latency_plot,
-    throughput_plot,
-)
-from roslens.analysis.figures.micro_ros_transports import directions_plot, round_trip_plot
 from roslens.analysis.micro_ros.checks import (
-    Check,
     budget_checks,
     checks_frame,
     live_checks,
@@ -25,6 +17,12 @@ from roslens.analysis.micro_ros.checks import (
     throughput_checks,
 )
 from roslens.analysis.micro_ros.directions import PrintedSum, printed_sums
+from roslens.analysis.micro_ros.figures import (
+    history_plot,
+    memory_plot,
+    printed_latency_plot,
+    throughput_plot,
+)
 from roslens.analysis.micro_ros.lines import PhysicalLine, lines_of
 from roslens.analysis.micro_ros.measured_tables import (
     captures_table,
@@ -47,11 +45,12 @@ from roslens.analysis.micro_ros.statements import differences_of_totals, memory_
 from roslens.analysis.micro_ros.tables import (
     Key,
     checks_table,
+    claims_table,
     printed_latency_table,
     slopes_table,
-    statements_table,
     throughput_table,
 )
+from roslens.analysis.micro_ros.transport_figures import directions_plot, round_trip_plot
 from roslens.analysis.micro_ros.transports import (
     TransportRun,
     refused_throughput,
@@ -62,6 +61,7 @@ from roslens.analysis.micro_ros.transports import (
 from roslens.analysis.reports.base import NoRecordings, Part, Report, Section, Tables
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.micro_ros import MicroRosResults
 from roslens.collectors.results.micro_ros_published import PublishedFigures
 
@@ -162,7 +162,7 @@ class MicroRosReport(Report):
         ]
 
     @cached_property
-    def all_checks(self) -> list[Check]:
+    def all_checks(self) -> list[Statement]:
         """Every verdict."""
         return [
             *live_checks(self.found.live),
@@ -259,7 +259,7 @@ class MicroRosReport(Report):
         apart = differences_of_totals(self.published.memory)["difference_bytes"].to_list()
         slopes = list(self.published_slopes.values()) or self.slopes
         return Section(
-            statements_table(memory_statements(self.published.claims, slopes)),
+            claims_table(memory_statements(self.published.claims, slopes)),
             Sentence(
                 "Static, stack and dynamic memory were read off another figure than the total; "
                 f"their sum and it differ by at most {max(map(abs, apart), default=0):,.0f} B."
@@ -306,13 +306,12 @@ class MicroRosReport(Report):
             return Section(Sentence("There is no distribution: at most one exchange is known."))
         return Section(round_trip_plot(runs))
 
-    def write(self, files: Mapping[str, pl.DataFrame] | None = None) -> Section:
-        """Write metrics.json, slopes.csv and checks.csv where the parameters say so."""
-        own = {
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """Slopes of memory, and every verdict."""
+        return {
             "slopes.csv": slopes_frame(self.slopes),
             "checks.csv": checks_frame(self.all_checks),
         }
-        return super().write({**own, **(files or {})})
 
 
 _MODEL = (

@@ -7,21 +7,20 @@ from collections.abc import Sequence
 import polars as pl
 
 from roslens.analysis.micro_ros.slopes import HISTORY, Slope
+from roslens.analysis.verdicts.statement import Statement, Verdict
 
 ABOUT = 0.05
 """The word "about" is taken to allow 5 %."""
 
 
-def memory_statements(
-    claims: pl.DataFrame, slopes: Sequence[Slope]
-) -> list[tuple[str, str, str, str]]:
-    """Statement, as published, as the figures say, verdict; one row per claim.
+def memory_statements(claims: pl.DataFrame, slopes: Sequence[Slope]) -> list[Statement]:
+    """One per claim, about the memory of an entity or of a slot of the history.
 
     A claim per entity says "about": it is supported where the interval lies within `ABOUT` of
     it. The claim per slot of the history is exact, so that the interval must contain it.
     """
     of = {(s.entity, s.memory): s.estimate for s in slopes}
-    rows = []
+    found = []
     for claim in claims.iter_rows(named=True):
         estimate = of.get((claim["entity"], claim["memory"]))
         exact = claim["entity"] == HISTORY
@@ -29,18 +28,20 @@ def memory_statements(
         name = f"memory per {'slot of the history' if exact else claim['entity']}"
         stated = float(claim["claimed_bytes"])
         if estimate is None or estimate.low is None or estimate.high is None:
-            rows.append((name, claim["said"], "no figure with an interval", "cannot be judged"))
+            because = "no figure with an interval"
+            found.append(Statement(claim["said"], "cannot be judged", because, name))
             continue
         low, high = estimate.low, estimate.high
-        found = f"{estimate.value:,.1f} [{low:,.1f}, {high:,.1f}] B per {unit}"
+        because = f"{estimate.value:,.1f} [{low:,.1f}, {high:,.1f}] B per {unit}"
         if exact:
             holds = low <= stated <= high
-            more = f": {(estimate.value or 0) - stated:+,.1f} B per slot" if not holds else ""
+            note = f": {(estimate.value or 0) - stated:+,.1f} B per slot" if not holds else ""
         else:
             holds = stated * (1 - ABOUT) <= low and high <= stated * (1 + ABOUT)
-            more = f" (within {100 * ABOUT:g} %)" if holds else ""
-        rows.append((name, claim["said"], found, ("supported" if holds else "not so") + more))
-    return rows
+            note = f" (within {100 * ABOUT:g} %)" if holds else ""
+        verdict: Verdict = "supported" if holds else "not so"
+        found.append(Statement(claim["said"], verdict, because, name, note))
+    return found
 
 
 def differences_of_totals(memory: pl.DataFrame) -> pl.DataFrame:

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from roslens.analysis.micro_ros.checks import Check
 from roslens.analysis.micro_ros.directions import PrintedSum
 from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput
 from roslens.analysis.micro_ros.slopes import Slope, is_history
 from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.tables import statements_table
+from roslens.analysis.verdicts.statement import Statement
 
 Key = tuple[str, str]
 
@@ -154,23 +155,18 @@ def printed_latency_table(sums: Sequence[PrintedSum]) -> ReportTable:
     )
 
 
-def checks_table(checks: Sequence[Check]) -> ReportTable:
+def checks_table(checks: Sequence[Statement]) -> ReportTable:
     """Verdicts."""
-    return ReportTable(
-        ["check", "of", "verdict", "found"],
-        [[c.check, c.subject, c.verdict.replace("_", " "), c.text] for c in checks],
-        "Checks",
-        marked=frozenset(i for i, c in enumerate(checks) if c.failed),
-        left=frozenset({"check", "of", "verdict", "found"}),
-    )
+    columns = {"check": "claim", "of": "subject", "verdict": "told", "found": "because"}
+    return statements_table(checks, columns, "Checks")
 
 
-def statements_table(rows: Sequence[tuple[str, str, str, str]]) -> ReportTable:
+def claims_table(found: Sequence[Statement]) -> ReportTable:
     """The publication's statements held against its figures."""
-    return ReportTable(
-        ["statement", "as published", "as the figures say", "verdict"],
-        rows,
-        "Statements of the publication",
-        marked=frozenset(i for i, row in enumerate(rows) if row[3].startswith("not")),
-        left=frozenset({"statement", "as published", "as the figures say", "verdict"}),
-    )
+    columns = {
+        "statement": "subject",
+        "as published": "claim",
+        "as the figures say": "because",
+        "verdict": "told",
+    }
+    return statements_table(found, columns, "Statements of the publication")

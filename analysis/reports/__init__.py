@@ -1,1 +1,1 @@
-"""What the notebooks' reports share, and that on latency."""
+"""What the reports of all notebooks share."""

@@ -201,8 +201,12 @@ class Report(ABC):
             ReportTable(["what", "which", "runs"], rows, "What the runs were made with", left=left)
         ]
 
-    def write(self, files: Mapping[str, pl.DataFrame] | None = None) -> Section:
-        """Write metrics.json, and CSV files by name, where the parameters say so."""
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """CSV files by name that go beside metrics.json; a study adds its own."""
+        return {}
+
+    def write(self) -> Section:
+        """Write metrics.json and `files` where the parameters say so."""
         if self._output is None:
             return Section(Sentence("metrics.json is not written: output_dir is not set."))
         counting = [run.name for run in self.counting]
@@ -210,7 +214,7 @@ class Report(ABC):
         folder = Path(self._output)
         path = write_metrics(metrics, folder)
         sentences = [Sentence(f"{len(metrics.estimates)} estimates written to {path.name}.")]
-        for name, frame in (files or {}).items():
+        for name, frame in self.files().items():
             frame.write_csv(folder / name)
             sentences.append(Sentence(f"{frame.height:,} rows written to {name}."))
         return Section(*sentences)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -91,60 +91,3 @@ class ReportParameters(BaseModel):
         return cls.checked(
             {name: namespace[name] for name in cls.model_fields if name in namespace}
         )
-
-
-class LatencyParameters(ReportParameters):
-    """Parameters of the latency notebook.
-
-    Attributes
-    ----------
-    topics
-        Topics to look at; none: the work topic of each run, else all of the application.
-    worst
-        How many of the worst messages are explained.
-    correct_omission
-        Whether percentiles corrected for coordinated omission stand beside those measured.
-    """
-
-    topics: Texts = []
-    worst: int = Field(10, ge=1, le=1000)
-    correct_omission: bool = False
-
-
-class LeaksParameters(ReportParameters):
-    """Parameters of the leaks notebook.
-
-    Attributes
-    ----------
-    series
-        Which size of memory is judged.
-    margin
-        Bytes per second within which a slope is as good as none.
-    warm_up_s
-        As in every notebook; 0: 5 s, at most a tenth of the shortest run.
-    cut_end_s
-        Seconds left out at the end of what each run did.
-    """
-
-    series: Literal["rss", "pss", "heap"] = "rss"
-    margin: float = Field(1024.0, gt=0, allow_inf_nan=False)
-    cut_end_s: float = Field(0.0, ge=0, allow_inf_nan=False)
-
-
-class ExecutorsParameters(ReportParameters):
-    """Parameters of the executors notebook.
-
-    Attributes
-    ----------
-    factor
-        The factor whose levels are compared two by two.
-    load
-        The factor that is drawn along the axis; empty: payload, message size or clients, whichever
-        varies.
-    threshold
-        Differences below this part are of no importance.
-    """
-
-    factor: str = Field("executor", min_length=1)
-    load: OptionalText = None
-    threshold: float = Field(0.05, gt=0, lt=1)

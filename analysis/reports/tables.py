@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -17,6 +17,7 @@ from roslens.analysis.reports.numbers import (
 )
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.statistics.factorial import FactorEffect
+from roslens.analysis.verdicts.statement import Statement
 
 _MOST_ROWS = 60
 
@@ -286,3 +287,23 @@ def _text(value: int | None) -> str:
 
 def _hidden(count: int, most: int = _MOST_ROWS) -> list[str]:
     return [f"{count - most:,} more rows are not shown."] if count > most else []
+
+
+def statements_table(
+    found: Sequence[Statement], columns: Mapping[str, str], title: str, notes: Sequence[str] = ()
+) -> ReportTable:
+    """Statements with their verdicts; those that the evidence is against are marked.
+
+    Parameters
+    ----------
+    columns
+        Attributes of `Statement` by heading.
+    """
+    return ReportTable(
+        list(columns),
+        [[getattr(statement, name) for name in columns.values()] for statement in found],
+        title,
+        notes=notes,
+        marked=frozenset(i for i, statement in enumerate(found) if statement.failed),
+        left=frozenset(columns),
+    )

@@ -8,13 +8,13 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
-from roslens.analysis.figures.storage import bars_plot, effects_plot, write_times_plot
 from roslens.analysis.reports.base import NoRecordings, Part, Report, Section, Tables
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.storage.bound import REFUSED, throughput_bounds
 from roslens.analysis.storage.clocks import Agreement, agreement
+from roslens.analysis.storage.figures import bars_plot, effects_plot, write_times_plot
 from roslens.analysis.storage.live import (
     AS_PUBLISHED,
     DROPPED,
@@ -28,13 +28,14 @@ from roslens.analysis.storage.live import (
 from roslens.analysis.storage.parameters import StorageParameters
 from roslens.analysis.storage.published import CELL, cells
 from roslens.analysis.storage.recovery import RecoveryRun, recovery_estimates, recovery_table
+from roslens.analysis.storage.statements import STATEMENTS, comparisons, takeaways
 from roslens.analysis.storage.tables import (
     agreement_table,
     bounds_table,
     compared_table,
     takeaways_table,
 )
-from roslens.analysis.storage.takeaways import STATEMENTS, Takeaway, comparisons, takeaways
+from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.storage_recovery import RECOVERY_NAME, read_recovery
 from roslens.collectors.results.storage_runs import is_storage_run, read_storage_run
 from roslens.tracing.recording import Recording, UsageError
@@ -134,7 +135,7 @@ class StorageReport(Report):
         return comparisons(self.digests, self.parameters.threshold)
 
     @cached_property
-    def takeaways(self) -> list[Takeaway]:
+    def takeaways(self) -> list[Statement]:
         """The answers."""
         return takeaways(self.digests, self.compared)
 
@@ -314,12 +315,12 @@ class StorageReport(Report):
         )
         return Section(Sentence(text, loud=bool(apart)), agreement_table(self.agreements))
 
-    def write(self, files: Mapping[str, pl.DataFrame] | None = None) -> Section:
-        """Write metrics.json, cells.csv, statements.csv and bounds.csv."""
-        own = {"cells.csv": self.cells.select(CSV_COLUMNS), "statements.csv": self.compared}
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """Each cell, each comparison; of published rows also bounds."""
+        found = {"cells.csv": self.cells.select(CSV_COLUMNS), "statements.csv": self.compared}
         if self._opened is None:
-            own["bounds.csv"] = throughput_bounds(self.digests)
-        return super().write({**own, **(files or {})})
+            found["bounds.csv"] = throughput_bounds(self.digests)
+        return found
 
 
 _DEFINITION = "bytes of all messages over the time of all write calls and of the close"

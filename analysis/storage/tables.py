@@ -8,20 +8,25 @@ import polars as pl
 
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.storage.clocks import TOLERANCE, TOLERANCE_NS, Agreement
-from roslens.analysis.storage.takeaways import STATEMENTS, Takeaway
+from roslens.analysis.storage.statements import STATEMENTS
+from roslens.analysis.verdicts.statement import Statement
 
 _MOST_ROWS = 60
 
 
-def takeaways_table(found: Sequence[Takeaway]) -> ReportTable:
+def takeaways_table(found: Sequence[Statement]) -> ReportTable:
     """The three takeaways on each machine."""
-    return ReportTable(
-        ["machine", "takeaway of the study", "answer", "cells"],
-        [[t.machine, STATEMENTS[t.statement], t.answer, t.reason] for t in found],
+    return statements_table(
+        found,
+        {
+            "machine": "subject",
+            "takeaway of the study": "claim",
+            "answer": "told",
+            "cells": "because",
+        },
         "The study's takeaways, judged by rules declared beforehand",
-        marked=frozenset(i for i, t in enumerate(found) if t.answer == "false"),
-        left=frozenset({"machine", "takeaway of the study", "answer", "cells"}),
     )
 
 

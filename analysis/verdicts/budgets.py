@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
@@ -17,12 +17,11 @@ from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.ratio import Spread, least_runs
 from roslens.analysis.statistics.student import t_two_sided
 from roslens.analysis.verdicts.comparison import Side, spread_of
+from roslens.analysis.verdicts.statement import Verdict
 from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.tracing.recording.manifest import Level
 
 SCHEMA_VERSION = 1
-
-Verdict = Literal["within", "exceeded", "not_enough_evidence"]
 
 _TEXT = re.compile(
     r"\s*(?P<metric>[A-Za-z_][\w.]*)\s*(?P<sign><=|>=|<|>)\s*"

@@ -31,6 +31,7 @@ from roslens.analysis.statistics.ratio import (
     welch_p,
 )
 from roslens.analysis.statistics.student import t_quantile
+from roslens.analysis.verdicts.statement import Verdict
 from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.tracing.recording.manifest import Level
 
@@ -43,7 +44,6 @@ METHOD = (
     "p: Welch's t test, two-sided, Holm over all comparisons"
 )
 
-Verdict = Literal["regression", "improvement", "no_difference", "not_enough_evidence"]
 SideName = Literal["base", "new"]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -28,14 +28,13 @@ from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import Interval, student_t
 from roslens.analysis.statistics.ratio import Effect, Spread, ratio_of_means, too_far_apart
 from roslens.analysis.verdicts.comparison import verdict_of
+from roslens.analysis.verdicts.statement import Verdict
 from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
 
 FALSE_ALARMS = 0.01
 _MOST_PERMUTATIONS = 50_000
 _ENOUGH_TO_TELL = 10
 """Nights of a level, for some of them to be called far from it."""
-
-Verdict = Literal["regression", "improvement", "no_difference", "not_enough_evidence"]
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from roslens.collectors.collect import ClockOffsets, Collected, Done, Engine, collect
-from roslens.collectors.collect import Progress as Say
+from roslens.collectors.collection import Collected, collect
+from roslens.collectors.decoding import ClockOffsets, Done, Engine
+from roslens.collectors.decoding import Progress as Say
 from roslens.collectors.limits import Limits
 from roslens.fleet.cluster import Workers, attempt, each
 from roslens.tracing.recording import Recording, RoslensError, UsageError, find_recordings
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """How recordings are collected; see `roslens.collectors.collect.collect`."""
+    """How recordings are collected; see `roslens.collectors.collection.collect`."""
 
     engine: Engine = "native"
     threads: int = 0

@@ -26,7 +26,7 @@ from roslens.tracing.recording import UsageError
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot
-    from roslens.analysis.reports.latency import LatencyReport
+    from roslens.analysis.latency.report import LatencyReport
 
 _PERCENTILE = re.compile(r"latency_(?:sent_)?p(\d+(?:\.\d+)?)")
 _STYLES = {
@@ -80,8 +80,8 @@ def load_side(
             [part for e in found.recordings if (part := e.get("excerpt"))],
         )
     # Loads what draws, which a metrics.json does not need.
-    from roslens.analysis.reports.latency import LatencyReport  # noqa: PLC0415
-    from roslens.analysis.reports.parameters import LatencyParameters  # noqa: PLC0415
+    from roslens.analysis.latency.parameters import LatencyParameters  # noqa: PLC0415
+    from roslens.analysis.latency.report import LatencyReport  # noqa: PLC0415
 
     parameters = LatencyParameters.checked(
         {"recordings": [str(p) for p in given], "topics": list(topics)}
@@ -119,7 +119,7 @@ def _leaks(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
     wanted = [name for name in metrics if name.startswith("memory_slope")]
     if not wanted:
         return []
-    from roslens.analysis.memory.by_cell import slopes_named  # noqa: PLC0415
+    from roslens.analysis.leaks.by_cell import slopes_named  # noqa: PLC0415
 
     return slopes_named(wanted, report.tables.resources, report.messages, report.counting)
 

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from roslens.collectors.collect import collect
+from roslens.collectors.collection import collect
 from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.reader import Process, Trace, TraceInfo, open_trace
 from roslens.collectors.schema import TABLES

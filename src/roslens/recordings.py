@@ -128,7 +128,7 @@ def _writable(recording: Recording) -> Recording:
 
 
 def _collect(recordings: Sequence[Recording], progress: Progress | None) -> None:
-    from roslens.collectors.collect import collect  # noqa: PLC0415  (loads the native reader)
+    from roslens.collectors.collection import collect  # noqa: PLC0415  (loads the native reader)
 
     for index, recording in enumerate(recordings):
         if progress is not None:

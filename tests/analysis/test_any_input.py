@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roslens.analysis.estimate import Metric
+from roslens.analysis.leaks.leak import Series, leak
 from roslens.analysis.measures.drift import order_effect
-from roslens.analysis.memory.leaks import Series, leak
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics import autocorrelation, flags, over_runs, planning, ranks, trends
 from roslens.analysis.statistics.bootstrap import bootstrap_of_one_run

@@ -19,9 +19,9 @@ from synthetic import write_run
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.figures.comparison import comparison_plot
+from roslens.analysis.latency.parameters import LatencyParameters
+from roslens.analysis.latency.report import LatencyReport
 from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
-from roslens.analysis.reports.latency import LatencyReport
-from roslens.analysis.reports.parameters import LatencyParameters
 from roslens.analysis.statistics.over_runs import (
     fraction_over_runs,
     percentile_over_runs,

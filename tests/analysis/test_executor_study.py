@@ -15,12 +15,13 @@ from roslens.analysis.executors.agreement import agreement
 from roslens.analysis.executors.busy import busy_estimates, busy_per_run
 from roslens.analysis.executors.entities import entity_estimates
 from roslens.analysis.executors.pairs import pairs
+from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.report import ExecutorsReport
-from roslens.analysis.executors.statements import cpu_statement, leak_statements
+from roslens.analysis.executors.statements import cpu_statement
 from roslens.analysis.executors.work import CALL, GOAL, work_estimates, work_of_runs
-from roslens.analysis.memory.leaks import Series, leak
+from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.metrics import read_metrics
-from roslens.analysis.reports.parameters import ExecutorsParameters
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import Observation
 from roslens.collectors.results.tool_result import ToolResult, summary_frame
@@ -295,7 +296,7 @@ def test_the_slower_executor_is_found(campaign: Path, tmp_path: Path) -> None:
     # Made twice as slow, in both sizes.
     assert [(p.level, p.verdict) for p in latency] == [("slow", "more")] * 2
     assert [p.ratio for p in latency] == [pytest.approx(2, rel=0.02)] * 2
-    found.write_files()
+    found.write()
     written = pl.read_csv(tmp_path / "pairs.csv")
     assert set(written["level"]) == {"slow"}
     assert {"message_bytes"} <= set(written.columns)

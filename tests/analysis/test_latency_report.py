@@ -15,6 +15,8 @@ from synthetic import START, write_run
 
 import roslens as rl
 from roslens.analysis.figures.style import Plot, wrapped
+from roslens.analysis.latency.parameters import LatencyParameters
+from roslens.analysis.latency.report import LatencyReport
 from roslens.analysis.measures.callbacks import durations, worst_messages
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.measures.loss import outcomes_by_cell
@@ -22,9 +24,7 @@ from roslens.analysis.measures.resources import usage_per_run
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.base import Section
-from roslens.analysis.reports.latency import LatencyReport
 from roslens.analysis.reports.numbers import significant, value_and_interval
-from roslens.analysis.reports.parameters import LatencyParameters
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
 from roslens.tracing.recording import UsageError

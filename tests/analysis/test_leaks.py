@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from roslens.analysis.memory.leaks import Series, leak
+from roslens.analysis.leaks.leak import Series, leak
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 SECONDS = np.arange(0, 600, 2.0)

@@ -11,10 +11,10 @@ from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 
 import roslens as rl
 from roslens.analysis.estimate import shared_levels, short_labels, telling_factors
-from roslens.analysis.memory.allocations import kept_by_callback, with_traced_heap
-from roslens.analysis.memory.report import LeaksReport
+from roslens.analysis.leaks.allocations import kept_by_callback, with_traced_heap
+from roslens.analysis.leaks.parameters import LeaksParameters
+from roslens.analysis.leaks.report import LeaksReport
 from roslens.analysis.metrics import read_metrics
-from roslens.analysis.reports.parameters import LeaksParameters
 from roslens.analysis.runs import Run
 from roslens.collectors.schema import RESOURCES
 from roslens.tracing.recording import UsageError
@@ -170,7 +170,7 @@ def test_the_traced_heap_stands_in_where_none_was_sampled() -> None:
 
 
 def test_files(campaign: Path, tmp_path: Path) -> None:
-    report(campaign, output_dir=str(tmp_path)).write_files()
+    report(campaign, output_dir=str(tmp_path)).write()
     metrics = read_metrics(tmp_path)
     assert sum(e.metric == "memory_slope" for e in metrics.estimates) == 3
     assert sum(e.metric == "memory_slope_per_message" for e in metrics.estimates) == 3

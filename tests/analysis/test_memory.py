@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from roslens.analysis.memory.by_cell import MEMORY, leaks_of, memory_series, slopes_named
+from roslens.analysis.leaks.by_cell import MEMORY, leaks_of, memory_series, slopes_named
 from roslens.analysis.runs import Run
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.tracing.recording import UsageError

@@ -12,7 +12,7 @@ import pytest
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 
 from roslens.analysis.interop.perfetto import write_perfetto
-from roslens.collectors.collect import read_raw
+from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.tracing.recording import Recording, RunFailedError
 

@@ -60,7 +60,7 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
 def test_what_takes_seconds_to_import_is_not_imported_for_a_comparison() -> None:
     code = (
         "import sys, roslens.compare, roslens.check\n"
-        "import roslens.analysis.reports.latency, roslens.analysis.memory.leaks\n"
+        "import roslens.analysis.latency.report, roslens.analysis.leaks.leak\n"
         "slow = {'scipy.stats', 'scipy.optimize', 'seaborn', 'matplotlib', 'pandas'}\n"
         "print(sorted(slow & set(sys.modules)))"
     )

@@ -19,9 +19,10 @@ from rich.console import Console
 
 import roslens as rl
 from roslens.analysis.communication.hops import HOPS
-from roslens.analysis.communication.report import CommunicationParameters, CommunicationReport
+from roslens.analysis.communication.parameters import CommunicationParameters
+from roslens.analysis.communication.report import CommunicationReport
 from roslens.analysis.metrics import read_metrics
-from roslens.collectors.collect import read_raw
+from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.report import run_report
 from roslens.tracing.recording import Recording, UsageError
@@ -102,7 +103,7 @@ def test_the_copy_of_a_unique_ptr_is_a_hop_of_its_own(report: CommunicationRepor
 
 
 def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # type: ignore[type-arg]
-    from roslens.analysis.communication.flows import median_flows
+    from roslens.analysis.communication.median_flow import median_flows
 
     flows = median_flows(report.copied, report.counting)
     return {

@@ -147,7 +147,7 @@ def test_what_is_not_given_back_is_found(
     (check,) = live_checks(read_all([("run", native)]).live)
     # The first allocation, of 40 bytes, was kept.
     assert (check.verdict, check.value) == ("broken", 40.0)
-    assert "firmware.elf:[0x" in check.text
+    assert "firmware.elf:[0x" in check.because
 
 
 @pytest.mark.live
@@ -178,7 +178,7 @@ def test_injected_offset_and_drift_are_recovered(tmp_path: Path, transport: str)
     assert (np.abs(run.directions.client_ns - client) <= run.directions.uncertainty_ns + 2).all()
     assert (np.abs(run.directions.agent_ns - agent) <= run.directions.uncertainty_ns + 2).all()
     (check,) = measured_sum_checks([run])
-    assert check.verdict == "holds", check.text
+    assert check.verdict == "holds", check.because
     assert set(found.throughput["payload_bytes"]) <= {10, 100}
 
 

@@ -81,7 +81,8 @@ def test_intervals_are_those_of_a_second_implementation(
 def test_the_claim_about_the_history_is_not_supported(
     published: PublishedFigures, slopes: dict[tuple[str, str], Slope]
 ) -> None:
-    rows = {row[0]: row[3] for row in memory_statements(published.claims, list(slopes.values()))}
+    found = memory_statements(published.claims, list(slopes.values()))
+    rows = {s.subject: s.told for s in found}
     assert rows["memory per slot of the history"] == "not so: +63.5 B per slot"
     assert all(
         verdict.startswith("supported") for name, verdict in rows.items() if "slot" not in name
@@ -94,11 +95,11 @@ def test_serial_reads_94_percent_of_its_line(published: PublishedFigures) -> Non
     checks = throughput_checks(published.throughput, lines)
     at_400 = next(c for c in checks if c.subject == "Serial, 400 B")
     assert (at_400.verdict, at_400.limit) == ("holds", 11520.0)
-    assert at_400.text.startswith("94 % of the 11,520 B/s")
+    assert at_400.because.startswith("94 % of the 11,520 B/s")
     # 3,519,856 B/s are 28.2 of 100 Mbit/s.
     udp = next(c for c in checks if c.subject == "UDP (ThreadX), 400 B")
     assert (udp.verdict, udp.limit) == ("holds", 12.5e6)
-    assert udp.text.startswith("28.2 %")
+    assert udp.because.startswith("28.2 %")
     assert {c.subject for c in checks if c.verdict == "no_line_rate"} == {*("USB", "TCP", "CAN-FD")}
 
 

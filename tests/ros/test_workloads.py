@@ -14,7 +14,7 @@ import pytest
 from tests.record_suite import record_changed
 
 import roslens as rl
-from roslens.analysis.memory.by_cell import leaks_of, memory_series
+from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.live

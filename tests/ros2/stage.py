@@ -21,7 +21,7 @@ from typing import Any, Self
 import polars as pl
 from ros2_trace import TYPES, Trace, at
 
-from roslens.collectors.collect import collect, tables
+from roslens.collectors.collection import collect, tables
 from roslens.collectors.reader import open_trace
 from roslens.collectors.schema import TABLES
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.collectors.collect import read_raw
+from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.tracing.recording import Recording
 

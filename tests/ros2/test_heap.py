@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from ros2_trace import Trace, at, findings, rows
 
-from roslens.collectors.collect import collect, tables
+from roslens.collectors.collection import collect, tables
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
 from roslens.tracing.recording import Recording
 from roslens.tracing.ros import embedded_ros

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from ros2_trace import Trace, at, findings
 
-from roslens.collectors.collect import collect, tables
+from roslens.collectors.collection import collect, tables
 from roslens.collectors.ros2 import build_tables
 from roslens.tracing.recording import Recording
 

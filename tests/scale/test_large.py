@@ -15,15 +15,15 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.collectors import collect as module
+from roslens.collectors import collection as module
 from roslens.collectors import large, parts, store, work
-from roslens.collectors.collect import Collected, collect
+from roslens.collectors.collection import Collected, collect
 from roslens.collectors.ros2.windows import buckets
 from roslens.tracing.recording import Recording, RunFailedError
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data/samples/two_process/000_r0_fastrtps"
 SMALL = """
-from roslens.collectors import collect as module, large, parts, work
+from roslens.collectors import collection as module, large, parts, work
 module._LONG_BYTES, parts.PART_BYTES = 0, 200_000
 large.WHOLE_EVENTS, large.WINDOW_EVENTS, work.KEEP_SECONDS = 1_000, 6_000, 0.0
 """

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from roslens.collectors import store
-from roslens.collectors.collect import NOTE, collect, tables
+from roslens.collectors.collection import NOTE, collect, tables
 from roslens.collectors.limits import Limits
 from roslens.tracing.recording import Recording, RunFailedError
 

@@ -14,7 +14,7 @@ import pytest
 from storage_cells import ROOT
 
 from roslens.analysis.storage.bound import throughput_bounds
-from roslens.analysis.storage.takeaways import comparisons, takeaways
+from roslens.analysis.storage.statements import STATEMENTS, comparisons, takeaways
 from roslens.collectors.results.storage_study import read_digests
 from roslens.tracing.recording import UsageError
 
@@ -29,14 +29,14 @@ def digests() -> pl.DataFrame:
 def test_the_answers_on_both_machines(digests: pl.DataFrame) -> None:
     """Reference: figures of the 480 rows as they were worked out independently."""
     compared = comparisons(digests, 0.05)
-    answers = {(t.machine, t.statement): t.answer for t in takeaways(digests, compared)}
+    answers = {(t.subject, t.claim): t.verdict for t in takeaways(digests, compared)}
     assert answers == {
-        ("m1", "on_par"): "holds",
-        ("m1", "unchunked"): "holds",
-        ("m1", "crc"): "holds",
-        ("nuc", "on_par"): "false",
-        ("nuc", "unchunked"): "holds",
-        ("nuc", "crc"): "holds",
+        ("m1", STATEMENTS["on_par"]): "holds",
+        ("m1", STATEMENTS["unchunked"]): "holds",
+        ("m1", STATEMENTS["crc"]): "holds",
+        ("nuc", STATEMENTS["on_par"]): "false",
+        ("nuc", STATEMENTS["unchunked"]): "holds",
+        ("nuc", STATEMENTS["crc"]): "holds",
     }
     rows = compared.filter(machine="nuc", statement="on_par", batch_size="10MiB")
     (small,) = rows.filter(messages="100B").iter_rows(named=True)

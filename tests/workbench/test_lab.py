@@ -28,7 +28,7 @@ from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.reports.numbers import milliseconds
 from roslens.analysis.timeline.tracks import MOST_MARKS, Picture, Timeline
 from roslens.collectors import store
-from roslens.collectors.collect import NOTE
+from roslens.collectors.collection import NOTE
 from roslens.export import tables_of_one
 from roslens.lab import run_lab
 from roslens.recordings import Recordings

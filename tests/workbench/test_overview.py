@@ -16,7 +16,7 @@ from roslens.analysis.figures.timeline import draw_timeline
 from roslens.analysis.figures.waterfall import chain_waterfall, mean_parts, way_waterfall
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import ChainInstances
-from roslens.analysis.overview.graph import graph_edges
+from roslens.analysis.overview.graph_edges import graph_edges
 from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.table import Pictured, ReportTable
 from roslens.analysis.timeline.journey import Hop, Journey

@@ -9,9 +9,9 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roslens.analysis.timeline import flows as kinds
+from roslens.analysis.timeline import arrows as kinds
+from roslens.analysis.timeline.arrows import Flows
 from roslens.analysis.timeline.build import TrackTables, build_timeline
-from roslens.analysis.timeline.flows import Flows
 from roslens.analysis.timeline.journey import journey_of, way_of
 from roslens.analysis.timeline.tracks import Timeline, Track
 

@@ -10,22 +10,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import platformdirs
 import polars as pl
 
-from roslens.collectors.schema import TABLES
 from roslens.fleet.cluster import Workers, each
-from roslens.fleet.dataset import Written, write_dataset
 from roslens.fleet.rows import ROW, Task, row_of
+from roslens.fleet.selection import Selection
 from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
 from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
 from roslens.tracing.recording.files import replaced_whole
 from roslens.tracing.recording.manifest import Level
-
-if TYPE_CHECKING:
-    from roslens.recordings import Recordings
 
 NAME = "catalog.parquet"
 Moment: TypeAlias = "str | datetime | timedelta"
@@ -122,7 +118,7 @@ class Catalog:
                 if factors.items() <= json.loads(text).items()
             ]
             rows = rows.filter(pl.col("factors").is_in(texts))
-        return Selection(self, rows)
+        return Selection(self.tree, rows)
 
     def update(
         self,
@@ -200,110 +196,6 @@ class Catalog:
     def __repr__(self) -> str:
         number = self.frame.select(pl.len()).collect().item()
         return f"catalog of {self.tree.where}: {number:,} recordings"
-
-
-class Selection:
-    """Recordings chosen from a catalog.
-
-    Every table of the schema is an attribute, a lazy frame over all of them that were collected,
-    with the columns ``path``, ``run``, ``suite``, ``campaign`` and ``start`` beside its own (the
-    catalog's have ``recording_`` before their names where the table has such a column).
-
-    >>> nightly = rl.catalog("recordings").select(suite="two_process", since="30d")
-    >>> nightly.messages.group_by("campaign").agg(pl.col("latency_ns").quantile(0.99)).collect()
-
-    Attributes
-    ----------
-    rows
-        Their rows of the catalog.
-    """
-
-    def __init__(self, catalog: Catalog, rows: pl.DataFrame) -> None:
-        self.catalog = catalog
-        self.rows = rows
-
-    def __len__(self) -> int:
-        return self.rows.height
-
-    def __repr__(self) -> str:
-        return f"{len(self):,} recordings, {int(self.rows['collected'].sum()):,} of them collected"
-
-    def files(self, table: str) -> list[str]:
-        """Where a table lies, one file per collected recording, for any reader of Parquet.
-
-        >>> duckdb.read_parquet(nightly.files("messages"), filename=True)
-
-        Raises
-        ------
-        UsageError
-            There is no such table.
-        """
-        if table not in TABLES:
-            raise UsageError(f"no table {table!r}; there are {', '.join(TABLES)}")
-        found = self.rows.filter("collected").select("tables", "stamp")
-        readable = self.catalog.tree.readable
-        return [readable(f"{at}/{table}.parquet", stamp) for at, stamp in found.iter_rows()]
-
-    def table(self, name: str) -> pl.LazyFrame:
-        """A table of all these recordings, lazily.
-
-        Raises
-        ------
-        UsageError
-            There is no such table.
-        """
-        files = self.files(name)
-        table = TABLES[name]
-        beside = ("path", "run", "suite", "campaign", "start")
-        names = {x: f"recording_{x}" if x in table.schema else x for x in beside}
-        about = self.rows.filter("collected").select(
-            pl.Series("_file", files, dtype=pl.String),
-            *(pl.col(old).alias(new) for old, new in names.items()),
-        )
-        if not files:
-            columns = about.drop("_file").schema | table.schema
-            return pl.LazyFrame(schema=columns)
-        # Tables of older collectors may lack a column.
-        found = pl.scan_parquet(
-            files,
-            schema=dict(table.schema),
-            missing_columns="insert",
-            extra_columns="ignore",
-            include_file_paths="_file",
-        )
-        return found.join(about.lazy(), on="_file", how="left", maintain_order="left").select(
-            *names.values(), *table.schema
-        )
-
-    def write_dataset(
-        self, folder: str | os.PathLike[str], tables: Sequence[str] | None = None
-    ) -> Written:
-        """The tables as one dataset in hive layout, see `roslens.fleet.dataset`."""
-        return write_dataset(self, Path(folder), tables)
-
-    def __getattr__(self, name: str) -> pl.LazyFrame:
-        if name in TABLES:
-            return self.table(name)
-        raise AttributeError(f"no table {name!r}; there are {', '.join(TABLES)}")
-
-    @property
-    def paths(self) -> list[str]:
-        """Folders or addresses of the recordings."""
-        return [self.catalog.tree.address(path) for path in self.rows["path"]]
-
-    def open(self, *, collect: bool = True) -> Recordings:
-        """The same recordings as `rl.open` gives them, for reports.
-
-        Raises
-        ------
-        UsageError
-            There are none, or they are not on this machine.
-        """
-        from roslens.recordings import open_recordings  # noqa: PLC0415
-
-        if not isinstance(self.catalog.tree, LocalTree):
-            raise UsageError(f"{self.catalog.tree.where}: copy the recordings here to open them")
-        return open_recordings(self.paths, collect=collect)
 
 
 def catalog(

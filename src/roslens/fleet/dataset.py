@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.files import replaced_whole
 
 if TYPE_CHECKING:
-    from roslens.fleet.catalog import Selection
+    import polars as pl
 
 _NONE = "__HIVE_DEFAULT_PARTITION__"
 _OURS = re.compile(r"suite=[^/]*/campaign=[^/]*/recording=[^/]*/[0-9a-f]{16}\.parquet")
@@ -38,16 +38,23 @@ class Written:
 
 
 def write_dataset(
-    selection: Selection, folder: Path, tables: Sequence[str] | None = None
+    collected: pl.DataFrame,
+    files_of: Callable[[str], Sequence[str]],
+    folder: Path,
+    tables: Sequence[str] | None = None,
 ) -> Written:
-    """Make a folder hold the tables of the recordings of a selection, and of no others.
+    """Make a folder hold the tables of some recordings, and of no others.
 
-    >>> write_dataset(rl.catalog("recordings").select(since="30d"), Path("nightly"), ["messages"])
+    >>> rl.catalog("recordings").select(since="30d").write_dataset("nightly", ["messages"])
     >>> pl.scan_parquet("nightly/messages/**/*.parquet", hive_partitioning=True)
     >>> duckdb.sql("from read_parquet('nightly/messages/**/*.parquet', hive_partitioning=true)")
 
     Parameters
     ----------
+    collected
+        Rows of the catalog.
+    files_of
+        Where a table of theirs lies, by its name; in the order of `collected`.
     tables
         Their names; None for all.
 
@@ -62,11 +69,10 @@ def write_dataset(
     for name in names:
         if name not in TABLES:
             raise UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
-    rows = selection.rows.filter("collected")
-    columns = rows.select("suite", "campaign", "path", "stamp").rows()
+    columns = collected.select("suite", "campaign", "path", "stamp").rows()
     files = new = removed = 0
     for name in names:
-        wanted = dict(zip((_place(*row) for row in columns), selection.files(name), strict=True))
+        wanted = dict(zip((_place(*row) for row in columns), files_of(name), strict=True))
         try:
             for place in _there(folder / name):
                 if place not in wanted:

@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from roslens.collectors.collect import NOTE
+from roslens.collectors.collection import NOTE
 from roslens.fleet.trees import Place, Tree
 from roslens.recordings import Recordings, open_recordings
 from roslens.tracing.recording import Recording, RoslensError
@@ -161,8 +161,8 @@ def _of_tables(opened: Recordings, place: Place) -> dict[str, Any]:
 
 def key_metrics(opened: Recordings) -> dict[str, float]:
     """The value of each of `METRICS` that this run has, by the latency report's definitions."""
-    from roslens.analysis.reports.latency import LatencyReport  # noqa: PLC0415  (slow to import)
-    from roslens.analysis.reports.parameters import LatencyParameters  # noqa: PLC0415
+    from roslens.analysis.latency.parameters import LatencyParameters  # noqa: PLC0415
+    from roslens.analysis.latency.report import LatencyReport  # noqa: PLC0415  (slow to import)
 
     parameters = LatencyParameters.checked({"recordings": [str(opened.recordings[0].path)]})
     report = LatencyReport(opened, parameters)

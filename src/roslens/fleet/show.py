@@ -20,9 +20,10 @@ from roslens.analysis.reports.numbers import shown_unit, significant
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.trend import Series, Trends
 from roslens.compare import parse_threshold, reference, save_plot, write_text
-from roslens.fleet.catalog import Catalog, Changes, Selection, default_file
+from roslens.fleet.catalog import Catalog, Changes, default_file
 from roslens.fleet.cluster import Workers
 from roslens.fleet.dataset import Written
+from roslens.fleet.selection import Selection
 from roslens.fleet.series import series_of, trends_of
 from roslens.fleet.trees import open_tree
 from roslens.tracing.recording import UsageError
@@ -116,7 +117,7 @@ def run_trend(
     series, left_out = series_of(chosen.rows, metrics)
     if not series:
         raise UsageError(
-            f"{chosen.catalog.tree.where}: no run of a campaign has a value of "
+            f"{chosen.tree.where}: no run of a campaign has a value of "
             f"{', '.join(metrics)}; {'; '.join(left_out) or 'nothing is recorded there'}"
         )
     trends = trends_of(series, fraction, rate)

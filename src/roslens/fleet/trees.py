@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import platformdirs
 
-from roslens.collectors.collect import NOTE
+from roslens.collectors.collection import NOTE
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.files import replaced_whole

@@ -23,8 +23,8 @@ from roslens.analysis.figures.waterfall import chain_waterfall, way_waterfall
 from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.measures.loss import health_findings
-from roslens.analysis.overview.graph import INFRASTRUCTURE, graph_edges
-from roslens.analysis.overview.tables import runs_overview, topics_overview
+from roslens.analysis.overview.graph_edges import INFRASTRUCTURE, graph_edges
+from roslens.analysis.overview.runs_and_topics import runs_overview, topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.base import Part, Section
 from roslens.analysis.reports.numbers import significant

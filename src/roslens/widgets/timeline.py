@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from roslens.analysis.figures.timeline import draw_timeline
 from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.reports.numbers import milliseconds
+from roslens.analysis.timeline.arrows import MOST_ARROWS, Arrows, Flows
 from roslens.analysis.timeline.build import TrackTables, build_timeline
-from roslens.analysis.timeline.flows import MOST_ARROWS, Arrows, Flows
 from roslens.analysis.timeline.journey import Journey, journey_of
 from roslens.analysis.timeline.tracks import Picture, Timeline, Track
 from roslens.export import tables_of_one

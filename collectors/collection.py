@@ -9,18 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from roslens.collectors import store
-from roslens.collectors.schema import RAW_EVENT_COLUMNS, TABLES
+from roslens.collectors.decoding import (
+    ClockOffsets,
+    Done,
+    Engine,
+    Progress,
+    Written,
+    write_events,
+    write_frame,
+)
+from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import Recording, RunFailedError, UsageError
 from roslens.tracing.recording.files import write_atomically
 from roslens.tracing.recording.layout import find_traces
@@ -31,73 +40,16 @@ if TYPE_CHECKING:
 
     from roslens.collectors.excerpt import Excerpt
     from roslens.collectors.limits import Limits
-    from roslens.collectors.reader import Trace, TraceInfo
-    from roslens.collectors.ros2.host_clocks import ClockOffset
     from roslens.tracing.recording.manifest import Manifest
-
-Engine: TypeAlias = Literal["native", "babeltrace2"]
-ClockOffsets: TypeAlias = Mapping[str, int] | Literal["auto"]
-"""Nanoseconds to add to all times of a host, by its name or label; or estimated from messages."""
-Progress: TypeAlias = Callable[[str], None]
-"""Called with what begins now: reading, model, tables."""
-Done: TypeAlias = Callable[[int, int], object]
-"""Called with the bytes of trace that were read, and how many there are."""
 
 _LONG_BYTES = 256 << 20
 """A trace of this size is decoded in parts, so that the work goes on where it was interrupted."""
-_NO_TRACE = "no program of this run made a CTF trace: there are no events"
-_NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
 NOTE = "collected.json"
 _NOTE_VERSION = 2
 _FIELDS = frozenset(
     ("collector", "options", "trace", "events_by_name", "rows", "discarded_events", "warnings")
 )
-
-
-@dataclass(frozen=True)
-class Raw:
-    """A decoded recording.
-
-    Attributes
-    ----------
-    events
-        Event name to frame, columns as in `RAW_EVENT_COLUMNS` and the payload; a declared event
-        that did not occur has an empty frame.
-    losses
-        What the tracer dropped, columns of the table ``losses``.
-    counts
-        Number of events by name, of those that occurred.
-    warnings
-        What the reader has to say, one line each.
-    hosts
-        Labels of all hosts, where they are known.
-    """
-
-    events: Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
-    losses: pl.DataFrame
-    counts: Mapping[str, int]
-    warnings: list[str] = field(default_factory=list)
-    hosts: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class _Written:
-    """What was decoded into ``events/``; `frames` is what the model reads of it.
-
-    An excerpt is of the times in `window`.
-    """
-
-    counts: Mapping[str, int]
-    discarded_events: int
-    warnings: list[str]
-    frames: Callable[[], Raw]
-    window: tuple[int | None, int | None] = (None, None)
-    clock_offsets: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, raw: Raw) -> _Written:
-        return cls(raw.counts, 0, raw.warnings, lambda: raw)
 
 
 @dataclass(frozen=True)
@@ -231,7 +183,7 @@ def collect(
                 if not events_only:
                     # Decoding leaves the interpreter alone meanwhile.
                     beside.submit(import_module, "roslens.collectors.ros2")
-                written = _to_parquet(
+                written = write_events(
                     made, offsets, engine=engine, threads=threads, excerpt=excerpt, done=done,
                     resumed=say if long else None,
                 )  # fmt: skip
@@ -247,7 +199,7 @@ def collect(
             if excerpt is not None:
                 from roslens.collectors.excerpt import cut  # noqa: PLC0415
 
-                about, rows = cut(made, recording, excerpt, written.window, _write)
+                about, rows = cut(made, recording, excerpt, written.window, write_frame)
             note = {
                 "note_version": _NOTE_VERSION,
                 "collector": collector_version(),
@@ -260,7 +212,7 @@ def collect(
                 "warnings": written.warnings,
                 "clock_offsets": list(written.clock_offsets),
             }
-            with _writing(made.output):
+            with store.writing(made.output):
                 note["files"] = described.all()
                 _write_note(note, made.tables / NOTE)
             store.put_in_place(made, recording)
@@ -268,7 +220,7 @@ def collect(
 
 
 def _model(
-    written: _Written,
+    written: Written,
     made: Recording,
     manifest: Manifest | None,
     *,
@@ -285,7 +237,7 @@ def _model(
     rmw = None if manifest is None else manifest.environment.rmw
     synchronisation = None if manifest is None else manifest.clock.synchronisation
     if engine == "native" and large.is_large(raw.counts):
-        with _writing(made.tables):
+        with store.writing(made.tables):
             under_way = work.work_of(made, say)
             return large.model(raw, made, under_way, rmw=rmw, synchronisation=synchronisation)
     written_tables: dict[str, Future[int]] = {}
@@ -293,7 +245,7 @@ def _model(
 
         def write(name: str, table: pl.DataFrame) -> int:
             path = made.tables / f"{name}.parquet"
-            _write(table, path)
+            write_frame(table, path)
             final(path)
             return table.height
 
@@ -347,109 +299,6 @@ def _collect_apart(
     return _from_note(recording, note, rebuilt=True)
 
 
-def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 0) -> Raw:
-    """Decode all traces of a recording into memory, writing nothing.
-
-    Raises
-    ------
-    UsageError
-        No trace there, or a trace cannot be read.
-    """
-    root = recording.trace_root
-    if engine == "babeltrace2":
-        from roslens.collectors import babeltrace  # noqa: PLC0415
-
-        events = babeltrace.read(root)
-        counts = {name: frame.height for name, frame in events.items() if frame.height}
-        return Raw(events, TABLES["losses"].empty(), counts, [_NO_LOSSES])
-    trace = _open([root])
-    events = trace.read(threads=threads)
-    info = trace.info(threads=threads)
-    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
-
-
-def _to_parquet(
-    recording: Recording,
-    clock_offsets: ClockOffsets,
-    *,
-    engine: Engine,
-    threads: int,
-    excerpt: Excerpt | None,
-    done: Done | None,
-    resumed: Progress | None,
-) -> _Written:
-    """Decode all traces into ``events/``; with `resumed`, which is told the steps, in parts."""
-    if recording.has_manifest and not any(map(find_traces, recording.trace_roots)):
-        # A run of programs without tracepoints: no event, and other files that count.
-        return _Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
-    if engine == "babeltrace2":
-        raw = read_raw(recording, engine=engine)
-        for name in raw.counts:
-            provider, _, event = name.rpartition(":")
-            path = recording.events / (provider or "kernel") / f"{event}.parquet"
-            path.parent.mkdir(exist_ok=True)
-            _write(raw.events[name].lazy().collect(), path)
-        return _Written.of(raw)
-    trace = _open(recording.trace_roots, {} if clock_offsets == "auto" else clock_offsets)
-    found: Sequence[ClockOffset] = ()
-    if clock_offsets == "auto" and (found := _estimate_offsets(trace, threads)):
-        trace = _open(recording.trace_roots, {one.host: -one.ahead_ns for one in found})
-    window: tuple[int | None, int | None] = (None, None)
-    if resumed is not None:
-        from roslens.collectors import parts, work  # noqa: PLC0415
-
-        with _writing(recording.events):
-            under_way = work.work_of(recording, resumed)
-            info = parts.decode(trace, recording, under_way, threads=threads, done=done)
-    elif excerpt is None:
-        info = trace.write_events(recording.events, threads=threads, progress=done)
-    else:
-        from roslens.collectors.excerpt import write_events  # noqa: PLC0415
-
-        window = excerpt.window(trace)
-        info = write_events(trace, recording.events, excerpt, window, threads=threads, done=done)
-    return _Written(
-        info.events_by_name,
-        info.discarded_events,
-        info.warnings,
-        lambda: _scanned(recording.events, trace, info),
-        window,
-        [str(one) for one in found],
-    )
-
-
-def _scanned(folder: Path, trace: Trace, info: TraceInfo) -> Raw:
-    """The events of a trace as they were written below a folder."""
-    import polars as pl  # noqa: PLC0415
-
-    events = {
-        f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
-        for path in sorted(folder.glob("*/*.parquet"))
-    }
-    none = pl.LazyFrame(schema={c.name: c.dtype for c in RAW_EVENT_COLUMNS})
-    for name in trace.event_names:
-        if name not in info.events_by_name:
-            events[name] = none
-    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
-
-
-def _estimate_offsets(trace: Trace, threads: int) -> Sequence[ClockOffset]:
-    """How far the hosts' clocks are ahead of the first one's; nothing for one host."""
-    from roslens.collectors.ros2 import host_clocks  # noqa: PLC0415  (only who asks waits for it)
-
-    if len(trace.hosts) < 2:
-        return []
-    names = [name for name in trace.event_names if name in host_clocks.EVENTS]
-    frames = trace.read(names, fields=host_clocks.COLUMNS, threads=threads)
-    return host_clocks.clock_offsets(host_clocks.find_crossings(frames), trace.hosts)
-
-
-def _open(roots: Sequence[Path], clock_offsets: Mapping[str, int] | None = None) -> Trace:
-    from roslens.collectors.reader import open_trace  # noqa: PLC0415  (babeltrace2 needs no native code)
-
-    return open_trace(roots, clock_offsets=clock_offsets)
-
-
 def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
     """The model tables of a collected recording, lazily.
 
@@ -466,21 +315,6 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
     import polars as pl  # noqa: PLC0415
 
     return {name: pl.scan_parquet(recording.tables / f"{name}.parquet") for name in TABLES}
-
-
-def _write(frame: pl.DataFrame, path: Path) -> None:
-    from roslens.collectors.table_file import write_table  # noqa: PLC0415  (events need no tables)
-
-    with _writing(path):
-        write_table(frame, path)
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RunFailedError(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 def _write_note(note: Mapping[str, Any], path: Path) -> None:

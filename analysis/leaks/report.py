@@ -10,14 +10,15 @@ import numpy as np
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
-from roslens.analysis.executors.statements import leak_statements, statements_table
-from roslens.analysis.figures.memory import memory_plot, peak_plot, verdict_grid, verdict_text
-from roslens.analysis.memory.allocations import KEPT, kept_by_callback, with_traced_heap
-from roslens.analysis.memory.by_cell import leaks_of, memory_series
-from roslens.analysis.memory.leaks import SLOPE, Leak, Series, refused
+from roslens.analysis.executors.statements import study_table
+from roslens.analysis.leaks.allocations import KEPT, kept_by_callback, with_traced_heap
+from roslens.analysis.leaks.by_cell import leaks_of, memory_series
+from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid, verdict_text
+from roslens.analysis.leaks.leak import SLOPE, Leak, Series, refused
+from roslens.analysis.leaks.parameters import LeaksParameters
+from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.reports.base import Part, Report, Section, Tables
 from roslens.analysis.reports.numbers import significant
-from roslens.analysis.reports.parameters import LeaksParameters
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
@@ -224,7 +225,7 @@ class LeaksReport(Report):
 
     def statements(self) -> Section:
         """What the published study of executors said about memory."""
-        return Section(statements_table(leak_statements(self.leaks, self.baselines)))
+        return Section(study_table(leak_statements(self.leaks, self.baselines)))
 
     def heap(self) -> Section:
         """Which callbacks keep what they allocate, where the allocator was traced."""
@@ -240,9 +241,9 @@ class LeaksReport(Report):
         """Why the peak of memory is refused."""
         return Section(peak_plot())
 
-    def write_files(self) -> Section:
-        """metrics.json, and one row per cell in ``leaks.csv``."""
-        return self.write({"leaks.csv": leaks_frame(self.leaks)})
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """One row per cell."""
+        return {"leaks.csv": leaks_frame(self.leaks)}
 
 
 def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:

@@ -23,7 +23,7 @@ from roslens.analysis.figures.style import (
     styled,
     wrapped,
 )
-from roslens.analysis.memory.leaks import Leak, Series
+from roslens.analysis.leaks.leak import Leak, Series
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.statistics.trends import least_squares
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
-from roslens.analysis.memory.leaks import MARGIN, PUBLICATION, SLOPE, Leak, Series, leak, refused
+from roslens.analysis.leaks.leak import MARGIN, PUBLICATION, SLOPE, Leak, Series, leak, refused
 from roslens.analysis.runs import Run, cells_of
 from roslens.collectors.work_log import WorkLog
 

@@ -96,7 +96,7 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
     Parameters
     ----------
     compared
-        Of `roslens.analysis.storage.takeaways.comparisons`.
+        Of `roslens.analysis.storage.statements.comparisons`.
     titles
         Of the statements.
     threshold

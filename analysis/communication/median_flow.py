@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from roslens.analysis.communication.figures import Hop, MessageFlow
 from roslens.analysis.communication.hops import HOPS
 from roslens.analysis.estimate import cell_label
-from roslens.analysis.figures.communication import Hop, MessageFlow
 from roslens.analysis.figures.style import wrapped
 from roslens.analysis.runs import Run, cells_of, constant_factors
 

@@ -13,14 +13,12 @@ by Holm over all comparisons of a takeaway on a machine, at 5 %.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 import polars as pl
 
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
-from roslens.analysis.storage.claims import on_par_or_better
+from roslens.analysis.storage.on_par import on_par_or_better
+from roslens.analysis.verdicts.statement import Statement, Verdict
 
 MUCH = 1.25
 """So many times as long is "much"."""
@@ -28,15 +26,11 @@ MUCH = 1.25
 ALPHA = 0.05
 SMALL = "100B"
 
-Answer = Literal["holds", "false", "undecided"]
-
 STATEMENTS = {
     "on_par": "MCAP is on par with SQLite or better in the default configurations",
     "unchunked": "un-chunked MCAP is the fastest for small messages (100 B)",
     "crc": f"checksums of chunks cost much (at least {MUCH:g} times as long)",
 }
-
-_ANSWERS: dict[str, Answer] = {"holds": "holds", "refuted": "false", "undecided": "undecided"}
 
 SCHEMA = pl.Schema(
     {
@@ -65,25 +59,6 @@ SCHEMA = pl.Schema(
 )
 
 
-@dataclass(frozen=True)
-class Takeaway:
-    """One takeaway on one machine.
-
-    Attributes
-    ----------
-    answer
-        ``holds`` in all cells, ``false`` in all or in one that suffices, ``in part``,
-        ``undecided``; ``refused`` where the runs do not suffice.
-    reason
-        In how many cells it is what.
-    """
-
-    machine: str
-    statement: str
-    answer: Literal["holds", "false", "in part", "undecided", "refused"]
-    reason: str
-
-
 def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
     """Every comparison of the takeaways: `SCHEMA`.
 
@@ -107,8 +82,11 @@ def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
     return pl.concat(found) if found else pl.DataFrame(schema=SCHEMA)
 
 
-def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Takeaway]:
+def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
     """The answer of each machine to each takeaway, in the order of `STATEMENTS`.
+
+    It holds in all cells, is false in all or in one that suffices, holds in part or is undecided;
+    it is refused where the runs do not suffice.
 
     Parameters
     ----------
@@ -136,26 +114,24 @@ def _judged(
     if not frames:
         return []
     frame = pl.concat(frames).with_columns(statement=pl.lit(statement))
-    if statement == "on_par":
-        answers = [_ANSWERS[a] for a in frame["answer"]]
-    else:
+    if statement != "on_par":
         frame = frame.with_columns(p_holm=pl.Series(holm(frame["p_welch"].to_numpy())))
         judge = _fastest if statement == "unchunked" else _costs_much
         answers = [
             judge(low, high, p)
             for low, high, p in zip(frame["low"], frame["high"], frame["p_holm"], strict=True)
         ]
-    answered = frame.with_columns(answer=pl.Series(answers, dtype=pl.String))
-    return [answered.select(SCHEMA.names()).cast(SCHEMA)]
+        frame = frame.with_columns(answer=pl.Series(answers, dtype=pl.String))
+    return [frame.select(SCHEMA.names()).cast(SCHEMA)]
 
 
-def _fastest(low: float, high: float, p: float) -> Answer:
+def _fastest(low: float, high: float, p: float) -> Verdict:
     if p > ALPHA or low <= 1 <= high:
         return "undecided"
     return "holds" if high < 1 else "false"
 
 
-def _costs_much(low: float, high: float, p: float) -> Answer:
+def _costs_much(low: float, high: float, p: float) -> Verdict:
     if high < MUCH:
         return "false"
     return "holds" if low >= MUCH and p <= ALPHA else "undecided"
@@ -173,15 +149,18 @@ def _comparable(digests: pl.DataFrame, new: str, base: str) -> pl.DataFrame:
     return both.join(enough.select(cell), on=cell, how="semi", maintain_order="left")
 
 
-def _takeaway(machine: str, statement: str, rows: pl.DataFrame) -> Takeaway:
+def _takeaway(machine: str, statement: str, rows: pl.DataFrame) -> Statement:
+    answer, because = _over_cells(rows, one_suffices=statement == "on_par")
+    return Statement(STATEMENTS[statement], answer, because, machine)
+
+
+def _over_cells(rows: pl.DataFrame, *, one_suffices: bool) -> tuple[Verdict, str]:
     if rows.is_empty():
-        return Takeaway(
-            machine,
-            statement,
-            "refused",
-            f"no cell has the configurations that it compares with the same runs, at least "
-            f"{MINIMUM_RUNS} of each",
+        because = (
+            "no cell has the configurations that it compares with the same runs, at least "
+            f"{MINIMUM_RUNS} of each"
         )
+        return "refused", because
     # A cell is as good as its worst comparison: the fastest must be faster than each other one.
     rank = {"false": 0, "undecided": 1, "holds": 2}
     cells = rows.group_by(["messages", "batch_size"], maintain_order=True).agg(
@@ -192,9 +171,9 @@ def _takeaway(machine: str, statement: str, rows: pl.DataFrame) -> Takeaway:
     parts = [f"{word} in {count[word]}" for word in ("holds", "false", "undecided") if count[word]]
     reason = f"{', '.join(parts)} of {total} cell{'s' * (total != 1)}"
     if count["holds"] == total:
-        return Takeaway(machine, statement, "holds", reason)
-    if count["false"] == total or (statement == "on_par" and count["false"]):
-        return Takeaway(machine, statement, "false", reason)
+        return "holds", reason
+    if count["false"] == total or (one_suffices and count["false"]):
+        return "false", reason
     if count["holds"] and count["false"]:
-        return Takeaway(machine, statement, "in part", reason)
-    return Takeaway(machine, statement, "undecided", reason)
+        return "in part", reason
+    return "undecided", reason

@@ -12,7 +12,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +21,9 @@ from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
 from roslens.analysis.statistics.student import t_quantile
 from roslens.analysis.statistics.trends import best_bend, glsar, least_squares, theil_sen
+from roslens.analysis.verdicts.statement import Verdict
 
 Floats = NDArray[np.float64]
-
-Verdict = Literal[
-    "climbs", "levels_off", "stable", "steep_start_then_stable", "not_enough_evidence"
-]
 
 SLOPE = "memory_slope"
 PER_SECOND, PER_MESSAGE = "B/s", "B/message"

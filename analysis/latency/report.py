@@ -7,6 +7,7 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
+from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.measures.callbacks import (
     callback_duration_estimates,
     durations,
@@ -25,7 +26,6 @@ from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_sample
 from roslens.analysis.measures.services import service_estimates, unanswered
 from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
 from roslens.analysis.reports.numbers import milliseconds
-from roslens.analysis.reports.parameters import LatencyParameters
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import (
     durations_table,
@@ -231,7 +231,7 @@ class LatencyReport(Report):
         if not self._delivered:
             return self._nothing()
         delivered = [e for e in self.main_estimates if not e.metric.startswith("loss")]
-        from roslens.analysis.figures.latency import interval_plot
+        from roslens.analysis.latency.figures import interval_plot
 
         return Section(interval_plot(delivered, self.samples))
 
@@ -331,7 +331,7 @@ class LatencyReport(Report):
 
     def drift(self) -> Section:
         """Per-run medians against order of execution."""
-        from roslens.analysis.figures.latency import drift_plot
+        from roslens.analysis.latency.figures import drift_plot
 
         values = medians(self.samples)
         runs = [run for run in self.counting if run.name in values and run.order is not None]
@@ -355,7 +355,7 @@ class LatencyReport(Report):
         found = durations(self.callback_instances, self.counting)
         if not found.height:
             return Section(Sentence("No callback was traced."))
-        from roslens.analysis.figures.callbacks import durations_plot
+        from roslens.analysis.latency.figures import durations_plot
 
         return Section(durations_plot(found), durations_table(found))
 
@@ -391,7 +391,7 @@ class LatencyReport(Report):
         names = pl.LazyFrame({"run": [run.name for run in counting]}, schema={"run": pl.String})
         usage = usage_over_time(self.tables.resources.join(names, on="run"))
         if usage.height:
-            from roslens.analysis.figures.resources import usage_plot
+            from roslens.analysis.latency.figures import usage_plot
 
             parts.append(usage_plot(usage, counting))
             parts.append(estimates_table(self.resource_estimates, "CPU and memory per run"))

@@ -1,4 +1,4 @@
-"""Figures of latency: intervals and drift."""
+"""Figures of the latency report: intervals, drift, durations of callbacks, CPU and memory."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
@@ -25,7 +26,7 @@ from roslens.analysis.figures.style import (
     wrapped,
 )
 from roslens.analysis.measures.latency import by_cell
-from roslens.analysis.measures.samples import RunSamples
+from roslens.analysis.measures.samples import INFRASTRUCTURE, RunSamples
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.quantiles import quantile
 
@@ -161,3 +162,105 @@ def drift_plot(
 
 def _at(pair: tuple[Run, float]) -> tuple[str, int]:
     return (pair[0].campaign or "", pair[0].order or 0)
+
+
+_MOST = 30
+
+
+@styled
+def durations_plot(durations: pl.DataFrame) -> Plot:
+    """P50, P90, P99 and maximum per callback and cell; from `callbacks.durations`."""
+    known = durations.filter(
+        pl.col("p50_ns").is_not_null()
+        & ~pl.col("name").is_in(INFRASTRUCTURE).fill_null(value=False)
+    )
+    shown = known.sort("max_ns", descending=True).head(_MOST).sort("kind", "name", "node", "cell")
+    figure = new_figure(1.0 + 0.42 * max(shown.height, 2))
+    axes = figure.subplots()
+    kinds = {kind: i for i, kind in enumerate(("subscription", "timer", "service", None))}
+    labels = []
+    floor = 1e-4  # 0.1 us: a logarithmic axis has no zero
+    for y, row in enumerate(shown.iter_rows(named=True)):
+        c = colour(kinds[row["kind"]])
+        p50, p90, p99, top = (
+            max(row[k] / 1e6, floor) for k in ("p50_ns", "p90_ns", "p99_ns", "max_ns")
+        )
+        axes.plot([p50, top], [y, y], "-", lw=0.8, color=c, alpha=0.6)
+        axes.plot([p50, p99], [y, y], "-", lw=2.0, color=c, alpha=0.6)
+        axes.plot([p50, p90], [y, y], "-", lw=4.5, color=c, solid_capstyle="butt")
+        axes.plot([p50], [y], "o", ms=6, color=c)
+        axes.plot([top], [y], "|", ms=8, color=c)
+        labels.append(f"{row['kind'] or '?'} {row['name'] or '?'}\n{wrapped(row['cell'], 48)}")
+    axes.set_yticks(range(len(labels)), labels, fontsize=7.5)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set(xscale="log", xlabel="duration [ms]")
+    plain_numbers(axes)
+    axes.grid(visible=False, axis="y")
+    finish(axes)
+    hidden = known.height - shown.height
+    return Plot(
+        figure,
+        f"Durations of {int(known['count'].sum()):,} callback executions: dot P50, bars to P90 "
+        f"and P99, tick the longest; without those of {' and '.join(INFRASTRUCTURE)}. "
+        + (
+            f"The {shown.height} with the longest maximum; {hidden} more are not drawn. "
+            if hidden
+            else ""
+        )
+        + "From callback_start to callback_end in one thread, all runs of a cell together.",
+    )
+
+
+_MOST_CELLS = 6
+
+
+@styled
+def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
+    """CPU and PSS of each process over time, one column per cell, one line per run.
+
+    Parameters
+    ----------
+    usage
+        From `resources.usage_over_time`.
+    """
+    sampled = set(usage["run"].unique())
+    cells = {
+        label: [run for run in members if run.name in sampled]
+        for label, members in cells_of(runs).items()
+    }
+    cells = {label: members for label, members in cells.items() if members}
+    shown = list(cells.items())[:_MOST_CELLS]
+    processes = usage["process"].unique(maintain_order=True).to_list()
+    # Processes without a name differ in every run: colour the first, second, ... of a run.
+    named = not any(name.startswith("pid ") for name in processes) and len(processes) <= 7
+    memory = "pss_bytes" if usage["pss_bytes"].count() else "rss_bytes"
+    figure = new_figure(4.4)
+    grid = figure.subplots(2, len(shown), sharex=True, sharey="row", squeeze=False)
+    for column, (label, members) in enumerate(shown):
+        cpu, mem = grid[0][column], grid[1][column]
+        for run in members:
+            of_run = usage.filter(pl.col("run") == run.name)
+            parts = of_run.partition_by("process", "vpid", maintain_order=True)
+            for number, part in enumerate(parts):
+                c = colour(processes.index(part["process"][0]) if named else number)
+                seconds = part["seconds"].to_numpy()
+                cpu.plot(seconds, part["cpu"].to_numpy(), lw=0.8, color=c, alpha=0.7)
+                megabytes = part[memory].cast(pl.Float64).to_numpy() / 1e6
+                mem.plot(seconds, megabytes, lw=0.8, color=c, alpha=0.7)
+        cpu.set_title("\n".join(label.split(", ")), fontsize=8)
+        mem.set_xlabel("time since the first sample [s]" if len(shown) <= 3 else "time [s]")
+        for axes in (cpu, mem):
+            axes.set_ylim(bottom=0)
+            finish(axes)
+    grid[0][0].set_ylabel("CPU [cores]")
+    grid[1][0].set_ylabel(f"{memory[:3].upper()} [MB]")
+    if named:
+        handles = [Line2D([], [], color=colour(i), label=n) for i, n in enumerate(processes)]
+        legend_above(figure, handles)
+    hidden = len(cells) - len(shown)
+    return Plot(
+        figure,
+        f"CPU time per time between two samples, and {memory[:3].upper()}, of each process; one "
+        f"line per process and run, {sum(len(m) for _, m in shown)} runs, {usage.height:,} samples."
+        + (f" {hidden} more cells are not drawn." if hidden else ""),
+    )

@@ -4,7 +4,7 @@ The method that answers is declared here, before any data: the ratio sqlite_defa
 of mean throughputs (above 1: MCAP is slower), its 95 % interval by Fieller's theorem with Welch's
 degrees of freedom, as in `roslens.analysis.verdicts.comparison`, and the threshold T:
 
-* the claim is refuted if low > 1 and high >= 1 + T, and so after Holm's correction over all cells;
+* the claim is false if low > 1 and high >= 1 + T, and so after Holm's correction over all cells;
 * else it holds if high < 1 + T: MCAP is at most T slower;
 * else it is undecided.
 
@@ -15,8 +15,6 @@ one-sided tests), Welch's and paired.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import polars as pl
 
 from roslens.analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
@@ -24,11 +22,10 @@ from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Spread, paired_p, paired_ratio, ratio_of_means
 from roslens.analysis.verdicts.comparison import LEVEL, verdict_of
+from roslens.analysis.verdicts.statement import Verdict
 from roslens.tracing.recording.errors import UsageError
 
 THRESHOLD = 0.05
-
-Answer = Literal["holds", "refuted", "undecided"]
 
 
 def on_par_or_better(
@@ -52,7 +49,7 @@ def on_par_or_better(
     -------
     One row per cell: `machine`, `messages`, `batch_size`, `runs`; `mean_new`, `mean_base` (bytes
     per second); `ratio` base / new with `low`, `high`; `verdict` of the compare rule; `p_holm`;
-    `answer` (holds, refuted, undecided); `p_welch`, `p_paired`; `paired_low`, `paired_high` of
+    `answer` (holds, false, undecided); `p_welch`, `p_paired`; `paired_low`, `paired_high` of
     the ratio by blocks; `p_equivalent`, `p_equivalent_paired`; `disagree`: whether the tests
     answer differently at 5 % (difference by Welch or paired, equivalence).
 
@@ -114,17 +111,17 @@ def on_par_or_better(
     )
 
 
-def claim(judged: pl.DataFrame) -> Answer:
-    """The answer over all cells: holds in all, refuted in at least one, else undecided."""
+def claim(judged: pl.DataFrame) -> Verdict:
+    """The answer over all cells: holds in all, false in at least one, else undecided."""
     answers = set(judged["answer"])
-    if "refuted" in answers:
-        return "refuted"
+    if "false" in answers:
+        return "false"
     return "holds" if answers == {"holds"} else "undecided"
 
 
-def _answer(verdict: str, high: float, p_holm: float, threshold: float) -> Answer:
+def _answer(verdict: str, high: float, p_holm: float, threshold: float) -> Verdict:
     if verdict == "regression":
-        return "refuted" if p_holm <= 1 - LEVEL else "undecided"
+        return "false" if p_holm <= 1 - LEVEL else "undecided"
     return "holds" if high < 1 + threshold else "undecided"
 
 

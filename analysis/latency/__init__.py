@@ -1,0 +1,1 @@
+"""How long messages take, how sure that is, and what was lost."""

@@ -1,0 +1,121 @@
+"""What the study of executors said about memory, held against the recordings at hand.
+
+See `roslens.analysis.executors.statements`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.leaks.leak import Leak
+from roslens.analysis.verdicts.statement import Statement
+
+ACTION, SERVICE, PUBSUB = "action", "service", "pubsub"
+_EVENTS = ("events", "events_cbg", "eventscbg")
+
+
+def leak_statements(leaks: Sequence[Leak], baselines: Sequence[Estimate]) -> list[Statement]:
+    """What the study said about memory."""
+    return [_actions(leaks), _messages(leaks), _services(leaks), _baseline(baselines)]
+
+
+def _of(leaks: Sequence[Leak], workload: str, *executors: str) -> list[Leak]:
+    """Cells of a workload, and of executors if any are named."""
+    return [
+        leak
+        for leak in leaks
+        if str(leak.per_second.cell.get("workload", "")).lower() == workload
+        and (not executors or _executor(leak.per_second) in executors)
+    ]
+
+
+def _executor(estimate: Estimate) -> str:
+    name = str(estimate.cell.get("executor", "")).lower()
+    return name.removesuffix("executor").removesuffix("threaded")
+
+
+def _told(leaks: Sequence[Leak]) -> str:
+    return "; ".join(
+        f"{leak.per_second.cell.get('executor', '')}: {leak.verdict.replace('_', ' ')}"
+        + ("" if leak.per_second.value is None else f" ({leak.per_second.value / 1e3:+.3g} kB/s)")
+        for leak in leaks
+    )
+
+
+def _judge(
+    content: str, leaks: Sequence[Leak], wanted: Sequence[str], against: Sequence[str]
+) -> Statement:
+    if not leaks:
+        return Statement(content, "not_in_these_recordings", "no such runs")
+    verdicts = [leak.verdict for leak in leaks]
+    if any(v in against for v in verdicts):
+        return Statement(content, "refuted", _told(leaks))
+    if all(v in wanted for v in verdicts):
+        return Statement(content, "confirmed", _told(leaks))
+    return Statement(content, "not_enough_evidence", _told(leaks))
+
+
+_FLAT = ("stable", "levels_off", "steep_start_then_stable")
+
+
+def _actions(leaks: Sequence[Leak]) -> Statement:
+    content = "Actions leak with both events executors and do not with the single-threaded one."
+    events, single = _of(leaks, ACTION, *_EVENTS), _of(leaks, ACTION, "single")
+    leaking = _judge(content, events, ("climbs",), _FLAT)
+    quiet = _judge(content, single, _FLAT, ("climbs",))
+    because = "; ".join(
+        x.because for x in (leaking, quiet) if x.verdict != "not_in_these_recordings"
+    )
+    parts = {leaking.verdict, quiet.verdict}
+    if parts == {"not_in_these_recordings"}:
+        return leaking
+    if "refuted" in parts:
+        return Statement(content, "refuted", because)
+    if parts == {"confirmed"}:
+        return Statement(content, "confirmed", because)
+    return Statement(content, "not_enough_evidence", because)
+
+
+def _messages(leaks: Sequence[Leak]) -> Statement:
+    return _judge(
+        "With messages memory climbs slowly on every executor.",
+        _of(leaks, PUBSUB),
+        ("climbs",),
+        _FLAT,
+    )
+
+
+def _services(leaks: Sequence[Leak]) -> Statement:
+    return _judge(
+        "With services memory levels off after about five minutes.",
+        _of(leaks, SERVICE),
+        ("levels_off",),
+        ("climbs", "stable", "steep_start_then_stable"),
+    )
+
+
+def _baseline(baselines: Sequence[Estimate]) -> Statement:
+    content = "The multi-threaded executor begins with more memory than the single-threaded one."
+    pairs = []
+    for multi in baselines:
+        if _executor(multi) != "multi":
+            continue
+        rest = {k: v for k, v in multi.cell.items() if k not in {"executor", "threads"}}
+        for single in baselines:
+            other = {k: v for k, v in single.cell.items() if k not in {"executor", "threads"}}
+            if _executor(single) == "single" and other == rest:
+                pairs.append((multi, single))
+    known = [(m, s) for m, s in pairs if None not in (m.low, m.high, s.low, s.high)]
+    if not known:
+        return Statement(content, "not_in_these_recordings", "no such pair of cells")
+    because = "; ".join(
+        f"{(m.value or 0) / 1e6:.2f} [{(m.low or 0) / 1e6:.2f}, {(m.high or 0) / 1e6:.2f}] against "
+        f"{(s.value or 0) / 1e6:.2f} [{(s.low or 0) / 1e6:.2f}, {(s.high or 0) / 1e6:.2f}] MB"
+        for m, s in known
+    )
+    if all((m.low or 0) > (s.high or 0) for m, s in known):
+        return Statement(content, "confirmed", because)
+    if any((m.high or 0) < (s.low or 0) for m, s in known):
+        return Statement(content, "refuted", because)
+    return Statement(content, "not_enough_evidence", because)

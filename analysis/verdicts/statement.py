@@ -1,0 +1,64 @@
+"""What is claimed, what became of it, and why: the words of all verdicts in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal[
+    # One side held against another; more and less where neither is worse.
+    "regression", "improvement", "more", "less", "no_difference",
+    # A figure against its budget.
+    "within", "exceeded",
+    # Memory over time.
+    "climbs", "levels_off", "stable", "steep_start_then_stable",
+    # What a study said, or what must hold.
+    "confirmed", "supported", "holds", "in part", "refuted", "not so", "false", "broken",
+    "by_construction", "possible", "impossible", "impossible_as_bytes",
+    # Nothing can be said, and why.
+    "not_enough_evidence", "undecided", "cannot be judged", "refused", "not_in_these_recordings",
+    "no_line_rate",
+]  # fmt: skip
+"""The words go into metrics.json and CSV files as they are: programs look for them."""
+
+_AGAINST: frozenset[Verdict] = frozenset(
+    ("refuted", "not so", "false", "broken", "impossible", "impossible_as_bytes")
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Something that was said or must hold, with its verdict.
+
+    Attributes
+    ----------
+    claim
+        What was said, or what is checked.
+    because
+        The figures, for people.
+    subject
+        Whom or what it is about, such as a machine or a transport.
+    note
+        What is said with the verdict.
+    value, limit
+        The figure and what it is held against, in `unit`; None where there is none.
+    """
+
+    claim: str
+    verdict: Verdict
+    because: str
+    subject: str = ""
+    note: str = ""
+    value: float | None = None
+    limit: float | None = None
+    unit: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the evidence is against it."""
+        return self.verdict in _AGAINST
+
+    @property
+    def told(self) -> str:
+        """The verdict for people."""
+        return self.verdict.replace("_", " ") + self.note

@@ -1,0 +1,122 @@
+"""Recordings chosen from a catalog: their tables, files and addresses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from roslens.collectors.schema import TABLES
+from roslens.fleet.dataset import Written, write_dataset
+from roslens.fleet.trees import LocalTree, Tree
+from roslens.tracing.recording import UsageError
+
+if TYPE_CHECKING:
+    from roslens.recordings import Recordings
+
+
+class Selection:
+    """Recordings chosen from a catalog.
+
+    Every table of the schema is an attribute, a lazy frame over all of them that were collected,
+    with the columns ``path``, ``run``, ``suite``, ``campaign`` and ``start`` beside its own (the
+    catalog's have ``recording_`` before their names where the table has such a column).
+
+    >>> nightly = rl.catalog("recordings").select(suite="two_process", since="30d")
+    >>> nightly.messages.group_by("campaign").agg(pl.col("latency_ns").quantile(0.99)).collect()
+
+    Attributes
+    ----------
+    rows
+        Their rows of the catalog.
+    """
+
+    def __init__(self, tree: Tree, rows: pl.DataFrame) -> None:
+        self.tree = tree
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return self.rows.height
+
+    def __repr__(self) -> str:
+        return f"{len(self):,} recordings, {int(self.rows['collected'].sum()):,} of them collected"
+
+    def files(self, table: str) -> list[str]:
+        """Where a table lies, one file per collected recording, for any reader of Parquet.
+
+        >>> duckdb.read_parquet(nightly.files("messages"), filename=True)
+
+        Raises
+        ------
+        UsageError
+            There is no such table.
+        """
+        if table not in TABLES:
+            raise UsageError(f"no table {table!r}; there are {', '.join(TABLES)}")
+        found = self.rows.filter("collected").select("tables", "stamp")
+        readable = self.tree.readable
+        return [readable(f"{at}/{table}.parquet", stamp) for at, stamp in found.iter_rows()]
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """A table of all these recordings, lazily.
+
+        Raises
+        ------
+        UsageError
+            There is no such table.
+        """
+        files = self.files(name)
+        table = TABLES[name]
+        beside = ("path", "run", "suite", "campaign", "start")
+        names = {x: f"recording_{x}" if x in table.schema else x for x in beside}
+        about = self.rows.filter("collected").select(
+            pl.Series("_file", files, dtype=pl.String),
+            *(pl.col(old).alias(new) for old, new in names.items()),
+        )
+        if not files:
+            columns = about.drop("_file").schema | table.schema
+            return pl.LazyFrame(schema=columns)
+        # Tables of older collectors may lack a column.
+        found = pl.scan_parquet(
+            files,
+            schema=dict(table.schema),
+            missing_columns="insert",
+            extra_columns="ignore",
+            include_file_paths="_file",
+        )
+        return found.join(about.lazy(), on="_file", how="left", maintain_order="left").select(
+            *names.values(), *table.schema
+        )
+
+    def write_dataset(
+        self, folder: str | os.PathLike[str], tables: Sequence[str] | None = None
+    ) -> Written:
+        """The tables as one dataset in hive layout, see `roslens.fleet.dataset`."""
+        return write_dataset(self.rows.filter("collected"), self.files, Path(folder), tables)
+
+    def __getattr__(self, name: str) -> pl.LazyFrame:
+        if name in TABLES:
+            return self.table(name)
+        raise AttributeError(f"no table {name!r}; there are {', '.join(TABLES)}")
+
+    @property
+    def paths(self) -> list[str]:
+        """Folders or addresses of the recordings."""
+        return [self.tree.address(path) for path in self.rows["path"]]
+
+    def open(self, *, collect: bool = True) -> Recordings:
+        """The same recordings as `rl.open` gives them, for reports.
+
+        Raises
+        ------
+        UsageError
+            There are none, or they are not on this machine.
+        """
+        from roslens.recordings import open_recordings  # noqa: PLC0415
+
+        if not isinstance(self.tree, LocalTree):
+            raise UsageError(f"{self.tree.where}: copy the recordings here to open them")
+        return open_recordings(self.paths, collect=collect)
