@@ -44,7 +44,12 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 def command_line() -> str:
     """Every verb and option, as ``--help`` shows them."""
-    return "# Command line\n\n" + str(app.generate_docs(output_format="markdown")).split("\n", 1)[1]
+    text = str(app.generate_docs(output_format="markdown")).split("\n", 1)[1]
+    # The ways to call a verb name it themselves, and a star in a default is no emphasis.
+    text = re.sub(r"^roslens (\w+) (?=\1 )", "roslens ", text, flags=re.MULTILINE)
+    return "# Command line\n" + text.replace("\n       roslens", "\nroslens").replace(
+        ":*]", ":\\*]"
+    )
 
 
 def schema_page(schema: dict[str, Any]) -> str:

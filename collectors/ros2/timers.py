@@ -4,7 +4,7 @@ rcl calls a timer once however late it is, then goes on with the next point of i
 (``rcl_timer_call``). So an activation serves the first release after the activation before it, and
 the releases between that one and its start are skipped.
 
-No event tells the grid's phase: timers are reset, and their clock (often CLOCK_MONOTONIC_RAW) runs
+No event shows the grid's phase: timers are reset, and their clock (often CLOCK_MONOTONIC_RAW) runs
 a little otherwise than that of the events. It is estimated from the activations around: first
 where they lie on the circle of one period, as mean direction and spread, then exactly by the least
 late of them.

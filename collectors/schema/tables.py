@@ -32,7 +32,7 @@ def _pointer(name: str, meaning: str) -> Column:
 _CREATED = _time("created_ns", "time of its init event")
 _ENDED = _time(
     "ended_ns",
-    "when its address was given to the next object: no event tells of its end. Null: to nobody, so "
+    "when its address was given to the next object, as no event shows its end. Null: to nobody, so "
     "that it may have lived as long as its process",
 )
 _GID = Column("gid", "list<uint8>", "DDS gid as traced: 24 bytes up to Jazzy, 16 from Kilted")

@@ -1,31 +1,35 @@
-"""What users import in notebooks (``import roslens as rl``) and the command line."""
+"""The workbench over recorded ROS 2 traces, for notebooks: ``import roslens as rl``.
+
+``rl.open(path)`` gives the tables of recordings, ``rl.timeline(recordings)`` shows them, and
+``rl.catalog(folder)`` finds recordings among many.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from roslens.fleet.catalog import Catalog, catalog
-    from roslens.recordings import Recordings, open_recordings
+    from roslens.recordings import Recordings, open  # noqa: A004  (reads well as rl.open)
     from roslens.widgets.timeline import timeline
 
-    open = open_recordings  # noqa: A001  (reads well as rl.open)
+    __version__: str
 
 __all__ = ["Catalog", "Recordings", "catalog", "open", "timeline"]
+
+_HOMES = {"Catalog": "fleet.catalog", "catalog": "fleet.catalog", "timeline": "widgets.timeline"}
 
 
 def __getattr__(name: str) -> object:
     # Lazily, so that the command line starts quickly.
-    if name in {"Catalog", "catalog"}:
-        from roslens.fleet import catalog as catalogs  # noqa: PLC0415
-
-        return getattr(catalogs, name)
-    if name == "timeline":
-        from roslens.widgets.timeline import timeline  # noqa: PLC0415
-
-        return timeline
     if name in __all__:
-        from roslens import recordings  # noqa: PLC0415
-
-        return recordings.open_recordings if name == "open" else recordings.Recordings
+        return getattr(import_module(f"roslens.{_HOMES.get(name, 'recordings')}"), name)
+    if name == "__version__":
+        return import_module("importlib.metadata").version("roslens")
     raise AttributeError(f"module 'roslens' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    # Neither what the import system leaves here nor what only this file needs.
+    return [*__all__, *(name for name in globals() if name.startswith("__")), "__version__"]

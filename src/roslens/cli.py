@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Literal, NoReturn
+from typing import IO, Annotated, Literal, NoReturn, TypeVar
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter
 from rich.console import Console
 
 from roslens.tracing.recording import (
@@ -23,23 +24,87 @@ from roslens.tracing.recording import (
 )
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_Verb = TypeVar("_Verb", bound=Callable[..., int | None])
+
+_RECORD = Group("Record", sort_key=1)
+_LOOK = Group("Look at a recording", sort_key=2)
+_REPORT = Group("Report", sort_key=3)
+_JUDGE = Group("Judge", sort_key=4)
+_SHARE = Group("Share", sort_key=5)
+# What belongs to one of the two ways to call 'record'.
+_SUITE = Group("Options for a suite", sort_key=1)
+_COMMAND = Group("Options for a command", sort_key=2)
+_FOR_SUITE, _FOR_COMMAND = Parameter(group=_SUITE), Parameter(group=_COMMAND)
+
+
+def _shown(default: object) -> str | None:
+    """A default as one would type it; None where there is nothing to show."""
+    if isinstance(default, tuple):
+        return ", ".join(default) or None
+    return None if default is None or isinstance(default, bool) else str(default)
+
 
 app = App(
     name="roslens",
-    help="Records ROS 2 with LTTng, turns traces into tables, and tables into figures with "
+    help="Record ROS 2 with LTTng, turn the traces into tables, and the tables into answers with "
     "confidence intervals.",
+    help_format="plaintext",  # what renders Markdown takes a third of the start
+    help_epilogue="'roslens COMMAND --help' explains a command.\n\nExit codes: 0 done; 1 a verdict "
+    "failed; 2 wrong use or unreadable input; 3 not enough evidence; 4 ran, but failed or is "
+    "incomplete; 130 interrupted.",
+    usage="Usage: roslens COMMAND [ARGUMENTS] [OPTIONS]",
     version=lambda: version("roslens"),
-    help_format="markdown",
+    version_flags=["--version", "-V"],
+    group_commands=Group("Help", sort_key=6),
+    group_parameters=Group("Options", sort_key=3),
+    default_parameter=Parameter(negative=(), show_default=_shown),
 )
+app["--help"].help = "Show this help."
+app["--version"].help = "Show the version."
+_order = itertools.count()
 
+
+def _verb(group: Group, *usages: str) -> Callable[[_Verb], _Verb]:
+    """Make a function a command; `usages` are the ways to call it."""
+    return app.command(
+        group=group,
+        sort_key=next(_order),
+        usage="Usage: " + "\n       ".join(f"roslens {usage}" for usage in usages),
+        help_format="markdown",
+        help_epilogue="",
+    )
+
+
+Paths = Annotated[
+    Path, Parameter(name="PATH", help="Recordings, or folders that contain recordings.")
+]
+OutputOption = Annotated[Path | None, Parameter(name=["--output", "-o"])]
+JsonSwitch = Annotated[bool, Parameter(name="--json")]
 WorkersOption = Annotated[
     int | None,
-    Parameter(help="Processes; 0: by cores and memory; default: 1, of many recordings 0."),
+    Parameter(
+        help="Number of worker processes; 0 means as many as cores and memory allow. Default: 1, "
+        "or 0 from 16 recordings on."
+    ),
 ]
 SchedulerOption = Annotated[
-    str | None, Parameter(help="Address of a running dask scheduler, in place of --workers.")
+    str | None,
+    Parameter(help="Address of a running dask scheduler whose workers are used instead."),
 ]
-Recordings = Annotated[Path, Parameter(help="Recordings, or folders that hold some.")]
+ThreadsOption = Annotated[
+    int, Parameter(help="Number of threads that decode; 0 means one per CPU.")
+]
+EngineOption = Annotated[
+    Literal["native", "babeltrace2"],
+    Parameter(help="What reads the trace. babeltrace2 is slow and serves for comparison."),
+]
+JsonFile = Annotated[
+    Path | None, Parameter(name="--json", help="Also write all figures to this file, as JSON.")
+]
+PlotFile = Annotated[
+    Path | None, Parameter(help="Also draw the changes to this file (.png, .svg or .pdf).")
+]
+Threshold = Annotated[str, Parameter(help="Changes smaller than this do not matter.")]
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -48,34 +113,43 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Anything the user can act on ends with one line on standard error and its exit code.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    # Rich itself would exit with 1 where nobody reads on ('| head'): here 1 is a failed verdict.
+    Console.on_broken_pipe = _goes_on_unheard  # type: ignore[assignment,method-assign]
     try:
         try:
             app(arguments, exit_on_error=False, print_error=False, result_action="sys_exit")
         finally:
             sys.stdout.flush()
     except CycloptsError as error:
-        _fail(f"{' '.join(str(error).split())} (see 'roslens --help')", EXIT_USAGE)
+        command = " ".join(["roslens", *(error.command_chain or ())])
+        _fail(f"{' '.join(str(error).split())} (see '{command} --help')", EXIT_USAGE)
     except RoslensError as error:
         _fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         _fail("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError as broken:
         # The reader of our output has gone ('| head'); nothing is wrong.
-        _say_no_more()
+        _say_no_more(sys.stdout)
         ended = broken.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
     except OSError as error:
         # Files are told of where they are opened: this is the standard output.
         if error.errno not in _FULL or error.filename is not None:
             raise
-        _say_no_more()
+        _say_no_more(sys.stdout)
         _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
     sys.exit(0)
 
 
-def _say_no_more() -> None:
-    """Drop what is still to be written: the standard output does not take it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _goes_on_unheard(console: Console) -> None:
+    """Let a command end as it would if somebody read what it prints."""
+    console.quiet = True
+    _say_no_more(console.file)
+
+
+def _say_no_more(stream: IO[str]) -> None:
+    """Drop what is still to be written to a stream that does not take it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _fail(message: str, code: int) -> NoReturn:
@@ -88,68 +162,93 @@ def _print_json(value: object) -> None:
     print(json.dumps(value, indent=1))
 
 
-@app.command
+@_verb(
+    _RECORD,
+    "record --suite NAME [OPTIONS]",
+    "record [OPTIONS] -- COMMAND ...",
+    "record --resume [CAMPAIGN]",
+    "record --status [CAMPAIGN ...]",
+)
 def record(
-    *command: Annotated[str, Parameter(help="After '--': what to run and record.")],
-    suite: Annotated[str | None, Parameter(help="A suite, by name or by its YAML file.")] = None,
-    name: Annotated[str | None, Parameter(help="Of the campaign; default: the time.")] = None,
-    output: Annotated[
-        Path | None,
-        Parameter(
-            name=["--output", "-o"],
-            help="The new folder of a command's recording; of a suite, the folder of all "
-            "recordings (default: data/recordings).",
-        ),
-    ] = None,
-    seed: Annotated[int | None, Parameter(help="Of the runs' order.")] = None,
-    repetitions: Annotated[int | None, Parameter(help="In place of the suite's.")] = None,
-    only: Annotated[
-        list[str],
-        Parameter(negative="", help="FACTOR=LEVEL: only these combinations; may be repeated."),
-    ] = [],  # noqa: B006
-    resume: Annotated[
-        list[str] | None,
-        Parameter(
-            negative="",
-            consume_multiple=True,
-            help="Make the runs that a campaign misses; default: of the last unfinished one.",
-        ),
-    ] = None,
-    status: Annotated[
-        list[str] | None,
-        Parameter(
-            negative="", consume_multiple=True, help="Show how far campaigns are; default: all."
-        ),
-    ] = None,
-    dry_run: Annotated[bool, Parameter(negative="", help="Show a suite's runs only.")] = False,
-    event: Annotated[list[str], Parameter(negative="", help="User-space events.")] = ["ros2:*"],  # noqa: B006
-    context: Annotated[list[str], Parameter(negative="", help="Further contexts.")] = [],  # noqa: B006
-    kernel: Annotated[Literal["auto", "off", "required"], Parameter()] = "auto",
+    *command: Annotated[str, Parameter(name="COMMAND")],
+    output: OutputOption = None,
+    suite: Annotated[str | None, _FOR_SUITE] = None,
+    name: Annotated[str | None, _FOR_SUITE] = None,
+    seed: Annotated[int | None, _FOR_SUITE] = None,
+    repetitions: Annotated[int | None, _FOR_SUITE] = None,
+    only: Annotated[tuple[str, ...], _FOR_SUITE] = (),
+    dry_run: Annotated[bool, _FOR_SUITE] = False,
+    resume: Annotated[list[str] | None, Parameter(group=_SUITE, consume_multiple=True)] = None,
+    status: Annotated[list[str] | None, Parameter(group=_SUITE, consume_multiple=True)] = None,
+    event: Annotated[tuple[str, ...], _FOR_COMMAND] = ("ros2:*",),
+    context: Annotated[tuple[str, ...], _FOR_COMMAND] = (),
+    kernel: Annotated[Literal["auto", "off", "required"], _FOR_COMMAND] = "auto",
     mode: Annotated[
-        Literal["discard", "overwrite", "blocking", "snapshot"],
-        Parameter(help="When buffers are full; snapshot: only what they hold at the end."),
+        Literal["discard", "overwrite", "blocking", "snapshot"], _FOR_COMMAND
     ] = "discard",
-    max_disk: Annotated[
-        str | None, Parameter(help="What the trace may take: 500M; the oldest part gives way.")
-    ] = None,
-    daemon: Annotated[
-        Literal["private", "machine"],
-        Parameter(help="machine: records programs that run already, too."),
-    ] = "private",
-    subbuf_size: Annotated[str, Parameter(help="Of a sub-buffer: 64k, 1M, ...")] = "1M",
-    subbuf_count: Annotated[int, Parameter(help="Sub-buffers per CPU.")] = 8,
-    ros: Annotated[
-        Literal["auto", "sourced", "embedded", "none"],
-        Parameter(help="auto: the sourced ROS 2; where none is, for Python the embedded one."),
-    ] = "auto",
-    trace_rclpy: Annotated[
-        bool, Parameter(negative="", help="Python nodes emit callback and publish events too.")
-    ] = False,
-    time_limit: Annotated[float | None, Parameter(help="Seconds the command may take.")] = None,
+    max_disk: Annotated[str | None, _FOR_COMMAND] = None,
+    daemon: Annotated[Literal["private", "machine"], _FOR_COMMAND] = "private",
+    subbuf_size: Annotated[str, _FOR_COMMAND] = "1M",
+    subbuf_count: Annotated[int, _FOR_COMMAND] = 8,
+    ros: Annotated[Literal["auto", "sourced", "embedded", "none"], _FOR_COMMAND] = "auto",
+    trace_rclpy: Annotated[bool, _FOR_COMMAND] = False,
+    time_limit: Annotated[float | None, _FOR_COMMAND] = None,
 ) -> None:
-    """Record a suite (--suite NAME) or any command (-- COMMAND ...) with LTTng.
+    """Record a suite of experiments, or any command, with LTTng.
 
-    Prints the folder of the recording last.
+    The last line printed is the folder of what was recorded.
+
+    Parameters
+    ----------
+    command
+        The command to run and record, with its arguments.
+    output
+        For a command: the new folder of its recording. For a suite: the folder that holds all
+        recordings. Default: below data/recordings.
+    suite
+        The suite to record: its name or its YAML file.
+    name
+        Name of the new campaign. Default: the current UTC time.
+    seed
+        Seed for the random order of the runs.
+    repetitions
+        Number of repetitions, instead of the suite's own.
+    only
+        Record only the combinations with this FACTOR=LEVEL. May be repeated.
+    dry_run
+        Show which runs would be made, and record nothing.
+    resume
+        Record the missing runs of this campaign. Without a name: of the last one that is
+        unfinished.
+    status
+        Show how far these campaigns are. Without a name: all campaigns.
+    event
+        User-space events to record; * stands for any text. May be repeated.
+    context
+        Contexts to record with each event besides vpid, vtid and procname, such as pid_ns. May
+        be repeated.
+    kernel
+        Whether to record kernel events. auto: if LTTng can trace the kernel here.
+    mode
+        What happens when the buffers are full: new events are dropped, the oldest are
+        overwritten, or the program waits. snapshot: nothing is written until the end, and then
+        only what the buffers still hold.
+    max_disk
+        Largest size of the trace, such as 500M. Beyond it the oldest part is dropped.
+    daemon
+        The LTTng session daemon that records. private: one of its own. machine: the machine's,
+        which also records programs that are already running.
+    subbuf_size
+        Size of each sub-buffer, such as 64k or 4M.
+    subbuf_count
+        Number of sub-buffers per CPU.
+    ros
+        Which ROS 2 the command runs in. auto: the sourced one; if there is none, the embedded
+        one for Python programs and none for others.
+    trace_rclpy
+        Let Python nodes emit callback and publish events too.
+    time_limit
+        End the command after this many seconds.
     """
     from roslens import record as recording  # noqa: PLC0415
     from roslens.tracing.lttng import TracingOptions  # noqa: PLC0415
@@ -203,56 +302,17 @@ def record(
         )
 
 
-@app.command
-def pack(
-    *paths: Recordings,
-    output: Annotated[
-        Path | None,
-        Parameter(name=["--output", "-o"], help="The archive; default: NAME.tar.zst here."),
-    ] = None,
-    keep_names: Annotated[
-        bool, Parameter(negative="", help="Leave hosts, users and paths as they are.")
-    ] = False,
-    with_tables: Annotated[
-        bool, Parameter(negative="", help="Also events and tables, which can be made again.")
-    ] = False,
-) -> None:
-    """Pack recordings into one file for sharing, without names of hosts and users."""
-    from roslens.pack import pack_recordings  # noqa: PLC0415
+@_verb(_RECORD, "suites [NAME]", "suites --schema")
+def suites(name: str | None = None, /, *, schema: bool = False) -> None:
+    """List the suites that come with roslens, or explain one.
 
-    if not paths:
-        raise UsageError("no recording given; give one or more folders")
-    pack_recordings(
-        paths, output, keep_names=keep_names, with_tables=with_tables, console=Console()
-    )
-
-
-@app.command
-def unpack(
-    archive: Annotated[Path, Parameter(help="What 'roslens pack' wrote.")],
-    folder: Annotated[Path | None, Parameter(help="Where to; default: data/recordings.")] = None,
-    /,
-    *,
-    max_size: Annotated[
-        str | None, Parameter(help="Refuse what is larger unpacked: 50G; default by its size.")
-    ] = None,
-) -> None:
-    """Unpack such a file; all of it with right checksums, or nothing."""
-    from roslens.pack import unpack_recordings  # noqa: PLC0415
-
-    unpack_recordings(archive, folder, max_size)
-
-
-@app.command
-def suites(
-    name: Annotated[str | None, Parameter(help="Explain this one: a name or a YAML file.")] = None,
-    /,
-    *,
-    schema: Annotated[
-        bool, Parameter(negative="", help="Print the JSON schema of suite files, for editors.")
-    ] = False,
-) -> None:
-    """List the suites that ship with roslens, or explain one."""
+    Parameters
+    ----------
+    name
+        The suite to explain: its name or its YAML file.
+    schema
+        Print the JSON schema of suite files, which editors can use.
+    """
     from roslens import suites as shown  # noqa: PLC0415
 
     if schema:
@@ -265,14 +325,17 @@ def suites(
         shown.show_suites(Console())
 
 
-@app.command
-def info(
-    path: Path,
-    /,
-    *,
-    as_json: Annotated[bool, Parameter(name="--json", negative="")] = False,
-) -> None:
-    """Show what a recording holds: events, times, processes, and first of all what was lost."""
+@_verb(_LOOK, "info PATH [--json]")
+def info(path: Path, /, *, as_json: JsonSwitch = False) -> None:
+    """Show what the tracer lost, and which events, times and processes a recording contains.
+
+    Parameters
+    ----------
+    path
+        A recording, or any folder with CTF traces.
+    as_json
+        Print JSON instead of text.
+    """
     from roslens.info import find_info, show_info  # noqa: PLC0415  (starts quickly without it)
 
     found, excerpt = find_info(path)
@@ -282,35 +345,42 @@ def info(
         show_info(found, Console(), excerpt)
 
 
-@app.command
+@_verb(_LOOK, "events PATH [OPTIONS]")
 def events(
-    path: Annotated[Path, Parameter(help="A recording, or any folder with CTF traces.")],
+    path: Path,
     /,
     *,
-    name: Annotated[
-        list[str], Parameter(negative="", help="Of events, or a pattern: 'ros2:rmw_*'.")
-    ] = [],  # noqa: B006  (cyclopts copies it)
-    start: Annotated[
-        str | None,
-        Parameter(help="First time: ns since the epoch, HH:MM:SS.fff, or +2.5s of the trace."),
-    ] = None,
-    end: Annotated[str | None, Parameter(help="Last time.")] = None,
-    fields: Annotated[
-        list[str], Parameter(negative="", help="Columns beside the time, separated by commas.")
-    ] = [],  # noqa: B006
-    form: Annotated[
-        Literal["text", "json", "csv", "parquet"], Parameter(name="--format", help="Of the output.")
-    ] = "text",
-    output: Annotated[
-        Path | None,
-        Parameter(name=["--output", "-o"], help="File; for Parquet of several events a folder."),
-    ] = None,
-    threads: Annotated[int, Parameter(help="Threads that decode; 0: one per CPU.")] = 0,
-    engine: Annotated[
-        Literal["native", "babeltrace2"], Parameter(help="Ours, or the slow one, to compare.")
-    ] = "native",
+    name: tuple[str, ...] = (),
+    start: str | None = None,
+    end: str | None = None,
+    fields: tuple[str, ...] = (),
+    form: Annotated[Literal["text", "json", "csv", "parquet"], Parameter(name="--format")] = "text",
+    output: OutputOption = None,
+    threads: ThreadsOption = 0,
+    engine: EngineOption = "native",
 ) -> None:
-    """Show events of a recording, in the order of time (docs/events.md)."""
+    """Show the events of a recording in the order of time.
+
+    Parameters
+    ----------
+    path
+        A recording, or any folder with CTF traces.
+    name
+        Name of the events to show, or a pattern such as 'ros2:rmw_*'. May be repeated. Default:
+        all events.
+    start
+        First time to show: ns since the epoch, a time of day such as 08:53:25.5, or +2.5s from
+        the start of the trace.
+    end
+        Last time to show, in the same forms as --start.
+    fields
+        Fields to show besides the time, separated by commas. Default: all fields.
+    form
+        Format of the output; json means one object per line.
+    output
+        File to write, instead of standard output. For Parquet with several kinds of events: the
+        folder to write.
+    """
     from roslens.events import write_events  # noqa: PLC0415
 
     write_events(
@@ -326,76 +396,99 @@ def events(
     )
 
 
-@app.command
-def schema(
+@_verb(_LOOK, "lab [PATH] [OPTIONS]")
+def lab(
+    path: Path | None = None,
+    /,
     *,
-    format: Literal["json", "markdown"] = "json",  # noqa: A002  (the option's name)
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
+    port: int = 8888,
+    ip: str = "127.0.0.1",
+    browser: Annotated[bool, Parameter(negative="--no-browser")] = True,
+    beyond_this_machine: bool = False,
 ) -> None:
-    """Print the definition of every table: name, type, unit and meaning of each column."""
-    from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS  # noqa: PLC0415
-    from roslens.collectors.schema.markdown import tables_markdown  # noqa: PLC0415
+    """Open the workbench in JupyterLab: health, topics, the graph of nodes, and a timeline.
 
-    if format == "markdown":
-        text = tables_markdown()
-    else:
-        tables = [table.to_json() for table in (*TABLES.values(), RESOURCES, THREADS, SYSTEM)]
-        text = json.dumps({"schema_version": 1, "tables": tables}, indent=1) + "\n"
-    if output is None:
-        sys.stdout.write(text)
-    else:
-        output.write_text(text, encoding="utf-8")
+    Only this machine can reach it, and only with the token in the address that is printed.
+
+    Parameters
+    ----------
+    path
+        A recording, or a folder that contains recordings. Default: the samples that come with
+        roslens.
+    port
+        Port that the server listens on.
+    ip
+        Address that the server listens on.
+    browser
+        Open a browser window (the default), or not.
+    beyond_this_machine
+        Allow an --ip that other machines can reach.
+    """
+    from roslens.lab import run_lab  # noqa: PLC0415
+
+    run_lab(path, ip=ip, port=port, browser=browser, beyond_this_machine=beyond_this_machine)
 
 
-@app.command
+@_verb(_LOOK, "collect PATH... [OPTIONS]")
 def collect(
-    *paths: Recordings,
-    output: Annotated[
-        Path | None,
-        Parameter(
-            name=["--output", "-o"], help="Folder of the output (a folder below, if several)."
-        ),
-    ] = None,
-    engine: Annotated[
-        Literal["native", "babeltrace2"], Parameter(help="Ours, or the slow one, to compare.")
-    ] = "native",
-    threads: Annotated[int, Parameter(help="Threads that decode; 0: one per CPU.")] = 0,
-    events_only: Annotated[bool, Parameter(negative="", help="Raw events, no tables.")] = False,
-    force: Annotated[bool, Parameter(negative="", help="Even if all is up to date.")] = False,
-    verify: Annotated[
-        bool, Parameter(negative="", help="Read what is there and compare its checksums.")
-    ] = False,
+    *paths: Paths,
+    output: OutputOption = None,
+    events_only: bool = False,
+    force: bool = False,
+    verify: bool = False,
+    merge: bool = False,
+    clock_offset: list[str] | None = None,
+    start: str | None = None,
+    end: str | None = None,
+    topic: tuple[str, ...] = (),
+    node: tuple[str, ...] = (),
+    margin: str = "5s",
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
-    max_time: Annotated[float | None, Parameter(help="Seconds a recording may take.")] = None,
-    max_memory: Annotated[str | None, Parameter(help="Memory it may take: 4G.")] = None,
-    max_output: Annotated[str | None, Parameter(help="What it may write: 10G.")] = None,
-    merge: Annotated[
-        bool, Parameter(negative="", help="All are one recording, one time line; needs -o.")
-    ] = False,
-    clock_offset: Annotated[
-        list[str] | None,
-        Parameter(
-            help="HOST=NS: add to all times of a host (its name, or h0, h1, ...); or auto: "
-            "estimated from messages that went both ways between hosts."
-        ),
-    ] = None,
-    start: Annotated[
-        str | None,
-        Parameter(help="Only from this time on, into -o: as for 'events', such as +10s."),
-    ] = None,
-    end: Annotated[str | None, Parameter(help="Only up to this time.")] = None,
-    topic: Annotated[
-        list[str], Parameter(negative="", help="Only this topic, or a pattern; may be repeated.")
-    ] = [],  # noqa: B006
-    node: Annotated[
-        list[str], Parameter(negative="", help="Only this node, or a pattern; may be repeated.")
-    ] = [],  # noqa: B006
-    margin: Annotated[
-        str, Parameter(help="What is read before --start and after --end to complete it.")
-    ] = "5s",
+    threads: ThreadsOption = 0,
+    engine: EngineOption = "native",
+    max_time: float | None = None,
+    max_memory: str | None = None,
+    max_output: str | None = None,
 ) -> None:
-    """Turn recordings into Parquet: every event, and the tables of the ROS 2 model."""
+    """Turn recordings into Parquet files: every event, and the tables of the ROS 2 model.
+
+    The other commands do this by themselves where it is needed.
+
+    Parameters
+    ----------
+    output
+        Folder for the tables; with several recordings, each gets a folder below it. Default:
+        inside each recording.
+    events_only
+        Write the raw events, and no tables of the ROS 2 model.
+    force
+        Make the tables again, even if up to date.
+    verify
+        Compare the checksums of the files that are already there.
+    merge
+        Treat all PATHs as one recording with one time line. Needs -o.
+    clock_offset
+        HOST=NS adds nanoseconds to all times of a host, given by its name or as h0, h1, ....
+        May be repeated. auto estimates the offsets from messages that went both ways between
+        the hosts.
+    start
+        Collect only from this time on, such as +10s (forms as for 'roslens events'). Needs -o.
+    end
+        Collect only up to this time. Needs -o.
+    topic
+        Collect only this topic, or topics of a pattern. Needs -o. May be repeated.
+    node
+        Collect only this node, or nodes of a pattern. Needs -o. May be repeated.
+    margin
+        Also read this much before --start and after --end, to complete rows.
+    max_time
+        Give up a recording after this many seconds.
+    max_memory
+        Give up a recording that needs more memory, such as 4G.
+    max_output
+        Give up a recording that writes more, such as 10G.
+    """
     if not paths:
         raise UsageError("no recording given; give one or more folders")
     # Before polars is imported: it makes as many threads as it then finds here, and its allocator
@@ -444,51 +537,85 @@ def collect(
     )
 
 
-@app.command
-def export(
-    path: Annotated[Path, Parameter(help="A recording (collected if it is not yet).")],
-    out: Annotated[Path, Parameter(help="File to write.")],
-    /,
+@_verb(_LOOK, "schema [OPTIONS]")
+def schema(
     *,
-    form: Annotated[
-        Literal["perfetto", "dot", "mermaid", "csv", "hgrm", "hlog"],
-        Parameter(
-            name="--format",
-            help="For ui.perfetto.dev; the graph of nodes; a table; latency percentiles in ms or "
-            "a log of runs for HdrHistogram's tools.",
-        ),
-    ],
-    table: Annotated[str | None, Parameter(help="Which table, for csv.")] = None,
+    format: Literal["json", "markdown"] = "json",  # noqa: A002  (the option's name)
+    output: OutputOption = None,
 ) -> None:
-    """Write a recording in a format of other tools."""
-    from roslens.export import export as write  # noqa: PLC0415
+    """Print the definition of every table: name, type, unit and meaning of each column.
 
-    write(path, out, form, table)
+    Parameters
+    ----------
+    format
+        Format of the output.
+    output
+        File to write, instead of standard output.
+    """
+    from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS  # noqa: PLC0415
+    from roslens.collectors.schema.markdown import tables_markdown  # noqa: PLC0415
+
+    if format == "markdown":
+        text = tables_markdown()
+    else:
+        tables = [table.to_json() for table in (*TABLES.values(), RESOURCES, THREADS, SYSTEM)]
+        text = json.dumps({"schema_version": 1, "tables": tables}, indent=1) + "\n"
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        output.write_text(text, encoding="utf-8")
 
 
-@app.command
+@_verb(_REPORT, "report NOTEBOOK [PATH...] [OPTIONS]", "report NOTEBOOK --list-parameters")
 def report(
-    notebook: Annotated[str, Parameter(help="Name of a notebook (latency), or the path of one.")],
+    notebook: str,
     /,
-    *paths: Recordings,
-    output: Annotated[Path | None, Parameter(name=["--output", "-o"])] = None,
-    parameter: Annotated[
-        list[str], Parameter(name=["-p", "--parameter"], negative="", help="NAME=VALUE")
-    ] = [],  # noqa: B006  (cyclopts copies it)
-    timeout: Annotated[
-        float, Parameter(help="Seconds that a cell of the notebook may take; 0: for ever.")
-    ] = 3600,
-    each: Annotated[
-        Literal["recording", "campaign"] | None,
-        Parameter(help="One report of each, and a page over all."),
-    ] = None,
+    *paths: Annotated[Path, Parameter(name="PATH")],
+    output: OutputOption = None,
+    parameter: Annotated[tuple[str, ...], Parameter(name=["-p", "--parameter"])] = (),
+    list_parameters: bool = False,
+    timeout: float = 3600,
+    each: Literal["recording", "campaign"] | None = None,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
 ) -> None:
-    """Execute a notebook over recordings: an HTML page and metrics.json; prints the folder last."""
-    from roslens.report import parse_parameter, run_report  # noqa: PLC0415
+    """Run a notebook over recordings: writes an HTML page, metrics.json and summary.md.
+
+    The last line printed is the folder of the report. These notebooks come with roslens:
+
+    * latency: How long do messages take, how certain is that, what was lost, what was in the way?
+    * leaks: Does memory climb, and what is the smallest leak that the recordings could reveal?
+    * executors: Which executor is slower, and which takes more CPU?
+    * communication: What do pointer types and intra-process communication change?
+    * storage: How does SQLite compare with MCAP?
+    * micro_ros: How much memory, throughput and latency do small devices have?
+    * calibration: Do roslens' own intervals and verdicts keep what they promise?
+
+    Parameters
+    ----------
+    notebook
+        Name of a notebook (see above), or the path of an .ipynb file.
+    paths
+        Recordings, folders that contain recordings, or archives of 'roslens pack'. Default: a
+        sample that comes with roslens.
+    output
+        Folder for the report. Default: data/reports/NOTEBOOK/TIME.
+    parameter
+        NAME=VALUE sets a parameter of the notebook; the value is YAML. May be repeated.
+    list_parameters
+        List the notebook's parameters and their defaults, and stop.
+    timeout
+        Seconds that a cell of the notebook may take; 0 means no limit.
+    each
+        Make a separate report of each, and one page that lists them all. Only with this option,
+        --workers or --scheduler may be given.
+    """
+    from roslens.report import parse_parameter, run_report, show_parameters  # noqa: PLC0415
     from roslens.summary import summary_table  # noqa: PLC0415
 
+    if list_parameters:
+        show_parameters(notebook, Console())
+        return
     parameters = dict(parse_parameter(text) for text in parameter)
     if each is not None:
         from roslens.fleet.cluster import Workers  # noqa: PLC0415
@@ -521,55 +648,44 @@ def report(
     print(result.folder)
 
 
-@app.command
-def index(
-    folder: Annotated[Path, Parameter(help="Holds reports.")] = Path("data/reports"), /
-) -> None:
-    """Write index.html over all reports in a folder: loss, verdicts, links."""
+@_verb(_REPORT, "index [FOLDER]")
+def index(folder: Path = Path("data/reports"), /) -> None:
+    """Write index.html, which lists all reports in a folder with their losses and verdicts.
+
+    Parameters
+    ----------
+    folder
+        The folder that contains the reports.
+    """
     from roslens.index import write_index  # noqa: PLC0415
 
     print(write_index(folder))
 
 
-@app.command
-def lab(
-    path: Annotated[Path | None, Parameter(help="Recordings; the samples by default.")] = None,
-    /,
-    *,
-    port: int = 8888,
-    ip: str = "127.0.0.1",
-    browser: Annotated[bool, Parameter(help="Open one.")] = True,
-    beyond_this_machine: Annotated[
-        bool, Parameter(negative="", help="Allow an --ip that other machines reach.")
-    ] = False,
-) -> None:
-    """Open JupyterLab on the start page, on this machine only and with a token."""
-    from roslens.lab import run_lab  # noqa: PLC0415
-
-    run_lab(path, ip=ip, port=port, browser=browser, beyond_this_machine=beyond_this_machine)
-
-
-@app.command
+@_verb(_JUDGE, "compare BASE NEW [OPTIONS]")
 def compare(
-    base: Annotated[Path, Parameter(help="Recordings, or the metrics.json of a report.")],
-    new: Annotated[Path, Parameter(help="The same of what is to be judged.")],
+    base: Path,
+    new: Path,
     /,
     *,
-    metric: Annotated[
-        list[str],
-        Parameter(
-            negative="", help="Default: latency_p50, latency_p99, loss, cpu. May be repeated."
-        ),
-    ] = [],  # noqa: B006  (cyclopts copies it)
-    threshold: Annotated[str, Parameter(help="Smaller changes are of no importance.")] = "5%",
-    json_file: Annotated[
-        Path | None, Parameter(name="--json", help="Write all figures to this file.")
-    ] = None,
-    plot: Annotated[
-        Path | None, Parameter(help="Draw the changes to this file (.png, .svg, .pdf).")
-    ] = None,
+    metric: tuple[str, ...] = (),
+    threshold: Threshold = "5%",
+    json_file: JsonFile = None,
+    plot: PlotFile = None,
 ) -> int:
-    """Compare two sets of recordings: exit 0 no regression, 1 regression, 3 not enough evidence."""
+    """Compare two sets of recordings and say what got slower.
+
+    Exit code: 0 no regression, 1 a regression, 3 not enough evidence.
+
+    Parameters
+    ----------
+    base
+        Recordings to compare with, or the metrics.json of a report.
+    new
+        Recordings to be judged, or the metrics.json of a report.
+    metric
+        Metric to compare. May be repeated. Default: latency_p50, latency_p99, loss and cpu.
+    """
     from roslens.compare import run_compare  # noqa: PLC0415
 
     return run_compare(
@@ -583,16 +699,21 @@ def compare(
     )
 
 
-@app.command
+@_verb(_JUDGE, "check BUDGETS PATH... [OPTIONS]")
 def check(
-    budgets: Annotated[Path, Parameter(help="A YAML file, see docs/comparing.md.")],
-    /,
-    *paths: Annotated[Path, Parameter(help="Recordings, or one metrics.json of a report.")],
-    json_file: Annotated[
-        Path | None, Parameter(name="--json", help="Write all figures to this file.")
-    ] = None,
+    budgets: Path, /, *paths: Annotated[Path, Parameter(name="PATH")], json_file: JsonFile = None
 ) -> int:
-    """Hold absolute budgets: exit 0 all within, 1 one exceeded, 3 not enough evidence."""
+    """Check recordings against absolute budgets.
+
+    Exit code: 0 all budgets are kept, 1 one is exceeded, 3 not enough evidence.
+
+    Parameters
+    ----------
+    budgets
+        A YAML file with budgets such as 'latency_p99 < 50 ms'.
+    paths
+        Recordings, folders that contain recordings, or one metrics.json of a report.
+    """
     from roslens.check import run_check  # noqa: PLC0415
 
     if not paths:
@@ -600,38 +721,105 @@ def check(
     return run_check(budgets, paths, json_file=json_file, console=Console())
 
 
-SuiteOption = Annotated[list[str], Parameter(negative="", help="Of this suite; may be repeated.")]
-SinceOption = Annotated[str | None, Parameter(help="Started since: 2026-11-01, or 30d ago.")]
+SuiteOption = Annotated[
+    tuple[str, ...], Parameter(help="Only recordings of this suite. May be repeated.")
+]
+SinceOption = Annotated[
+    str | None,
+    Parameter(
+        help="Only recordings started since a date such as 2026-11-01, or 30d for 30 days ago."
+    ),
+]
 CatalogFile = Annotated[
-    Path | None, Parameter(name="--file", help="The catalog; default: catalog.parquet there.")
+    Path | None,
+    Parameter(name="--file", help="File of the catalog. Default: catalog.parquet in that folder."),
 ]
 
 
-@app.command
-def catalog(
-    where: Annotated[str, Parameter(help="A folder of recordings, or an address (s3://...).")],
+@_verb(_JUDGE, "trend FOLDER [OPTIONS]")
+def trend(
+    where: Annotated[str, Parameter(name="FOLDER")],
     /,
     *,
-    suite: SuiteOption = [],  # noqa: B006  (cyclopts copies it)
-    distro: Annotated[list[str], Parameter(negative="", help="Of this ROS distribution.")] = [],  # noqa: B006
+    metric: tuple[str, ...] = (),
+    suite: SuiteOption = (),
     since: SinceOption = None,
-    until: Annotated[str | None, Parameter(help="Started before.")] = None,
-    as_json: Annotated[
-        bool, Parameter(name="--json", negative="", help="One object per recording and line.")
-    ] = False,
+    threshold: Threshold = "5%",
+    false_alarms: str = "1%",
+    json_file: JsonFile = None,
+    plot: PlotFile = None,
     file: CatalogFile = None,
-    collect: Annotated[bool, Parameter(negative="", help="Make missing tables first.")] = False,
-    dataset: Annotated[
-        Path | None,
-        Parameter(help="Folder: their tables as one dataset, suite=/campaign=/recording=."),
-    ] = None,
-    table: Annotated[
-        list[str], Parameter(negative="", help="Only this one into --dataset; may be repeated.")
-    ] = [],  # noqa: B006
+    workers: WorkersOption = None,
+    scheduler: SchedulerOption = None,
+) -> int:
+    """Find when a metric changed over a series of campaigns; no baseline is needed.
+
+    Exit code: 0 no regression, 1 a regression that lasts, 3 a series is too short.
+
+    Parameters
+    ----------
+    where
+        A folder of campaigns, or an address such as s3://bucket/nightly.
+    metric
+        Metric to look at. May be repeated. Default: latency_p99.
+    false_alarms
+        Probability of an alarm although nothing has changed.
+    """
+    from roslens.fleet import show  # noqa: PLC0415
+    from roslens.fleet.cluster import Workers  # noqa: PLC0415
+
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    found, _ = show.updated(
+        where, file, collect=True, workers=Workers(workers, scheduler), console=console
+    )
+    return show.run_trend(
+        found.select(suite=suite or None, since=since),
+        metric or ["latency_p99"],
+        threshold=threshold,
+        false_alarms=false_alarms,
+        json_file=json_file,
+        plot_file=plot,
+        console=console,
+    )
+
+
+@_verb(_JUDGE, "catalog FOLDER [OPTIONS]")
+def catalog(
+    where: Annotated[str, Parameter(name="FOLDER")],
+    /,
+    *,
+    suite: SuiteOption = (),
+    distro: tuple[str, ...] = (),
+    since: SinceOption = None,
+    until: str | None = None,
+    as_json: JsonSwitch = False,
+    file: CatalogFile = None,
+    collect: bool = False,
+    dataset: Path | None = None,
+    table: tuple[str, ...] = (),
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
 ) -> None:
-    """Keep a catalog of all recordings: manifest, health and key metrics of each."""
+    """Keep a catalog of many recordings: manifest, health and key metrics of each.
+
+    Parameters
+    ----------
+    where
+        A folder of recordings, or an address such as s3://bucket/nightly.
+    distro
+        Only recordings of this ROS distribution. May be repeated.
+    until
+        Only recordings started before that, in the same forms.
+    as_json
+        Print one JSON object per recording and line.
+    collect
+        First make the tables that are missing.
+    dataset
+        Also write the tables of these recordings to this folder, as one dataset with suite=,
+        campaign= and recording= folders.
+    table
+        Write only this table to --dataset. May be repeated.
+    """
     from roslens.fleet import show  # noqa: PLC0415
     from roslens.fleet.cluster import Workers  # noqa: PLC0415
 
@@ -649,44 +837,78 @@ def catalog(
         show.show_catalog(found, changes, chosen, console, written)
 
 
-@app.command
-def trend(
-    where: Annotated[str, Parameter(help="A folder of campaigns, or an address (s3://...).")],
+@_verb(_SHARE, "export --format FORMAT PATH OUT [--table NAME]")
+def export(
+    path: Path,
+    out: Path,
     /,
     *,
-    metric: Annotated[
-        list[str], Parameter(negative="", help="Default: latency_p99. May be repeated.")
-    ] = [],  # noqa: B006
-    suite: SuiteOption = [],  # noqa: B006
-    since: SinceOption = None,
-    threshold: Annotated[str, Parameter(help="Smaller changes are of no importance.")] = "5%",
-    false_alarms: Annotated[
-        str, Parameter(help="Chance of an alarm where nothing has changed.")
-    ] = "1%",
-    json_file: Annotated[
-        Path | None, Parameter(name="--json", help="Write all figures to this file.")
-    ] = None,
-    plot: Annotated[
-        Path | None, Parameter(help="Draw the series to this file (.png, .svg, .pdf).")
-    ] = None,
-    file: CatalogFile = None,
-    workers: WorkersOption = None,
-    scheduler: SchedulerOption = None,
-) -> int:
-    """Find when a metric changed over nights: exit 0 no regression, 1 one that lasts, 3 too few."""
-    from roslens.fleet import show  # noqa: PLC0415
-    from roslens.fleet.cluster import Workers  # noqa: PLC0415
+    form: Annotated[
+        Literal["perfetto", "dot", "mermaid", "csv", "hgrm", "hlog"], Parameter(name="--format")
+    ],
+    table: str | None = None,
+) -> None:
+    """Write a recording in a format that other tools read.
 
-    console = Console(width=None if sys.stdout.isatty() else 150)
-    found, _ = show.updated(
-        where, file, collect=True, workers=Workers(workers, scheduler), console=console
+    Parameters
+    ----------
+    path
+        A recording, or a folder that contains recordings.
+    out
+        File to write.
+    form
+        perfetto: the timeline of one recording, for ui.perfetto.dev. dot, mermaid: the graph of
+        nodes. csv: one table. hgrm, hlog: latency percentiles in ms, or a log of all runs, for
+        the tools of HdrHistogram.
+    table
+        Name of the table to write as csv.
+    """
+    from roslens.export import export as write  # noqa: PLC0415
+
+    write(path, out, form, table)
+
+
+@_verb(_SHARE, "pack PATH... [OPTIONS]")
+def pack(
+    *paths: Paths,
+    output: OutputOption = None,
+    keep_names: bool = False,
+    with_tables: bool = False,
+) -> None:
+    """Pack recordings into one archive for sharing, without the names of hosts and users.
+
+    Parameters
+    ----------
+    output
+        The archive to write. Default: NAME.tar.zst in the working directory.
+    keep_names
+        Leave the names of hosts and users, and paths, as they are.
+    with_tables
+        Also pack events and tables, which could be made again.
+    """
+    from roslens.pack import pack_recordings  # noqa: PLC0415
+
+    if not paths:
+        raise UsageError("no recording given; give one or more folders")
+    pack_recordings(
+        paths, output, keep_names=keep_names, with_tables=with_tables, console=Console()
     )
-    return show.run_trend(
-        found.select(suite=suite or None, since=since),
-        metric or ["latency_p99"],
-        threshold=threshold,
-        false_alarms=false_alarms,
-        json_file=json_file,
-        plot_file=plot,
-        console=console,
-    )
+
+
+@_verb(_SHARE, "unpack ARCHIVE [FOLDER] [OPTIONS]")
+def unpack(archive: Path, folder: Path | None = None, /, *, max_size: str | None = None) -> None:
+    """Unpack an archive made by 'roslens pack'; nothing is unpacked if a checksum is wrong.
+
+    Parameters
+    ----------
+    archive
+        An archive that 'roslens pack' wrote.
+    folder
+        Folder to unpack into. Default: data/recordings.
+    max_size
+        Refuse an archive that is larger than this when unpacked, such as 50G. Default: a limit
+        that depends on the archive's size.
+    """
+    from roslens.pack import unpack_recordings  # noqa: PLC0415
+
+    unpack_recordings(archive, folder, max_size)

@@ -237,7 +237,7 @@ def show_plan(
         table.add_row(str(run.order), str(run.repetition), *levels)
     console.print(table)
     seconds = duration(planned_seconds(suite, len(runs)))
-    console.print(f"{len(runs)} runs, about {seconds}; seed {seed}")
+    console.print(f"{len(runs)} run{'s' * (len(runs) != 1)}, about {seconds}; seed {seed}")
 
 
 def _sampling(runs: Sequence[Manifest]) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +38,14 @@ Progress = Callable[[int, int, Recording], None]
 """Called before each recording is collected: how many are done, of how many, which is next."""
 
 
-def open_recordings(
+def open(  # noqa: A001  (reads well as rl.open)
     paths: PathLike | Iterable[PathLike],
     *,
     factors: PathLike | None = None,
     collect: bool = True,
     progress: Progress | None = None,
 ) -> Recordings:
-    """Open recordings, as ``rl.open(...)``.
+    """Open recordings: their tables over all runs, made where they are missing.
 
     Parameters
     ----------
@@ -84,6 +84,10 @@ def open_recordings(
     if collect:
         _collect(recordings, progress)
     return Recordings(recordings, runs)
+
+
+# For modules in which `open` would hide the built-in.
+open_recordings = open
 
 
 def resolve(path: PathLike) -> Path:
@@ -142,6 +146,8 @@ class Recordings:
     Every table of the schema is an attribute, a lazy frame over all runs: ``run`` (name of the
     run) and one column per factor come first (``factor_<name>`` where the table has a column of
     that name), null for a run without it. A run that lacks a table has no rows in it.
+    ``help(rl.Recordings.messages)`` says what the columns of a table mean. ``len`` is the number
+    of runs, and iteration gives each run by itself.
 
     >>> recordings = rl.open("data/samples")
     >>> recordings.messages.filter(pl.col("outcome") == "lost").collect()
@@ -285,13 +291,16 @@ class Recordings:
             f"the first begins at {first} ns"
         )
 
-    def __getattr__(self, name: str) -> pl.LazyFrame:
-        if name in TABLES:
-            return self.table(name)
-        raise AttributeError(f"no table {name!r}; there are {', '.join(TABLES)} and resources")
+    def __len__(self) -> int:
+        return len(self.runs)
 
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *TABLES]
+    def __iter__(self) -> Iterator[Recordings]:
+        for recording, run in zip(self.recordings, self.runs, strict=True):
+            yield Recordings([recording], [run], self.views)
+
+    def __getattr__(self, name: str) -> pl.LazyFrame:
+        # Tables are properties, see below.
+        raise AttributeError(f"no table {name!r}; there are {', '.join(TABLES)} and resources")
 
     def table(self, name: str) -> pl.LazyFrame:
         """A table of all runs.
@@ -441,6 +450,13 @@ class Recordings:
         if self.views:
             found += f" (part of each: {_count(len(self.views), 'view')})"
         lines = [found, loss if lost else "the tracer lost nothing"]
+        if self._spans and not self.views:
+            seconds = sorted((end - begin) / 1e9 for begin, end in self._spans.values())
+            apart = f"{seconds[0]:.1f} to " if len(seconds) > 1 else ""
+            lines.append(f"recorded for {apart}{seconds[-1]:.1f} s{' each' * bool(apart)}")
+        if topics := sorted(self._names("topic", "publishers", "subscriptions")):
+            more = f" and {len(topics) - 5} more" if len(topics) > 5 else ""
+            lines.append(f"topics: {', '.join(topics[:5])}{more}")
         parts = [about["text"] for r in self.recordings if (about := excerpt_of(r)) is not None]
         lines += [f"only part of {text}" for text in parts[:5]]
         if len(parts) > 5:
@@ -448,6 +464,18 @@ class Recordings:
         if problems:
             lines.append(f"{len(problems)} not complete: {', '.join(r.name for r in problems[:5])}")
         return "\n".join(lines)
+
+
+def _meaning(table: Table) -> str:
+    """What a table and its columns hold, for ``help``."""
+    columns = (f"{c.name} [{c.unit}]" if c.unit else c.name for c in table.columns)
+    lines = (f"{n}\n    {c.meaning}" for n, c in zip(columns, table.columns, strict=True))
+    return f"A row is {table.row}.\n\n" + "\n".join(lines)
+
+
+for _table in TABLES.values():
+    _frame = partial(Recordings.table, name=_table.name)
+    setattr(Recordings, _table.name, property(_frame, doc=_meaning(_table)))
 
 
 def _count(number: int, what: str) -> str:

@@ -13,7 +13,9 @@ from typing import Any
 import nbformat
 import yaml
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from roslens.analysis.metrics import METRICS_NAME
 from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
@@ -196,6 +198,26 @@ def find_notebook(notebook: str) -> Path:
         f"no notebook {notebook!r}; there are: {', '.join(sorted(found)) or 'none'} "
         "(or give the path of an .ipynb file)"
     )
+
+
+def show_parameters(notebook: str, console: Console) -> None:
+    """Print what a notebook asks, and its parameters with their defaults and meanings.
+
+    Raises
+    ------
+    UsageError
+        No such notebook, or it cannot be read.
+    """
+    source = find_notebook(notebook)
+    known = known_parameters(source)
+    cells = nbformat.read(source, as_version=4).cells  # type: ignore[no-untyped-call]
+    about = next((cell.source for cell in cells if cell.cell_type == "markdown"), "")
+    console.print(about.removeprefix("# "), highlight=False, markup=False, soft_wrap=True)
+    table = Table("parameter", "default", "meaning", box=None, pad_edge=False, header_style="bold")
+    for name, parameter in known.items():
+        table.add_row(*map(escape, (name, parameter["default"], parameter["help"])))
+    console.print()
+    console.print(table)
 
 
 def _progress(console: Console) -> Progress:

@@ -155,7 +155,8 @@ def _by_estimate(estimates: Sequence[Estimate], title: str, notes: list[str]) ->
         before = label
     hidden = len(estimates) - _MOST_ROWS
     if hidden > 0:
-        notes.append(f"{hidden:,} more estimates are in metrics.json")
+        more = "1 more estimate is" if hidden == 1 else f"{hidden:,} more estimates are"
+        notes.append(f"{more} in metrics.json")
     notes += _numbered(reasons)
     return table
 

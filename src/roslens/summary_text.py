@@ -93,7 +93,8 @@ def _short(table: ReportTable) -> ReportTable:
     hidden = len(table.rows) - _MOST_ROWS
     if hidden <= 0:
         return table
-    note = f"{hidden:,} more rows are in {SUMMARY_NAME}."
+    more = "1 more row is" if hidden == 1 else f"{hidden:,} more rows are"
+    note = f"{more} in {SUMMARY_NAME}."
     return replace(table, rows=table.rows[:_MOST_ROWS], notes=[note, *table.notes])
 
 

@@ -54,6 +54,8 @@ def test_runs_of_one_name_and_repeated_paths(tmp_path: Path) -> None:
         write_run(tmp_path / campaign / "r", latencies_ns=[1])
     opened = rl.open([tmp_path, tmp_path / "c0"], collect=False)
     assert [run.name for run in opened.runs] == ["c0/r", "c1/r"]
+    assert len(opened) == 2
+    assert [one.runs for one in opened] == [[run] for run in opened.runs]
 
 
 def test_the_first_thing_shown_is_loss(tmp_path: Path) -> None:
@@ -87,3 +89,13 @@ def test_paths_are_found_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_nothing_to_open(paths: list[str]) -> None:
     with pytest.raises(UsageError, match=r"no recording given|no such file"):
         rl.open(paths, collect=False)
+
+
+@pytest.mark.recording
+def test_what_is_shown_of_a_recording() -> None:
+    """Times and topics as 'lttng' and the workload left them, read off with babeltrace2."""
+    shown = repr(rl.open("data/samples/two_process")).splitlines()
+    assert shown[2:] == [
+        "recorded for 6.9 s",
+        "topics: /data, /parameter_events, /rosout, ros_discovery_info",
+    ]

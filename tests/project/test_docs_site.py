@@ -33,6 +33,8 @@ def test_generated_pages_name_every_verb_field_and_metric(site: Path) -> None:
     verbs = (site / "reference" / "cli.html").read_text()
     for verb in ("record", "collect", "report", "lab", "index", "compare", "check", "export"):
         assert f"roslens {verb}" in verbs
+        assert f"roslens {verb} {verb}" not in verbs
+    assert "[default: ros2:*]" in verbs
     fields = (site / "reference" / "suite_schema.html").read_text()
     assert all(f"<code>{name}</code>" in fields for name in ("factors", "repetitions", "tracing"))
     metrics = (site / "reference" / "metrics.html").read_text()

@@ -65,7 +65,8 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
             nights, dropped = _nights(members, metric)
             if dropped:
                 left_out.append(
-                    f"{metric} of {dropped} campaigns of {suite} has no finite value in any run"
+                    f"{metric} has no finite value in any run of {dropped} "
+                    f"campaign{'s' * (dropped != 1)} of {suite}"
                 )
             if nights:
                 found.append(Series(metric, _UNITS.get(metric, "ns"), cell, tuple(nights)))

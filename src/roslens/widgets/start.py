@@ -161,7 +161,7 @@ class StartPage:
             parts.append(
                 Sentence(
                     f"The tracer lost {loss.discarded_events:,} events and {loss.lost_packets:,} "
-                    "packets: every figure can be bent by what is missing.",
+                    "packets: missing events may bias every figure below.",
                     loud=True,
                 )
             )

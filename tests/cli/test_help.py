@@ -1,0 +1,128 @@
+"""What the command line says of itself, and that a reader who goes away changes no exit code."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from command_line import Roslens
+from cyclopts import App
+
+from roslens.cli import app
+from roslens.tracing.recording.files import shipped
+
+VERBS = [name for name in app if not name.startswith("-")]
+SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
+
+
+def arguments(verb: str) -> Iterator[tuple[str, str]]:
+    """Names and help of the arguments of a verb, as its help page has them."""
+    command = app[verb]
+    assert isinstance(command, App)
+    for argument in command.assemble_argument_collection(parse_docstring=True):
+        yield argument.name, argument.parameter.help or ""
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_argument_is_explained_in_whole_sentences(verb: str) -> None:
+    for name, text in arguments(verb):
+        assert re.match(r"[A-Zahp+*].*[.:?]$", " ".join(text.split())), (name, text)
+        assert not re.match(r"(Of|In place|Such|By) ", text), (name, text)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("width", ["60", "80", "120"])
+def test_help_shows_how_to_call_it_and_nothing_by_accident(
+    verb: str, width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    app([verb, "--help"], result_action="return_value")
+    text = capsys.readouterr().out
+    assert text.startswith(f"Usage: roslens {verb}")
+    assert max(map(len, text.splitlines())) <= int(width)
+    for accident in ("--empty-", "[]", "()", "default: False", "default: True", "ARGS", "PATHS "):
+        assert accident not in text
+    # Paragraphs and options only: no heading of the docstring is left.
+    assert "----------" not in text
+
+
+def test_help_lists_every_verb_and_the_exit_codes(roslens: Roslens) -> None:
+    text = roslens("--help").stdout
+    assert all(re.search(rf"^│ {verb} ", text, re.MULTILINE) for verb in VERBS)
+    assert all(code in text for code in ("0 done", "1 a verdict", "2 wrong", "130 interrupted"))
+
+
+def test_help_of_report_names_every_notebook_but_the_labs() -> None:
+    there = {path.stem for path in shipped("notebooks").glob("*.ipynb")} - {"start"}
+    assert there == set(re.findall(r"^ *\* (\w+):", app["report"].help, re.MULTILINE))
+
+
+def test_parameters_of_a_notebook(roslens: Roslens, tmp_path: Path) -> None:
+    """Those that the source of the notebook assigns, in its order."""
+    run = roslens("report", "latency", "--list-parameters")
+    assert run.returncode == 0, run.stderr
+    source = shipped("notebooks", "latency.py").read_text()
+    (cell,) = re.findall(r'tags=\["parameters"\]\n(.*?)\n\n', source, re.DOTALL)
+    names = re.findall(r"^(\w+):", cell, re.MULTILINE)
+    listed = run.stdout[run.stdout.index("parameter ") :]
+    assert re.findall(r"^(\w+)", listed, re.MULTILINE)[1:] == names
+    assert re.search(r"^level +0\.95 +nominal coverage", listed, re.MULTILINE)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_version(roslens: Roslens, option: str) -> None:
+    assert roslens(option).stdout == f"{version('roslens')}\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "page"),
+    [(["info"], "info"), (["compare", "a"], "compare"), (["lab", "--prt", "1"], "lab")],
+)
+def test_a_wrong_call_points_to_the_help_of_the_verb(
+    roslens: Roslens, given: list[str], page: str
+) -> None:
+    run = roslens(*given)
+    assert run.returncode == 2
+    assert f"(see 'roslens {page} --help')" in run.stderr
+
+
+def unread(*given: str | Path, cwd: Path) -> tuple[int, bytes]:
+    """Exit code and standard error where nobody reads the standard output."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        run = subprocess.run(
+            [sys.executable, "-m", "roslens", *map(str, given)],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            check=False,
+            cwd=cwd,
+            timeout=300,
+        )
+    finally:
+        os.close(writer)
+    return run.returncode, run.stderr
+
+
+@pytest.mark.parametrize("given", [["suites"], ["suites", "demo"], ["--help"], ["lab", "--help"]])
+def test_a_table_that_nobody_reads_to_its_end_is_no_failed_verdict(
+    given: list[str], tmp_path: Path
+) -> None:
+    assert unread(*given, cwd=tmp_path) == (0, b"")
+
+
+@pytest.mark.recording
+def test_a_verdict_that_nobody_reads_is_still_given(roslens: Roslens, tmp_path: Path) -> None:
+    budgets = tmp_path / "budgets.yaml"
+    budgets.write_text("budgets:\n- latency_p99 < 1 ns\n")
+    heard = roslens("check", budgets, SAMPLE.parent)
+    # One run of a cell is no evidence.
+    assert heard.returncode == 3
+    assert unread("check", budgets, SAMPLE.parent, cwd=tmp_path)[0] == heard.returncode

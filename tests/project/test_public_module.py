@@ -1,0 +1,58 @@
+"""``import roslens as rl``: what completion, ``dir`` and ``help`` show of it."""
+
+from __future__ import annotations
+
+import pydoc
+import subprocess
+import sys
+import warnings
+from importlib.metadata import version
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import roslens as rl
+from roslens.collectors.schema import TABLES
+
+
+@pytest.mark.parametrize("jedi", [True, False])
+def test_completion_offers_the_public_names_and_no_others(jedi: bool) -> None:
+    shell = InteractiveShell()
+    shell.user_ns["rl"] = rl
+    shell.Completer.use_jedi = jedi
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {c.text.removeprefix(".") for c in shell.Completer.completions("rl.", 3)}
+    assert found == set(rl.__all__)
+
+
+def test_dir_is_what_there_is() -> None:
+    names = dir(rl)
+    assert {name for name in names if not name.startswith("_")} == set(rl.__all__)
+    assert all(getattr(rl, name) is not None for name in rl.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'opne'"):
+        _ = rl.opne
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    assert "__version__" in dir(rl)
+    assert rl.__version__ == version("roslens")
+
+
+def test_help_calls_things_by_their_public_names() -> None:
+    for name in rl.__all__:
+        text = pydoc.plain(pydoc.render_doc(getattr(rl, name)))
+        assert text.splitlines()[0].split(" in module ")[0].endswith(f" {name}")
+    assert pydoc.plain(pydoc.render_doc(rl.open)).splitlines()[2].startswith("open(paths")
+
+
+def test_help_of_a_table_says_what_its_columns_mean() -> None:
+    for name, table in TABLES.items():
+        text = pydoc.render_doc(getattr(rl.Recordings, name))
+        assert all(column.meaning in text for column in table.columns)
+
+
+def test_importing_it_loads_no_tables() -> None:
+    code = "import roslens, sys; print(*{'polars', 'numpy', 'rich', 'cyclopts'} & {*sys.modules})"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == ""
