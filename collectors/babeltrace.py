@@ -139,7 +139,10 @@ def _interpreter() -> str:
     """An interpreter that can import bt2."""
     for python in _INTERPRETERS:
         try:
-            run = subprocess.run([python, "-c", "import bt2"], capture_output=True, check=False)
+            # Elsewhere: a bt2.py of the working directory is another.
+            run = subprocess.run(
+                [python, "-c", "import bt2"], capture_output=True, check=False, cwd="/"
+            )
         except OSError:
             continue
         if run.returncode == 0:

@@ -1,9 +1,14 @@
 """``python -m roslens``, and the command of that name."""
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # ``-m`` looks into the working directory first, whatever lies there.
+    del sys.path[0]
+
 import atexit
 import gc
 import os
-import sys
 import threading
 from typing import NoReturn
 

@@ -21,6 +21,9 @@ _SERVER = (
     "import json, os; from jupyterlab.labapp import main; "
     f"main(json.loads(os.environ.pop('{_ARGUMENTS}')))"
 )
+# The kernel that it offers as ``python3``: this interpreter, which finds modules beside a notebook
+# after all that is installed, so that none takes the place of a package.
+_KERNELS = Path(__file__).parent / "widgets"
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -66,6 +69,8 @@ def run_lab(
     # A copy: what is shipped is not written to, and opens without the outputs of last time.
     notebook = Path(shutil.copyfile(find_notebook(START), folder / f"{START}.ipynb"))
     environment[FOLDER] = str(folder.resolve())
+    others = environment.get("JUPYTER_PATH")
+    environment["JUPYTER_PATH"] = os.pathsep.join([str(_KERNELS), *([others] if others else [])])
     token, page = secrets.token_hex(24), notebook.as_posix()
     print(f"http://{_in_url(ip)}:{port}/lab/tree/{page}?token={token}", flush=True)
     arguments = [
@@ -81,7 +86,8 @@ def run_lab(
     # By the environment: everyone on the machine sees the arguments of a process, and so the token.
     environment[_ARGUMENTS] = json.dumps(arguments)
     # In the place of this process, so that whoever ends it ends the server.
-    os.execve(sys.executable, [sys.executable, "-c", _SERVER], environment)  # noqa: S606
+    server = [sys.executable, "-P", "-c", _SERVER]
+    os.execve(sys.executable, server, environment)  # noqa: S606
 
 
 def _in_url(ip: str) -> str:

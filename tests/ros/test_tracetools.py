@@ -112,8 +112,29 @@ def test_an_index_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_no_python_that_the_wheels_are_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path))
     monkeypatch.setattr(environment_module, "SUPPORTED_PYTHONS", ((3, 2),))
+    monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(environment_module.UsageError, match=r"CPython 3\.11 and 3\.12 only"):
         embedded_ros()
+    # As uv is asked where there is one; this one has nothing to fetch from.
+    uv = tmp_path / "uv"
+    uv.write_text('#!/bin/sh\necho "$@" > "$0.asked"\necho "error: no download" >&2\nexit 2\n')
+    uv.chmod(0o755)
+    with pytest.raises(RunFailedError, match=r"its environment with 3\.2 \(error: no download\)"):
+        embedded_ros()
+    assert " --python 3.2 " in (tmp_path / "uv.asked").read_text()
+
+
+def test_a_python_that_is_only_a_name_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As a shim of pyenv is, where another version is chosen."""
+    monkeypatch.setattr(environment_module, "SUPPORTED_PYTHONS", ((3, 2), (3, 1)))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, code in (("python3.2", 127), ("python3.1", 0)):
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\nexit {code}\n")
+        program.chmod(0o755)
+    assert environment_module._find_python() == (str(tmp_path / "python3.1"), "3.1")
 
 
 def test_the_pins_are_exact_and_hashed() -> None:

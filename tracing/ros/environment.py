@@ -196,11 +196,17 @@ def sourced_ros(environ: Mapping[str, str]) -> RosEnvironment:
     if python is None:
         raise UsageError(f"ROS 2 {distro} is sourced, but there is no python3 on PATH")
     # A virtual environment of ours in front of PATH hides the interpreter that ROS was made for.
+    python = str(Path(python).absolute())
     candidates = [python, *(p for p in ("/usr/bin/python3",) if p != python and Path(p).exists())]
     failure = ""
     for candidate in candidates:
         probe = subprocess.run(
-            [candidate, "-c", _PROBE], env=environ, text=True, capture_output=True, check=False
+            [candidate, "-c", _PROBE],
+            env=environ,
+            text=True,
+            capture_output=True,
+            check=False,
+            cwd="/",  # never modules of the working directory
         )
         if probe.returncode == 0:
             found = json.loads(probe.stdout)
@@ -299,13 +305,23 @@ def _find_python() -> tuple[str, str]:
         # Not the virtual environment's, which may vanish before the cache does.
         base = Path(sys.base_prefix) / "bin" / f"python{own[0]}.{own[1]}"
         return str(base if base.exists() else sys.executable), f"{own[0]}.{own[1]}"
-    for major, minor in SUPPORTED_PYTHONS:
-        found = shutil.which(f"python{major}.{minor}")
-        if found:
-            return found, f"{major}.{minor}"
+    versions = [f"{major}.{minor}" for major, minor in SUPPORTED_PYTHONS]
+    for version in versions:
+        found = shutil.which(f"python{version}")
+        # A shim of pyenv may be there without the interpreter.
+        if (
+            found
+            and subprocess.run([found, "--version"], capture_output=True, check=False).returncode
+            == 0
+        ):
+            return found, version
+    if shutil.which("uv"):
+        # By its version alone, uv finds one that lies elsewhere or else fetches it.
+        return versions[0], versions[0]
     raise UsageError(
         f"no ROS 2 is sourced, and the wheels of the embedded ROS 2 {EMBEDDED_DISTRO} are for "
-        f"CPython 3.11 and 3.12 only, this is {own[0]}.{own[1]}; install python3.12 beside it"
+        f"CPython 3.11 and 3.12 only, this is {own[0]}.{own[1]}; install python3.12 beside it, "
+        "or uv, which fetches one"
     )
 
 
@@ -317,19 +333,22 @@ def _install(folder: Path, interpreter: str, progress: Progress) -> None:
     progress(f"making the embedded ROS 2 {EMBEDDED_DISTRO} (once; 250 MB, about half a minute)")
     python = folder / "bin" / "python"
     if uv:
-        _run([uv, "venv", "--quiet", "--python", interpreter, str(folder)], "make its environment")
+        _run(
+            [uv, "venv", "--quiet", "--python", interpreter, str(folder)],
+            f"make its environment with {Path(interpreter).name}",
+        )
         install = [uv, "pip", "install", "--quiet", "--python", str(python)]
     else:
         if subprocess.run(
-            [interpreter, "-c", "import venv, ensurepip"], capture_output=True, check=False
+            [interpreter, "-P", "-c", "import venv, ensurepip"], capture_output=True, check=False
         ).returncode:
             version = re.sub(r".*python", "python", interpreter)
             raise RunFailedError(
                 f"{interpreter} has no venv module, which the embedded ROS 2 needs; "
                 f"install it (apt-get install {version}-venv) or install uv"
             )
-        _run([interpreter, "-m", "venv", str(folder)], "make its environment")
-        install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        _run([interpreter, "-P", "-m", "venv", str(folder)], "make its environment")
+        install = [str(python), "-P", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     progress(f"installing the wheels of ROS 2 {EMBEDDED_DISTRO}")
     _run(
         [*install, "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(PINS)],

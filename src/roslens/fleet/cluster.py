@@ -180,6 +180,8 @@ def _client(workers: Workers, tasks: int, paths: Sequence[Path]) -> Iterator[Cli
         "distributed.admin.system-monitor.gil.enabled": False,
         "distributed.nanny.pre-spawn-environ.POLARS_MAX_THREADS": str(threads),
         "distributed.nanny.pre-spawn-environ.RAYON_NUM_THREADS": str(threads),
+        # Never modules of the working directory, whatever they are called.
+        "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1",
     }
     with (
         dask.config.set(settings),

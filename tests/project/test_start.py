@@ -1,0 +1,72 @@
+"""What a start does not import: these take from a tenth of a second to seconds."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import seaborn as sns
+
+from roslens.analysis.figures.style import _TICKS
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
+PLOTTING = {"matplotlib", "pandas", "scipy", "seaborn"}
+NOTEBOOKS = {"IPython", "jinja2", "nbclient", "nbconvert", "nbformat", "papermill"}
+TABLES = {"numpy", "polars", "pyarrow", "pydantic", "yaml"}
+
+
+def imported(code: str) -> set[str]:
+    """The packages that are there after `code`."""
+    run = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return {name.partition(".")[0] for name in run.stderr.split()}
+
+
+def after_command(*arguments: str) -> set[str]:
+    return imported(
+        "from roslens.cli import main\n"
+        f"try: main({list(arguments)!r})\n"
+        "except SystemExit as ended: assert not ended.code"
+    )
+
+
+def test_importing_roslens_imports_nothing_else() -> None:
+    assert not imported("import roslens") & (PLOTTING | NOTEBOOKS | TABLES | {"rich", "cyclopts"})
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["report", "--help"]])
+def test_help_needs_no_tables_nor_figures(arguments: list[str]) -> None:
+    assert not after_command(*arguments) & (PLOTTING | NOTEBOOKS | TABLES)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["info", str(SAMPLE)],
+        ["suites"],
+        ["record", "--suite", "demo", "--dry-run"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_recording_and_reading_draw_nothing(arguments: list[str]) -> None:
+    assert not after_command(*arguments) & (PLOTTING | NOTEBOOKS)
+
+
+def test_collecting_draws_nothing(tmp_path: Path) -> None:
+    collected = after_command("collect", str(SAMPLE), "-o", str(tmp_path / "out"))
+    assert "polars" in collected
+    assert not collected & (PLOTTING | NOTEBOOKS)
+
+
+def test_figures_look_as_seaborn_has_them_without_importing_it() -> None:
+    """seaborn itself is the second opinion on the settings that were written down from it."""
+    ticks = sns.axes_style("ticks")
+    assert {name: ticks[name] for name in _TICKS} == _TICKS
+    drawn = imported("import roslens.analysis.figures.latency, roslens.analysis.reports.latency")
+    assert "matplotlib" in drawn
+    assert not drawn & {"seaborn", "pandas"}
