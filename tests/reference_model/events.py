@@ -4,8 +4,9 @@ What is decided here, before anything else:
 
 * Order: by time. Of one time: init events before what uses their objects, then `ORDER`, then as
   they were recorded.
-* Once: an init event that was recorded again (several snapshots) counts once. Where two sessions
-  recorded the same init event, of one thread and payload, within 100 ms, the first one counts.
+* Once: an init event that was recorded again (several snapshots) happened once. Where two sessions
+  recorded an init event of one thread and payload within 100 ms, they recorded at once: of
+  whatever both hold so, the first record counts. The others go on as ``recorded_again``.
 * Process: a number on a host, in its pid namespace where that was recorded. Main threads of
   different names one after the other under one number are processes one after the other; main
   threads that take turns cannot be told apart.
@@ -14,7 +15,7 @@ What is decided here, before anything else:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 Event: TypeAlias = dict[str, Any]
@@ -62,8 +63,9 @@ ORDER = (
     "rmw_publish",
 )
 _RANK = {name: rank for rank, name in enumerate(ORDER)}
-_ABOUT = frozenset({"time_ns", "trace", "cpu_id", "procname"})
+_ABOUT = frozenset({"time_ns", "trace", "cpu_id", "procname", "event"})
 """What is no part of what an event says."""
+AGAIN = "recorded_again"
 APART_NS = 100_000_000
 
 
@@ -73,12 +75,16 @@ def in_order(recorded: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[Event]
     ``event`` is the name without ``ros2:``; ``proc`` and ``thread`` are keys, and nothing else.
     """
     events = [
-        {**row, "event": name.removeprefix("ros2:").removeprefix("kernel:")}
+        {
+            **row,
+            "recorded": name,
+            "event": name.removeprefix("ros2:").removeprefix("kernel:"),
+        }
         for name, rows in recorded.items()
         for row in rows
     ]
     events.sort(key=lambda e: (e["time_ns"], _RANK.get(e["event"], len(ORDER))))
-    events = _once(events)
+    _once(events)
     begins = _used_again(events)
     for e in events:
         number = _number(e)
@@ -92,29 +98,36 @@ def _number(e: Event) -> Proc:
     return e["host"], e.get("ctx_pid_ns") or 0, e.get("vpid")
 
 
-def _once(events: list[Event]) -> list[Event]:
-    """Without init events that were recorded again."""
-    seen: dict[Any, list[Event]] = defaultdict(list)
-    kept = []
+def _once(events: list[Event]) -> None:
+    """Rename what was recorded again: it happened once."""
+    kept: dict[Any, list[tuple[Event, set[Any]]]] = defaultdict(list)
+    """By what is said: the first record, and the sessions that hold it."""
+    both = _mark(events, kept, lambda e: e["event"] in INIT)
+    if both:
+        kept.clear()
+        _mark(events, kept, lambda e: e["recorded"].startswith("ros2:"))
+
+
+def _mark(events: Iterable[Event], kept: Any, wanted: Callable[[Event], bool]) -> bool:
+    """Mark what was recorded again; whether two sessions recorded something at once."""
+    sessions = False
     for e in events:
-        if e["event"] not in INIT:
-            kept.append(e)
+        if e["event"] == AGAIN or not wanted(e):
             continue
         said = tuple(sorted((k, str(v)) for k, v in e.items() if k not in _ABOUT))
-        again = [
-            first
-            for first in seen[said]
-            if e["time_ns"] == first["time_ns"]
-            or (e["trace"] != first["trace"] and e["time_ns"] - first["time_ns"] <= APART_NS)
-        ]
-        if again:
-            if e["time_ns"] != again[0]["time_ns"]:
+        for first, traces in reversed(kept[said]):
+            apart = e["time_ns"] - first["time_ns"]
+            if apart > APART_NS:
+                continue
+            if (apart == 0 and e["event"] in INIT) or e["trace"] not in traces:
                 # One for one: what one session holds twice happened twice.
-                seen[said].remove(again[0])
-            continue
-        seen[said].append(e)
-        kept.append(e)
-    return kept
+                sessions |= apart > 0
+                traces.add(e["trace"])
+                e["event"] = AGAIN
+                break
+        else:
+            kept[said].append((e, {e["trace"]}))
+    return sessions
 
 
 def _used_again(events: list[Event]) -> dict[Proc, list[int]]:
