@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 from polars.testing import assert_frame_equal
+from twin import differences
 
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.events import FIELDS, HEAP_FIELDS
@@ -216,6 +217,8 @@ class Trace:
             found = by_windows(raw, losses, windows, Path(folder))
         for name, table in tables.items():
             assert_frame_equal(found[name], table)
+        different = differences(raw, losses)
+        assert not different, "\n".join(map(": ".join, different.items()))
         return tables
 
 

@@ -1,0 +1,154 @@
+"""The ROS 2 model a second time: slow, plain, to be read beside docs/model.md.
+
+Events are walked through in the order of time (`walk.Walk`); each concern is one module with one
+class, whose methods ``on_<event>`` say what an event changes, and whose ``finish`` says what only
+the end decides. Rows are dicts: what begins with ``_`` refers to other rows or is a key, the rest
+are the columns of docs/tables.md. Only Python's standard library is used, and nothing of roslens.
+
+Not here: tables about the tracer or the machine (``losses``, ``health``, scheduling, ``rmw`` of
+processes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from reference_model import actions, timers
+from reference_model.callbacks import Callbacks
+from reference_model.events import in_order
+from reference_model.executors import Executors
+from reference_model.heap import Heap
+from reference_model.lifecycle import Lifecycle
+from reference_model.links import Links
+from reference_model.messages import Messages
+from reference_model.objects import Objects, Row
+from reference_model.one_sided import one_sided
+from reference_model.publications import Publications, python_processes
+from reference_model.ring_buffers import RingBuffers
+from reference_model.services import Services
+from reference_model.takes import Takes
+from reference_model.walk import Walk
+
+__all__ = ["tables"]
+
+OBJECTS = {
+    "contexts": "context",
+    "nodes": "node",
+    "publishers": "publisher",
+    "subscriptions": "subscription",
+    "services": "service",
+    "clients": "client",
+    "timers": "timer",
+    "callbacks": "callback",
+    "ring_buffers": "ring_buffer",
+    "state_machines": "state_machine",
+}
+"""Tables of objects, and what their numbers are called."""
+
+
+def tables(
+    recorded: Mapping[str, Iterable[Mapping[str, Any]]],
+    losses: Sequence[Mapping[str, Any]] = (),
+    synchronisation: str | None = None,
+) -> dict[str, list[Row]]:
+    """Every table that the model has.
+
+    Parameters
+    ----------
+    recorded
+        Raw events by name (``ros2:rmw_take``), as docs/events.md describes them: a name that is
+        there was enabled, even if nothing happened.
+    losses
+        Rows of the table ``losses``.
+    synchronisation
+        How the clocks of the hosts were synchronised, as the manifest says.
+
+    Returns
+    -------
+    dict
+        Table name to rows. ``..._id`` are numbers; two rows name the same object by the same one.
+    """
+    declared = {name.removeprefix("ros2:") for name in recorded}
+    events = in_order(recorded)
+    objects = Objects(declared)
+    callbacks = Callbacks(objects)
+    publications = Publications(objects, callbacks, python_processes(events))
+    takes = Takes(objects, callbacks)
+    buffers = RingBuffers(objects, publications, takes)
+    services = Services(objects, callbacks)
+    executors, lifecycle, links = Executors(), Lifecycle(objects), Links(objects)
+    heap = Heap(callbacks)
+    parts = (
+        objects, callbacks, publications, takes, buffers, services, executors, lifecycle, links,
+        heap,
+    )  # fmt: skip
+    Walk(*parts).through(events)
+    for part in parts:
+        if part is executors:
+            executors.finish(callbacks.instances)
+        else:
+            part.finish()
+    messages = Messages(
+        objects, publications.rows, takes.rows, buffers.rows, callbacks.instances, losses,
+        {e["event"] for e in events},
+    )  # fmt: skip
+    alone = one_sided(messages.takes_alone, publications.rows, objects, synchronisation)
+    found = {
+        "processes": list(objects.processes.values()),
+        **{name: objects.rows[name] for name in OBJECTS},
+        "actions": actions.ends(objects),
+        "callback_instances": callbacks.instances,
+        "publications": publications.rows,
+        "takes": takes.rows,
+        "messages": messages.rows,
+        "one_sided_messages": alone,
+        "service_calls": services.rows,
+        "action_goals": actions.goals(objects, services.rows, publications.rows),
+        "timer_activations": timers.activations(callbacks.instances),
+        "executor_intervals": executors.rows,
+        "lifecycle_states": lifecycle.rows,
+        "message_links": links.rows,
+        "heap": heap.processes(),
+        "callback_heap": heap.by_callback(),
+        "callback_allocations": heap.instances(),
+    }
+    _number(found)
+    return found
+
+
+_NUMBERED = OBJECTS | {
+    "callback_instances": "callback_instance",
+    "publications": "message",
+    "takes": "take",
+    "processes": "process",
+}
+_REFERENCES = {
+    "_call": "message_id",
+    "_callback": "callback_id",
+    "_callback_instance": "callback_instance_id",
+    "_client": "client_id",
+    "_client_callback_instance": "client_callback_instance_id",
+    "_node": "node_id",
+    "_owner": "owner_id",
+    "_process": "process_id",
+    "_publisher": "publisher_id",
+    "_service": "service_id",
+    "_subscription": "subscription_id",
+    "_take": "take_id",
+    "_timer": "timer_id",
+    **{f"_{part}": f"{part}_id" for part in actions.PARTS},
+}
+
+
+def _number(found: Mapping[str, list[Row]]) -> None:
+    """Give rows their numbers, and the numbers of the rows that they refer to."""
+    numbers = {}
+    for name, what in _NUMBERED.items():
+        for number, row in enumerate(found[name]):
+            numbers[id(row)] = row[f"{what}_id"] = number
+    for rows in found.values():
+        for row in rows:
+            for key, column in _REFERENCES.items():
+                if key in row:
+                    row[column] = None if row[key] is None else numbers[id(row[key])]

@@ -1,0 +1,213 @@
+"""Actions, and the goals that clients sent.
+
+An action is the services and topics ``<action>/_action/...``. All of it is decided at the end.
+
+* The services and topics of one node and action that were made at the same place of the order are
+  one end of it: the first ``send_goal`` belongs to the first ``get_result``, and so on.
+* A goal is a call of ``send_goal``. Its result is the call of ``get_result`` that its client made
+  after the goal was answered and before it had the answer to the next; where that gives a goal two
+  results, results and goals go together in order.
+* It was rejected if its server published no status before it took its next goal, though it did at
+  other times.
+* Status, feedback and cancel are told apart only where the server had no other goal meanwhile.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from reference_model.objects import ACTION, Objects, Row
+from reference_model.services import TIMES
+
+FOREVER = 2**62
+GOAL = ("goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns", "goal_response_taken_ns")
+RESULT = ("result_requested_ns", "result_request_taken_ns", "result_sent_ns", "result_taken_ns")
+PARTS = ("send_goal", "cancel_goal", "get_result", "feedback", "status")
+
+
+def placed(objects: Objects) -> list[tuple[str, str, tuple[Any, ...], Row]]:
+    """What actions consist of: role, part, which end (process, node, action, place), the object."""
+    found = []
+    kinds = {"services": "server", "publishers": "server", "clients": "client",
+             "subscriptions": "client"}  # fmt: skip
+    for kind, role in kinds.items():
+        count: dict[Any, int] = defaultdict(int)
+        for row in objects.rows[kind]:
+            name = row.get("service") or row.get("topic")
+            parts = name and ACTION.match(name)
+            if parts and (parts[2] in PARTS[:3]) == (kind in {"services", "clients"}):
+                key = (row["_proc"], row["node"], name)
+                found.append((role, parts[2], (*key[:2], parts[1], count[key]), row))
+                count[key] += 1
+    return found
+
+
+def ends(objects: Objects) -> list[Row]:
+    """Servers and clients of actions."""
+    by_end: dict[Any, dict[str, Row]] = defaultdict(dict)
+    for role, part, end, row in placed(objects):
+        by_end[role, end].setdefault(part, row)
+    rows = []
+    for (role, (proc, node, action, _)), parts in by_end.items():
+        if not {"send_goal", "get_result"} & parts.keys():
+            # Whoever only listens to feedback or status is no client.
+            continue
+        services = [parts[p] for p in PARTS[:3] if p in parts]
+        rows.append(
+            {
+                "host": proc[0],
+                "vpid": proc[2],
+                "_node": next(iter(parts.values()))["_node"],
+                "node": node,
+                "action": action,
+                "role": role,
+                "created_ns": min(row["created_ns"] for row in parts.values()),
+                "ended_ns": min(
+                    (s["ended_ns"] for s in services if s["ended_ns"] is not None), default=None
+                ),
+                **{f"_{part}": parts.get(part) for part in PARTS},
+            }
+        )
+    return rows
+
+
+def goals(objects: Objects, calls: Iterable[Row], publications: Iterable[Row]) -> list[Row]:
+    """A row per goal sent."""
+    end_of = {id(row): end for _, _, end, row in placed(objects)}
+    parts: dict[str, list[Row]] = defaultdict(list)
+    for call in calls:
+        found = call["service"] and ACTION.match(call["service"])
+        if found:
+            sides = {
+                "_client_end": end_of.get(id(call["_client"]), "?"),
+                "_server": (found[1], end_of.get(id(call["_service"]), "?")),
+                "action": found[1],
+            }
+            parts[found[2]].append(call | sides)
+    sent = [call | dict(zip(GOAL, (call[t] for t in TIMES), strict=True))
+            for call in parts["send_goal"]]  # fmt: skip
+    told: dict[Any, list[int]] = defaultdict(list)
+    for call in publications:
+        found = call["topic"] and ACTION.match(call["topic"])
+        if found and call["node"] is not None:
+            told[found[2], found[1], call["node"]].append(call["publish_ns"])
+    for times in told.values():
+        times.sort()
+    servers, ways = defaultdict(list), defaultdict(list)
+    for goal in sent:
+        servers[goal["_server"]].append(goal)
+        ways[goal["_server"], goal["_client_end"]].append(goal)
+    for of_server in servers.values():
+        _reject(of_server, told)
+    results = defaultdict(list)
+    for call in parts["get_result"]:
+        call |= dict(zip(RESULT, (call[t] for t in TIMES), strict=True))
+        results[call["_server"], call["_client_end"]].append(call)
+    for way, of_way in ways.items():
+        _give_results(of_way, results[way])
+    for server, of_server in servers.items():
+        _alone(of_server)
+        cancels = [call for call in parts["cancel_goal"] if call["_server"] == server]
+        for goal in of_server:
+            _tell(goal, told, cancels)
+    return sent
+
+
+def _reject(of_server: Sequence[Row], told: dict[Any, list[int]]) -> None:
+    taken = sorted((g for g in of_server if g["goal_taken_ns"] is not None),
+                   key=lambda g: g["goal_taken_ns"])  # fmt: skip
+    counts = []
+    for goal, after in zip(taken, [*taken[1:], None], strict=True):
+        status = told["status", goal["action"], goal["server_node"]]
+        until = after["goal_taken_ns"] if after else FOREVER
+        counts.append((_upto(status, goal["goal_taken_ns"]), _upto(status, until)))
+    tells = any(upto > 0 for _, upto in counts)
+    for goal in of_server:
+        goal["_rejected"] = False
+    for goal, (before, upto) in zip(taken, counts, strict=True):
+        goal["_rejected"] = tells and before == upto
+
+
+def _give_results(of_way: Sequence[Row], results: list[Row]) -> None:
+    for goal in of_way:
+        goal |= dict.fromkeys(RESULT) | {"match": None}
+        goal["_answered"] = _first(goal["goal_response_taken_ns"], goal["goal_response_sent_ns"])
+    waiting = sorted((g for g in of_way if g["_answered"] is not None and not g["_rejected"]),
+                     key=lambda g: g["_answered"])  # fmt: skip
+    for result in results:
+        result["_asked"] = _first(*(result[name] for name in RESULT[:2]))
+    results = sorted((r for r in results if r["_asked"] is not None), key=lambda r: r["_asked"])
+    answered = [g["_answered"] for g in waiting]
+    places = [bisect_right(answered, r["_asked"]) - 1 for r in results]
+    known = [p for p in places if p >= 0]
+    in_order = len(set(known)) < len(known)
+    for nth, (result, found) in enumerate(zip(results, places, strict=True)):
+        belongs = nth if in_order else found
+        if 0 <= belongs < len(waiting):
+            exact = nth == found and not in_order
+            waiting[belongs] |= {name: result[name] for name in RESULT}
+            waiting[belongs]["match"] = "exact" if exact else "approximate"
+
+
+def _alone(of_server: Sequence[Row]) -> None:
+    taken = sorted((g for g in of_server if g["goal_taken_ns"] is not None),
+                   key=lambda g: g["goal_taken_ns"])  # fmt: skip
+    for goal in of_server:
+        goal["alone"], until = None, _first(goal["result_sent_ns"], FOREVER)
+        goal["_until"] = goal["goal_taken_ns"] if goal["_rejected"] else until
+    for i, goal in enumerate(taken):
+        before = max((g["_until"] for g in taken[:i]), default=0)
+        after = [g["goal_taken_ns"] for g in taken[i + 1 :] if not g["_rejected"]]
+        alone = before <= goal["goal_taken_ns"] and (not after or after[0] > goal["_until"])
+        goal["alone"] = goal["_rejected"] or alone
+
+
+def _tell(goal: Row, told: dict[Any, list[int]], cancels: Iterable[Row]) -> None:
+    """Status, feedback and cancel, and what lies between the times."""
+    goal |= dict.fromkeys(
+        ("finished_ns", "first_feedback_ns", "last_feedback_ns", "feedback_count",
+         "feedback_rate_hz", "cancel_sent_ns")
+    )  # fmt: skip
+    begin, end = goal["goal_taken_ns"], goal["result_sent_ns"]
+    of = goal["action"], goal["server_node"]
+    if goal["alone"]:
+        status, feedback = told["status", *of], told["feedback", *of]
+        if end is not None:
+            during = status[_upto(status, begin) : _upto(status, end)]
+            if len(during) >= 2:
+                goal["finished_ns"] = during[-1]
+            given = feedback[_upto(feedback, begin) : _upto(feedback, end)]
+            if not goal["_rejected"]:
+                goal["feedback_count"] = len(given)
+                if given:
+                    goal["first_feedback_ns"], goal["last_feedback_ns"] = given[0], given[-1]
+                    lasted = given[-1] - given[0]
+                    if lasted > 0:
+                        goal["feedback_rate_hz"] = (len(given) - 1) * 1e9 / lasted
+        if goal["_rejected"]:
+            goal["feedback_count"] = 0
+        asked = sorted(
+            (c["request_taken_ns"], i) for i, c in enumerate(cancels)
+            if c["request_taken_ns"] is not None
+        )  # fmt: skip
+        first = bisect_left(asked, (begin, -1))
+        if first < len(asked) and asked[first][0] <= goal["_until"]:
+            goal["cancel_sent_ns"] = list(cancels)[asked[first][1]]["request_sent_ns"]
+    for name, a, b in (
+        ("accept_ns", "goal_response_taken_ns", "goal_sent_ns"),
+        ("execute_ns", "finished_ns", "goal_response_sent_ns"),
+        ("result_ns", "result_taken_ns", "result_requested_ns"),
+        ("total_ns", "result_taken_ns", "goal_sent_ns"),
+    ):
+        goal[name] = None if None in {goal[a], goal[b]} else goal[a] - goal[b]
+
+
+def _upto(times: Sequence[int], moment: int) -> int:
+    return bisect_right(times, moment)
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)

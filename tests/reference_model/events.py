@@ -1,0 +1,154 @@
+"""Raw events as plain dicts, in the order in which they happened, each with its process and thread.
+
+What is decided here, before anything else:
+
+* Order: by time. Of one time: init events before what uses their objects, then `ORDER`, then as
+  they were recorded.
+* Once: an init event that was recorded again (several snapshots) happened once. Where two sessions
+  recorded an init event of one thread and payload within 100 ms, they recorded at once: of
+  whatever both hold so, the first record counts. The others go on as ``recorded_again``.
+* Process: a number on a host, in its pid namespace where that was recorded. Main threads of
+  different names one after the other under one number are processes one after the other; main
+  threads that take turns cannot be told apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+Event: TypeAlias = dict[str, Any]
+Proc: TypeAlias = tuple[Any, ...]
+
+INIT = (
+    "rcl_init",
+    "rcl_node_init",
+    "rmw_publisher_init",
+    "rcl_publisher_init",
+    "rmw_subscription_init",
+    "rcl_subscription_init",
+    "rclcpp_construct_ring_buffer",
+    "rclcpp_buffer_to_ipb",
+    "rclcpp_ipb_to_subscription",
+    "rclcpp_subscription_init",
+    "rclcpp_subscription_callback_added",
+    "rcl_service_init",
+    "rclcpp_service_callback_added",
+    "rmw_client_init",
+    "rcl_client_init",
+    "rcl_timer_init",
+    "rclcpp_timer_callback_added",
+    "rclcpp_timer_link_node",
+    "rclcpp_callback_register",
+    "rcl_lifecycle_state_machine_init",
+    "message_link_periodic_async",
+    "message_link_partial_sync",
+)
+ORDER = (
+    *INIT,
+    "rmw_take",
+    "rclcpp_ring_buffer_dequeue",
+    "rcl_take",
+    "rclcpp_take",
+    "rmw_take_request",
+    "rclcpp_executor_wait_for_work",
+    "rclcpp_executor_get_next_ready",
+    "rclcpp_executor_execute",
+    "callback_start",
+    "rclcpp_intra_publish",
+    "rclcpp_ring_buffer_enqueue",
+    "rclcpp_publish",
+    "rcl_publish",
+    "rmw_publish",
+)
+_RANK = {name: rank for rank, name in enumerate(ORDER)}
+_ABOUT = frozenset({"time_ns", "trace", "cpu_id", "procname", "event"})
+"""What is no part of what an event says."""
+AGAIN = "recorded_again"
+APART_NS = 100_000_000
+
+
+def in_order(recorded: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[Event]:
+    """All events, by the name that they were recorded under; with ``event``, ``proc``, ``thread``.
+
+    ``event`` is the name without ``ros2:``; ``proc`` and ``thread`` are keys, and nothing else.
+    """
+    events = [
+        {
+            **row,
+            "recorded": name,
+            "event": name.removeprefix("ros2:").removeprefix("kernel:"),
+        }
+        for name, rows in recorded.items()
+        for row in rows
+    ]
+    events.sort(key=lambda e: (e["time_ns"], _RANK.get(e["event"], len(ORDER))))
+    _once(events)
+    begins = _used_again(events)
+    for e in events:
+        number = _number(e)
+        part = sum(e["time_ns"] >= begin for begin in begins.get(number, ()))
+        e["proc"] = (*number, part)
+        e["thread"] = (*e["proc"], e.get("vtid"))
+    return events
+
+
+def _number(e: Event) -> Proc:
+    return e["host"], e.get("ctx_pid_ns") or 0, e.get("vpid")
+
+
+def _once(events: list[Event]) -> None:
+    """Rename what was recorded again: it happened once."""
+    kept: dict[Any, list[tuple[Event, set[Any]]]] = defaultdict(list)
+    """By what is said: the first record, and the sessions that hold it."""
+    both = _mark(events, kept, lambda e: e["event"] in INIT)
+    if both:
+        kept.clear()
+        _mark(events, kept, lambda e: e["recorded"].startswith("ros2:"))
+
+
+def _mark(events: Iterable[Event], kept: Any, wanted: Callable[[Event], bool]) -> bool:
+    """Mark what was recorded again; whether two sessions recorded something at once."""
+    sessions = False
+    for e in events:
+        if e["event"] == AGAIN or not wanted(e):
+            continue
+        said = tuple(sorted((k, str(v)) for k, v in e.items() if k not in _ABOUT))
+        for first, traces in reversed(kept[said]):
+            apart = e["time_ns"] - first["time_ns"]
+            if apart > APART_NS:
+                continue
+            if (apart == 0 and e["event"] in INIT) or e["trace"] not in traces:
+                # One for one: what one session holds twice happened twice.
+                sessions |= apart > 0
+                traces.add(e["trace"])
+                e["event"] = AGAIN
+                break
+        else:
+            kept[said].append((e, {e["trace"]}))
+    return sessions
+
+
+def _used_again(events: list[Event]) -> dict[Proc, list[int]]:
+    """When a number became that of another process: by the names of main threads."""
+    mains: dict[Proc, list[Event]] = defaultdict(list)
+    for e in events:
+        if e.get("vpid") is not None and e["vpid"] == e.get("vtid") and e.get("procname"):
+            mains[_number(e)].append(e)
+    begins = {}
+    for number, of_main in mains.items():
+        runs: list[Event] = []
+        for e in of_main:
+            if e["event"] in INIT and (not runs or runs[-1]["procname"] != e["procname"]):
+                runs.append(e)
+        names = [e["procname"] for e in runs]
+        if len(names) < 2 or len(set(names)) < len(names):
+            continue
+        later = zip(names[:-1], [e["time_ns"] for e in runs[1:]], strict=True)
+        if any(
+            e["procname"] == name and e["time_ns"] >= end for name, end in later for e in of_main
+        ):
+            continue
+        begins[number] = [e["time_ns"] for e in runs[1:]]
+    return begins

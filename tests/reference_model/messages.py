@@ -1,0 +1,359 @@
+"""Messages: what became of each publication at each subscription that existed then.
+
+All of it is decided at the end, over what the walk left.
+
+* A message is of a publication and of a subscription of its topic that existed when it was
+  published; not of one whose process had gone, more than a second and more than one publication
+  before.
+* Between processes a publication and a take are the same message where topic and source timestamp
+  are equal: ``exact``. Where several publications share both, the first of them goes with the
+  first take of a subscription, and so on: ``ambiguous``. Where the topic of one side is not known,
+  a timestamp that no other publication has joins alone: ``approximate``.
+* Publications without timestamp (up to Iron) get the one that was taken soonest after them:
+  ``approximate``.
+* Within a process the ring buffer tells: ``exact``. A subscription that gets a message so drops the
+  copy that comes through the middleware as well.
+* A subscription whose executions were recorded and whose takes were not is joined by order:
+  ``approximate``.
+* What was taken by a subscription that did not exist when it was published is ``replayed``.
+
+What was never taken is ``lost``, but ``unknown`` where
+
+* no later message of that publisher was taken by that subscription, and the receiver's last event
+  came sooner after the publication than the longest that a message of the subscription waited
+  (1 s where none did);
+* the tracer dropped something at the receiver before the next message was taken, or before that
+  longest wait was over;
+* nothing was stamped, no take was recorded, several publications share the timestamp and fewer
+  were taken, it was in a ring buffer still, or in one that nobody knows.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from reference_model.objects import DISCOVERY, Objects, Row
+from reference_model.ring_buffers import CLEARED, OVERWRITTEN, PENDING
+
+GRACE_NS = USUAL_WAIT_NS = 10**9
+TOLERANCE_NS = 10**7
+FOREVER = 2**63
+_LINKS = ("take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
+_EMPTY: Row = dict.fromkeys((*_LINKS, "_callback_instance", "match", "_fate"))
+
+
+class Messages:
+    """The rows of messages, and the takes that are of none."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        publications: Iterable[Row],
+        takes: Sequence[Row],
+        enqueues: Iterable[Row],
+        instances: Iterable[Row],
+        losses: Iterable[Row],
+        happened: set[str],
+    ) -> None:
+        self.objects = objects
+        self.losses = [x for x in losses if "kernel" not in (x.get("trace") or "").split("/")]
+        self.blind = "rmw_take" not in happened
+        self.calls = sorted(
+            (call for call in publications if call["topic"] != DISCOVERY),
+            key=lambda call: call["publish_ns"],
+        )
+        self.inter = [t for t in takes if not t["intra_process"] and t["topic"] != DISCOVERY]
+        self.inter.sort(key=lambda take: take["take_ns"])
+        self.enqueues = list(enqueues)
+        self.ran = [
+            i for i in instances
+            if i["kind"] == "subscription" and not i["intra_process"] and i["_owner"] is not None
+        ]  # fmt: skip
+        taken = {id(take["_subscription"]) for take in takes if not take["intra_process"]}
+        self.untaken = {id(i["_owner"]) for i in self.ran} - taken
+        self._stamp()
+        self._matched = self._by_timestamp()
+        self._pairs = self._existing()
+        self._matched += self._by_order()
+        self.rows = self._settle(self._rows())
+
+    # ------------------------------------------------------------ timestamps
+
+    def _stamp(self) -> None:
+        """Give publications without timestamp the one that was taken soonest after them."""
+        known, without = set(), defaultdict(list)
+        for call in self.calls:
+            call["_key"], call["_estimated"] = call["source_timestamp_ns"], False
+            known.add((call["topic"], call["_key"]))
+            moment = _first(call["rmw_publish_ns"], call["rcl_publish_ns"])
+            if call["_key"] is None and call["topic"] is not None and moment is not None:
+                without[call["topic"]].append((moment, call))
+        stamps = {(t["topic"], t["source_timestamp_ns"]) for t in self.inter} - known
+        for calls in without.values():
+            calls.sort(key=lambda pair: pair[0])
+        for topic, stamp in sorted(
+            ((t, s) for t, s in stamps if t is not None and s is not None),
+            key=lambda pair: pair[1],
+        ):
+            calls = without[topic]
+            before = bisect_right(calls, stamp, key=lambda pair: pair[0])
+            if before and stamp - calls[before - 1][0] <= TOLERANCE_NS:
+                call = calls[before - 1][1]
+                if call["_key"] is None:
+                    call["_key"], call["_estimated"] = stamp, True
+
+    def _by_timestamp(self) -> list[Row]:
+        sent, received = defaultdict(list), defaultdict(list)
+        for call in self.calls:
+            if call["topic"] is not None and call["_key"] is not None:
+                sent[call["topic"], call["_key"]].append(call)
+        for take in self.inter:
+            key = take["topic"], take["source_timestamp_ns"]
+            if None not in key:
+                received[*key, id(take["_subscription"])].append(take)
+        matched = []
+        for (topic, stamp, _), takes in received.items():
+            calls = sent.get((topic, stamp), [])
+            for call, take in zip(calls, takes, strict=False):
+                how = "approximate" if call["_estimated"] else "exact"
+                matched.append(_joined(call, take, "ambiguous" if len(calls) > 1 else how))
+        done = {id(row["_take"]) for row in matched}
+        alone = [take for take in self.inter if id(take) not in done]
+        stamped = defaultdict(list)
+        for call in self.calls:
+            stamped[call["_key"]].append(call)
+        self.takes_alone = []
+        for take in alone:
+            calls = stamped[take["source_timestamp_ns"]]
+            known = take["source_timestamp_ns"] is not None and len(calls) == 1
+            if known and None in {take["topic"], calls[0]["topic"]}:
+                matched.append(_joined(calls[0], take, "approximate"))
+            else:
+                self.takes_alone.append(take)
+        return matched
+
+    # ------------------------------------------------------------ who existed
+
+    def _existing(self) -> list[tuple[Row, Row]]:
+        """Each publication with each subscription of its topic that existed then."""
+        of_topic = defaultdict(list)
+        for subscription in self.objects.rows["subscriptions"]:
+            if subscription["topic"] not in {None, DISCOVERY}:
+                of_topic[subscription["topic"]].append(subscription)
+        pairs, first_after = [], {}
+        for call in self.calls:
+            now = call["publish_ns"]
+            for s in of_topic[call["topic"]]:
+                ended = FOREVER if s["ended_ns"] is None else s["ended_ns"]
+                if not s["created_ns"] <= now < ended:
+                    continue
+                gone = self._end(s["_proc"])
+                if gone is not None and now > gone:
+                    first = first_after.setdefault(id(s), now)
+                    if now > max(first, gone + GRACE_NS):
+                        continue
+                pairs.append((call, s))
+        return pairs
+
+    def _end(self, proc: Any) -> int | None:
+        process = self.objects.processes.get(proc)
+        return process and process["end_ns"]
+
+    def _by_order(self) -> list[Row]:
+        """Join what a subscription of which no take was recorded ran, in order."""
+        matched = []
+        for subscription in self.objects.rows["subscriptions"]:
+            if id(subscription) not in self.untaken:
+                continue
+            calls = [
+                call for call, s in self._pairs
+                if s is subscription and call["intra_publish_ns"] is None
+            ]  # fmt: skip
+            starts = [i for i in self.ran if i["_owner"] is subscription]
+            if len(calls) == len(starts) and all(
+                i["start_ns"] >= call["publish_ns"] for call, i in zip(calls, starts, strict=True)
+            ):
+                found = calls
+            else:
+                # The latest publication before each of them, if that is another one for each.
+                times = [call["publish_ns"] for call in calls]
+                places = [bisect_right(times, i["start_ns"]) - 1 for i in starts]
+                if -1 in places or len(set(places)) < len(places):
+                    continue
+                found = [calls[p] for p in places]
+            matched += [
+                _EMPTY | {
+                    "_call": call, "_subscription": subscription, "match": "approximate",
+                    "callback_start_ns": i["start_ns"], "callback_end_ns": i["end_ns"],
+                    "_callback_instance": i, "_take": None,
+                }
+                for call, i in zip(found, starts, strict=True)
+            ]  # fmt: skip
+        return matched
+
+    # ------------------------------------------------------------ rows
+
+    def _rows(self) -> list[Row]:
+        rows, told, within = [], set(), set()
+        nowhere = set()
+        for enqueue in self.enqueues:
+            buffer, call = enqueue["_buffer"], enqueue["_call"]
+            subscription = buffer and buffer["_subscription"]
+            row = _EMPTY | {
+                "_call": call, "_subscription": subscription, "intra_process": True,
+                "_fate": "replayed" if call is None else enqueue["_fate"],
+                "_sub_proc": enqueue["_proc"] if call is None else None,
+            }  # fmt: skip
+            if enqueue["_take"] is not None:
+                row |= {name: enqueue["_take"][name] for name in _LINKS}
+                row["_callback_instance"] = enqueue["_take"]["_callback_instance"]
+            if call is not None:
+                row["match"] = None if enqueue["_fate"] == PENDING else "exact"
+                told.add(id(call))
+                if subscription is None:
+                    nowhere.add(id(call))
+                else:
+                    within.add((id(call), id(subscription)))
+            rows.append(row)
+        by_pair = {}
+        for row in self._matched:
+            if row["_subscription"] is not None:
+                by_pair.setdefault((id(row["_call"]), id(row["_subscription"])), row)
+        paired = set()
+        for call, subscription in self._pairs:
+            pair = (id(call), id(subscription))
+            told.add(id(call))
+            if pair in within:
+                continue
+            paired.add(pair)
+            row = _EMPTY | (by_pair.get(pair) or {"_call": call, "_subscription": subscription})
+            if row["match"] is None and id(call) in nowhere:
+                row["_fate"] = PENDING
+            rows.append(row)
+        for row in self._matched:
+            pair = (id(row["_call"]), id(row["_subscription"]))
+            if row["_subscription"] is None or pair not in paired | within:
+                late = row["_subscription"] is not None
+                rows.append(_EMPTY | row | {"_fate": "replayed" if late else None})
+                told.add(id(row["_call"]))
+        rows += [
+            _EMPTY | {
+                "_call": call, "_subscription": None,
+                "_fate": PENDING if call["topic"] is None else "no_subscriber",
+            }
+            for call in self.calls
+            if id(call) not in told
+        ]  # fmt: skip
+        return rows
+
+    # ------------------------------------------------------------ outcomes
+
+    def _settle(self, rows: list[Row]) -> list[Row]:
+        for row in rows:
+            self._fill(row)
+        rows.sort(key=lambda r: (_last(r["publish_ns"]), _last(r["take_ns"])))
+        shared = {
+            (row["topic"], row["_call"]["_key"]) for row in rows if row["match"] == "ambiguous"
+        }
+        longest: dict[int, int] = {}
+        ways = defaultdict(list)
+        for row in rows:
+            ways[id(row["_publisher"]), id(row["_subscription"])].append(row)
+            taken = _first(row["take_ns"], row["callback_start_ns"])
+            if None in {taken, row["publish_ns"]} or row["_subscription"] is None:
+                continue
+            if row["_fate"] != "replayed":
+                key = id(row["_subscription"])
+                waited = taken - row["publish_ns"]
+                longest[key] = max(longest.get(key, waited), waited)
+        for way in ways.values():
+            after = None
+            for row in reversed(way):
+                taken = _first(row["take_ns"], row["callback_start_ns"])
+                after = after if taken is None else taken
+                row["_next_ns"] = after
+        for row in rows:
+            longest_ns = longest.get(id(row["_subscription"]), USUAL_WAIT_NS)
+            row["outcome"] = self._outcome(row, longest_ns, shared)
+        return rows
+
+    def _fill(self, row: Row) -> None:
+        call, subscription = row["_call"] or {}, row["_subscription"]
+        created = subscription and subscription["created_ns"]
+        publish = row["publish_ns"] = call.get("publish_ns")
+        if row["_fate"] == "replayed" and None not in {publish, created} and publish >= created:
+            # Of a publisher that is not known: it was no late joiner.
+            row["_fate"] = None
+        row["rcl_publish_ns"] = call.get("rcl_publish_ns")
+        row["rmw_publish_ns"] = call.get("rmw_publish_ns")
+        row["source_timestamp_ns"] = call.get("_key")
+        row["_publisher"] = call.get("_publisher")
+        row["publisher_node"] = call.get("node")
+        row["topic"] = call.get("topic") or (subscription and subscription["topic"])
+        row["subscription_node"] = subscription and subscription["node"]
+        row["_sub_proc"] = subscription["_proc"] if subscription else row.get("_sub_proc")
+        sides = {"publisher": call.get("_proc"), "subscription": row["_sub_proc"]}
+        for side, proc in sides.items():
+            row[f"{side}_host"], row[f"{side}_vpid"] = (proc[0], proc[2]) if proc else (None, None)
+        row["host"] = row["publisher_host"] or row["subscription_host"]
+        if subscription is not None or row["take_ns"] is not None:
+            row["intra_process"] = bool(row.get("intra_process"))
+        else:
+            row.setdefault("intra_process", None)
+        start = row["callback_start_ns"]
+        row["latency_ns"] = None if None in {start, publish} else start - publish
+
+    def _outcome(self, row: Row, longest_ns: int, shared: set[Any]) -> str:
+        fate = row["_fate"]
+        if fate == "replayed":
+            return "replayed"
+        if row["callback_start_ns"] is not None:
+            return "delivered"
+        if row["take_ns"] is not None:
+            return "taken"
+        if fate == "no_subscriber":
+            return "no_subscriber"
+        if fate in {OVERWRITTEN, CLEARED}:
+            return "overwritten"
+        return "unknown" if fate == PENDING or self._unknown(row, longest_ns, shared) else "lost"
+
+    def _unknown(self, row: Row, longest_ns: int, shared: set[Any]) -> bool:
+        key, publish, after = row["_call"]["_key"], row["publish_ns"], row["_next_ns"]
+        end = self._end(row["_sub_proc"])
+        if self.blind or key is None or id(row["_subscription"]) in self.untaken:
+            return True
+        if (row["topic"], key) in shared:
+            return True
+        until = publish + longest_ns if after is None else after
+        if after is None and end is not None and until > end:
+            return True
+        return any(
+            loss["host"] == row["subscription_host"]
+            and (loss["end_ns"] is None or loss["end_ns"] >= publish)
+            and (loss["begin_ns"] is None or loss["begin_ns"] <= until)
+            for loss in self.losses
+        )
+
+
+def _joined(call: Row, take: Row, how: str) -> Row:
+    return {
+        "_call": call,
+        "_take": take,
+        "_subscription": take["_subscription"],
+        "_callback_instance": take["_callback_instance"],
+        "match": how,
+        **{name: take[name] for name in _LINKS},
+    }
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _last(value: int | None) -> int:
+    return FOREVER if value is None else value
+
+

@@ -1,0 +1,196 @@
+"""Publications: the publish events of one call of publish(), put together.
+
+A thread's call goes through ``rclcpp_intra_publish``, ``rclcpp_publish``, ``rcl_publish``,
+``rmw_publish``, in this order, each of which may be absent. Decided when the event comes, by what
+the thread's last publish event was:
+
+* ``rclcpp_intra_publish`` begins a call.
+* ``rclcpp_publish`` begins a call; after an intra one it may go on with that: see below.
+* ``rcl_publish`` goes on after an rclcpp one of the same message (rclpy tells another address than
+  rcl sees: there any rclcpp one will do) and after an intra one of the same publisher.
+* ``rmw_publish`` goes on after an rcl one of the same message.
+
+Decided by the thread's next publish event: an rclcpp one goes on with the intra one before it if
+the rcl one after it is of the same publisher; where none comes next, if both have the same message
+(the message that goes out may be a copy, elsewhere).
+
+Decided by a look at the whole, before: which processes are rclpy's, where rcl never sees the
+address that rclcpp told.
+
+Decided at the end: the publisher of what names none.
+
+* Only an rmw event, of no publisher that is known: the middleware's own.
+* An rcl event alone, and no rmw handle, in a process that has a publisher of ``/rosout``: a log
+  message.
+* Only an rclcpp event: the only publisher that the process had made by then, if there is but one;
+  those that every node has (``/parameter_events``) count where there is no other, ``/rosout``
+  never. If all of them have one topic, that topic.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from reference_model.callbacks import Callbacks, within
+from reference_model.events import Event, Proc
+from reference_model.objects import DISCOVERY, ROSOUT, Objects, Row
+from reference_model.walk import place
+
+INTRA, RCLCPP, RCL, RMW = "intra_publish_ns", "rclcpp_publish_ns", "rcl_publish_ns", "rmw_publish_ns"
+KINDS = {
+    "rclcpp_intra_publish": INTRA,
+    "rclcpp_publish": RCLCPP,
+    "rcl_publish": RCL,
+    "rmw_publish": RMW,
+}
+INTERNAL = frozenset({ROSOUT, "/parameter_events", DISCOVERY})
+
+
+def python_processes(events: Iterable[Event]) -> set[Proc]:
+    """The processes in which no rcl_publish has the address that rclcpp_publish told before it."""
+    last: dict[Any, Event] = {}
+    same: dict[Proc, bool] = {}
+    for e in events:
+        if e["event"] in KINDS:
+            before = last.get(e["thread"])
+            if e["event"] == "rcl_publish" and before and before["event"] == "rclcpp_publish":
+                same[e["proc"]] = same.get(e["proc"], False) or _same_message(before, e)
+            last[e["thread"]] = e
+    return {proc for proc, ever in same.items() if not ever}
+
+
+def _same_message(a: Event, b: Event) -> bool:
+    return a["message"] is not None and a["message"] == b["message"]
+
+
+class Publications:
+    """Calls of publish(), and the one that each thread is in."""
+
+    def __init__(self, objects: Objects, callbacks: Callbacks, python: set[Proc]) -> None:
+        self.objects, self.callbacks, self.python = objects, callbacks, python
+        self.rows: list[Row] = []
+        self.last: dict[Any, tuple[Event, Row]] = {}
+        """Each thread's last publish event, and its call."""
+        self._undecided: dict[Any, Row] = {}
+        """The intra call that a thread's last event, an rclcpp one, may go on with."""
+
+    def on_rclcpp_intra_publish(self, e: Event) -> None:
+        self._decide(e)
+        self._event(e, None)
+
+    def on_rclcpp_publish(self, e: Event) -> None:
+        self._decide(e)
+        before = self.last.get(e["thread"])
+        self._event(e, None)
+        if before and before[0]["event"] == "rclcpp_intra_publish":
+            self._undecided[e["thread"]] = before[1]
+
+    def on_rcl_publish(self, e: Event) -> None:
+        self._decide(e)
+        before, call = self.last.get(e["thread"], (None, None))
+        goes_on = before is not None and (
+            (
+                before["event"] == "rclcpp_publish"
+                and (_same_message(before, e) or e["proc"] in self.python)
+            )
+            or (
+                before["event"] == "rclcpp_intra_publish"
+                and before["publisher_handle"] == e["publisher_handle"]
+            )
+        )
+        self._event(e, call if goes_on else None)
+
+    def on_rmw_publish(self, e: Event) -> None:
+        self._decide(e)
+        before, call = self.last.get(e["thread"], (None, None))
+        goes_on = before and before["event"] == "rcl_publish" and _same_message(before, e)
+        self._event(e, call if goes_on else None)
+
+    def _decide(self, e: Event | None, thread: Any = None) -> None:
+        """Whether the rclcpp event before this one goes on with the intra one before it."""
+        intra = self._undecided.pop(e["thread"] if e else thread, None)
+        if intra is None:
+            return
+        rclcpp, call = self.last[e["thread"] if e else thread]
+        if e is not None and e["event"] == "rcl_publish":
+            goes_on = intra["_handles"][INTRA] == e["publisher_handle"]
+        else:
+            goes_on = intra["_message"] is not None and intra["_message"] == rclcpp["message"]
+        if goes_on:
+            intra[RCLCPP] = rclcpp["time_ns"]
+            intra["_handles"][RCLCPP] = rclcpp.get("publisher_handle")
+            call["_joined"] = True
+            self.last[rclcpp["thread"]] = (rclcpp, intra)
+
+    def _event(self, e: Event, call: Row | None) -> None:
+        kind = KINDS[e["event"]]
+        if call is None:
+            call = {
+                **place(e),
+                "publish_ns": e["time_ns"],
+                **dict.fromkeys(KINDS.values()),
+                "source_timestamp_ns": None,
+                "_handles": {},
+                "_publishers": {},
+                "_rmw_handle": None,
+                "_message": e["message"],
+                "_joined": False,
+                "_running": self.callbacks.running(e["thread"]),
+            }
+            self.rows.append(call)
+        call[kind] = e["time_ns"]
+        if kind == RMW:
+            handle = call["_rmw_handle"] = e.get("rmw_publisher_handle")
+            call["source_timestamp_ns"] = e.get("timestamp")
+            publisher = self.objects.now("rmw_publisher_handle", e["proc"], handle)
+        else:
+            handle = call["_handles"][kind] = e.get("publisher_handle")
+            publisher = self.objects.now("publisher_handle", e["proc"], handle)
+        call["_publishers"][kind] = publisher
+        self.last[e["thread"]] = (e, call)
+
+    # ------------------------------------------------------------ the end
+
+    def finish(self) -> None:
+        for thread in list(self._undecided):
+            self._decide(None, thread)
+        self.rows = [call for call in self.rows if not call["_joined"]]
+        publishers = defaultdict(list)
+        for publisher in self.objects.rows["publishers"]:
+            publishers[publisher["_proc"]].append(publisher)
+        for call in self.rows:
+            self._name(call, publishers[call["_proc"]])
+            call["_callback_instance"] = within(call["_running"])
+
+    def _name(self, call: Row, publishers: list[Row]) -> None:
+        of = call["_publishers"]
+        # The handle of rcl before that of rclcpp, as there is at most one publisher of a call.
+        told = next((k for k in (RCL, INTRA, RCLCPP) if call["_handles"].get(k) is not None), None)
+        publisher = of.get(RMW) or (of[told] if told else None)
+        topic = publisher and publisher["topic"]
+        node = publisher and publisher["_node"]
+        above = any(call[kind] is not None for kind in (INTRA, RCLCPP, RCL))
+        alone = call[RCLCPP] is None and call[INTRA] is None
+        call["_guessed"] = False
+        if publisher is None and not above and "rcl_publish" in self.objects.declared:
+            topic = DISCOVERY
+        elif (
+            publisher is None and call[RCL] is not None and alone and call["_rmw_handle"] is None
+            and any(p["topic"] == ROSOUT for p in publishers)
+        ):  # fmt: skip
+            topic = ROSOUT
+        elif topic is None and call[RCLCPP] is not None and call[RCL] is None:
+            there = [
+                p
+                for p in publishers
+                if p["created_ns"] <= call["publish_ns"]
+                and p["topic"] not in {None, ROSOUT, DISCOVERY}
+            ]
+            there = [p for p in there if p["topic"] not in INTERNAL] or there
+            if len({p["topic"] for p in there}) == 1:
+                topic, call["_guessed"] = there[0]["topic"], True
+            if len(there) == 1:
+                publisher, node = there[0], there[0]["_node"]
+        call.update(_publisher=publisher, topic=topic, node=node and node["node"])

@@ -1,0 +1,84 @@
+"""Ring buffers: what became of each message that was put into one.
+
+Decided when the event comes, with a state per place of each buffer:
+
+* ``rclcpp_ring_buffer_enqueue`` is of the thread's publication if the thread's last publish event
+  is an intra-process one, the buffer is not younger than that, and it did not get this message
+  before. Else a publisher's history put it there for a late joiner: replayed.
+* What was at that place before is overwritten, if the event says so. If it says that the place
+  was free, the message had been dequeued, which was not recorded: nobody knows.
+* ``rclcpp_ring_buffer_dequeue`` takes what is at that place.
+* ``rclcpp_ring_buffer_clear`` drops everything in the buffer.
+* ``rclcpp_construct_ring_buffer`` makes an empty one; what the one before it at that address held
+  went with it, unseen.
+
+Decided at the end: the history that a publisher keeps for itself is no delivery.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from reference_model.events import Event
+from reference_model.objects import Objects, Row
+from reference_model.publications import Publications
+from reference_model.takes import Takes
+from reference_model.walk import place
+
+PENDING, DEQUEUED, OVERWRITTEN, CLEARED = "pending", "dequeued", "overwritten", "cleared"
+
+
+class RingBuffers:
+    """Messages in ring buffers. To be told after `Takes` and `Publications`."""
+
+    def __init__(self, objects: Objects, publications: Publications, takes: Takes) -> None:
+        self.objects, self.publications, self.takes = objects, publications, takes
+        self.rows: list[Row] = []
+        self._held: dict[Any, dict[int, Row]] = defaultdict(dict)
+        """By buffer and index."""
+
+    def on_rclcpp_construct_ring_buffer(self, e: Event) -> None:
+        self._held.pop((e["proc"], e["buffer"]), None)
+
+    def on_rclcpp_ring_buffer_enqueue(self, e: Event) -> None:
+        before, call = self.publications.last.get(e["thread"], (None, None))
+        row = {
+            **place(e),
+            "time_ns": e["time_ns"],
+            "_fate": PENDING,
+            "_take": None,
+            "_buffer": self.objects.now("buffer", e["proc"], e["buffer"]),
+            "_at": (e["proc"], e["buffer"]),
+            "_call": call if before and before["event"] == "rclcpp_intra_publish" else None,
+        }
+        self.rows.append(row)
+        held = self._held[e["proc"], e["buffer"]]
+        if e["index"] in held and e["overwritten"]:
+            held[e["index"]]["_fate"] = OVERWRITTEN
+        held[e["index"]] = row
+
+    def on_rclcpp_ring_buffer_dequeue(self, e: Event) -> None:
+        row = self._held[e["proc"], e["buffer"]].pop(e["index"], None)
+        if row is not None:
+            row["_fate"], row["_take"] = DEQUEUED, self.takes.current(e["thread"])
+
+    def on_rclcpp_ring_buffer_clear(self, e: Event) -> None:
+        for row in self._held.pop((e["proc"], e["buffer"]), {}).values():
+            row["_fate"] = CLEARED
+
+    def finish(self) -> None:
+        deliveries, got = [], set()
+        for row in self.rows:
+            buffer, call = row["_buffer"], row["_call"]
+            if buffer is not None and buffer["_publisher"] is not None:
+                continue
+            deliveries.append(row)
+            if call is None:
+                continue
+            key = (id(call), row["_at"])
+            late = buffer is not None and buffer["created_ns"] > call["intra_publish_ns"]
+            if late or key in got:
+                row["_call"] = None
+            got.add(key)
+        self.rows = deliveries

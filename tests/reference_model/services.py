@@ -1,0 +1,175 @@
+"""Service calls: one request of one client, at each server that took it.
+
+The key of a request is the client's gid (its first 16 bytes) and the sequence number; a response
+has that key too, and its timestamp tells apart those of several servers.
+
+Decided when the event comes: which client or service a handle names; the execution that serves a
+request, which is the first on the thread before its next request, if it may be one of the service.
+Decided at the end, as Fast DDS tells of a request after it was taken: what has the same key. A
+response of a server that is not known to have taken the request is of the call that no server
+took, if there is one. The response that a client took is the one of this timestamp; else the only
+one of this key, if only one server is known to have been asked.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from reference_model.callbacks import Callbacks, within
+from reference_model.events import Event
+from reference_model.objects import Objects, Row
+from reference_model.walk import place
+
+TIMES = ("request_sent_ns", "request_taken_ns", "response_sent_ns", "response_taken_ns")
+
+
+class Services:
+    """Requests and responses. To be told after `Callbacks`."""
+
+    def __init__(self, objects: Objects, callbacks: Callbacks) -> None:
+        self.objects, self.callbacks = objects, callbacks
+        self.told: dict[str, list[Row]] = {name: [] for name in TIMES}
+        self.happened = False
+        self.rows: list[Row] = []
+        self._request: dict[Any, Row] = {}
+
+    def _tell(self, e: Event, what: str, gid: Any, **columns: Any) -> Row:
+        gid = None if gid is None or len(gid) < 16 else tuple(gid[:16])
+        row = {**place(e), what: e["time_ns"], "_gid": gid, **columns}
+        row["sequence_number"] = e["sequence_number"]
+        self.told[what].append(row)
+        return row
+
+    def _client(self, e: Event) -> Row | None:
+        self.happened = True
+        return self.objects.now("rmw_client_handle", e["proc"], e["rmw_client_handle"])
+
+    def _service(self, e: Event) -> Row | None:
+        self.happened = True
+        return self.objects.now("rmw_service_handle", e["proc"], e["rmw_service_handle"])
+
+    def on_rmw_send_request(self, e: Event) -> None:
+        client = self._client(e)
+        running = self.callbacks.running(e["thread"])
+        gid = client and client["gid"]
+        self._tell(e, "request_sent_ns", gid, _client=client, _running=running)
+
+    def on_rmw_take_request(self, e: Event) -> None:
+        service = self._service(e)
+        if e["taken"]:
+            row = self._tell(e, "request_taken_ns", e["client_gid"], _service=service, _first=None)
+            self._request[e["thread"]] = row
+
+    def on_callback_start(self, e: Event) -> None:
+        request = self._request.pop(e["thread"], None)
+        if request is not None:
+            request["_first"] = self.callbacks.latest[e["thread"]]
+
+    def on_rmw_send_response(self, e: Event) -> None:
+        service = self._service(e)
+        self._tell(e, "response_sent_ns", e["client_gid"], _service=service, _stamp=e["timestamp"])
+
+    def on_rmw_take_response(self, e: Event) -> None:
+        client = self._client(e)
+        if e["taken"]:
+            gid = client and client["gid"]
+            self._tell(e, "response_taken_ns", gid, _stamp=e["source_timestamp"])
+
+    # ------------------------------------------------------------ the end
+
+    def finish(self) -> None:
+        self.rows = self._calls() if self.happened else self._callbacks_alone()
+
+    def _callbacks_alone(self) -> list[Row]:
+        """Before Kilted the servers' executions are all that is known."""
+        return [
+            _named(_call(instance["_proc"], _service=instance["_owner"]) | _served(instance))
+            for instance in self.callbacks.instances
+            if instance["kind"] == "service"
+        ]
+
+    def _calls(self) -> list[Row]:
+        calls: dict[Any, list[Row]] = defaultdict(list)
+        """By key; where the key is not known each is alone."""
+        for row in self.told["request_sent_ns"]:
+            call = _call(row["_proc"], **{k: row[k] for k in ("_client", "sequence_number")})
+            call["request_sent_ns"] = row["request_sent_ns"]
+            call["_client_callback_instance"] = within(row["_running"])
+            calls[_key(row)].append(call)
+        for row in self.told["request_taken_ns"]:
+            same = calls[_key(row)]
+            sent = next((c for c in same if c["request_taken_ns"] is None), None)
+            if sent is None:
+                # Another server took it as well.
+                known = same[0] if same else _call(row["_proc"])
+                sent = _call(known["_proc"]) | {
+                    k: known[k]
+                    for k in ("_client", "request_sent_ns", "_client_callback_instance")
+                }
+                same.append(sent)
+            sent |= {k: row[k] for k in ("request_taken_ns", "_service", "sequence_number")}
+            sent["_server_proc"] = row["_proc"]
+            first, service = row["_first"], row["_service"]
+            if first and first["kind"] in {None, "service"}:
+                if None in (first["_owner"], service) or first["_owner"] is service:
+                    sent |= _served(first)
+        for row in self.told["response_sent_ns"]:
+            same = calls[_key(row)]
+            mine = [
+                c for c in same
+                if c["request_taken_ns"] is not None
+                and c["response_sent_ns"] is None
+                and c["_service"] is row["_service"]
+            ]  # fmt: skip
+            nobody = (None, None)
+            mine = mine or [
+                c for c in same if (c["request_taken_ns"], c["response_sent_ns"]) == nobody
+            ]
+            if not mine:
+                mine = [_call(row["_proc"])]
+                same += mine
+            mine[0] |= {
+                k: row[k] for k in ("response_sent_ns", "_service", "sequence_number", "_stamp")
+            }
+            mine[0]["_server_proc"] = row["_proc"]
+        taken = defaultdict(list)
+        for row in self.told["response_taken_ns"]:
+            taken[_key(row)].append(row)
+        for key, same in calls.items():
+            for call in same:
+                stamp = call["_stamp"]
+                exact = [r for r in taken[key] if stamp is not None and r["_stamp"] == stamp]
+                if not exact and len(same) == len(taken[key]) == 1:
+                    exact = taken[key]
+                call["response_taken_ns"] = exact[0]["response_taken_ns"] if exact else None
+        return [_named(call) for same in calls.values() for call in same]
+
+
+def _key(row: Row) -> Any:
+    return (id(row),) if row["_gid"] is None else (*row["_gid"], row["sequence_number"])
+
+
+def _call(proc: Any, **known: Any) -> Row:
+    nothing = dict.fromkeys((*TIMES, "callback_start_ns", "callback_end_ns", "sequence_number"))
+    of = ("_client", "_service", "_callback_instance", "_client_callback_instance", "_stamp")
+    return nothing | dict.fromkeys(of) | {"_proc": proc, "_server_proc": None} | known
+
+
+def _served(instance: Row) -> Row:
+    return {
+        "callback_start_ns": instance["start_ns"],
+        "callback_end_ns": instance["end_ns"],
+        "_callback_instance": instance,
+    }
+
+
+def _named(call: Row) -> Row:
+    client, service = call["_client"], call["_service"]
+    call["client_node"] = client and client["node"]
+    call["server_node"] = service and service["node"]
+    call["service"] = (service and service["service"]) or (client and client["service"])
+    # Where the server is; else where it was asked for.
+    proc = (service or client or {}).get("_proc") or call["_server_proc"] or call["_proc"]
+    call["host"], call["vpid"] = proc[0], proc[2]
+    return call

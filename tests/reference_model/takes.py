@@ -1,0 +1,102 @@
+"""Messages taken, and the execution that each one started.
+
+A thread's take: ``rmw_take``, ``rcl_take``, ``rclcpp_take``, ``callback_start``; or
+``rclcpp_ring_buffer_dequeue``, ``callback_start``. Decided when the event comes: ``rmw_take``
+(whether it took something or not) and ``rclcpp_ring_buffer_dequeue`` begin the thread's take; the
+first ``rcl_take`` and the first ``rclcpp_take`` of the same message belong to it, and the first
+execution.
+
+Decided at the end: that execution counts only if it may be one of the take's subscription, and
+came the same way (within the process or not). A take that has no rcl event, of a subscription that
+is not known, is the middleware's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reference_model.callbacks import Callbacks
+from reference_model.events import Event
+from reference_model.objects import DISCOVERY, Objects, Row
+from reference_model.walk import place
+
+
+class Takes:
+    """Takes, and the one that each thread is in. To be told after `Callbacks`."""
+
+    def __init__(self, objects: Objects, callbacks: Callbacks) -> None:
+        self.objects, self.callbacks = objects, callbacks
+        self.rows: list[Row] = []
+        self._current: dict[Any, Row] = {}
+
+    def on_rmw_take(self, e: Event) -> None:
+        handle = e["rmw_subscription_handle"]
+        take = self._begin(e, intra=False)
+        take["source_timestamp_ns"] = e["source_timestamp"]
+        take["_message"] = e["message"]
+        take["_subscription"] = self.objects.now("rmw_subscription_handle", e["proc"], handle)
+        if e["taken"]:
+            self.rows.append(take)
+
+    def on_rclcpp_ring_buffer_dequeue(self, e: Event) -> None:
+        take = self._begin(e, intra=True)
+        take["_buffer"] = self.objects.now("buffer", e["proc"], e["buffer"])
+        self.rows.append(take)
+
+    def _begin(self, e: Event, *, intra: bool) -> Row:
+        take = {
+            **place(e),
+            "take_ns": e["time_ns"],
+            "rcl_take_ns": None,
+            "rclcpp_take_ns": None,
+            "source_timestamp_ns": None,
+            "intra_process": intra,
+            "_message": None,
+            "_first": None,
+        }
+        self._current[e["thread"]] = take
+        return take
+
+    def current(self, thread: Any) -> Row | None:
+        """The take that a thread is in."""
+        return self._current.get(thread)
+
+    def on_rcl_take(self, e: Event) -> None:
+        self._follow(e, "rcl_take_ns")
+
+    def on_rclcpp_take(self, e: Event) -> None:
+        self._follow(e, "rclcpp_take_ns")
+
+    def _follow(self, e: Event, column: str) -> None:
+        take = self._current.get(e["thread"])
+        if take and take[column] is None and take["_message"] == e["message"] is not None:
+            take[column] = e["time_ns"]
+
+    def on_callback_start(self, e: Event) -> None:
+        take = self._current.get(e["thread"])
+        if take and take["_first"] is None:
+            take["_first"] = self.callbacks.latest[e["thread"]]
+
+    def finish(self) -> None:
+        for take in self.rows:
+            if take["intra_process"]:
+                buffer = take["_buffer"]
+                take["_subscription"] = buffer and buffer["_subscription"]
+            subscription, instance = take["_subscription"], take["_first"]
+            fits = (
+                instance is not None
+                and instance["intra_process"] == take["intra_process"]
+                and (
+                    instance["_owner"] is None
+                    or subscription is None
+                    or instance["_owner"] is subscription
+                )
+            )
+            take["_callback_instance"] = instance if fits else None
+            take["callback_start_ns"] = instance["start_ns"] if fits else None
+            take["callback_end_ns"] = instance["end_ns"] if fits else None
+            take["topic"] = subscription and subscription["topic"]
+            take["node"] = subscription and subscription["node"]
+            own = subscription is None and take["rcl_take_ns"] is None
+            if own and not take["intra_process"] and "rcl_take" in self.objects.declared:
+                take["topic"] = DISCOVERY

@@ -1,0 +1,52 @@
+"""One event after the other: each goes to the method ``on_<event>`` of every part that has one.
+
+A part is one concern with its state (per thread, per object, per key). Parts are told of an event
+in the order in which they are given, so that a later one finds what an earlier one made of it.
+``on_event`` is told of every event, first. What only the end of the recording decides is left to
+the functions ``finish`` of the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from reference_model.events import Event
+
+
+class Walk:
+    """The way of events through the parts of a model."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+        self._steps: dict[str, list[Callable[[Event], None]]] = {}
+
+    def take(self, event: Event) -> None:
+        """Go on by one event."""
+        name = event["event"]
+        if name not in self._steps:
+            methods = ("on_event", "on_" + name.replace(":", "_"))
+            self._steps[name] = [
+                getattr(part, method)
+                for method in methods
+                for part in self.parts
+                if hasattr(part, method)
+            ]
+        for step in self._steps[name]:
+            step(event)
+
+    def through(self, events: Iterable[Event]) -> None:
+        """Go on by all of them."""
+        for event in events:
+            self.take(event)
+
+
+def place(event: Event) -> dict[str, Any]:
+    """What every row that an event begins has: where it was, as columns and as keys."""
+    return {
+        "host": event["host"],
+        "vpid": event.get("vpid"),
+        "vtid": event.get("vtid"),
+        "_proc": event["proc"],
+        "_thread": event["thread"],
+    }

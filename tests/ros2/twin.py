@@ -1,0 +1,142 @@
+"""Two models of one recording, compared cell by cell.
+
+Rows are compared as a multiset of what they say; a number of an object is replaced by what the
+object is (its process, addresses and times), as the two number them each in its way.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+import reference_model
+
+from roslens.collectors.ros2 import build_tables
+from roslens.collectors.schema import TABLES
+
+IDENTITY = {
+    "context_id": ("contexts", ("context_handle",)),
+    "process_id": ("processes", ("pid_namespace", "begin_ns")),
+    "node_id": ("nodes", ("node_handle",)),
+    "publisher_id": ("publishers", ("publisher_handle", "rmw_publisher_handle")),
+    "subscription_id": ("subscriptions", ("subscription_handle", "rmw_subscription_handle")),
+    "service_id": ("services", ("service_handle",)),
+    "client_id": ("clients", ("client_handle",)),
+    "timer_id": ("timers", ("timer_handle",)),
+    "callback_id": ("callbacks", ("callback",)),
+    "ring_buffer_id": ("ring_buffers", ("buffer",)),
+    "state_machine_id": ("state_machines", ("state_machine",)),
+    "callback_instance_id": ("callback_instances", ("vtid", "start_ns")),
+    "message_id": (
+        "publications",
+        ("vtid", "intra_publish_ns", "rclcpp_publish_ns", "rcl_publish_ns", "rmw_publish_ns"),
+    ),
+    "take_id": ("takes", ("vtid", "take_ns", "intra_process")),
+}
+"""Of each number: the table of what it numbers, and the columns that say which one it is."""
+ROLES = {
+    "owner_id": {"subscription": "subscription_id", "timer": "timer_id", "service": "service_id"},
+    "send_goal_id": {"server": "service_id", "client": "client_id"},
+    "cancel_goal_id": {"server": "service_id", "client": "client_id"},
+    "get_result_id": {"server": "service_id", "client": "client_id"},
+    "feedback_id": {"server": "publisher_id", "client": "subscription_id"},
+    "status_id": {"server": "publisher_id", "client": "subscription_id"},
+    "client_callback_instance_id": dict.fromkeys((None,), "callback_instance_id"),
+}
+"""Numbers of what a column ``kind`` or ``role`` of the row says."""
+ORDER_ONLY = frozenset({"action_id", "action_goal_id", "link_id"})
+"""Numbers to which nothing refers."""
+NOT_HERE = {"processes": {"rmw"}}
+"""Columns that the reference model does not have."""
+
+Tables = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+def differences(
+    raw: Mapping[str, pl.DataFrame],
+    losses: pl.DataFrame | None = None,
+    *,
+    synchronisation: str | None = None,
+) -> dict[str, str]:
+    """Where roslens' tables and the reference model's differ: a text per table."""
+    ours = build_tables(raw, losses, synchronisation=synchronisation)
+    rows = [] if losses is None else losses.to_dicts()
+    recorded = {name: frame.iter_rows(named=True) for name, frame in raw.items()}
+    theirs = reference_model.tables(recorded, rows, synchronisation)
+    return compared({name: ours[name].to_dicts() for name in theirs}, theirs)
+
+
+def compared(ours: Tables, theirs: Tables) -> dict[str, str]:
+    """Two sets of tables, held against each other."""
+    names = {name: {c.name for c in TABLES[name].columns} - NOT_HERE.get(name, set())
+             for name in theirs}  # fmt: skip
+    said = [
+        {name: _said(tables, name, sorted(names[name] - ORDER_ONLY)) for name in theirs}
+        for tables in (ours, theirs)
+    ]
+    found = {}
+    for name in theirs:
+        ours_only, theirs_only = (said[i][name] - said[1 - i][name] for i in (0, 1))
+        if ours_only or theirs_only:
+            found[name] = _told(ours_only, theirs_only)
+    return found
+
+
+def _said(tables: Tables, name: str, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    return Counter(
+        tuple((column, _cell(tables, row, column)) for column in columns) for row in tables[name]
+    )
+
+
+def _cell(tables: Tables, row: Mapping[str, Any], column: str) -> Any:
+    value = row[column]
+    if isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, float):
+        return float(f"{value:.9g}")
+    if value is None:
+        return None
+    if column in ROLES:
+        of = row.get("kind") if column == "owner_id" else row.get("role")
+        column = ROLES[column][of]
+    if column not in IDENTITY:
+        return value
+    table, keys = IDENTITY[column]
+    thing = _by_number(tables, table, column)[value]
+    return tuple(thing.get(key) for key in ("host", "vpid", *keys, "created_ns"))
+
+
+_INDEX: dict[tuple[int, str], tuple[Any, dict[int, Mapping[str, Any]]]] = {}
+
+
+def _by_number(tables: Tables, table: str, column: str) -> dict[int, Mapping[str, Any]]:
+    rows = tables[table]
+    held = _INDEX.get((id(rows), column))
+    if held is None or held[0] is not rows:
+        _INDEX.clear() if len(_INDEX) > 60 else None
+        held = _INDEX[id(rows), column] = (rows, {row[column]: row for row in rows})
+    return held[1]
+
+
+def _told(ours: Counter[Any], theirs: Counter[Any], at_most: int = 4) -> str:
+    """What differs, in words: each of our rows beside the most similar one of theirs."""
+    lines = [f"{ours.total()} of our rows, {theirs.total()} of theirs"]
+    left: list[Any] = list(theirs.elements())
+    for row in list(ours.elements())[:at_most]:
+        if not left:
+            lines.append(f"  ours alone: {_short(row)}")
+            continue
+        near = max(left[:200], key=lambda other: sum(a == b for a, b in zip(row, other, strict=True)))
+        left.remove(near)
+        cells = [
+            f"{a[0]}: {a[1]} here, {b[1]} there" for a, b in zip(row, near, strict=True) if a != b
+        ]
+        lines += [f"  {_short(row)}", *(f"      {cell}" for cell in cells)]
+    lines += [f"  theirs alone: {_short(row)}" for row in left[:at_most]]
+    return "\n".join(lines)
+
+
+def _short(row: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row if value is not None)
