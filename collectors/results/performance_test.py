@@ -25,6 +25,8 @@ from roslens.tracing.recording.errors import UsageError
 TOOL = "performance_test"
 _START = "---EXPERIMENT-START---"
 _CELLS = re.compile(r"[ \t]*,[ \t]*")
+_PARTING = ("Maximum runtime reached. Exiting.", "Caught signal. Exiting.")
+"""What the program prints at its end; in the file where its output went there."""
 _NO_PERCENTILES = "percentiles cannot be had: the file has moments per second, not latencies"
 
 
@@ -62,7 +64,11 @@ def _csv(path: Path, text: str) -> ToolResult:
     begin = next(i for i, line in enumerate(lines) if line.strip() == _START)
     pairs = (line.partition(":") for line in lines[:begin] if ":" in line)
     metadata = {key.strip(): value.strip() for key, _, value in pairs}
-    table = [(i + 1, x) for i, x in enumerate(lines) if i > begin and x.strip()]
+    table = [
+        (i + 1, x)
+        for i, x in enumerate(lines)
+        if i > begin and x.strip() and x.strip() not in _PARTING
+    ]
     if not table:
         raise UsageError(f"{path}: nothing after {_START}; the experiment did not begin")
     header = [name for name in _CELLS.split(table[0][1].strip()) if name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,6 +103,9 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path}: no text: {error.reason} at byte {error.start}") from error
 
 
+_NAN = re.compile(r"^([+-]?nan)\(\w+\)$", re.IGNORECASE)
+
+
 def number(text: str, where: str) -> float:
     """A cell as a number.
 
@@ -116,7 +120,8 @@ def number(text: str, where: str) -> float:
         It is none.
     """
     try:
-        return float(text)
+        # MSVC writes nan(ind), nan(snan).
+        return float(_NAN.sub(r"\1", text))
     except ValueError:
         raise UsageError(f"{where}: {text!r} is no number; is the file cut off?") from None
 
