@@ -114,14 +114,6 @@ def on_par_or_better(
     )
 
 
-def claim(judged: pl.DataFrame) -> Answer:
-    """The answer over all cells: holds in all, refuted in at least one, else undecided."""
-    answers = set(judged["answer"])
-    if "refuted" in answers:
-        return "refuted"
-    return "holds" if answers == {"holds"} else "undecided"
-
-
 def _answer(verdict: str, high: float, p_holm: float, threshold: float) -> Answer:
     if verdict == "regression":
         return "refuted" if p_holm <= 1 - LEVEL else "undecided"
