@@ -28,6 +28,7 @@ from roslens.collectors.results.tool_result import (
 from roslens.tracing.recording.errors import UsageError
 
 TOOL = "ros2-performance"
+FILES = ("latency_all.txt", "latency_total.txt", "resources.txt", "events.txt", "metadata.txt")
 
 _TITLES = {
     "Subscriptions stats:": ("subscription", "latency"),

@@ -53,6 +53,8 @@ class ToolResult:
         `SAMPLES_SCHEMA`: single latencies, where the tool wrote them.
     notes
         What was corrected, left out or is not what its name says; one sentence each.
+    factors
+        What tells this run from others in the same file.
     """
 
     tool: str
@@ -61,6 +63,7 @@ class ToolResult:
     series: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SERIES_SCHEMA))
     samples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SAMPLES_SCHEMA))
     notes: Sequence[str] = ()
+    factors: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
 def summary_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import pytest
 from roslens.collectors.results.buildfarm import read_buildfarm_benchmark, read_buildfarm_csv
 from roslens.collectors.results.irobot import read_irobot
 from roslens.collectors.results.memory_tables import read_memory_benchmark, read_psutil
-from roslens.collectors.results.performance_test import is_performance_test, read_performance_test
+from roslens.collectors.results.performance_test import read_performance_test
 from roslens.collectors.results.reference_system import read_reference_system
 from roslens.collectors.results.robotperf import read_robotperf
 from roslens.collectors.results.tool_result import ToolResult
@@ -294,7 +294,6 @@ def test_moments_per_second_are_put_together(tmp_path: Path, trailing: str) -> N
         [3, 1, 3, 3, 0, 0, 100, 2, 2, 2.0, 0, 1100, 50],
     ]
     path = performance_test(tmp_path / "log.csv", rows, trailing=trailing)
-    assert is_performance_test(path)
     found = read_performance_test(path)
     assert found.metadata["RMW Implementation"] == "rmw_cyclonedds_cpp"
     assert value(found, "latency_mean", name="Array1k")[0] == pytest.approx(1.6e6)
@@ -369,7 +368,6 @@ def test_torn_performance_tests_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no row"):
         read_performance_test(path)
     (tmp_path / "c.csv").write_text("a,b\n1,2\n")
-    assert not is_performance_test(tmp_path / "c.csv")
     with pytest.raises(UsageError, match="EXPERIMENT-START"):
         read_performance_test(tmp_path / "c.csv")
 
@@ -459,8 +457,10 @@ def test_robotperf_with_the_statistics_of_its_note(tmp_path: Path) -> None:
 
 def test_memory_by_number_of_entities(tmp_path: Path) -> None:
     path = tmp_path / "memory.csv"
-    path.write_text("Entity,N,RSS,DELTA\nnone,0,1000,0\nnode,1,1100,100\n")
-    assert read_memory_benchmark(path).rows() == [("none", 0, 1_024_000), ("node", 1, 1_126_400)]
+    path.write_text("Entity,N,RSS,DELTA\nnone,0,1000,0\nnone,0,1001,0\nnode,1,1100,100\n")
+    found = read_memory_benchmark(path)
+    assert value(found, "rss_peak", entity="none", name="0") == (1_025_024, "byte")
+    assert value(found, "rss_peak", entity="node", name="1") == (1_126_400, "byte")
     path.write_text("Entity,N,RSS,DELTA\nnode,1\n")
     with pytest.raises(UsageError, match=r"memory\.csv:2: 2 of 4 cells"):
         read_memory_benchmark(path)
