@@ -22,7 +22,7 @@ class Interruption:
     Attributes
     ----------
     count
-        How often it was asked; from the second time on it is urgent.
+        How often it was asked.
     signal
         The first signal.
     """
@@ -39,11 +39,6 @@ class Interruption:
     def wanted(self) -> bool:
         """Whether to end."""
         return self.count > 0
-
-    @property
-    def urgent(self) -> bool:
-        """Whether it was asked again."""
-        return self.count > 1
 
     @property
     def reason(self) -> str:

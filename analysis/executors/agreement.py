@@ -38,6 +38,8 @@ def agreement(messages: pl.DataFrame, result: ToolResult) -> pl.DataFrame:
         .with_columns(_bare("node"), _bare("name").alias("topic"))
         .pivot("metric", index=["node", "topic"], values="value", aggregate_function="first")
     )
+    absent = [name for name in ("received", "latency_mean") if name not in told.columns]
+    told = told.with_columns(pl.lit(None, pl.Float64).alias(name) for name in absent)
     latency = pl.col("latency_ns")
     traced = (
         messages.filter(latency.is_not_null())

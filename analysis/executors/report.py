@@ -27,6 +27,7 @@ from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.results.tool_result import ToolResult
+from roslens.tracing.recording import UsageError
 
 LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
 """Factors that are a load, the first that varies is drawn along the axis."""
@@ -38,7 +39,7 @@ class TablesAndResults(Tables, Protocol):
     """Runs, their tables, and what benchmark tools wrote about them."""
 
     @property
-    def tool_results(self) -> Mapping[str, ToolResult]: ...  # noqa: D102
+    def tool_results(self) -> Mapping[str, ToolResult | UsageError]: ...  # noqa: D102
 
 
 class ExecutorsReport(Report):
@@ -294,6 +295,10 @@ class ExecutorsReport(Report):
         for run in self.counting:
             result = self._results.get(run.name)
             if result is None:
+                continue
+            if isinstance(result, UsageError):
+                text = f"{run.name}: what a benchmark tool wrote cannot be read: {result}"
+                parts.append(Sentence(text, loud=True))
                 continue
             rows = messages.filter(pl.col("run") == run.name).collect()
             parts.append(_agreement_table(agreement(rows, result), run.name, result))

@@ -17,8 +17,6 @@ from itertools import combinations, product
 from typing import Literal
 
 import numpy as np
-import polars as pl
-from numpy.typing import NDArray
 
 from roslens.analysis.estimate import Cell
 from roslens.analysis.statistics.multiplicity import holm
@@ -26,7 +24,6 @@ from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, student_t
 from roslens.analysis.statistics.student import t_quantile, t_two_sided
 from roslens.tracing.recording.manifest import Level
 
-Floats = NDArray[np.float64]
 Scale = Literal["ratio", "difference"]
 Key = tuple[Level, ...]
 
@@ -139,37 +136,6 @@ def effects(
     tested = [e for e in found if e.p is not None]
     adjusted = iter(holm([e.p for e in tested if e.p is not None]).tolist())
     return [e if e.p is None else replace(e, p_holm=next(adjusted)) for e in found]
-
-
-def effects_frame(found: Sequence[FactorEffect]) -> pl.DataFrame:
-    """One row per effect: ``effect``, ``value``, ``low``, ``high``, ``p``, ``p_holm``, ...."""
-    return pl.DataFrame(
-        [
-            {
-                "effect": e.label,
-                "kind": "main" if len(e.factors) == 1 else "interaction",
-                "scale": e.scale,
-                "value": e.value,
-                "low": e.low,
-                "high": e.high,
-                "p": e.p,
-                "p_holm": e.p_holm,
-                "replications": e.replications,
-                "blocks_left_out": e.left_out,
-                "method": e.method,
-                "refused": e.refused,
-            }
-            for e in found
-        ],
-        schema={
-            "effect": pl.String,
-            "kind": pl.String,
-            "scale": pl.String,
-            **dict.fromkeys(("value", "low", "high", "p", "p_holm"), pl.Float64),
-            **dict.fromkeys(("replications", "blocks_left_out"), pl.Int64),
-            **dict.fromkeys(("method", "refused"), pl.String),
-        },
-    )
 
 
 class _Design:

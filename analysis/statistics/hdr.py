@@ -68,23 +68,6 @@ def _fractions(n: int, ticks: int) -> Iterator[float]:
     yield 1.0
 
 
-def encoded(samples: ArrayLike, digits: int = DIGITS) -> str:
-    """HdrHistogram's V2 compressed form of samples, base 64.
-
-    Parameters
-    ----------
-    samples
-        Nanoseconds, at least 0; rounded to whole ones, beyond an hour refused. Lost ones
-        (infinite) are left out.
-
-    Raises
-    ------
-    UsageError
-        The package hdrhistogram is not installed.
-    """
-    return str(_histogram(samples, digits).encode().decode("ascii"))
-
-
 def log(series: Mapping[str, ArrayLike], seconds: float = 0.0, digits: int = DIGITS) -> str:
     """The text of a V2 histogram log (.hlog), one interval per series, its name as the tag.
 

@@ -27,25 +27,6 @@ def holm(p_values: ArrayLike) -> Floats:
     return result
 
 
-def benjamini_hochberg(p_values: ArrayLike) -> Floats:
-    """P values adjusted by Benjamini and Hochberg (1995, J. R. Stat. Soc. B 57).
-
-    Of those at most alpha, an expected fraction of at most alpha is wrong, for independent or
-    positively dependent tests: for exploring, not for a gate.
-
-    Parameters
-    ----------
-    p_values
-        Between 0 and 1, shape (m,).
-    """
-    p = _checked(p_values)
-    order = np.argsort(p, kind="stable")
-    steps = p.size / np.arange(1, p.size + 1) * p[order]
-    result = np.empty_like(p)
-    result[order] = np.minimum(1.0, np.minimum.accumulate(steps[::-1])[::-1])
-    return result
-
-
 def _checked(p_values: ArrayLike) -> Floats:
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():

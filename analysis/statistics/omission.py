@@ -41,45 +41,14 @@ class Corrected:
     added: int
 
 
-def corrected(latencies: ArrayLike, period: float) -> Corrected:
-    """Add the samples that a source with this period would have taken during long ones.
-
-    For a latency L above the period T also L - T, L - 2T, ... as long as they are at least T, as
-    `record_corrected_value` of HdrHistogram does.
-
-    Parameters
-    ----------
-    latencies
-        Of one source. Lost messages (infinite) stay as they are: each was sent on its own.
-    period
-        Expected time between samples, same unit, above 0.
-    """
-    x = np.asarray(latencies, dtype=np.float64).ravel()
-    if not (np.isfinite(period) and period > 0):
-        raise ValueError("the expected period must be a finite number above 0")
-    if np.isnan(x).any() or np.isneginf(x).any():
-        raise ValueError("there is what is no latency among the samples")
-    finite = x[np.isfinite(x)]
-    missing = np.maximum(np.floor(finite / period) - 1, 0)
-    if missing.sum() > MOST_ADDED:
-        raise ValueError(
-            f"a period of {period:g} would add {missing.sum():.3g} samples: is it in the same "
-            "unit as the latencies?"
-        )
-    counts = missing.astype(np.intp)
-    # 1, 2, ..., count of each long sample, one after the other.
-    steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + 1
-    added = np.repeat(finite, counts) - steps * period
-    return Corrected(np.concatenate([x, added]), int(added.size))
-
-
 def corrected_by_schedule(published: ArrayLike, latencies: ArrayLike, period: float) -> Corrected:
     """Add the messages that a publisher should have published and did not, for it was held up.
 
     Between two publications a gap g of at least 1.5 periods T lacks round(g / T) - 1 messages.
     Each counts from when it was due until the next one arrived: the k-th has the latency
-    g - k T + that of the next. A caller that waits for its answer gives the same as `corrected`;
-    a publisher that keeps its schedule while messages queue up has omitted nothing.
+    g - k T + that of the next. For a caller that waits for its answer that is what HdrHistogram's
+    ``record_corrected_value`` adds; a publisher that keeps its schedule while messages queue up
+    has omitted nothing.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ narrow; one over per-run statistics holds its level.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -140,45 +140,6 @@ def mean_over_runs(
     )
 
 
-def trimmed_mean_over_runs(
-    metric: Metric,
-    cell: Cell,
-    runs: Sequence[ArrayLike],
-    cut: float = 0.1,
-    level: float = 0.95,
-) -> Estimate:
-    """Mean over runs of the trimmed mean of each run (Tukey and McLaughlin 1963, Sankhya A 25).
-
-    Parameters
-    ----------
-    runs
-        The samples of each run; a run without samples is left out and named in `method`.
-    cut
-        Fraction of each run's samples that is left out at either end, below 1/2.
-    """
-    if not 0 <= cut < 0.5:
-        raise ValueError("the part cut off at either end must be below one half")
-    name = f"mean of the middle {100 * (1 - 2 * cut):g} %"
-    return _one_per_run(metric, cell, runs, level, name=name, statistic=lambda s: _trimmed(s, cut))
-
-
-def deviation_over_runs(
-    metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
-) -> Estimate:
-    """Mean over runs of the standard deviation of each run (n - 1 in the denominator).
-
-    A run of fewer than two samples makes the estimate refused.
-    """
-    return _one_per_run(
-        metric,
-        cell,
-        runs,
-        level,
-        name="standard deviation",
-        statistic=_deviation,
-    )
-
-
 def maximum_over_runs(
     metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
 ) -> Estimate:
@@ -190,82 +151,9 @@ def maximum_over_runs(
     the maxima are themselves skewed, and the interval covers less than it claims
     (docs/calibration.md).
     """
-    found = _one_per_run(
-        metric,
-        cell,
-        runs,
-        level,
-        name="largest sample",
-        statistic=lambda s: math.nan if _no_number(s).any() else float(s.max()),
-    )
-    sizes: list[int] = [size for run in runs if (size := np.asarray(run).size)]
-    if found.refused is None and max(sizes) > LENGTHS * min(sizes):
-        reason = (
-            f"runs of {min(sizes):,} to {max(sizes):,} samples: a maximum grows with the length "
-            "of a run; make them equally long, or ask for a percentile"
-        )
-        return replace(found, low=None, high=None, refused=reason)
-    return found
-
-
-def rate_over_runs(
-    metric: Metric,
-    cell: Cell,
-    events: Sequence[int],
-    seconds: Sequence[float],
-    level: float = 0.95,
-) -> Estimate:
-    """Mean over runs of events per second.
-
-    Student t over the runs' rates, its lower bound kept at 0. Where no run has an event, the
-    upper bound is the exact one of a Poisson count of none over all the time (Garwood 1936,
-    Biometrika 28), -ln((1 - level) / 2) / time, which assumes independent events.
-
-    Parameters
-    ----------
-    events, seconds
-        Per run; a run of no time is left out and named in `method`.
-    """
-    pairs = [(n, s) for n, s in zip(events, seconds, strict=True) if s > 0 and math.isfinite(s)]
-    left_out = _left_out(len(seconds) - len(pairs))
-    rates = [n / s for n, s in pairs]
-    interval = student_t(rates, level)
-    method = "events per second of each run, Student t over runs, bounds at least 0" + left_out
-    low = interval.low
-    if low is not None:
-        if not any(rates):
-            time = math.fsum(s for _, s in pairs)
-            interval = Interval(0.0, 0.0, -math.log((1 - level) / 2) / time)
-            method = (
-                "no event in any run, so the bound is the exact Poisson one over all the time, "
-                "which assumes independence" + left_out
-            )
-        else:
-            interval = replace(interval, low=max(0.0, low))
-    return estimate_of(
-        metric,
-        cell,
-        interval,
-        level,
-        runs=len(pairs),
-        samples=sum(n for n, _ in pairs),
-        method=method,
-        per_run=rates,
-    )
-
-
-def _one_per_run(
-    metric: Metric,
-    cell: Cell,
-    runs: Sequence[ArrayLike],
-    level: float,
-    *,
-    name: str,
-    statistic: Callable[[Floats], float],
-) -> Estimate:
     samples, left_out = _with_samples(runs)
-    values = [statistic(s) for s in samples]
-    return estimate_of(
+    values = [math.nan if _no_number(s).any() else float(s.max()) for s in samples]
+    found = estimate_of(
         metric,
         cell,
         student_t(values, level),
@@ -273,25 +161,17 @@ def _one_per_run(
         runs=len(samples),
         samples=sum(s.size for s in samples),
         effective=None,
-        method=f"{name} of each run, Student t over runs{left_out}",
+        method=f"largest sample of each run, Student t over runs{left_out}",
         per_run=values,
     )
-
-
-def _deviation(samples: Floats) -> float:
-    if samples.size < 2 or not np.isfinite(samples).all():
-        return math.nan
-    with np.errstate(over="ignore", invalid="ignore"):
-        deviation = float(samples.std(ddof=1))
-    return deviation if math.isfinite(deviation) else math.nan
-
-
-def _trimmed(samples: Floats, cut: float) -> float:
-    if _no_number(samples).any():
-        return math.nan
-    ordered = np.sort(samples)
-    out = math.floor(cut * ordered.size)
-    return _mean(ordered[out : ordered.size - out])
+    sizes = [s.size for s in samples]
+    if found.refused is None and max(sizes) > LENGTHS * min(sizes):
+        reason = (
+            f"runs of {min(sizes):,} to {max(sizes):,} samples: a maximum grows with the length "
+            "of a run; make them equally long, or ask for a percentile"
+        )
+        return replace(found, low=None, high=None, refused=reason)
+    return found
 
 
 def percentile_over_runs(

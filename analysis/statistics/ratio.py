@@ -44,11 +44,6 @@ class Spread:
         x = finite(values, "a spread", MINIMUM_RUNS)
         return cls(float(x.mean()), float(x.std(ddof=1)), x.size)
 
-    @property
-    def variance_of_mean(self) -> float:
-        """Squared standard error."""
-        return self.deviation**2 / self.runs
-
 
 @dataclass(frozen=True)
 class Effect:

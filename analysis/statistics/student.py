@@ -20,16 +20,6 @@ def t_above(t: float, freedom: float) -> float:
     return float(special.stdtr(freedom, -t))
 
 
-def f_above(f: float, between: float, within: float) -> float:
-    """Chance of an F above this one, Fisher's distribution."""
-    return float(special.fdtrc(between, within, f))
-
-
-def chi_squared_quantile(p: float, freedom: float) -> float:
-    """The p-quantile of chi squared."""
-    return float(special.chdtri(freedom, 1 - p))
-
-
 def binomial_at_most(k: int, n: int, p: float) -> float:
     """Chance of at most k of n."""
     if k < 0:

@@ -111,14 +111,6 @@ def on_par_or_better(
     )
 
 
-def claim(judged: pl.DataFrame) -> Verdict:
-    """The answer over all cells: holds in all, false in at least one, else undecided."""
-    answers = set(judged["answer"])
-    if "false" in answers:
-        return "false"
-    return "holds" if answers == {"holds"} else "undecided"
-
-
 def _answer(verdict: str, high: float, p_holm: float, threshold: float) -> Verdict:
     if verdict == "regression":
         return "false" if p_holm <= 1 - LEVEL else "undecided"

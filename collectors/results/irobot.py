@@ -1,13 +1,15 @@
 """Results of ros2-performance (irobot_benchmark): a ``<topology>_log`` folder.
 
 Four dialects, told apart by the header of ``latency_all.txt``: A (2019) and B (2022) name units in
-brackets, C (December 2023) as suffixes, D (November 2024) adds every single latency. Rows are
-separated by white space, or by commas where the tool was told so.
+brackets (``received[#]``), C (December 2023) as suffixes (``received_msgs``), D (November 2024)
+adds every single latency. In all files names are read as C has them. Rows are separated by white
+space, or by commas where the tool was told so.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ from roslens.collectors.results.tool_result import (
 from roslens.tracing.recording.errors import UsageError
 
 TOOL = "ros2-performance"
+FILES = ("latency_all.txt", "latency_total.txt", "resources.txt", "events.txt", "metadata.txt")
 
 _TITLES = {
     "Subscriptions stats:": ("subscription", "latency"),
@@ -34,11 +37,17 @@ _TITLES = {
     "Clients stats:": ("client", "response_time"),
     "Services stats:": ("service", "request_latency"),
     "Publishers stats:": ("publisher", "publish_duration"),
+    "Subscriptions and clients stats:": ("subscription", "latency"),
 }
+_MIXED = "Subscriptions and clients stats:"
+_ONLY = "Subscriptions stats:"
+"""What the files of 2019, which have no titles, are about."""
 _SENT = "Sent vs received messages:"
-_COUNTS = {"received": "received", "late": "late", "too_late": "too_late", "lost": "lost"}
-_TIMES = {"mean": "mean", "sd": "sd", "min": "min", "max": "max"}
-_UNITS = re.compile(r"(\[.*\]|_msgs|_us|_b|_hz|_s|_Kb_per_sec)$")
+_COUNTS = ("received", "late", "too_late", "lost")
+_TIMES = ("mean", "sd", "min", "max")
+_UNITS = re.compile(r"(_msgs|_us|_b|_hz|_s|_[KM]b_per_sec)$")
+_IN_BRACKETS = re.compile(r"\[(.*)\]$")
+_SYMBOLS = {"#": "msgs", "%": "perc", "Kb/s": "Kb_per_sec", "Mb/s": "Mb_per_sec"}
 _SIZES = {
     "arena_KB": "heap_arena",
     "in_use_KB": "heap_in_use",
@@ -127,12 +136,11 @@ def _cores(folder: Path, found: _Found) -> int | None:
         if path.is_file():
             try:
                 data = json.loads(read_text(path))
-                host, run = data.get("host", {}), data.get("run", {})
-            except (ValueError, AttributeError) as error:
+                found.metadata.update({k: str(v) for k, v in data.get("run", {}).items()})
+                count = data.get("host", {}).get("cpu_count")
+                return int(count) if count else None
+            except (ValueError, TypeError, AttributeError) as error:
                 raise UsageError(f"{path}: not a run manifest: {error}") from error
-            found.metadata.update({k: str(v) for k, v in run.items()})
-            count = host.get("cpu_count")
-            return int(count) if count else None
     return None
 
 
@@ -147,22 +155,47 @@ def _latencies(path: Path, found: _Found) -> None:
             title, header = text, None
             if text not in _TITLES and text != _SENT:
                 found.notes.append(f"{path.name}: section {text[:-1]!r} is not known and left out")
-        elif title is None:
-            raise UsageError(f"{path}:{place}: a row before any section; not a latency_all.txt")
+            if text == _MIXED:
+                found.notes.append("clients stand among the subscriptions: theirs is a round trip")
         elif header is None:
-            header = [_UNITS.sub("", name) for name in split_row(text)]
-            _dialect(split_row(text), found)
+            names = split_row(text)
+            if title is None and names[:2] != ["node", "topic"]:
+                raise UsageError(f"{path}:{place}: a row before any section; not a latency_all.txt")
+            title = title or _ONLY
+            header = [_UNITS.sub("", _plain(name)) for name in names]
+            _dialect(names, found)
         elif title in _TITLES:
-            cells = split_row(text, len(header))
-            if len(cells) < len(header):
-                raise UsageError(
-                    f"{path}:{place}: {len(cells)} cells under {len(header)} columns; "
-                    "is the file cut off?"
-                )
-            row = dict(zip(header, cells, strict=False))
-            _latency_row(row, *_TITLES[title], f"{path}:{place}", found)
+            where = f"{path}:{place}"
+            row = _named(split_row(text, len(header)), header, where)
+            _latency_row(row, *_TITLES[title], where, found)
         elif title == _SENT:
             _sent_row(dict(zip(header, split_row(text), strict=False)), f"{path}:{place}", found)
+
+
+def _plain(name: str) -> str:
+    """A column's name as the dialects C and D have it: ``received[#]`` is ``received_msgs``."""
+    return _IN_BRACKETS.sub(lambda found: f"_{_SYMBOLS.get(found[1], found[1])}", name)
+
+
+def _named(cells: list[str], header: list[str], where: str) -> dict[str, str]:
+    if len(cells) < len(header):
+        raise UsageError(
+            f"{where}: {len(cells)} cells under {len(header)} columns; is the file cut off?"
+        )
+    return dict(zip(header, cells, strict=False))
+
+
+def _cell(row: Mapping[str, str], column: str, where: str) -> float:
+    if column not in row:
+        raise UsageError(f"{where}: no column {column}; it has {', '.join(row)}")
+    return number(row[column], f"{where} {column}")
+
+
+def _count(row: Mapping[str, str], column: str, where: str) -> int:
+    value = _cell(row, column, where)
+    if not math.isfinite(value):
+        raise UsageError(f"{where} {column}: {row[column]!r} is no count")
+    return int(value)
 
 
 def _dialect(header: list[str], found: _Found) -> None:
@@ -184,21 +217,19 @@ def _latency_row(
 ) -> None:
     name = next((row[k] for k in ("topic", "service", "action", "name") if k in row), "")
     base = {"entity": entity, "node": row.get("node"), "name": name}
-    count = int(number(row["received"], f"{where} received"))
+    count = _count(row, "received", where)
     values = {
-        **{metric: (number(row[c], f"{where} {c}"), "1") for c, metric in _COUNTS.items()
-           if c in row},
-        **{f"{prefix}_{metric}": (number(row[c], f"{where} {c}") * 1e3, "ns")
-           for c, metric in _TIMES.items() if c in row and (count or entity == "publisher")},
-        **({"frequency": (number(row["freq"], f"{where} freq"), "Hz")} if "freq" in row else {}),
-        **({"message_size": (number(row["size"], f"{where} size"), "byte")}
-           if "size" in row else {}),
+        **{c: (_cell(row, c, where), "1") for c in _COUNTS if c in row},
+        **{f"{prefix}_{c}": (_cell(row, c, where) * 1e3, "ns") for c in _TIMES
+           if c in row and (count or entity == "publisher")},
+        **({"frequency": (_cell(row, "freq", where), "Hz")} if "freq" in row else {}),
+        **({"message_size": (_cell(row, "size", where), "byte")} if "size" in row else {}),
     }  # fmt: skip
     found.summary += [
         {**base, "metric": metric, "value": value, "unit": unit, "samples": count}
         for metric, (value, unit) in values.items()
     ]
-    late = int(number(row.get("too_late", "0"), where))
+    late = _count(row, "too_late", where) if "too_late" in row else 0
     if late and found.metadata.get("dialect") != "D" and _tracked(found):
         found.notes.append(
             f"{entity} {name}: mean and maximum leave out {late:,} messages that were too late"
@@ -231,29 +262,26 @@ def _table(path: Path) -> list[tuple[int, dict[str, str]]]:
     lines = [(i, x) for i, x in enumerate(read_text(path).splitlines(), 1) if x.strip()]
     if not lines:
         return []
-    header = [name for name in split_row(lines[0][1]) if name]
+    header = [_plain(name) for name in split_row(lines[0][1]) if name]
     rows = []
     for place, line in lines[1:]:
-        cells = split_row(line, None if "," in line else len(header))
-        if len(cells) < len(header):
-            raise UsageError(
-                f"{path}:{place}: {len(cells)} cells under {len(header)} columns; "
-                "is the file cut off?"
-            )
-        rows.append((place, dict(zip(header, cells, strict=False))))
+        # A description may hold commas of its own.
+        commas = "," in lines[0][1]
+        cells = split_row(line) if commas else line.split(None, len(header) - 1)
+        rows.append((place, _named(cells, header, f"{path}:{place}")))
     return rows
 
 
 def _total(path: Path, found: _Found) -> None:
     for place, row in _table(path):
         where = f"{path}:{place}"
-        count = int(number(row["received_msgs"], where))
+        count = _count(row, "received_msgs", where)
         values = {
             "received": (count, "1"),
-            "latency_mean": (number(row["mean_us"], where) * 1e3, "ns"),
-            "late": (number(row["late_msgs"], where), "1"),
-            "too_late": (number(row["too_late_msgs"], where), "1"),
-            "lost": (number(row["lost_msgs"], where), "1"),
+            **({"latency_mean": (_cell(row, "mean_us", where) * 1e3, "ns")} if count else {}),
+            "late": (_cell(row, "late_msgs", where), "1"),
+            "too_late": (_cell(row, "too_late_msgs", where), "1"),
+            "lost": (_cell(row, "lost_msgs", where), "1"),
         }
         found.summary += [
             {"entity": "all", "metric": m, "value": float(v), "unit": u, "samples": count}
@@ -308,7 +336,7 @@ def _resource_values(
 def _events(path: Path, found: _Found) -> None:
     counts: dict[str, int] = {}
     for place, row in _table(path):
-        code = int(number(row.get("Code", ""), f"{path}:{place} Code"))
+        code = _count(row, "Code", f"{path}:{place}")
         name = _EVENTS.get(code, f"code_{code}")
         counts[name] = counts.get(name, 0) + 1
     found.summary += [

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import polars as pl
-
 from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
     read_text,
     series_frame,
     split_row,
+    summary_frame,
 )
 from roslens.tracing.recording.errors import UsageError
 
-ENTITIES_SCHEMA = pl.Schema({"entity": pl.String, "n": pl.Int64, "rss_peak_bytes": pl.Int64})
 
-
-def read_memory_benchmark(path: Path) -> pl.DataFrame:
-    """The CSV of ros2-performance's memory_benchmark, as `ENTITIES_SCHEMA`.
+def read_memory_benchmark(path: Path) -> ToolResult:
+    """The CSV of ros2-performance's memory_benchmark: ``rss_peak`` by kind and number of entities.
 
     Columns Entity, N, RSS, DELTA (KB). RSS is ru_maxrss, a peak: right here, where entities are
-    only ever added. The file begins with several rows with N = 0.
+    only ever added. Of several rows with the same N (the file begins so) the largest counts.
 
     Raises
     ------
@@ -33,14 +30,22 @@ def read_memory_benchmark(path: Path) -> pl.DataFrame:
     header = split_row(lines[0][1]) if lines else []
     if header[:3] != ["Entity", "N", "RSS"]:
         raise UsageError(f"{path}: does not begin with the columns Entity, N, RSS")
-    rows = []
+    peaks: dict[tuple[str, str], float] = {}
     for place, line in lines[1:]:
         cells = split_row(line)
         if len(cells) < 3:
             raise UsageError(f"{path}:{place}: {len(cells)} of {len(header)} cells; is it cut off?")
         count, size = (number(cell, f"{path}:{place}") for cell in cells[1:3])
-        rows.append((cells[0], int(count), round(size * 1024)))
-    return pl.DataFrame(rows, schema=ENTITIES_SCHEMA, orient="row")
+        key = (cells[0], f"{count:g}")
+        peaks[key] = max(size * 1024, peaks.get(key, 0.0))
+    if not peaks:
+        raise UsageError(f"{path}: no row below its header; did the benchmark run?")
+    summary = [
+        {"entity": entity, "name": n, "metric": "rss_peak", "value": size, "unit": "byte"}
+        for (entity, n), size in peaks.items()
+    ]
+    note = "RSS is a peak (ru_maxrss): right only because entities are never taken away"
+    return ToolResult("memory_benchmark", summary=summary_frame(summary), notes=(note,))
 
 
 _PSUTIL = {
@@ -78,4 +83,6 @@ def read_psutil(path: Path) -> ToolResult:
             for name, (metric, factor, unit) in _PSUTIL.items()
             if name in values
         ]
-    return ToolResult("ros2-performance", series=series_frame(rows))
+    if not rows:
+        raise UsageError(f"{path}: no row below its header; did the program run?")
+    return ToolResult("run_psutil", series=series_frame(rows))

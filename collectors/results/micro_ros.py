@@ -34,8 +34,6 @@ from roslens.collectors.results.micro_ros_heap import read_heap
 from roslens.collectors.results.micro_ros_tasks import read_tasks
 from roslens.tracing.recording import UsageError
 
-ENTITIES = ("publisher", "subscriber", "service", "client", "history")
-
 LIVE = pl.Schema(
     {
         "source": pl.String,

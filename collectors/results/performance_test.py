@@ -23,18 +23,11 @@ from roslens.collectors.results.tool_result import (
 from roslens.tracing.recording.errors import UsageError
 
 TOOL = "performance_test"
-_START = "---EXPERIMENT-START---"
+START = "---EXPERIMENT-START---"
 _CELLS = re.compile(r"[ \t]*,[ \t]*")
+_PARTING = ("Maximum runtime reached. Exiting.", "Caught signal. Exiting.")
+"""What the program prints at its end; in the file where its output went there."""
 _NO_PERCENTILES = "percentiles cannot be had: the file has moments per second, not latencies"
-
-
-def is_performance_test(path: Path) -> bool:
-    """Whether `path` is such a CSV or JSON file."""
-    if not path.is_file() or path.suffix not in {".csv", ".json", ".txt", ""}:
-        return False
-    with path.open(encoding="utf-8", errors="replace") as stream:
-        head = stream.read(65536)
-    return _START in head or ("analysis_results" in head and path.suffix == ".json")
 
 
 def read_performance_test(path: Path) -> ToolResult:
@@ -52,19 +45,23 @@ def read_performance_test(path: Path) -> ToolResult:
     text = read_text(path)
     if text.lstrip().startswith("{"):
         return _json(path, text)
-    if _START not in text:
-        raise UsageError(f"{path}: no line {_START}; not a CSV file of performance_test")
+    if START not in text:
+        raise UsageError(f"{path}: no line {START}; not a CSV file of performance_test")
     return _csv(path, text)
 
 
 def _csv(path: Path, text: str) -> ToolResult:
     lines = text.splitlines()
-    begin = next(i for i, line in enumerate(lines) if line.strip() == _START)
+    begin = next(i for i, line in enumerate(lines) if line.strip() == START)
     pairs = (line.partition(":") for line in lines[:begin] if ":" in line)
     metadata = {key.strip(): value.strip() for key, _, value in pairs}
-    table = [(i + 1, x) for i, x in enumerate(lines) if i > begin and x.strip()]
+    table = [
+        (i + 1, x)
+        for i, x in enumerate(lines)
+        if i > begin and x.strip() and x.strip() not in _PARTING
+    ]
     if not table:
-        raise UsageError(f"{path}: nothing after {_START}; the experiment did not begin")
+        raise UsageError(f"{path}: nothing after {START}; the experiment did not begin")
     header = [name for name in _CELLS.split(table[0][1].strip()) if name]
     rows = []
     for place, line in table[1:]:

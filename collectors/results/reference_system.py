@@ -15,6 +15,7 @@ from roslens.collectors.results.tool_result import (
 from roslens.tracing.recording.errors import UsageError
 
 TOOL = "reference_system"
+FILES = ("memory_log.txt", "std_output.log")
 _MEGABYTE = 1024**2
 _STATISTIC = re.compile(
     r"^\s*(?P<name>latency|hot path latency|hot path drops|behavior planner period):\s+\S+\s+"
@@ -32,7 +33,7 @@ _MOST_MS = 1e9
 
 def is_reference_system(folder: Path) -> bool:
     """Whether `folder` holds such results."""
-    return (folder / "memory_log.txt").is_file() or (folder / "std_output.log").is_file()
+    return any((folder / name).is_file() for name in FILES)
 
 
 def read_reference_system(folder: Path) -> ToolResult:

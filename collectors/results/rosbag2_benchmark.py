@@ -15,9 +15,10 @@ from typing import Any
 import polars as pl
 import yaml
 
-from roslens.collectors.results.tool_result import number, read_text
+from roslens.collectors.results.tool_result import ToolResult, number, read_text, summary_frame
 from roslens.tracing.recording.errors import UsageError
 
+TOOL = "rosbag2_performance_benchmarking"
 TEXTS = ("storage_id", "storage_config", "compression")
 COUNTS = (
     "instances",
@@ -32,6 +33,9 @@ COUNTS = (
     "total_recorded_count",
 )
 NEEDED = ("storage_id", "total_produced", "total_recorded_count")
+_SETTINGS = ("storage_id", "cache_size", "max_bagfile_size", "storage_config", "compression",
+             "compression_queue", "compression_threads")  # fmt: skip
+_LOAD = (("instances", "x"), ("message_size", "B,"), ("frequency", "Hz"))
 _PERCENT = ("producer_cpu_usage", "recorder_cpu_usage")
 
 
@@ -83,6 +87,38 @@ def read_rosbag2_benchmark(path: Path, *, groups: int | None = None) -> pl.DataF
     for index, row in enumerate(found):
         row["run"], row["group"] = divmod(index, groups)
     return _typed(pl.DataFrame(found, infer_schema_length=None))
+
+
+def read_rosbag2_runs(path: Path) -> list[ToolResult]:
+    """The same, one result per run: messages sent, received (recorded) and lost per group, CPU.
+
+    Runs of one setting follow one another in the file, so what was set is among the factors.
+
+    Raises
+    ------
+    UsageError
+        As `read_rosbag2_benchmark`.
+    """
+    frame = read_rosbag2_benchmark(path)
+    settings = [name for name in _SETTINGS if name in frame.columns]
+    found = []
+    for run in frame.partition_by("run", maintain_order=True):
+        rows = list(run.iter_rows(named=True))
+        summary: list[dict[str, Any]] = []
+        for row in rows:
+            sent, received = row["total_produced"], row["total_recorded_count"]
+            load = [f"{row[n]} {word}" for n, word in _LOAD if row.get(n) is not None]
+            base = {"entity": "publishers", "name": " ".join(load), "unit": "1", "samples": sent}
+            counts = (("sent", sent), ("received", received), ("lost", sent - received))
+            summary += [{**base, "metric": m, "value": float(v)} for m, v in counts]
+        summary += [
+            {"entity": name.partition("_")[0], "metric": "cpu", "value": rows[0][name] / 100,
+             "unit": "core"}
+            for name in _PERCENT if rows[0].get(name) is not None
+        ]  # fmt: skip
+        factors = {n: rows[0][n] for n in settings if rows[0][n] is not None}
+        found.append(ToolResult(TOOL, summary=summary_frame(summary), factors=factors))
+    return found
 
 
 def _row(path: Path, line: int, header: list[str], row: list[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +53,8 @@ class ToolResult:
         `SAMPLES_SCHEMA`: single latencies, where the tool wrote them.
     notes
         What was corrected, left out or is not what its name says; one sentence each.
+    factors
+        What tells this run from others in the same file.
     """
 
     tool: str
@@ -60,6 +63,7 @@ class ToolResult:
     series: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SERIES_SCHEMA))
     samples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SAMPLES_SCHEMA))
     notes: Sequence[str] = ()
+    factors: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
 def summary_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
@@ -102,6 +106,9 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path}: no text: {error.reason} at byte {error.start}") from error
 
 
+_NAN = re.compile(r"^([+-]?nan)\(\w+\)$", re.IGNORECASE)
+
+
 def number(text: str, where: str) -> float:
     """A cell as a number.
 
@@ -116,7 +123,8 @@ def number(text: str, where: str) -> float:
         It is none.
     """
     try:
-        return float(text)
+        # MSVC writes nan(ind), nan(snan).
+        return float(_NAN.sub(r"\1", text))
     except ValueError:
         raise UsageError(f"{where}: {text!r} is no number; is the file cut off?") from None
 

@@ -82,9 +82,10 @@ def find_heap(events: Events, callbacks: Callbacks) -> Heap:
 def heap_calls(events: Events) -> tuple[pl.DataFrame, int]:
     """Blocks returned and addresses freed: proc, thread, time_ns, ptr, size, kind; and failures.
 
-    ``kind`` orders what one realloc does: 0 frees (realloc), 1 returns, 2 frees (free).
+    ``kind`` orders what one realloc does: 0 frees (realloc), 1 returns, 2 frees (free). Calls of
+    nobody knows which process are left out: one address is many blocks there.
     """
-    loaded = {name.removeprefix(HEAP): events[name] for name in HEAP_FIELDS}
+    loaded = {name.removeprefix(HEAP): events[name].drop_nulls("proc") for name in HEAP_FIELDS}
     size, ptr = pl.col("size"), pl.col("ptr")
     loaded["calloc"] = loaded["calloc"].with_columns(size * pl.col("nmemb"))
     aligned = loaded["posix_memalign"].rename({"out_ptr": "ptr"})

@@ -108,21 +108,38 @@ class Factors:
         """
         return [self._of(recording, list(opened)) for recording in recordings]
 
-    def _of(self, recording: Recording, opened: Sequence[Path]) -> GivenFactors:
-        place = recording.path.resolve()
+    def of_file(self, file: Path, opened: Iterable[Path]) -> GivenFactors:
+        """What it says of a result file, or a folder of such, of another tool.
+
+        Raises
+        ------
+        UsageError
+            That has no row or several.
+        """
+        row = self._row_of(file, file.name, list(opened))
+        if row is None:
+            raise UsageError(self._no_row(f"the file {file.name}"))
+        return row.given
+
+    def _row_of(self, path: Path, name: str, opened: Sequence[Path]) -> FactorRow | None:
+        place = path.resolve()
         fitting = [row for row in self.rows if place in self._places(row, opened)]
-        fitting = fitting or [row for row in self.rows if row.recording == recording.name]
+        fitting = fitting or [row for row in self.rows if row.recording == name]
         if len(fitting) > 1:
             lines = " and ".join(str(row.line) for row in fitting)
-            raise UsageError(f"{self.path}: lines {lines} both name the recording {recording.path}")
-        if not fitting:
+            raise UsageError(f"{self.path}: lines {lines} both name {path}")
+        return fitting[0] if fitting else None
+
+    def _no_row(self, what: str) -> str:
+        names = ", ".join(row.recording for row in self.rows[:5]) or "none"
+        return f"{self.path}: no row for {what}; it has rows for {names}"
+
+    def _of(self, recording: Recording, opened: Sequence[Path]) -> GivenFactors:
+        row = self._row_of(recording.path, recording.name, opened)
+        if row is None:
             if recording.manifest is not None:
                 return GivenFactors()
-            names = ", ".join(row.recording for row in self.rows[:5]) or "none"
-            raise UsageError(
-                f"{self.path}: no row for the recording {recording.name}; it has rows for {names}"
-            )
-        row = fitting[0]
+            raise UsageError(self._no_row(f"the recording {recording.name}"))
         known = recording.manifest.factors if recording.manifest is not None else {}
         for name, level in row.given.factors.items():
             if name in known and known[name] != level:

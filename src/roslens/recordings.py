@@ -376,11 +376,20 @@ class Recordings:
         return self._all(SYSTEM, [r.system for r in self.recordings])
 
     @cached_property
-    def tool_results(self) -> dict[str, ToolResult]:
-        """What benchmark tools wrote about runs beside their traces, by name of the run."""
-        pairs = zip(self.recordings, self.runs, strict=True)
-        found = ((run.name, find_irobot(recording.path)) for recording, run in pairs)
-        return {name: read_irobot(folder) for name, folder in found if folder is not None}
+    def tool_results(self) -> dict[str, ToolResult | UsageError]:
+        """What benchmark tools wrote about runs beside their traces, by name of the run.
+
+        An error where that cannot be read: it says nothing against the trace.
+        """
+        found: dict[str, ToolResult | UsageError] = {}
+        for recording, run in zip(self.recordings, self.runs, strict=True):
+            folder = find_irobot(recording.path)
+            if folder is not None:
+                try:
+                    found[run.name] = read_irobot(folder)
+                except UsageError as error:
+                    found[run.name] = error
+        return found
 
     @property
     def without_resources(self) -> list[Run]:

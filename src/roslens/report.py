@@ -18,9 +18,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from roslens.analysis.metrics import METRICS_NAME
+from roslens.collectors.results.formats import find_results
 from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
-from roslens.recordings import open_recordings
+from roslens.recordings import open_recordings, resolve
 from roslens.summary_text import SUMMARY_NAME, Summary
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import shipped
@@ -67,7 +68,8 @@ def run_report(
     notebook
         Name of a notebook that ships with roslens (``latency``), or the path of one.
     paths
-        Recordings, or folders that hold some; none: the notebook's default.
+        Recordings, or folders that hold some, or (notebook ``tool``) result files of benchmark
+        tools; none: the notebook's default.
     output
         Folder of the report; by default ``data/reports/<notebook>/<UTC time>``.
     parameters
@@ -90,7 +92,7 @@ def run_report(
     given = dict(parameters or {})
     known = check_parameters(source, given, with_paths=bool(paths))
     if paths:
-        given["recordings"] = [str(path) for path in paths]
+        given[_for_paths(known)] = [str(path) for path in paths]
     folder = output or default_output(source.stem)
     executed_path = folder / f"{source.stem}.ipynb"
     if "output_dir" in known:
@@ -103,6 +105,9 @@ def run_report(
                 given.get("factors"),
                 progress,
             )
+        elif "files" in known:
+            for path in given.get("files", []):
+                find_results(resolve(path))
         make_folder(folder)
         # What an earlier report left here must not pass for this one's.
         metrics.unlink(missing_ok=True)
@@ -152,11 +157,17 @@ def check_parameters(
             f"notebook {source.stem} has no parameter {', '.join(map(repr, unknown))}; "
             f"it has: {', '.join(known) or 'none'}"
         )
-    if with_paths and "recordings" in given:
-        raise UsageError("recordings given twice: as PATH and as -p recordings=...")
-    if with_paths and "recordings" not in known:
+    name = _for_paths(known)
+    if with_paths and name in given:
+        raise UsageError(f"{name} given twice: as PATH and as -p {name}=...")
+    if with_paths and name not in known:
         raise UsageError(f"notebook {source.stem} takes no recordings; leave out PATH")
     return known
+
+
+def _for_paths(known: Mapping[str, Any]) -> str:
+    """The parameter that PATH becomes: files of other tools are no recordings."""
+    return "files" if "files" in known and "recordings" not in known else "recordings"
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:

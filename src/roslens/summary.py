@@ -58,6 +58,11 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 """Per notebook that says most with a few metrics of each cell: a title, and their headings."""
 
+_WITHOUT_RECORDINGS = {
+    "calibration": "from simulations",
+    "tool": "from result files of other tools",
+}
+
 _SIMULATED = "calibration"
 """The notebook whose estimates are of simulations, by what was simulated."""
 
@@ -171,7 +176,7 @@ def _table(title: str, *headings: str) -> Table:
 
 def _runs_and_loss(found: Metrics, notebook: str) -> str:
     if not found.recordings:
-        return "from simulations" if notebook == _SIMULATED else "from published figures"
+        return _WITHOUT_RECORDINGS.get(notebook, "from published figures")
     discarded = sum(r["discarded_events"] or 0 for r in found.recordings)
     packets = sum(r["lost_packets"] or 0 for r in found.recordings)
     failed = sum(not r["counts"] for r in found.recordings)

@@ -17,12 +17,12 @@ from roslens.analysis.estimate import Metric
 from roslens.analysis.leaks.leak import Series, leak
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.runs import Run
-from roslens.analysis.statistics import autocorrelation, flags, over_runs, planning, ranks, trends
+from roslens.analysis.statistics import autocorrelation, flags, over_runs, ranks, trends
 from roslens.analysis.statistics.bootstrap import bootstrap_of_one_run
 from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.distributions import distribution, tail_limit
 from roslens.analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
-from roslens.analysis.statistics.multiplicity import benjamini_hochberg, holm
+from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.one_run import mean_of_one_run, percentile_of_one_run
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.statistics.ratio import (
@@ -63,29 +63,23 @@ def counts(x: Values) -> list[int]:
 
 ONE: dict[str, Callable[[Values], object]] = {
     "mean over runs": lambda x: over_runs.mean_over_runs(METRIC, {}, [x, x[::-1], x]),
-    "trimmed": lambda x: over_runs.trimmed_mean_over_runs(METRIC, {}, [x, x[1:], x]),
-    "deviation": lambda x: over_runs.deviation_over_runs(METRIC, {}, [x, x[1:], x]),
     "maximum": lambda x: over_runs.maximum_over_runs(METRIC, {}, [x, x[1:], x]),
     "percentile": lambda x: over_runs.percentile_over_runs(METRIC, {}, [x] * 3, 0.5),
     "P99": lambda x: over_runs.percentile_over_runs(METRIC, {}, [x] * 3, 0.99),
     "value": lambda x: over_runs.value_over_runs(METRIC, {}, x, len(x)),
     "fraction": lambda x: over_runs.fraction_over_runs(METRIC, {}, counts(x), [6] * len(x)),
-    "rate": lambda x: over_runs.rate_over_runs(METRIC, {}, counts(x), x),
     "student": over_runs.student_t,
     "percentile of one run": lambda x: percentile_of_one_run(METRIC, {}, x, 0.5),
     "mean of one run": lambda x: mean_of_one_run(METRIC, {}, x),
     "bootstrap": lambda x: bootstrap_of_one_run(METRIC, {}, x, mean, resamples=20),
     "quantile": lambda x: quantile(x, 0.9),
     "spread": Spread.of,
-    "variance split": lambda x: planning.variance_split([x, x[::-1], x]),
-    "half width": lambda x: planning.runs_for_half_width(x, 1.0),
     "outlying": flags.outlying,
     "warm up": flags.warm_up,
     "same series": lambda x: flags.same_series({"a": x, "b": x}),
     "ecdf": distribution,
     "tail": lambda x: [tail_limit(v) for v in x if math.isfinite(v)],
     "holm": holm,
-    "hochberg": benjamini_hochberg,
     "order": lambda x: order_effect([Run(str(i), {}, order=i) for i in range(len(x))], x),
     "detectable": lambda x: [least_detectable(v, 4) for v in x],
     "bend": trends.best_bend,
@@ -105,7 +99,6 @@ TWO: dict[str, Callable[[Values, Values], object]] = {
     "equivalent": lambda x, y: equivalent_ratio(Spread.of(x), Spread.of(y), 0.05),
     "equivalent pairs": lambda x, y: equivalent_pairs(x, y, 0.05),
     "runs": lambda x, y: runs_for_ratio(Spread.of(x), Spread.of(y), 0.05),
-    "one way": lambda x, y: planning.one_way([x, y]),
 }
 
 
@@ -173,12 +166,7 @@ def test_autocorrelation_of_anything_finite(x: Values) -> None:
 def test_the_order_of_runs_changes_nothing(order: list[int]) -> None:
     rng = np.random.default_rng(1)
     runs = [np.round(rng.lognormal(size=60), 1).tolist() for _ in range(6)]
-    for estimate in (
-        over_runs.trimmed_mean_over_runs,
-        over_runs.deviation_over_runs,
-        over_runs.maximum_over_runs,
-    ):
-        one = estimate(METRIC, {}, runs)
-        other = estimate(METRIC, {}, [runs[i] for i in order])
-        assert other.value == pytest.approx(one.value, rel=1e-12)
-        assert other.high == pytest.approx(one.high, rel=1e-12)
+    one = over_runs.maximum_over_runs(METRIC, {}, runs)
+    other = over_runs.maximum_over_runs(METRIC, {}, [runs[i] for i in order])
+    assert other.value == pytest.approx(one.value, rel=1e-12)
+    assert other.high == pytest.approx(one.high, rel=1e-12)

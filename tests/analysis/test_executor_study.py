@@ -22,6 +22,7 @@ from roslens.analysis.executors.work import CALL, GOAL, work_estimates, work_of_
 from roslens.analysis.leaks.leak import Series, leak
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.metrics import read_metrics
+from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import Observation
 from roslens.collectors.results.tool_result import ToolResult, summary_frame
@@ -322,6 +323,30 @@ def test_all_sections_can_be_shown(campaign: Path) -> None:
         assert section._repr_html_()
     assert "No executor events" in repr(found.busy())
     assert "No run has the factors entity and count" in repr(found.entities())
+
+
+def test_one_bad_side_file_is_a_warning(tmp_path: Path) -> None:
+    for name, text in (("good", "node topic received[#] mean[us]\na b 3 7\n"), ("bad", "1 2 3\n")):
+        run = write_run(
+            tmp_path / name, latencies_ns=[1000] * 9, factors={"executor": name}, order=0
+        )
+        (run / "native").mkdir()
+        (run / "native" / "latency_all.txt").write_text(text)
+    # Only what the machine was asked for, nothing about messages.
+    log = write_run(tmp_path / "resources", latencies_ns=[1000], order=1) / "some_log"
+    log.mkdir()
+    (log / "resources.txt").write_text("time[ms] cpu[%]\n500 20\n")
+    (log / "metadata.txt").write_text("system_executor: Events\n")
+    found = report(tmp_path)
+    shown = found.tools()
+    loud = [part.text for part in shown.parts if isinstance(part, Sentence) and part.loud]
+    assert len(loud) == 1
+    assert loud[0].startswith("bad: what a benchmark tool wrote cannot be read: ")
+    assert "a row before any section" in loud[0]
+    assert [part.caption for part in shown.parts if isinstance(part, ReportTable)] == [
+        "good: ros2-performance and the trace",
+        "resources: ros2-performance and the trace",
+    ]
 
 
 def test_a_factor_that_is_not_there_is_said(campaign: Path) -> None:

@@ -103,7 +103,7 @@ def test_what_fits_no_recording(tmp_path: Path) -> None:
     run = bare(tmp_path / "r", 1)
     with pytest.raises(UsageError, match=r"no row for the recording r; it has rows for q"):
         rl.open(run, factors=file(tmp_path, "path,a\nq,1\n"), collect=False)
-    with pytest.raises(UsageError, match=r"lines 2 and 3 both name the recording"):
+    with pytest.raises(UsageError, match=r"lines 2 and 3 both name"):
         rl.open(run, factors=file(tmp_path, f"path,a\nr,1\n{run},1\n"), collect=False)
     with pytest.raises(UsageError, match=r"cannot be read as CSV: No such file"):
         rl.open(run, factors=tmp_path / "nothing.csv", collect=False)

@@ -10,11 +10,7 @@ from scipy import signal
 
 from roslens.analysis.estimate import Metric
 from roslens.analysis.statistics.flags import outlying, same_series, warm_up
-from roslens.analysis.statistics.over_runs import (
-    deviation_over_runs,
-    maximum_over_runs,
-    trimmed_mean_over_runs,
-)
+from roslens.analysis.statistics.over_runs import maximum_over_runs
 
 
 def test_twins() -> None:
@@ -61,23 +57,13 @@ def test_series_that_never_settle() -> None:
     assert warm_up(np.ones(100)).samples == 0
 
 
-def test_one_statistic_per_run_by_hand() -> None:
+def test_maxima_of_runs_by_hand() -> None:
     metric = Metric("latency", "from a to b", "ns")
     runs = [[0.0, *[float(k)] * 8, 1000.0] for k in (1, 2, 3)]
-    trimmed = trimmed_mean_over_runs(metric, {}, runs, 0.1)
-    assert trimmed.value == pytest.approx(2)
-    assert trimmed.high == pytest.approx(2 + 2.484138, abs=1e-6)
-    assert "middle 80 %" in trimmed.method
     assert maximum_over_runs(metric, {}, runs).value == 1000
     longer = maximum_over_runs(metric, {}, [*runs, [1.0] * 16])
     assert (longer.value, longer.low) == (750.25, None)
     assert "runs of 10 to 16 samples" in str(longer.refused)
-    spread = deviation_over_runs(metric, {}, [[1.0, 3.0], [2.0, 4.0], [5.0, 7.0]])
-    assert spread.value == pytest.approx(math.sqrt(2))
     lost = [[1.0] * 9 + [math.inf]] * 3
-    assert trimmed_mean_over_runs(metric, {}, lost, 0.1).value == 1
     assert maximum_over_runs(metric, {}, lost).value == math.inf
-    assert deviation_over_runs(metric, {}, lost).refused is not None
-    assert trimmed_mean_over_runs(metric, {}, [[math.nan, 1.0]] * 3).refused is not None
-    with pytest.raises(ValueError, match="one half"):
-        trimmed_mean_over_runs(metric, {}, runs, 0.5)
+    assert maximum_over_runs(metric, {}, [[math.nan, 1.0]] * 3).refused is not None

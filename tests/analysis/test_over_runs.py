@@ -17,7 +17,6 @@ from roslens.analysis.statistics.over_runs import (
     fraction_over_runs,
     mean_over_runs,
     percentile_over_runs,
-    rate_over_runs,
     student_t,
     value_over_runs,
 )
@@ -187,19 +186,6 @@ def test_no_loss_in_any_run_is_bounded_by_the_binomial() -> None:
     assert "assumes independence" in estimate.method
     all_lost = fraction_over_runs(METRIC, {}, [300, 300, 400], [300, 300, 400])
     assert bounds(all_lost) == (pytest.approx(1 - 0.0036821, abs=1e-7), 1)
-
-
-def test_rates_by_hand() -> None:
-    # 1, 2 and 3 per second: 2 +- 2.484138, not below 0.
-    found = rate_over_runs(METRIC, {}, [10, 40, 30, 7], [10.0, 20.0, 10.0, 0.0])
-    assert bounds(found) == (0, pytest.approx(2 + 2.484138, abs=1e-6))
-    assert (found.runs, found.samples) == (3, 80)
-    assert "1 run without samples left out" in found.method
-    # None in 30 s: -ln(.025) / 30 = 3.688879 / 30.
-    none = rate_over_runs(METRIC, {}, [0, 0, 0], [10.0, 10.0, 10.0])
-    assert bounds(none) == (0, pytest.approx(3.688879 / 30, abs=1e-7))
-    assert rate_over_runs(METRIC, {}, [1, 2], [1.0, 1.0]).refused is not None
-    assert rate_over_runs(METRIC, {}, [], []).value is None
 
 
 def test_fraction_of_nothing_is_refused() -> None:

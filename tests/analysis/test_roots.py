@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from roslens.analysis.statistics.roots import root
-from roslens.analysis.statistics.student import binomial_at_most, chi_squared_quantile, f_above
+from roslens.analysis.statistics.student import binomial_at_most
 
 
 def test_by_hand() -> None:
@@ -29,10 +29,5 @@ def test_the_place_is_found_to_the_last_digit(place: float, factor: float) -> No
 
 @pytest.mark.parametrize("p", [0.01, 0.2, 0.5, 0.975])
 def test_special_functions_are_those_of_scipy_stats(p: float) -> None:
-    for freedom in (2, 4, 17.5):
-        assert chi_squared_quantile(p, freedom) == pytest.approx(
-            stats.chi2.ppf(p, freedom), rel=1e-9
-        )
-        assert f_above(1 / p, freedom, 7) == pytest.approx(stats.f.sf(1 / p, freedom, 7), rel=1e-9)
     for k in (-1, 0, 3, 10, 11):
         assert binomial_at_most(k, 10, p) == pytest.approx(stats.binom.cdf(k, 10, p), rel=1e-9)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from roslens.analysis.statistics.trends import best_bend, binned, glsar, theil_sen
+from roslens.analysis.statistics.trends import best_bend, binned, glsar, least_squares, theil_sen
 
 series = st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=40)
 
@@ -19,6 +19,19 @@ def norris() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """NIST StRD Norris, as scipy ships it: columns y and x after 60 lines of text."""
     path = resources.files("scipy") / "stats/tests/data/nist_linregress/Norris.dat"
     return np.loadtxt(path.read_text().splitlines()[60:])
+
+
+def test_a_line_has_the_certified_values() -> None:
+    y, x = norris().T
+    line = least_squares(x, y)
+    for found, certified in (
+        (line.intercept, -0.262323073774029),
+        (line.slope, 1.00211681802045),
+        (line.intercept_error, 0.232818234301152),
+        (line.slope_error, 0.429796848199937e-03),
+        (line.residual_deviation, 0.884796396144373),
+    ):
+        assert found == pytest.approx(certified, rel=1e-11)
 
 
 @given(series)

@@ -355,5 +355,3 @@ def _first(*values: Any) -> Any:
 
 def _last(value: int | None) -> int:
     return FOREVER if value is None else value
-
-

@@ -104,8 +104,7 @@ class Services:
                 # Another server took it as well.
                 known = same[0] if same else _call(row["_proc"])
                 sent = _call(known["_proc"]) | {
-                    k: known[k]
-                    for k in ("_client", "request_sent_ns", "_client_callback_instance")
+                    k: known[k] for k in ("_client", "request_sent_ns", "_client_callback_instance")
                 }
                 same.append(sent)
             sent |= {k: row[k] for k in ("request_taken_ns", "_service", "sequence_number")}

@@ -11,7 +11,7 @@ import pytest
 from roslens.collectors.results.buildfarm import read_buildfarm_benchmark, read_buildfarm_csv
 from roslens.collectors.results.irobot import read_irobot
 from roslens.collectors.results.memory_tables import read_memory_benchmark, read_psutil
-from roslens.collectors.results.performance_test import is_performance_test, read_performance_test
+from roslens.collectors.results.performance_test import read_performance_test
 from roslens.collectors.results.reference_system import read_reference_system
 from roslens.collectors.results.robotperf import read_robotperf
 from roslens.collectors.results.tool_result import ToolResult
@@ -143,6 +143,96 @@ def test_totals_and_events(tmp_path: Path) -> None:
     assert value(found, "events_lost") == (2, "1")
 
 
+# As the tool's README shows the files of dialect A; names and numbers are made up.
+OLDEST = {
+    "latency_all.txt": """\
+node           topic          size[b]   received[#]    late[#]   too_late[#]    lost[#]  \
+ mean[us]  sd[us]    min[us]   max[us]   freq[hz]  duration[s]
+oslo           glomma         36        6001           11        2              4        \
+ 602       145       345       4300      100       60
+bergen         vosso          10000     601            0         0              0        \
+ 881       245       434       3664      10        60
+""",
+    "latency_total.txt": """\
+received[#]    mean[us]  late[#]   late[%]   too_late[#]    too_late[%]    lost[#]   lost[%]
+6602           627       11        0.1666    2              0.03029        4         0.06055
+""",
+    "resources.txt": """\
+time[ms]       cpu[%]    arena[KB]      in_use[KB]     mmap[KB]       rss[KB]        vsz[KB]
+0              0         0              0              0              0              0
+500            27        61080          60712          0              24948          305212
+1000           51        167860         167539         0              47060          544012
+""",
+    "events.txt": """\
+Time[ms]    Caller                   Code  Description
+90          SYSTEM                   0     [discovery] PDP completed
+156         glomma->oslo             1     msg 0 late, 4300us > 2000us
+338         glomma->oslo             2     msg 1 too late. 184382us > 50000us
+""",
+}
+
+
+def oldest(folder: Path) -> Path:
+    folder.mkdir()
+    for name, text in OLDEST.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_files_with_units_in_brackets_are_read_whole(tmp_path: Path) -> None:
+    """2019: units in brackets in every file, no title of a section, white space between cells."""
+    found = read_irobot(oldest(tmp_path / "sierra_log"))
+    assert found.metadata["dialect"] == "A"
+    assert value(found, "latency_mean", node="oslo", name="glomma") == (602_000, "ns")
+    assert value(found, "message_size", name="vosso") == (10_000, "byte")
+    assert value(found, "latency_mean", entity="all") == (627_000, "ns")
+    assert value(found, "received", entity="all") == (6602, "1")
+    assert value(found, "lost", entity="all") == (4, "1")
+    assert series(found, "cpu_of_machine") == [0.27, 0.51]
+    assert series(found, "rss_peak") == [24_948 * 1024, 47_060 * 1024]
+    assert series(found, "heap_in_use") == [60_712 * 1024, 167_539 * 1024]
+    assert value(found, "events_discovery") == (1, "1")
+    assert value(found, "events_too_late") == (1, "1")
+
+
+def test_dialect_b_with_titles_and_commas(tmp_path: Path) -> None:
+    """2023, with ``--csv-out on``: the columns of B, separated by commas in every file."""
+    folder = irobot(tmp_path / "log", "B", commas=True)
+    for name in ("latency_total.txt", "resources.txt"):
+        lines = OLDEST[name].splitlines()
+        (folder / name).write_text("\n".join(",".join(line.split()) for line in lines) + "\n")
+    found = read_irobot(folder)
+    assert found.metadata["dialect"] == "B"
+    assert value(found, "latency_mean", entity="all") == (627_000, "ns")
+    assert series(found, "cpu_of_machine") == [0.27, 0.51]
+
+
+def test_clients_among_the_subscriptions_are_told(tmp_path: Path) -> None:
+    """2021: one section for both."""
+    folder = oldest(tmp_path / "log")
+    file = folder / "latency_all.txt"
+    file.write_text("Subscriptions and clients stats:\n" + file.read_text())
+    found = read_irobot(folder)
+    assert value(found, "latency_mean", entity="subscription", node="oslo") == (602_000, "ns")
+    assert "clients stand among the subscriptions: theirs is a round trip" in found.notes
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("latency_all.txt", "received[#]"),
+        ("latency_total.txt", "mean[us]"),
+        ("resources.txt", "time[ms]"),
+        ("events.txt", "Code"),
+    ],
+)
+def test_a_column_that_is_missing_is_named(tmp_path: Path, name: str, column: str) -> None:
+    folder = oldest(tmp_path / "log")
+    (folder / name).write_text(OLDEST[name].replace(column, "other"))
+    with pytest.raises(UsageError, match=rf"{name}.*no column \w+"):
+        read_irobot(folder)
+
+
 def test_sent_and_received_without_the_total(tmp_path: Path) -> None:
     folder = irobot(tmp_path / "log", "D", commas=True)
     with (folder / "latency_all.txt").open("a") as stream:
@@ -204,7 +294,6 @@ def test_moments_per_second_are_put_together(tmp_path: Path, trailing: str) -> N
         [3, 1, 3, 3, 0, 0, 100, 2, 2, 2.0, 0, 1100, 50],
     ]
     path = performance_test(tmp_path / "log.csv", rows, trailing=trailing)
-    assert is_performance_test(path)
     found = read_performance_test(path)
     assert found.metadata["RMW Implementation"] == "rmw_cyclonedds_cpp"
     assert value(found, "latency_mean", name="Array1k")[0] == pytest.approx(1.6e6)
@@ -219,6 +308,33 @@ def test_moments_per_second_are_put_together(tmp_path: Path, trailing: str) -> N
     notes = " ".join(found.notes)
     assert "percentiles cannot be had" in notes
     assert "1 s in which nothing was received" in notes
+
+
+@pytest.mark.parametrize(
+    "last", ["Maximum runtime reached. Exiting.", "\nCaught signal. Exiting.\n"]
+)
+def test_the_program_s_last_words_are_no_row(tmp_path: Path, last: str) -> None:
+    """The log of a program whose output was written to the file."""
+    rows: list[list[object]] = [[1, 1, 2, 2, 0, 0, 100, 0.8, 1.2, 1.0, 0, 1000, 50]]
+    path = performance_test(tmp_path / "log", rows)
+    path.write_text(path.read_text() + last + "\n")
+    assert value(read_performance_test(path), "received") == (2, "1")
+    path.write_text(path.read_text() + "Segmentation fault\n")
+    with pytest.raises(UsageError, match="1 cells under 13 columns"):
+        read_performance_test(path)
+
+
+@pytest.mark.parametrize("nan", ["-nan(ind)", "nan(ind)", "-nan", "NaN", "nan(snan)"])
+def test_no_number_of_another_compiler(tmp_path: Path, nan: str) -> None:
+    """As Windows writes what no sample gave: left out as any other second without messages."""
+    rows: list[list[object]] = [
+        [1, 1, 0, 2, 2, 1, 0, "inf", "-inf", nan, nan, 1000, 50],
+        [2, 1, 2, 2, 0, 0, 100, 0.8, 1.2, 1.0, 0.04e-3, 1000, 50],
+    ]
+    found = read_performance_test(performance_test(tmp_path / "log.csv", rows))
+    assert value(found, "latency_mean")[0] == pytest.approx(1e6)
+    assert value(found, "latency_sd")[0] == pytest.approx(0.2e6)
+    assert value(found, "lost") == (2, "1")
 
 
 def test_json_is_in_seconds(tmp_path: Path) -> None:
@@ -252,7 +368,6 @@ def test_torn_performance_tests_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no row"):
         read_performance_test(path)
     (tmp_path / "c.csv").write_text("a,b\n1,2\n")
-    assert not is_performance_test(tmp_path / "c.csv")
     with pytest.raises(UsageError, match="EXPERIMENT-START"):
         read_performance_test(tmp_path / "c.csv")
 
@@ -342,8 +457,10 @@ def test_robotperf_with_the_statistics_of_its_note(tmp_path: Path) -> None:
 
 def test_memory_by_number_of_entities(tmp_path: Path) -> None:
     path = tmp_path / "memory.csv"
-    path.write_text("Entity,N,RSS,DELTA\nnone,0,1000,0\nnode,1,1100,100\n")
-    assert read_memory_benchmark(path).rows() == [("none", 0, 1_024_000), ("node", 1, 1_126_400)]
+    path.write_text("Entity,N,RSS,DELTA\nnone,0,1000,0\nnone,0,1001,0\nnode,1,1100,100\n")
+    found = read_memory_benchmark(path)
+    assert value(found, "rss_peak", entity="none", name="0") == (1_025_024, "byte")
+    assert value(found, "rss_peak", entity="node", name="1") == (1_126_400, "byte")
     path.write_text("Entity,N,RSS,DELTA\nnode,1\n")
     with pytest.raises(UsageError, match=r"memory\.csv:2: 2 of 4 cells"):
         read_memory_benchmark(path)

@@ -98,6 +98,30 @@ def test_frees_of_the_unknown_and_blocks_never_seen_to_end() -> None:
     assert findings(tables) == {"unknown_frees": 2, "unseen_frees": 1, "failed_allocations": 1}
 
 
+@pytest.mark.parametrize("missing", [("vpid",), ("vpid", "vtid"), ("vpid", "vtid", "procname")])
+@pytest.mark.parametrize("with_ros", [True, False])
+def test_calls_of_nobody_knows_whom_are_left_out(missing: tuple[str, ...], with_ros: bool) -> None:
+    """Recorded without contexts: one address is a block in each process, so none can be paired."""
+    trace = with_callback() if with_ros else Trace()
+    unknown = dict.fromkeys(missing)
+    heap(trace, 100, "malloc", size=300, ptr=0x1000, **unknown)
+    heap(trace, 150, "malloc", size=300, ptr=0x1000, **unknown)
+    heap(trace, 200, "free", ptr=0x1000, **unknown)
+    tables = trace.tables()
+    assert tables["heap"].is_empty()
+    assert tables["callback_allocations"].is_empty()
+    assert findings(tables)["missing_context"] == 3
+
+
+def test_calls_of_unknown_threads_count_for_their_process() -> None:
+    trace = with_callback()
+    heap(trace, 100, "malloc", size=300, ptr=0x1000, vtid=None)
+    heap(trace, 200, "free", ptr=0x1000)
+    tables = trace.tables()
+    assert rows(tables["heap"], *LIVE) == [(200, 0, 0, 300, 300, 1)]
+    assert findings(tables) == {"missing_context": 1}
+
+
 def test_addresses_are_those_of_one_process() -> None:
     trace = with_callback()
     trace.node(11, 0x100, "other", pid=2)

@@ -1,0 +1,1 @@
+"""Result files of other benchmark tools: what they said, and what can be said by them."""

@@ -1,0 +1,205 @@
+"""From other tools' figures to estimates over runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from roslens.analysis.estimate import Better, Cell, Estimate, Metric
+from roslens.analysis.runs import cells_of
+from roslens.analysis.statistics.one_run import mean_of_one_run, percentile_of_one_run
+from roslens.analysis.statistics.over_runs import (
+    Interval,
+    estimate_of,
+    fraction_over_runs,
+    mean_over_runs,
+    percentile_over_runs,
+    value_over_runs,
+)
+from roslens.analysis.statistics.quantiles import percentile_name
+from roslens.analysis.tool_results.runs import ToolRun
+
+COUNTS = ("sent", "received", "lost", "late", "too_late", "lost_by_gaps")
+"""Of messages: no estimates of their own."""
+
+_LEFT = (*COUNTS, "frequency", "message_size")
+_QUANTILES = (0.5, 0.99)
+_MEANS = ("cpu", "cpu_of_machine", "system_cpu", "rss", "rss_by_pages", "pss", "heap_in_use")
+_PEAKS = ("rss_peak", "virtual_peak")
+_CLOCKS = {
+    "performance_test": "from the stamp in the message, set before publish(), to its take, by the "
+    "tool's own clock",
+    "ros2-performance": "from just before publish() to the first line of the callback, by the "
+    "tool's own clock",
+}
+NO_SAMPLES = "the file holds no single latencies, so no percentile can be had from it"
+UNCLEAR = (
+    "until October 2023 cpu_perc was the mean since the start, later that of the last period, and "
+    "these files do not tell which"
+)
+ENTITY = "entity"
+
+
+class Value(NamedTuple):
+    """One figure of one run.
+
+    Attributes
+    ----------
+    entity
+        What it is about, such as ``subscription /scan at /planner``; empty for the whole run.
+    origin
+        ``written`` by the tool as a figure, or the ``mean`` or ``peak`` of its rows over time.
+    """
+
+    entity: str
+    metric: str
+    value: float
+    unit: str
+    samples: int
+    origin: str
+
+
+def values_of(one: ToolRun) -> list[Value]:
+    """Every figure of a run: those of its summary, then those of its rows over time.
+
+    What is told several times of one entity is numbered, and never put together.
+    """
+    found: list[Value] = []
+    times: dict[tuple[str, str], int] = {}
+    for row in one.result.summary.drop_nulls("value").iter_rows(named=True):
+        entity, metric = entity_of(row), row["metric"]
+        count = times[entity, metric] = times.get((entity, metric), 0) + 1
+        name = entity if count == 1 else f"{entity} ({count})"
+        samples = 1 if row["samples"] is None else row["samples"]
+        found.append(Value(name, metric, row["value"], row["unit"], samples, "written"))
+    for (metric,), rows in one.result.series.drop_nulls("value").group_by(
+        ["metric"], maintain_order=True
+    ):
+        name, values, unit = str(metric), rows["value"], rows["unit"][0]
+        if name in _MEANS:
+            found.append(Value("", name, values.mean(), unit, values.len(), "mean"))  # type: ignore[arg-type]
+        elif name in _PEAKS:
+            found.append(Value("", name, values.max(), unit, values.len(), "peak"))  # type: ignore[arg-type]
+    return found
+
+
+def entity_of(row: dict[str, Any]) -> str:
+    """What a row of the summary or of the samples is about."""
+    node = f"at {row['node']}" if row["node"] else ""
+    return " ".join(filter(None, (row["entity"], row["name"], node)))
+
+
+def tool_estimates(runs: Sequence[ToolRun], level: float) -> list[Estimate]:
+    """Every estimate of every cell, entity by entity.
+
+    Single latencies give means and percentiles: over runs where there are several, else of the
+    one run. Figures that the tool condensed itself are one value per run.
+    """
+    of_run = {one.run.name: one for one in runs}
+    found: list[Estimate] = []
+    for members in cells_of(one.run for one in runs).values():
+        cell = [of_run[run.name] for run in members]
+        values = [{(v.entity, v.metric): v for v in values_of(one)} for one in cell]
+        samples = [_samples_of(one) for one in cell]
+        told = dict.fromkeys(key for of_one in values for key in of_one)
+        for entity in dict.fromkeys(entity for entity, _ in told):
+            metrics = [metric for name, metric in told if name == entity]
+            found += _of_entity(cell, entity, metrics, values=values, samples=samples, level=level)
+    return found
+
+
+def _of_entity(
+    cell: Sequence[ToolRun],
+    entity: str,
+    metrics: Sequence[str],
+    *,
+    values: Sequence[dict[tuple[str, str], Value]],
+    samples: Sequence[dict[str, list[float]]],
+    level: float,
+) -> list[Estimate]:
+    tool = cell[0].result.tool
+    levels: Cell = {**cell[0].run.cell, **({ENTITY: entity} if entity else {})}
+    single = [x for of_one in samples if (x := of_one.get(entity))]
+    found: list[Estimate] = []
+    for name in metrics:
+        known = [v for of_one in values if (v := of_one.get((entity, name))) is not None]
+        prefix, _, statistic = name.rpartition("_")
+        if name in _LEFT or statistic in {"sd", "min"} or name.startswith("events_"):
+            continue
+        if statistic == "mean" and single:
+            found += _of_samples(tool, prefix, levels, single, level)
+            continue
+        count = sum(v.samples for v in known)
+        metric = _metric(tool, name, known[0].unit, known[0].origin)
+        if name == "cpu_of_machine" and any(map(_since_start, cell)):
+            found.append(_refused(metric, levels, UNCLEAR, level))
+            continue
+        found.append(value_over_runs(metric, levels, [v.value for v in known], count, level))
+        if statistic == "mean" and known[0].unit == "ns":
+            found += [
+                _refused(_percentile(tool, prefix, q), levels, NO_SAMPLES, level)
+                for q in _QUANTILES
+            ]
+    counted = [(of_one[entity, "lost"], of_one[entity, "received"]) for of_one in values
+               if {(entity, "lost"), (entity, "received")} <= of_one.keys()]  # fmt: skip
+    if counted:
+        lost = [round(x.value) for x, _ in counted]
+        total = [round(x.value + y.value) for x, y in counted]
+        definition = f"messages lost, of those lost and received, as {tool} counted them"
+        metric = Metric("loss", definition, "1")
+        found.append(fraction_over_runs(metric, levels, lost, total, level))
+    return found
+
+
+def _of_samples(
+    tool: str, prefix: str, cell: Cell, runs: Sequence[list[float]], level: float
+) -> list[Estimate]:
+    metric = _metric(tool, f"{prefix}_mean", "ns", "single")
+    of_q = [(q, _percentile(tool, prefix, q)) for q in _QUANTILES]
+    if len(runs) > 1:
+        found = [mean_over_runs(metric, cell, runs, level)]
+        return found + [percentile_over_runs(m, cell, runs, q, level) for q, m in of_q]
+    found = [mean_of_one_run(metric, cell, runs[0], level)]
+    return found + [percentile_of_one_run(m, cell, runs[0], q, level) for q, m in of_q]
+
+
+def _refused(metric: Metric, cell: Cell, reason: str, level: float) -> Estimate:
+    interval = Interval(None, refused=reason)
+    return estimate_of(metric, cell, interval, level, runs=0, samples=0, method="none")
+
+
+def _since_start(one: ToolRun) -> bool:
+    return one.result.metadata.get("dialect") in {"A", "B"}
+
+
+def _percentile(tool: str, prefix: str, q: float) -> Metric:
+    return _metric(tool, f"{prefix}_{percentile_name(q).lower()}", "ns", "single")
+
+
+def _metric(tool: str, name: str, unit: str, origin: str) -> Metric:
+    how = {
+        "written": f"as {tool} wrote it",
+        "single": f"of the single latencies that {tool} wrote",
+        "mean": f"mean over the rows that {tool} wrote over time",
+        "peak": f"largest of the rows that {tool} wrote over time",
+    }[origin]
+    clock = _CLOCKS.get(tool) if name.startswith("latency_") else None
+    better: Better | None = "lower"
+    if "throughput" in name:
+        better = "higher"
+    elif "period" in name:
+        better = None
+    words = name.replace("_", " ")
+    return Metric(name, f"{words}, {how}" + (f": {clock}" if clock else ""), unit, better)
+
+
+def _samples_of(one: ToolRun) -> dict[str, list[float]]:
+    """Single latencies by entity, in the order in which the tool wrote them."""
+    found: dict[str, list[float]] = {}
+    keys = ["entity", "node", "name"]
+    frame = one.result.samples.drop_nulls("value_ns")
+    for rows in frame.partition_by(keys, maintain_order=True):
+        found[entity_of(rows.row(0, named=True))] = rows["value_ns"].cast(pl.Float64).to_list()
+    return found

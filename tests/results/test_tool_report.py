@@ -1,0 +1,258 @@
+"""Reports on other tools' files: which are recognised, and estimates by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+from tests.results.test_rosbag2_benchmark import PLAIN, results
+from tests.results.test_tool_results import irobot, oldest, performance_test
+
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.metrics import read_metrics
+from roslens.analysis.reports.table import Sentence
+from roslens.analysis.tool_results.estimates import NO_SAMPLES
+from roslens.analysis.tool_results.parameters import ToolParameters
+from roslens.analysis.tool_results.report import ToolReport
+from roslens.collectors.results.formats import FORMATS, find_results
+from roslens.report import run_report
+from roslens.tool_files import open_tool_files
+from roslens.tracing.recording.errors import UsageError
+
+
+def log(path: Path, mean_ms: float, *, lost: int = 0, cpu: float = 50) -> Path:
+    """A log of performance_test: 4 messages of one latency in one second."""
+    ms = mean_ms
+    return performance_test(path, [[1, 1, 4, 4 + lost, lost, 0, 9, ms, ms, ms, 0, 1000, cpu]])
+
+
+def text(path: Path, content: str) -> Path:
+    path.write_text(content)
+    return path
+
+
+def of(folder: Path, name: str, content: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    text(folder / name, content)
+    return folder
+
+
+MADE: dict[str, Callable[[Path], Path]] = {
+    "ros2-performance": lambda at: oldest(at / "topology_log"),
+    "reference_system": lambda at: of(
+        at / "rs",
+        "std_output.log",
+        "  latency:   1ms [min=1ms, max=3ms, average=2ms, deviation=1]\n",
+    ),
+    "performance_test": lambda at: log(at / "pt.log", 1),
+    "rosbag2_performance_benchmarking": lambda at: results(at, PLAIN, PLAIN),
+    "buildfarm_perf_tests (system": lambda at: text(
+        at / "b.csv", "T_experiment,cpu_usage (%),physical memory (Mb)\n1, 50, 40\n"
+    ),
+    "buildfarm_perf_tests (benchmark": lambda at: text(
+        at / "b.json", json.dumps({"g": {"t": {"mean_x": {"dblValue": 2, "unit": "ms"}}}})
+    ),
+    "RobotPerf": lambda at: text(
+        at / "benchmark.yaml",
+        "id: a\nresults:\n- result: {metric: latency, metric_unit: ms, value: 3}\n",
+    ),
+    "memory_benchmark": lambda at: text(at / "m.csv", "Entity,N,RSS,DELTA\nnode,1,1100,100\n"),
+    "run_psutil": lambda at: text(at / "p.tsv", "Time[sec]\tCPU[%]\tRSS[MB]\n0.5\t150\t20\n"),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_each_format_is_recognised_and_gives_estimates(tmp_path: Path, name: str) -> None:
+    path = MADE[name](tmp_path)
+    ((place, known),) = find_results(path)
+    assert place == path
+    assert known.what.startswith(name)
+    # A file of a folder stands for the folder, and a folder for what is in it.
+    inside = next(path.iterdir()) if path.is_dir() else path
+    assert [place for place, _ in find_results(inside)] == [path]
+    assert [place for place, _ in find_results(tmp_path)] == [path]
+    assert opened(path).estimates
+
+
+def test_every_format_is_tried_here_and_named_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "other_tools.md").read_text()
+    for known in FORMATS:
+        assert any(known.what.startswith(name) for name in MADE), known.what
+        assert known.what.split()[0] in page
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", '{"a": 1}', "results\n", "\x00\xff"])
+def test_what_nobody_knows_is_refused_in_a_line_that_lists_what_is_known(
+    tmp_path: Path, content: str
+) -> None:
+    text(tmp_path / "what.csv", content)
+    for path in (tmp_path / "what.csv", tmp_path):
+        with pytest.raises(UsageError) as caught:
+            find_results(path)
+        assert "\n" not in str(caught.value)
+        assert all(known.what in str(caught.value) for known in FORMATS)
+    with pytest.raises(UsageError, match="no such file"):
+        find_results(tmp_path / "nowhere")
+
+
+def opened(*paths: Path, factors: Path | None = None, output: Path | None = None) -> ToolReport:
+    parameters = ToolParameters.checked(
+        {"files": [str(p) for p in paths], "output_dir": str(output or "")}
+    )
+    return ToolReport(open_tool_files(parameters.files, factors), parameters)
+
+
+def estimate(report: ToolReport, metric: str, **cell: str) -> Estimate:
+    found = [e for e in report.estimates if e.metric == metric and cell.items() <= e.cell.items()]
+    assert len(found) == 1, [e.cell for e in found]
+    return found[0]
+
+
+def said(report: ToolReport) -> list[str]:
+    return [p.text for p in report.read().parts if isinstance(p, Sentence)]
+
+
+def test_three_runs_of_a_cell_by_hand(tmp_path: Path) -> None:
+    """Means 1, 2, 3 ms: 2 +- 2.484138; lost 1 of 5 in each run; CPU 40, 50, 60 %."""
+    logs = [log(tmp_path / f"{k}.csv", k, lost=1, cpu=30 + 10 * k) for k in (1, 2, 3)]
+    rows = "".join(f"{p.name},cyclone\n" for p in logs)
+    factors = text(tmp_path / "f.csv", "file,rmw\n" + rows)
+    found = opened(*logs, factors=factors)
+    mean = estimate(found, "latency_mean", rmw="cyclone", entity="subscription Array1k")
+    assert (mean.value, mean.runs, mean.samples) == (pytest.approx(2e6), 3, 12)
+    assert mean.high == pytest.approx(2e6 + 2.484138e6, abs=1)
+    assert "set before publish(), to its take" in mean.definition
+    loss = estimate(found, "loss")
+    assert loss.value == pytest.approx(0.2)
+    cpu = estimate(found, "cpu")
+    assert cpu.value == pytest.approx(0.5)
+    assert cpu.high == pytest.approx(0.5 + 0.2484138, abs=1e-6)
+    for name in ("latency_p50", "latency_p99"):
+        refused = estimate(found, name)
+        assert (refused.value, refused.low, refused.refused) == (None, None, NO_SAMPLES)
+    assert "ru_maxrss is a peak" in repr(found.corrected())
+    assert "3 of 3" in repr(found.corrected())
+    # Without factors nobody says that they are runs of one cell.
+    alone = opened(*logs)
+    assert [e.runs for e in alone.estimates if e.metric == "latency_mean"] == [1, 1, 1]
+    assert any("Each file is a cell of its own" in sentence for sentence in said(alone))
+    with pytest.raises(UsageError, match=r"no row for the file 3\.csv"):
+        opened(*logs, factors=text(tmp_path / "g.csv", "file,rmw\n1.csv,a\n2.csv,a\n"))
+
+
+def singles(folder: Path, latencies_us: list[int]) -> Path:
+    """ros2-performance since November 2024, with every single latency."""
+    irobot(folder, "D", commas=True)
+    file = folder / "latency_all.txt"
+    cell = f"[{'; '.join(map(str, latencies_us))}]"
+    file.write_text(file.read_text().replace("[183; 201; 190]", cell))
+    return folder
+
+
+def test_single_latencies_give_percentiles(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    runs = [rng.integers(100, 1000, 4000) for _ in range(3)]
+    logs = [singles(tmp_path / f"log{i}", run.tolist()) for i, run in enumerate(runs)]
+    factors = text(tmp_path / "f.csv", "log,mode\n" + "".join(f"log{i},a\n" for i in range(3)))
+    together = opened(*logs, factors=factors)
+    which = {"entity": "subscription amazon at lyon"}
+    mean = estimate(together, "latency_mean", **which)
+    assert mean.value == pytest.approx(1e3 * np.mean([run.mean() for run in runs]))
+    median = estimate(together, "latency_p50", **which)
+    # By numpy; of 4000 samples the definitions of a quantile differ by less than 1 us.
+    assert median.value == pytest.approx(1e3 * np.mean([np.median(r) for r in runs]), abs=1e3)
+    assert median.refused is None
+    # One run has an interval too, which says that it holds for that run only.
+    one = estimate(opened(logs[0]), "latency_p99", **which)
+    assert one.low is not None
+    assert one.low <= 1e3 * np.quantile(runs[0], 0.99) <= (one.high or 0)
+    assert "says nothing about how much runs differ" in one.method
+    assert estimate(opened(logs[0]), "response_time_mean", entity="client amazon at lyon").low
+
+
+def test_cpu_that_may_be_a_mean_since_the_start_is_refused(tmp_path: Path) -> None:
+    found = estimate(opened(oldest(tmp_path / "log")), "cpu_of_machine")
+    assert found.value is None
+    assert "mean since the start" in str(found.refused)
+
+
+def test_copies_and_files_that_are_cut_off_are_no_runs(tmp_path: Path) -> None:
+    first = log(tmp_path / "a.csv", 1)
+    copy = text(tmp_path / "b.csv", first.read_text())
+    torn = text(tmp_path / "c.csv", first.read_text()[:-9])
+    found = opened(first, copy, torn, first)
+    assert [one.run.name for one in found.files.runs] == ["a.csv"]
+    assert said(found)[0].startswith("c.csv is refused: ")
+    assert "is the file cut off?" in said(found)[0]
+    assert said(found)[1] == (
+        "b.csv says what a.csv says: a copy is no further run, and is left out."
+    )
+    with pytest.raises(UsageError, match="is the file cut off"):
+        opened(torn)
+
+
+def test_files_of_two_tools_never_share_a_cell(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    found = opened(log(tmp_path / "log", 1), irobot(other / "log", "C"))
+    assert {e.cell["tool"] for e in found.estimates} == {"performance_test", "ros2-performance"}
+    assert {e.cell["file"] for e in found.estimates} == {f"{tmp_path.name}/log", "other/log"}
+
+
+def test_runs_within_one_file(tmp_path: Path) -> None:
+    """Half of 500 recorded in two runs, 400 of 500 in the third; recorder's CPU 20, 20, 50 %."""
+    last = PLAIN.replace("500 250 10 20", "500 400 10 50")
+    found = opened(results(tmp_path, PLAIN, PLAIN, last))
+    assert [one.run.name for one in found.files.runs] == [
+        f"results.csv, run {number}" for number in (1, 2, 3)
+    ]
+    loss = estimate(found, "loss", storage_id="sqlite3", entity="publishers 1 x 1000 B, 100 Hz")
+    assert loss.value == pytest.approx((0.5 + 0.5 + 0.2) / 3)
+    assert estimate(found, "cpu", entity="recorder").value == pytest.approx(0.3)
+
+
+def test_what_is_told_several_times_is_numbered(tmp_path: Path) -> None:
+    entry = "- result: {metric: latency, metric_unit: ms, value: 3, hardware: board}\n"
+    path = text(tmp_path / "benchmark.yaml", f"results:\n{entry}{entry.replace('3', '5')}")
+    found = opened(path)
+    assert estimate(found, "latency", entity="board").value == 3e6
+    assert estimate(found, "latency", entity="board (2)").value == 5e6
+
+
+def test_the_notebook_takes_files_and_no_recordings(tmp_path: Path) -> None:
+    logs = [log(tmp_path / f"{k}.csv", k, lost=1) for k in (1, 2, 3)]
+    rows = "".join(f"{p.name},<b>\n" for p in logs)
+    factors = text(tmp_path / "f.csv", "file,rmw\n" + rows)
+    before = sorted(tmp_path.iterdir())
+    quiet = Console(quiet=True)
+    given = {"factors": str(factors)}
+    with pytest.raises(UsageError, match="no result file of a known benchmark tool"):
+        run_report("tool", [factors], tmp_path / "out", given, quiet)
+    assert sorted(tmp_path.iterdir()) == before
+    made = run_report("tool", logs, tmp_path / "out", given, quiet)
+    assert sorted(p for p in tmp_path.iterdir() if p.name != "out") == before
+    assert made.metrics is not None
+    metrics = read_metrics(made.metrics)
+    assert metrics.recordings == []
+    assert {e.metric for e in metrics.estimates} >= {"latency_mean", "loss", "cpu"}
+    page = made.html.read_text()
+    assert "from result files of other tools" in page
+    assert page.count("<figure") == 1
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    values = pl.read_csv(made.folder / "values.csv")
+    means = values.filter(metric="latency_mean")
+    assert means["value"].to_list() == pytest.approx([1e6, 2e6, 3e6])
+    assert means.columns[:4] == ["run", "rmw", "entity", "metric"]
+
+
+def test_no_file_and_recordings_are_refused() -> None:
+    with pytest.raises(UsageError, match="no result file given"):
+        ToolParameters.checked({"files": []})
+    with pytest.raises(UsageError, match="parameter recordings"):
+        ToolParameters.checked({"files": ["a"], "recordings": ["b"]})
