@@ -56,14 +56,13 @@ from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of, constant_factors
 
 
-class CommunicationReport(Report):
+class CommunicationReport(Report[CommunicationParameters]):
     """The sections of a communication report; each is computed when it is asked for."""
 
     def __init__(
         self, tables: TablesWithLog, parameters: CommunicationParameters, published: Path
     ) -> None:
         super().__init__(tables, parameters)
-        self.parameters = parameters
         self.logged = tables.logged_messages
         self.published_folder = published
 
@@ -116,7 +115,7 @@ class CommunicationReport(Report):
 
     @cached_property
     def _estimates(self) -> list[Estimate]:
-        runs, level = self.counting, self.parameters.level
+        runs, level = self.counting, self.level
         return labelled(
             [
                 *period_estimates(self.found, runs, level),

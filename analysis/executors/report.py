@@ -41,12 +41,11 @@ class TablesAndResults(Tables, Protocol):
     def tool_results(self) -> Mapping[str, ToolResult]: ...  # noqa: D102
 
 
-class ExecutorsReport(Report):
+class ExecutorsReport(Report[ExecutorsParameters]):
     """The sections of a report on executors; each is computed when it is asked for."""
 
     def __init__(self, tables: TablesAndResults, parameters: ExecutorsParameters) -> None:
         super().__init__(tables, parameters)
-        self.parameters = parameters
         self._results = tables.tool_results
 
     # ------------------------------------------------------------ what is computed once
@@ -70,18 +69,18 @@ class ExecutorsReport(Report):
     @cached_property
     def work_estimates(self) -> list[Estimate]:
         """How long the work took."""
-        return work_estimates(self.work, self.parameters.level)
+        return work_estimates(self.work, self.level)
 
     @cached_property
     def resource_estimates(self) -> list[Estimate]:
         """CPU and memory."""
-        return resource_estimates(self.usage, self.counting, self.parameters.level)
+        return resource_estimates(self.usage, self.counting, self.level)
 
     @cached_property
     def busy_estimates(self) -> list[Estimate]:
         """Waiting, callbacks, and the executor's own work."""
         busy = busy_per_run(self.tables.table("executor_intervals"))
-        return busy_estimates(busy, self.counting, self.parameters.level)
+        return busy_estimates(busy, self.counting, self.level)
 
     @cached_property
     def entity_estimates(self) -> list[Estimate]:
@@ -90,7 +89,7 @@ class ExecutorsReport(Report):
             str(name): float(value)
             for name, value in self.usage.select("run", _BYTES).drop_nulls().iter_rows()
         }
-        return entity_estimates(memory, self.counting, _BYTES, self.parameters.level)
+        return entity_estimates(memory, self.counting, _BYTES, self.level)
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -142,7 +141,7 @@ class ExecutorsReport(Report):
                     members,
                     self.parameters.factor,
                     threshold=self.parameters.threshold,
-                    level=self.parameters.level,
+                    level=self.level,
                 )
             )
         }
@@ -270,7 +269,7 @@ class ExecutorsReport(Report):
             Observation({k: o.cell[k] for k in names if k in o.cell}, o.value, o.block)
             for o in members
         ]
-        return effects(narrow, level=self.parameters.level)
+        return effects(narrow, level=self.level)
 
     def entities(self) -> Section:
         """Memory against the number of entities."""

@@ -33,12 +33,11 @@ class TablesAndLogs(Tables, Protocol):
     def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
 
 
-class LeaksReport(Report):
+class LeaksReport(Report[LeaksParameters]):
     """The sections of a report on memory; each is computed when it is asked for."""
 
     def __init__(self, tables: TablesAndLogs, parameters: LeaksParameters) -> None:
         super().__init__(tables, parameters)
-        self.parameters = parameters
         self._logs = tables.work_logs
 
     # ------------------------------------------------------------ what is computed once
@@ -69,7 +68,7 @@ class LeaksReport(Report):
             self.series,
             self.parameters.series,
             self.counting,
-            level=self.parameters.level,
+            level=self.level,
             margin=self.parameters.margin,
             warm_up_s=self.parameters.warm_up_s or None,
             metric=SLOPE,
@@ -85,13 +84,9 @@ class LeaksReport(Report):
                     f"{run.name} {run.failure or self.reasons[run.name]}" for run in members
                 )
                 found.append(
-                    refused(SLOPE, self.parameters.series, members[0].cell, self._level, reason)
+                    refused(SLOPE, self.parameters.series, members[0].cell, self.level, reason)
                 )
         return found
-
-    @property
-    def _level(self) -> float:
-        return self.parameters.level
 
     @cached_property
     def baselines(self) -> list[Estimate]:
@@ -107,13 +102,13 @@ class LeaksReport(Report):
             starts = [_start(run, *leak.looked_at_s) for run in self._runs_of(leak).values()]
             values = [value for value in starts if value is not None]
             if values:
-                interval = student_t(values, self._level)
+                interval = student_t(values, self.level)
                 found.append(
                     estimate_of(
                         metric,
                         leak.per_second.cell,
                         interval,
-                        self._level,
+                        self.level,
                         runs=len(values),
                         samples=len(values),
                         method="median per run, Student t over runs",
@@ -137,7 +132,7 @@ class LeaksReport(Report):
     def kept(self) -> list[Estimate]:
         """Bytes that callbacks keep per execution."""
         table = self.tables.table("callback_allocations")
-        return kept_by_callback(table, self.counting, self._level)
+        return kept_by_callback(table, self.counting, self.level)
 
     # ------------------------------------------------------------ sections
 

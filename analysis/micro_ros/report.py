@@ -58,7 +58,7 @@ from roslens.analysis.micro_ros.transports import (
     transport_estimates,
     transport_runs,
 )
-from roslens.analysis.reports.base import NoRecordings, Part, Report, Section, Tables
+from roslens.analysis.reports.base import Part, Report, Section, Tables
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.verdicts.statement import Statement
@@ -66,7 +66,7 @@ from roslens.collectors.results.micro_ros import MicroRosResults
 from roslens.collectors.results.micro_ros_published import PublishedFigures
 
 
-class MicroRosReport(Report):
+class MicroRosReport(Report[MicroRosParameters]):
     """The sections of a micro-ROS report; each is computed when it is asked for.
 
     Parameters
@@ -84,9 +84,8 @@ class MicroRosReport(Report):
         published: PublishedFigures,
         parameters: MicroRosParameters,
     ) -> None:
-        super().__init__(tables or NoRecordings(), parameters)
+        super().__init__(tables, parameters)
         self.measured, self.published = measured, published
-        self.parameters = parameters
 
     # ------------------------------------------------------------ what is computed once
 
@@ -114,14 +113,14 @@ class MicroRosReport(Report):
     @cached_property
     def slopes(self) -> list[Slope]:
         """Memory per entity."""
-        return slopes_of(with_totals(self.found.memory), self.parameters.level)
+        return slopes_of(with_totals(self.found.memory), self.level)
 
     @cached_property
     def published_slopes(self) -> dict[Key, Slope]:
         """Those of the published figures, to be shown beside measured ones."""
         if self.measured is None:
             return {}
-        slopes = slopes_of(with_totals(self.published.memory), self.parameters.level)
+        slopes = slopes_of(with_totals(self.published.memory), self.level)
         return {(s.entity, s.memory): s for s in slopes}
 
     @property
@@ -147,14 +146,14 @@ class MicroRosReport(Report):
     @cached_property
     def transport_estimates(self) -> list[Estimate]:
         """Latency by direction, round trips, clocks."""
-        return transport_estimates(self.transport_runs, self.parameters.level)
+        return transport_estimates(self.transport_runs, self.level)
 
     @cached_property
     def throughput_estimates(self) -> list[Estimate]:
         """Throughput over runs; published ones have none."""
         if self.measured is None:
             return []
-        level = self.parameters.level
+        level = self.level
         emulated = {link.transport: link for link in self.found.links.values() if link.emulated}
         return [
             *throughput_estimates(self.found.throughput, level),

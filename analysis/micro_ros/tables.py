@@ -24,16 +24,6 @@ _CUT_OFF = (
     "Cut off at most: the rate was cut to a whole number of Hz before it was multiplied by the "
     "size, so the true throughput lies up to one message per second higher."
 )
-_BOUNDS = (
-    "Bounds, not an interval: no message arrives before it was sent, and the truth lies within "
-    "whatever the delays are. They narrow with the shortest round trip and, for the drift, with "
-    "the length of the run."
-)
-_TESTED = (
-    "The round trip is read off a stopwatch of the client, apart from the clock whose stamps give "
-    "the directions. Allowed: how long reading took, the clocks' resolution, and their drift. An "
-    "error of the offset cancels out in any such sum; what is tested are stamps, units and drift."
-)
 _BY_CONSTRUCTION = (
     "Board to agent is a difference of two clocks: it is as wrong as they are apart, and the "
     "publication states no uncertainty of their synchronisation. Agent to board was computed as "

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import polars as pl
 
@@ -65,8 +65,16 @@ class Section:
         return "\n\n".join(map(str, self.parts))
 
 
-class Report(ABC):
+P = TypeVar("P", bound=ReportParameters)
+
+
+class Report(ABC, Generic[P]):
     """Runs, which of them count, and the sections that begin and end every report.
+
+    Parameters
+    ----------
+    tables
+        Recordings; None: none.
 
     Attributes
     ----------
@@ -80,18 +88,19 @@ class Report(ABC):
 
     expected_findings: frozenset[str] = frozenset()
 
-    def __init__(self, tables: Tables, parameters: ReportParameters) -> None:
-        self.tables = tables
+    def __init__(self, tables: Tables | None, parameters: P) -> None:
+        self.tables: Tables = NoRecordings() if tables is None else tables
+        self.parameters = parameters
+        self.level = parameters.level
         reasons = {
             run.name: why_left_out(
                 run, include_failed=parameters.include_failed, leave_out=parameters.leave_out
             )
-            for run in tables.runs
+            for run in self.tables.runs
         }
-        self.counting = [run for run in tables.runs if reasons[run.name] is None]
-        self.left_out = [run for run in tables.runs if reasons[run.name] is not None]
+        self.counting = [run for run in self.tables.runs if reasons[run.name] is None]
+        self.left_out = [run for run in self.tables.runs if reasons[run.name] is not None]
         self.reasons = {name: reason for name, reason in reasons.items() if reason is not None}
-        self._output = parameters.output_dir
 
     @property
     @abstractmethod
@@ -207,11 +216,11 @@ class Report(ABC):
 
     def write(self) -> Section:
         """Write metrics.json and `files` where the parameters say so."""
-        if self._output is None:
+        if self.parameters.output_dir is None:
             return Section(Sentence("metrics.json is not written: output_dir is not set."))
         counting = [run.name for run in self.counting]
         metrics = metrics_of(self.estimates, self.tables.tracer_loss, counting)
-        folder = Path(self._output)
+        folder = Path(self.parameters.output_dir)
         path = write_metrics(metrics, folder)
         sentences = [Sentence(f"{len(metrics.estimates)} estimates written to {path.name}.")]
         for name, frame in self.files().items():
