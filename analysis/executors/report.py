@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol
 
 import polars as pl
 
@@ -19,7 +18,7 @@ from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.statements import cpu_statement, study_table
 from roslens.analysis.executors.work import Work, work_estimates, work_of_runs
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
-from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
+from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.numbers import milliseconds, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
@@ -34,19 +33,8 @@ LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
 _BYTES = "rss"
 
 
-class TablesAndResults(Tables, Protocol):
-    """Runs, their tables, and what benchmark tools wrote about them."""
-
-    @property
-    def tool_results(self) -> Mapping[str, ToolResult]: ...  # noqa: D102
-
-
 class ExecutorsReport(Report[ExecutorsParameters]):
     """The sections of a report on executors; each is computed when it is asked for."""
-
-    def __init__(self, tables: TablesAndResults, parameters: ExecutorsParameters) -> None:
-        super().__init__(tables, parameters)
-        self._results = tables.tool_results
 
     # ------------------------------------------------------------ what is computed once
 
@@ -291,7 +279,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         parts: list[Part] = []
         messages = self.tables.table("messages")
         for run in self.counting:
-            result = self._results.get(run.name)
+            result = self.tables.tool_results.get(run.name)
             if result is None:
                 continue
             rows = messages.filter(pl.col("run") == run.name).collect()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -17,28 +16,16 @@ from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid,
 from roslens.analysis.leaks.leak import SLOPE, Leak, Series, refused
 from roslens.analysis.leaks.parameters import LeaksParameters
 from roslens.analysis.leaks.statements import leak_statements
-from roslens.analysis.reports.base import Part, Report, Section, Tables
+from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.over_runs import estimate_of, student_t
-from roslens.collectors.work_log import WorkLog
-
-
-class TablesAndLogs(Tables, Protocol):
-    """Runs, their tables, and what they logged themselves."""
-
-    @property
-    def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
 
 
 class LeaksReport(Report[LeaksParameters]):
     """The sections of a report on memory; each is computed when it is asked for."""
-
-    def __init__(self, tables: TablesAndLogs, parameters: LeaksParameters) -> None:
-        super().__init__(tables, parameters)
-        self._logs = tables.work_logs
 
     # ------------------------------------------------------------ what is computed once
 
@@ -53,7 +40,7 @@ class LeaksReport(Report[LeaksParameters]):
             self.tables.table("messages"),
             self.counting,
             self.parameters.series,
-            self._logs,
+            self.tables.work_logs,
         )
         cut = self.parameters.cut_end_s
         return {

@@ -18,20 +18,14 @@ from roslens.analysis.micro_ros.checks import (
 )
 from roslens.analysis.micro_ros.directions import PrintedSum, printed_sums
 from roslens.analysis.micro_ros.figures import (
+    directions_plot,
     history_plot,
     memory_plot,
     printed_latency_plot,
+    round_trip_plot,
     throughput_plot,
 )
 from roslens.analysis.micro_ros.lines import PhysicalLine, lines_of
-from roslens.analysis.micro_ros.measured_tables import (
-    captures_table,
-    clocks_table,
-    findings_table,
-    history_table,
-    static_table,
-    sums_table,
-)
 from roslens.analysis.micro_ros.parameters import MicroRosParameters
 from roslens.analysis.micro_ros.slopes import (
     HISTORY,
@@ -44,13 +38,18 @@ from roslens.analysis.micro_ros.slopes import (
 from roslens.analysis.micro_ros.statements import differences_of_totals, memory_statements
 from roslens.analysis.micro_ros.tables import (
     Key,
+    captures_table,
     checks_table,
     claims_table,
+    clocks_table,
+    findings_table,
+    history_table,
     printed_latency_table,
     slopes_table,
+    static_table,
+    sums_table,
     throughput_table,
 )
-from roslens.analysis.micro_ros.transport_figures import directions_plot, round_trip_plot
 from roslens.analysis.micro_ros.transports import (
     TransportRun,
     refused_throughput,

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 import polars as pl
@@ -19,7 +20,9 @@ from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
 from roslens.analysis.runs import Run, why_left_out
+from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.schema import TABLES
+from roslens.collectors.work_log import WorkLog
 
 Part = Sentence | ReportTable | Plot
 _MOST_DISTURBED = 30
@@ -36,6 +39,12 @@ class Tables(Protocol):
     def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
     @property
     def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
+    @property
+    def tool_results(self) -> Mapping[str, ToolResult]: ...  # noqa: D102
+    @property
+    def logged_messages(self) -> pl.DataFrame: ...  # noqa: D102
+    @property
+    def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
     def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
 
 
@@ -46,6 +55,9 @@ class NoRecordings:
     tracer_loss: Sequence[TracerLoss] = ()
     without_resources: Sequence[Run] = ()
     resources = pl.LazyFrame()
+    logged_messages = pl.DataFrame()
+    tool_results: Mapping[str, ToolResult] = MappingProxyType({})
+    work_logs: Mapping[str, WorkLog] = MappingProxyType({})
 
     def table(self, name: str) -> pl.LazyFrame:
         """No rows."""
