@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from roslens.analysis.calibration.recorded import pools
-from roslens.analysis.calibration.results import Section, to_csv
+from roslens.analysis.calibration.results import Section, results_frame
 from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.verdicts import splits
 from roslens.recordings import open_recordings
@@ -50,7 +50,7 @@ def main() -> None:
     given.page.write_text(page + "\n", encoding="utf-8")
     given.results.parent.mkdir(parents=True, exist_ok=True)
     results = [result for section in found for result in section.results]
-    given.results.write_text(to_csv(results), encoding="utf-8")
+    results_frame(results).write_csv(given.results)
     missed = [result for result in results if result.holds is False]
     for result in missed:
         print("misses its bar:", result.section, dict(result.cell), result.what, result)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -30,7 +31,7 @@ from roslens.collectors.decoding import (
     write_frame,
 )
 from roslens.collectors.schema import TABLES
-from roslens.tracing.recording import Recording, RunFailedError, UsageError
+from roslens.tracing.recording import Recording, RoslensError, RunFailedError, UsageError
 from roslens.tracing.recording.files import write_atomically
 from roslens.tracing.recording.layout import find_traces
 
@@ -472,3 +473,33 @@ def collector_version() -> str:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def main(text: str) -> int:
+    """Collect what `roslens.collectors.limits` asks for; progress and errors as lines of JSON."""
+    from roslens.collectors.excerpt import Excerpt  # noqa: PLC0415
+
+    asked = json.loads(text)
+    if asked["excerpt"] is not None:
+        asked["excerpt"] = Excerpt(**asked["excerpt"])
+    recording = Recording.at(Path(asked.pop("path")), Path(asked.pop("output")))
+
+    def tell(*what: object) -> None:
+        print(json.dumps(what), flush=True)
+
+    try:
+        collect(
+            recording,
+            **asked,
+            force=True,
+            progress=lambda step: tell("step", step),
+            done=lambda done, total: tell("done", done, total),
+        )
+    except RoslensError as error:
+        tell("error", error.exit_code, str(error))
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

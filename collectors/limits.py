@@ -84,7 +84,7 @@ def run_limited(
     asked = {"path": str(recording.path), "output": str(recording.output), **options}
     begin = time.monotonic()
     with subprocess.Popen(
-        [sys.executable, "-P", "-m", "roslens.collectors.limited", json.dumps(asked)],
+        [sys.executable, "-P", "-m", "roslens.collectors.collection", json.dumps(asked)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+
+import polars as pl
 
 from roslens.analysis.calibration.figures import examples_plot, fractions_plot
 from roslens.analysis.calibration.parameters import CalibrationParameters
 from roslens.analysis.calibration.recorded import pools
-from roslens.analysis.calibration.results import Result, Section, from_csv, to_csv
+from roslens.analysis.calibration.results import Result, Section, from_csv, results_frame
 from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.verdicts import splits
 from roslens.analysis.estimate import Estimate
-from roslens.analysis.metrics import Metrics, versions, write_metrics
+from roslens.analysis.reports.base import Report, Tables
 from roslens.analysis.reports.base import Section as Shown
-from roslens.analysis.reports.base import Tables
 from roslens.analysis.reports.table import ReportTable, Sentence
 
 MEANINGS = {
@@ -28,7 +29,7 @@ MEANINGS = {
 }
 
 
-class CalibrationReport:
+class CalibrationReport(Report[CalibrationParameters]):
     """The sections of a calibration report.
 
     Parameters
@@ -38,8 +39,8 @@ class CalibrationReport:
     """
 
     def __init__(self, recorded: Tables | None, parameters: CalibrationParameters) -> None:
+        super().__init__(None, parameters)
         self.recorded = recorded
-        self.parameters = parameters
 
     @cached_property
     def results(self) -> list[Result]:
@@ -108,17 +109,9 @@ class CalibrationReport:
         """Fractions that have a bar, with Monte Carlo intervals."""
         return [_estimate(r) for r in self.results if r.holds is not None]
 
-    def write(self) -> Shown:
-        """Write metrics.json and results.csv where the parameters say so."""
-        if self.parameters.output_dir is None:
-            return Shown(Sentence("metrics.json is not written: output_dir is not set."))
-        folder = Path(self.parameters.output_dir)
-        path = write_metrics(Metrics([], versions(), self.estimates), folder)
-        (folder / "results.csv").write_text(to_csv(self.results), encoding="utf-8")
-        return Shown(
-            Sentence(f"{len(self.estimates)} estimates written to {path.name}."),
-            Sentence(f"{len(self.results):,} rows written to results.csv."),
-        )
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """All results."""
+        return {"results.csv": results_frame(self.results)}
 
 
 def _grouped(results: Sequence[Result]) -> list[tuple[tuple[str, str], list[Result]]]:

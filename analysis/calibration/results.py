@@ -9,9 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import polars as pl
+
 from roslens.tracing.recording.errors import UsageError
 
-COLUMNS = ("section", "cell", "what", "hits", "count", "low", "high")
+_SCHEMA = {
+    **dict.fromkeys(("section", "cell", "what"), pl.String),
+    **dict.fromkeys(("hits", "count"), pl.Int64),
+    **dict.fromkeys(("low", "high"), pl.String),
+}
 
 
 @dataclass(frozen=True)
@@ -113,20 +119,18 @@ def _within(low: float | None, high: float | None) -> str:
     return f"at least {low:g}" if high is None else f"{low:g} to {high:g}"
 
 
-def to_csv(results: Iterable[Result]) -> str:
-    """All results as CSV; the cell as ``name=level`` joined by semicolons."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(COLUMNS)
+def results_frame(results: Iterable[Result]) -> pl.DataFrame:
+    """All results, for a CSV file; the cell as ``name=level`` joined by semicolons."""
+    rows = []
     for r in results:
         cell = ";".join(f"{name}={level}" for name, level in r.cell.items())
-        bars = ("" if bar is None else f"{bar:g}" for bar in (r.low, r.high))
-        writer.writerow([r.section, cell, r.what, r.hits, r.count, *bars])
-    return stream.getvalue()
+        bars = (None if bar is None else f"{bar:g}" for bar in (r.low, r.high))
+        rows.append((r.section, cell, r.what, r.hits, r.count, *bars))
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
 def from_csv(path: Path) -> list[Result]:
-    """Read what `to_csv` wrote.
+    """Read what was written of `results_frame`.
 
     Raises
     ------

@@ -44,26 +44,25 @@ from roslens.analysis.communication.tables import (
     pairs_table,
     published_table,
 )
-from roslens.analysis.communication.traffic import TablesWithLog, Traffic, traffic
+from roslens.analysis.communication.traffic import Traffic, traffic
 from roslens.analysis.estimate import Estimate, cell_label
 from roslens.analysis.figures.distributions import distribution_plots
 from roslens.analysis.measures.latency import latency_estimates, latency_metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
-from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
+from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of, constant_factors
 
 
-class CommunicationReport(Report):
+class CommunicationReport(Report[CommunicationParameters]):
     """The sections of a communication report; each is computed when it is asked for."""
 
     def __init__(
-        self, tables: TablesWithLog, parameters: CommunicationParameters, published: Path
+        self, tables: Tables, parameters: CommunicationParameters, published: Path
     ) -> None:
         super().__init__(tables, parameters)
-        self.parameters = parameters
         self.logged = tables.logged_messages
         self.published_folder = published
 
@@ -116,7 +115,7 @@ class CommunicationReport(Report):
 
     @cached_property
     def _estimates(self) -> list[Estimate]:
-        runs, level = self.counting, self.parameters.level
+        runs, level = self.counting, self.level
         return labelled(
             [
                 *period_estimates(self.found, runs, level),

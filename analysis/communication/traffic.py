@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import polars as pl
 
@@ -16,13 +15,6 @@ from roslens.analysis.runs import Run
 
 DISCOVERY = "ros_discovery_info"
 """What middlewares tell each other; no topic of anybody's."""
-
-
-class TablesWithLog(Tables, Protocol):
-    """Tables of runs, and what their programs logged themselves."""
-
-    @property
-    def logged_messages(self) -> pl.DataFrame: ...  # noqa: D102
 
 
 @dataclass(frozen=True)

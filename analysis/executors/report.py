@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Protocol
 
 import polars as pl
 
@@ -19,7 +18,7 @@ from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.statements import cpu_statement, study_table
 from roslens.analysis.executors.work import Work, work_estimates, work_of_runs
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
-from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
+from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.numbers import milliseconds, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
@@ -35,20 +34,8 @@ LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
 _BYTES = "rss"
 
 
-class TablesAndResults(Tables, Protocol):
-    """Runs, their tables, and what benchmark tools wrote about them."""
-
-    @property
-    def tool_results(self) -> Mapping[str, ToolResult | UsageError]: ...  # noqa: D102
-
-
-class ExecutorsReport(Report):
+class ExecutorsReport(Report[ExecutorsParameters]):
     """The sections of a report on executors; each is computed when it is asked for."""
-
-    def __init__(self, tables: TablesAndResults, parameters: ExecutorsParameters) -> None:
-        super().__init__(tables, parameters)
-        self.parameters = parameters
-        self._results = tables.tool_results
 
     # ------------------------------------------------------------ what is computed once
 
@@ -71,18 +58,18 @@ class ExecutorsReport(Report):
     @cached_property
     def work_estimates(self) -> list[Estimate]:
         """How long the work took."""
-        return work_estimates(self.work, self.parameters.level)
+        return work_estimates(self.work, self.level)
 
     @cached_property
     def resource_estimates(self) -> list[Estimate]:
         """CPU and memory."""
-        return resource_estimates(self.usage, self.counting, self.parameters.level)
+        return resource_estimates(self.usage, self.counting, self.level)
 
     @cached_property
     def busy_estimates(self) -> list[Estimate]:
         """Waiting, callbacks, and the executor's own work."""
         busy = busy_per_run(self.tables.table("executor_intervals"))
-        return busy_estimates(busy, self.counting, self.parameters.level)
+        return busy_estimates(busy, self.counting, self.level)
 
     @cached_property
     def entity_estimates(self) -> list[Estimate]:
@@ -91,7 +78,7 @@ class ExecutorsReport(Report):
             str(name): float(value)
             for name, value in self.usage.select("run", _BYTES).drop_nulls().iter_rows()
         }
-        return entity_estimates(memory, self.counting, _BYTES, self.parameters.level)
+        return entity_estimates(memory, self.counting, _BYTES, self.level)
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -143,7 +130,7 @@ class ExecutorsReport(Report):
                     members,
                     self.parameters.factor,
                     threshold=self.parameters.threshold,
-                    level=self.parameters.level,
+                    level=self.level,
                 )
             )
         }
@@ -271,7 +258,7 @@ class ExecutorsReport(Report):
             Observation({k: o.cell[k] for k in names if k in o.cell}, o.value, o.block)
             for o in members
         ]
-        return effects(narrow, level=self.parameters.level)
+        return effects(narrow, level=self.level)
 
     def entities(self) -> Section:
         """Memory against the number of entities."""
@@ -293,7 +280,7 @@ class ExecutorsReport(Report):
         parts: list[Part] = []
         messages = self.tables.table("messages")
         for run in self.counting:
-            result = self._results.get(run.name)
+            result = self.tables.tool_results.get(run.name)
             if result is None:
                 continue
             if isinstance(result, UsageError):

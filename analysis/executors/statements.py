@@ -13,7 +13,7 @@ from roslens.analysis.executors.pairs import Pair
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.statistics.factorial import FactorEffect
-from roslens.analysis.verdicts.statement import Statement
+from roslens.analysis.verdicts.statement import Statement, borne_out
 
 
 def cpu_statement(
@@ -49,10 +49,8 @@ def cpu_statement(
             f"[{worst.low or 0:.2f}, {worst.high or 0:.2f}] times what {worst.reference} does "
             f"({cell_label(worst.conditions)})"
         )
-        return Statement(content, "refuted", told)
-    if len(same) == len(cpu_pairs):
-        return Statement(content, "confirmed", told)
-    return Statement(content, "not_enough_evidence", told)
+    verdict = borne_out(all_for=len(same) == len(cpu_pairs), any_against=bool(differ))
+    return Statement(content, verdict, told)
 
 
 def _matters(effect: FactorEffect, threshold: float) -> bool:

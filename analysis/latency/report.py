@@ -47,12 +47,11 @@ _MOST_FURTHER_TOPICS = 20
 _CORRECTED = ("latency_p50", "latency_p90", "latency_p99")
 
 
-class LatencyReport(Report):
+class LatencyReport(Report[LatencyParameters]):
     """The sections of a latency report; each is computed when it is asked for."""
 
     def __init__(self, tables: Tables, parameters: LatencyParameters) -> None:
         super().__init__(tables, parameters)
-        self.parameters = parameters
         self.messages = tables.table("messages")
         self.callback_instances = tables.table("callback_instances")
         self.service_calls = tables.table("service_calls")
@@ -75,7 +74,7 @@ class LatencyReport(Report):
     @cached_property
     def main_estimates(self) -> list[Estimate]:
         """Latency and loss of the main topics."""
-        return latency_estimates(self.samples, self.groups[0], self.parameters.level)
+        return latency_estimates(self.samples, self.groups[0], self.level)
 
     @cached_property
     def further_estimates(self) -> list[Estimate]:
@@ -83,26 +82,26 @@ class LatencyReport(Report):
         return [
             estimate
             for group in self.groups[1 : 1 + _MOST_FURTHER_TOPICS]
-            for estimate in latency_estimates(self._samples(group), group, self.parameters.level)
+            for estimate in latency_estimates(self._samples(group), group, self.level)
         ]
 
     @cached_property
     def service_estimates(self) -> list[Estimate]:
         """Response times."""
-        return service_estimates(self.service_calls, self.counting, self.parameters.level)
+        return service_estimates(self.service_calls, self.counting, self.level)
 
     @cached_property
     def callback_estimates(self) -> list[Estimate]:
         """Mean duration of the callbacks on the main topics."""
         return callback_duration_estimates(
-            self.callback_instances, self.counting, self.groups[0], self.parameters.level
+            self.callback_instances, self.counting, self.groups[0], self.level
         )
 
     @cached_property
     def resource_estimates(self) -> list[Estimate]:
         """CPU and memory."""
         usage = usage_per_run(self.tables.resources, self.parameters.warm_up_s)
-        return resource_estimates(usage, self.counting, self.parameters.level)
+        return resource_estimates(usage, self.counting, self.level)
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -243,7 +242,7 @@ class LatencyReport(Report):
             for s in self.samples
             if s.run.name in values
         ]
-        found = effects(observed, level=self.parameters.level)
+        found = effects(observed, level=self.level)
         if not found:
             return Section(Sentence("No factor has two levels."))
         return Section(effects_table(found, "P50 of each run"))
@@ -264,7 +263,7 @@ class LatencyReport(Report):
         if not self.parameters.correct_omission:
             return []
         scope = self.groups[0].scope
-        return corrected_estimates(self.samples, self.corrected, scope, self.parameters.level)
+        return corrected_estimates(self.samples, self.corrected, scope, self.level)
 
     def omission(self) -> Section:
         """Measured and corrected percentiles side by side, where asked for."""
@@ -338,7 +337,7 @@ class LatencyReport(Report):
         if len(runs) < 2:
             return Section(Sentence("Order of execution: not known for at least two runs."))
         of_run = [values[run.name] for run in runs]
-        effect = order_effect(runs, of_run, self.parameters.level)
+        effect = order_effect(runs, of_run, self.level)
         plot = drift_plot(
             runs, of_run, effect, latency_metric("p50", self.groups[0].scope).definition
         )

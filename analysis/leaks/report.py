@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import polars as pl
@@ -17,29 +16,16 @@ from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid,
 from roslens.analysis.leaks.leak import SLOPE, Leak, Series, refused
 from roslens.analysis.leaks.parameters import LeaksParameters
 from roslens.analysis.leaks.statements import leak_statements
-from roslens.analysis.reports.base import Part, Report, Section, Tables
+from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.over_runs import estimate_of, student_t
-from roslens.collectors.work_log import WorkLog
 
 
-class TablesAndLogs(Tables, Protocol):
-    """Runs, their tables, and what they logged themselves."""
-
-    @property
-    def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
-
-
-class LeaksReport(Report):
+class LeaksReport(Report[LeaksParameters]):
     """The sections of a report on memory; each is computed when it is asked for."""
-
-    def __init__(self, tables: TablesAndLogs, parameters: LeaksParameters) -> None:
-        super().__init__(tables, parameters)
-        self.parameters = parameters
-        self._logs = tables.work_logs
 
     # ------------------------------------------------------------ what is computed once
 
@@ -54,7 +40,7 @@ class LeaksReport(Report):
             self.tables.table("messages"),
             self.counting,
             self.parameters.series,
-            self._logs,
+            self.tables.work_logs,
         )
         cut = self.parameters.cut_end_s
         return {
@@ -69,7 +55,7 @@ class LeaksReport(Report):
             self.series,
             self.parameters.series,
             self.counting,
-            level=self.parameters.level,
+            level=self.level,
             margin=self.parameters.margin,
             warm_up_s=self.parameters.warm_up_s or None,
             metric=SLOPE,
@@ -85,13 +71,9 @@ class LeaksReport(Report):
                     f"{run.name} {run.failure or self.reasons[run.name]}" for run in members
                 )
                 found.append(
-                    refused(SLOPE, self.parameters.series, members[0].cell, self._level, reason)
+                    refused(SLOPE, self.parameters.series, members[0].cell, self.level, reason)
                 )
         return found
-
-    @property
-    def _level(self) -> float:
-        return self.parameters.level
 
     @cached_property
     def baselines(self) -> list[Estimate]:
@@ -107,13 +89,13 @@ class LeaksReport(Report):
             starts = [_start(run, *leak.looked_at_s) for run in self._runs_of(leak).values()]
             values = [value for value in starts if value is not None]
             if values:
-                interval = student_t(values, self._level)
+                interval = student_t(values, self.level)
                 found.append(
                     estimate_of(
                         metric,
                         leak.per_second.cell,
                         interval,
-                        self._level,
+                        self.level,
                         runs=len(values),
                         samples=len(values),
                         method="median per run, Student t over runs",
@@ -137,7 +119,7 @@ class LeaksReport(Report):
     def kept(self) -> list[Estimate]:
         """Bytes that callbacks keep per execution."""
         table = self.tables.table("callback_allocations")
-        return kept_by_callback(table, self.counting, self._level)
+        return kept_by_callback(table, self.counting, self.level)
 
     # ------------------------------------------------------------ sections
 

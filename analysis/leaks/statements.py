@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.leaks.leak import Leak
-from roslens.analysis.verdicts.statement import Statement
+from roslens.analysis.verdicts.statement import Statement, borne_out
 
 ACTION, SERVICE, PUBSUB = "action", "service", "pubsub"
 _EVENTS = ("events", "events_cbg", "eventscbg")
@@ -49,11 +49,10 @@ def _judge(
     if not leaks:
         return Statement(content, "not_in_these_recordings", "no such runs")
     verdicts = [leak.verdict for leak in leaks]
-    if any(v in against for v in verdicts):
-        return Statement(content, "refuted", _told(leaks))
-    if all(v in wanted for v in verdicts):
-        return Statement(content, "confirmed", _told(leaks))
-    return Statement(content, "not_enough_evidence", _told(leaks))
+    verdict = borne_out(
+        all_for=all(v in wanted for v in verdicts), any_against=any(v in against for v in verdicts)
+    )
+    return Statement(content, verdict, _told(leaks))
 
 
 _FLAT = ("stable", "levels_off", "steep_start_then_stable")
@@ -70,11 +69,8 @@ def _actions(leaks: Sequence[Leak]) -> Statement:
     parts = {leaking.verdict, quiet.verdict}
     if parts == {"not_in_these_recordings"}:
         return leaking
-    if "refuted" in parts:
-        return Statement(content, "refuted", because)
-    if parts == {"confirmed"}:
-        return Statement(content, "confirmed", because)
-    return Statement(content, "not_enough_evidence", because)
+    verdict = borne_out(all_for=parts == {"confirmed"}, any_against="refuted" in parts)
+    return Statement(content, verdict, because)
 
 
 def _messages(leaks: Sequence[Leak]) -> Statement:
@@ -114,8 +110,8 @@ def _baseline(baselines: Sequence[Estimate]) -> Statement:
         f"{(s.value or 0) / 1e6:.2f} [{(s.low or 0) / 1e6:.2f}, {(s.high or 0) / 1e6:.2f}] MB"
         for m, s in known
     )
-    if all((m.low or 0) > (s.high or 0) for m, s in known):
-        return Statement(content, "confirmed", because)
-    if any((m.high or 0) < (s.low or 0) for m, s in known):
-        return Statement(content, "refuted", because)
-    return Statement(content, "not_enough_evidence", because)
+    verdict = borne_out(
+        all_for=all((m.low or 0) > (s.high or 0) for m, s in known),
+        any_against=any((m.high or 0) < (s.low or 0) for m, s in known),
+    )
+    return Statement(content, verdict, because)

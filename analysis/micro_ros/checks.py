@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import polars as pl
 
@@ -15,6 +16,7 @@ from roslens.analysis.verdicts.statement import Statement, Verdict
 
 def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list[Statement]:
     """Each budget against the interval of the total slope (of the only kind where no total)."""
+    slope = partial(Statement, "slope within budget", unit="byte")
     checks = []
     for entity, limit in budgets.items():
         own = [s for s in slopes if s.entity == entity]
@@ -22,7 +24,7 @@ def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list
         if chosen is None:
             there = ", ".join(dict.fromkeys(s.entity for s in slopes)) or "none"
             said = f"no total memory of '{entity}'; there is memory of: {there}"
-            checks.append(_slope_check("not_enough_evidence", said, entity, None, limit))
+            checks.append(slope("not_enough_evidence", said, entity, limit=limit))
             continue
         e = chosen.estimate
         if e.low is None or e.high is None:
@@ -33,16 +35,8 @@ def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list
             verdict = "holds" if within else "broken" if beyond else "not_enough_evidence"
             said = f"{e.value:,.1f} [{e.low:,.1f}, {e.high:,.1f}] against {limit:,.6g} B"
         subject = f"{entity}, {chosen.memory}"
-        checks.append(_slope_check(verdict, said, subject, e.value, limit))
+        checks.append(slope(verdict, said, subject, value=e.value, limit=limit))
     return checks
-
-
-def _slope_check(
-    verdict: Verdict, said: str, subject: str, value: float | None, limit: float
-) -> Statement:
-    return Statement(
-        "slope within budget", verdict, said, subject, value=value, limit=limit, unit="byte"
-    )
 
 
 def throughput_checks(

@@ -18,20 +18,14 @@ from roslens.analysis.micro_ros.checks import (
 )
 from roslens.analysis.micro_ros.directions import PrintedSum, printed_sums
 from roslens.analysis.micro_ros.figures import (
+    directions_plot,
     history_plot,
     memory_plot,
     printed_latency_plot,
+    round_trip_plot,
     throughput_plot,
 )
 from roslens.analysis.micro_ros.lines import PhysicalLine, lines_of
-from roslens.analysis.micro_ros.measured_tables import (
-    captures_table,
-    clocks_table,
-    findings_table,
-    history_table,
-    static_table,
-    sums_table,
-)
 from roslens.analysis.micro_ros.parameters import MicroRosParameters
 from roslens.analysis.micro_ros.slopes import (
     HISTORY,
@@ -44,13 +38,18 @@ from roslens.analysis.micro_ros.slopes import (
 from roslens.analysis.micro_ros.statements import differences_of_totals, memory_statements
 from roslens.analysis.micro_ros.tables import (
     Key,
+    captures_table,
     checks_table,
     claims_table,
+    clocks_table,
+    findings_table,
+    history_table,
     printed_latency_table,
     slopes_table,
+    static_table,
+    sums_table,
     throughput_table,
 )
-from roslens.analysis.micro_ros.transport_figures import directions_plot, round_trip_plot
 from roslens.analysis.micro_ros.transports import (
     TransportRun,
     refused_throughput,
@@ -58,7 +57,7 @@ from roslens.analysis.micro_ros.transports import (
     transport_estimates,
     transport_runs,
 )
-from roslens.analysis.reports.base import NoRecordings, Part, Report, Section, Tables
+from roslens.analysis.reports.base import Part, Report, Section, Tables
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.verdicts.statement import Statement
@@ -66,7 +65,7 @@ from roslens.collectors.results.micro_ros import MicroRosResults
 from roslens.collectors.results.micro_ros_published import PublishedFigures
 
 
-class MicroRosReport(Report):
+class MicroRosReport(Report[MicroRosParameters]):
     """The sections of a micro-ROS report; each is computed when it is asked for.
 
     Parameters
@@ -84,9 +83,8 @@ class MicroRosReport(Report):
         published: PublishedFigures,
         parameters: MicroRosParameters,
     ) -> None:
-        super().__init__(tables or NoRecordings(), parameters)
+        super().__init__(tables, parameters)
         self.measured, self.published = measured, published
-        self.parameters = parameters
 
     # ------------------------------------------------------------ what is computed once
 
@@ -114,14 +112,14 @@ class MicroRosReport(Report):
     @cached_property
     def slopes(self) -> list[Slope]:
         """Memory per entity."""
-        return slopes_of(with_totals(self.found.memory), self.parameters.level)
+        return slopes_of(with_totals(self.found.memory), self.level)
 
     @cached_property
     def published_slopes(self) -> dict[Key, Slope]:
         """Those of the published figures, to be shown beside measured ones."""
         if self.measured is None:
             return {}
-        slopes = slopes_of(with_totals(self.published.memory), self.parameters.level)
+        slopes = slopes_of(with_totals(self.published.memory), self.level)
         return {(s.entity, s.memory): s for s in slopes}
 
     @property
@@ -147,14 +145,14 @@ class MicroRosReport(Report):
     @cached_property
     def transport_estimates(self) -> list[Estimate]:
         """Latency by direction, round trips, clocks."""
-        return transport_estimates(self.transport_runs, self.parameters.level)
+        return transport_estimates(self.transport_runs, self.level)
 
     @cached_property
     def throughput_estimates(self) -> list[Estimate]:
         """Throughput over runs; published ones have none."""
         if self.measured is None:
             return []
-        level = self.parameters.level
+        level = self.level
         emulated = {link.transport: link for link in self.found.links.values() if link.emulated}
         return [
             *throughput_estimates(self.found.throughput, level),

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from types import MappingProxyType
+from typing import Generic, Protocol, TypeVar
 
 import polars as pl
 
@@ -19,7 +20,9 @@ from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
 from roslens.analysis.runs import Run, why_left_out
+from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.schema import TABLES
+from roslens.collectors.work_log import WorkLog
 
 Part = Sentence | ReportTable | Plot
 _MOST_DISTURBED = 30
@@ -36,6 +39,12 @@ class Tables(Protocol):
     def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
     @property
     def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
+    @property
+    def tool_results(self) -> Mapping[str, ToolResult | UsageError]: ...  # noqa: D102
+    @property
+    def logged_messages(self) -> pl.DataFrame: ...  # noqa: D102
+    @property
+    def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
     def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
 
 
@@ -46,6 +55,9 @@ class NoRecordings:
     tracer_loss: Sequence[TracerLoss] = ()
     without_resources: Sequence[Run] = ()
     resources = pl.LazyFrame()
+    logged_messages = pl.DataFrame()
+    tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
+    work_logs: Mapping[str, WorkLog] = MappingProxyType({})
 
     def table(self, name: str) -> pl.LazyFrame:
         """No rows."""
@@ -65,8 +77,16 @@ class Section:
         return "\n\n".join(map(str, self.parts))
 
 
-class Report(ABC):
+P = TypeVar("P", bound=ReportParameters)
+
+
+class Report(ABC, Generic[P]):
     """Runs, which of them count, and the sections that begin and end every report.
+
+    Parameters
+    ----------
+    tables
+        Recordings; None: none.
 
     Attributes
     ----------
@@ -80,18 +100,19 @@ class Report(ABC):
 
     expected_findings: frozenset[str] = frozenset()
 
-    def __init__(self, tables: Tables, parameters: ReportParameters) -> None:
-        self.tables = tables
+    def __init__(self, tables: Tables | None, parameters: P) -> None:
+        self.tables: Tables = NoRecordings() if tables is None else tables
+        self.parameters = parameters
+        self.level = parameters.level
         reasons = {
             run.name: why_left_out(
                 run, include_failed=parameters.include_failed, leave_out=parameters.leave_out
             )
-            for run in tables.runs
+            for run in self.tables.runs
         }
-        self.counting = [run for run in tables.runs if reasons[run.name] is None]
-        self.left_out = [run for run in tables.runs if reasons[run.name] is not None]
+        self.counting = [run for run in self.tables.runs if reasons[run.name] is None]
+        self.left_out = [run for run in self.tables.runs if reasons[run.name] is not None]
         self.reasons = {name: reason for name, reason in reasons.items() if reason is not None}
-        self._output = parameters.output_dir
 
     @property
     @abstractmethod
@@ -207,11 +228,11 @@ class Report(ABC):
 
     def write(self) -> Section:
         """Write metrics.json and `files` where the parameters say so."""
-        if self._output is None:
+        if self.parameters.output_dir is None:
             return Section(Sentence("metrics.json is not written: output_dir is not set."))
         counting = [run.name for run in self.counting]
         metrics = metrics_of(self.estimates, self.tables.tracer_loss, counting)
-        folder = Path(self._output)
+        folder = Path(self.parameters.output_dir)
         path = write_metrics(metrics, folder)
         sentences = [Sentence(f"{len(metrics.estimates)} estimates written to {path.name}.")]
         for name, frame in self.files().items():

@@ -18,6 +18,7 @@ from roslens.analysis.statistics.over_runs import (
 )
 from roslens.analysis.storage.throughput import mean_of_ratios, overall
 from roslens.collectors.results.storage_runs import StorageRun
+from roslens.collectors.results.storage_study import DIGEST_SCHEMA
 from roslens.tracing.recording import Recording, UsageError
 
 FACTORS = ("message_size", "batch_size", "plugin_config")
@@ -110,16 +111,7 @@ def digests_of(runs: Sequence[LiveRun], *, as_published: bool = False) -> pl.Dat
                 live.storage.batches.close_ns / 1e9,
             )
         )
-    schema = {
-        "machine": pl.String,
-        "run": pl.Int64,
-        "messages": pl.String,
-        "batch_size": pl.String,
-        "plugin_config": pl.String,
-        "avg_byte_throughput": pl.Float64,
-        "close_time": pl.Float64,
-    }
-    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    frame = pl.DataFrame(rows, schema=DIGEST_SCHEMA, orient="row")
     key = ["machine", "run", "messages", "batch_size", "plugin_config"]
     twice = frame.filter(pl.struct(key).is_duplicated())
     if not twice.is_empty():

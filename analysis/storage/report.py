@@ -8,7 +8,7 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
-from roslens.analysis.reports.base import NoRecordings, Part, Report, Section, Tables
+from roslens.analysis.reports.base import Part, Report, Section, Tables
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.statistics.over_runs import value_over_runs
@@ -56,7 +56,7 @@ class Opened(Tables):
     recordings: Sequence[Recording]
 
 
-class StorageReport(Report):
+class StorageReport(Report[StorageParameters]):
     """The sections of a storage report; each is computed when it is asked for.
 
     Parameters
@@ -73,8 +73,7 @@ class StorageReport(Report):
     def __init__(
         self, opened: Opened | None, published: pl.DataFrame, parameters: StorageParameters
     ) -> None:
-        super().__init__(opened or NoRecordings(), parameters)
-        self.parameters = parameters
+        super().__init__(opened, parameters)
         self._published = published
         self._opened = opened
         if opened is not None and not self.live and not self.recovery:
@@ -127,7 +126,7 @@ class StorageReport(Report):
     @cached_property
     def cells(self) -> pl.DataFrame:
         """Each cell with both intervals."""
-        return cells(self.digests, self.parameters.level)
+        return cells(self.digests, self.level)
 
     @cached_property
     def compared(self) -> pl.DataFrame:
@@ -149,15 +148,13 @@ class StorageReport(Report):
     def estimates(self) -> list[Estimate]:
         """All of them."""
         if self._opened is not None:
-            level = self.parameters.level
+            level = self.level
             return [*estimates(self.live, level), *recovery_estimates(self.recovery, level)]
         found = []
         for key, group in self.digests.group_by(CELL, maintain_order=True):
             cell = {name: str(level) for name, level in zip(CELL, key, strict=True)}
             values = group["avg_byte_throughput"].to_list()
-            found.append(
-                value_over_runs(_PUBLISHED, cell, values, len(values), self.parameters.level)
-            )
+            found.append(value_over_runs(_PUBLISHED, cell, values, len(values), self.level))
         return found
 
     # ------------------------------------------------------------ sections

@@ -1,10 +1,14 @@
 """The study's three takeaways, judged cell by cell and machine by machine.
 
 The methods are declared here, before any data. Each comparison is the ratio of mean throughputs
-with its 95 % interval (Fieller, Welch's degrees of freedom), as in `claims`; p values are adjusted
-by Holm over all comparisons of a takeaway on a machine, at 5 %.
+of base and new (above 1: new is slower) with its 95 % interval by Fieller's theorem with Welch's
+degrees of freedom, as in `roslens.analysis.verdicts.comparison`; p values are adjusted by Holm over
+all comparisons of a takeaway on a machine, at 5 %. T is the threshold.
 
-* on par: MCAP's default is on par with SQLite's default or better; see `claims`.
+* on par: MCAP's default is on par with SQLite's default or better. False if low > 1 and
+  high >= 1 + T, and so after Holm's correction; else it holds if high < 1 + T. Beside it stand
+  Welch's test and the test paired by block (run is the outermost loop of the study), both of "no
+  difference", and equivalence within T (two one-sided tests), Welch's and paired.
 * un-chunked: for messages of 100 B un-chunked MCAP is the fastest of all configurations. Holds in
   a cell if it is told apart from each other one as faster; false if from one as slower.
 * CRC: checksums of chunks cost much. Declared: `MUCH` times as long or more. Holds in a cell if
@@ -15,10 +19,13 @@ from __future__ import annotations
 
 import polars as pl
 
+from roslens.analysis.statistics.equivalence import equivalent_pairs, equivalent_ratio
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
-from roslens.analysis.storage.on_par import on_par_or_better
+from roslens.analysis.statistics.ratio import Spread, paired_p, paired_ratio, ratio_of_means
+from roslens.analysis.verdicts.comparison import LEVEL, verdict_of
 from roslens.analysis.verdicts.statement import Statement, Verdict
+from roslens.tracing.recording.errors import UsageError
 
 MUCH = 1.25
 """So many times as long is "much"."""
@@ -58,6 +65,8 @@ SCHEMA = pl.Schema(
     }
 )
 
+THRESHOLD = 0.05
+
 
 def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
     """Every comparison of the takeaways: `SCHEMA`.
@@ -69,7 +78,7 @@ def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
     digests
         As of `roslens.collectors.results.storage_study.read_digests`.
     threshold
-        T of `claims`: so much slower is still on par.
+        T: so much slower is still on par.
     """
     found: list[pl.DataFrame] = []
     for _, machine in digests.group_by("machine", maintain_order=True):
@@ -177,3 +186,99 @@ def _over_cells(rows: pl.DataFrame, *, one_suffices: bool) -> tuple[Verdict, str
     if count["holds"] and count["false"]:
         return "in part", reason
     return "undecided", reason
+
+
+def on_par_or_better(
+    digests: pl.DataFrame,
+    new: str = "mcap_default",
+    base: str = "sqlite_default",
+    threshold: float = THRESHOLD,
+) -> pl.DataFrame:
+    """Whether `new` is on par with `base` or better, in each (machine, messages, batch_size).
+
+    Parameters
+    ----------
+    digests
+        As of `roslens.collectors.results.storage_study.read_digests`.
+    new, base
+        Names in `plugin_config`.
+    threshold
+        T: so much slower is still on par.
+
+    Returns
+    -------
+    One row per cell: `machine`, `messages`, `batch_size`, `runs`; `mean_new`, `mean_base` (bytes
+    per second); `ratio` base / new with `low`, `high`; `verdict` of the compare rule; `p_holm`;
+    `answer` (holds, false, undecided); `p_welch`, `p_paired`; `paired_low`, `paired_high` of
+    the ratio by blocks; `p_equivalent`, `p_equivalent_paired`; `disagree`: whether the tests
+    answer differently at 5 % (difference by Welch or paired, equivalence).
+
+    Raises
+    ------
+    UsageError
+        A cell lacks one of the two, or has other runs for one than for the other.
+    """
+    rows = []
+    for name, cell in digests.group_by(["machine", "messages", "batch_size"], maintain_order=True):
+        y, x = _by_run(cell, new, name), _by_run(cell, base, name)
+        if y["run"].to_list() != x["run"].to_list() or y.height < MINIMUM_RUNS:
+            raise UsageError(
+                f"{', '.join(map(str, name))}: {new} has {y.height} runs and {base} {x.height}; "
+                f"the same runs of both are needed, at least {MINIMUM_RUNS}"
+            )
+        of_new, of_base = (f["avg_byte_throughput"].to_numpy() for f in (y, x))
+        a, b = Spread.of(of_new), Spread.of(of_base)
+        effect = ratio_of_means(b, a, LEVEL)
+        paired = paired_ratio(of_base, of_new, LEVEL)
+        rows.append(
+            {
+                "machine": name[0],
+                "messages": name[1],
+                "batch_size": name[2],
+                "runs": y.height,
+                "mean_new": a.mean,
+                "mean_base": b.mean,
+                "ratio": effect.value,
+                "low": effect.low,
+                "high": effect.high,
+                "verdict": verdict_of(effect, threshold),
+                "p_welch": effect.p,
+                "p_paired": paired_p(of_base, of_new),
+                "paired_low": paired.low,
+                "paired_high": paired.high,
+                "p_equivalent": equivalent_ratio(b, a, threshold).p,
+                "p_equivalent_paired": equivalent_pairs(of_base, of_new, threshold).p,
+            }
+        )
+    if not rows:
+        raise UsageError("there is no row to judge the claim by")
+    frame = pl.DataFrame(rows)
+    adjusted = holm(frame["p_welch"].to_numpy())
+    answers = [
+        _answer(verdict, high, p, threshold)
+        for verdict, high, p in zip(frame["verdict"], frame["high"], adjusted, strict=True)
+    ]
+    alpha = 1 - LEVEL
+    different = [pl.col(p) <= alpha for p in ("p_welch", "p_paired")]
+    same = [pl.col(p) <= alpha for p in ("p_equivalent", "p_equivalent_paired")]
+    return frame.with_columns(
+        pl.Series("p_holm", adjusted),
+        pl.Series("answer", answers, dtype=pl.String),
+        # Told apart by one test and not by the other, or told apart and yet equivalent.
+        disagree=(different[0] != different[1])
+        | (same[0] != same[1])
+        | ((different[0] | different[1]) & (same[0] | same[1])),
+    )
+
+
+def _answer(verdict: str, high: float, p_holm: float, threshold: float) -> Verdict:
+    if verdict == "regression":
+        return "false" if p_holm <= 1 - LEVEL else "undecided"
+    return "holds" if high < 1 + threshold else "undecided"
+
+
+def _by_run(cell: pl.DataFrame, config: str, name: tuple[object, ...]) -> pl.DataFrame:
+    found = cell.filter(pl.col("plugin_config") == config).sort("run")
+    if found.is_empty():
+        raise UsageError(f"{', '.join(map(str, name))} has no row of {config}")
+    return found

@@ -26,6 +26,11 @@ _AGAINST: frozenset[Verdict] = frozenset(
 )
 
 
+def borne_out(*, all_for: bool, any_against: bool) -> Verdict:
+    """Whether evidence bears out what was said: one case against it suffices."""
+    return "refuted" if any_against else "confirmed" if all_for else "not_enough_evidence"
+
+
 @dataclass(frozen=True)
 class Statement:
     """Something that was said or must hold, with its verdict.

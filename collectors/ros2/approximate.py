@@ -8,6 +8,15 @@ from roslens.collectors.ros2.types import I64, NAME, label
 
 TOLERANCE_NS = 10_000_000
 
+ORDERED = {
+    "message_id": I64,
+    "subscription_id": I64,
+    "match": NAME,
+    "callback_instance_id": I64,
+    "callback_start_ns": I64,
+    "callback_end_ns": I64,
+}
+
 
 def estimate_timestamps(publications: pl.DataFrame, takes: pl.DataFrame) -> pl.DataFrame:
     """Add ``key_ns``, the source timestamp, and ``estimated``, whether it is a guess.
@@ -97,16 +106,8 @@ def by_order(
         message_id, subscription_id, match, callback_instance_id, callback_start_ns,
         callback_end_ns.
     """
-    schema = {
-        "message_id": I64,
-        "subscription_id": I64,
-        "match": NAME,
-        "callback_instance_id": I64,
-        "callback_start_ns": I64,
-        "callback_end_ns": I64,
-    }
     if untaken.is_empty() or pairs.is_empty():
-        return pl.DataFrame(schema=schema)
+        return pl.DataFrame(schema=ORDERED)
     pairs = pairs.filter(pl.col("subscription_id").is_in(untaken.implode()))
     starts = (
         ran(instances)
@@ -147,5 +148,5 @@ def by_order(
     second = latest.filter(once.over("subscription_id"))
     how = label("approximate").alias("match")
     return pl.concat(
-        [part.with_columns(how).select(list(schema)) for part in (first, second)]
-    ).cast(pl.Schema(schema))
+        [part.with_columns(how).select(list(ORDERED)) for part in (first, second)]
+    ).cast(pl.Schema(ORDERED))

@@ -16,7 +16,7 @@ from roslens.collectors.ros2.joins import follows, timeline
 from roslens.collectors.ros2.types import I32, I64, label
 
 WAIT, READY, EXECUTE, START, END = range(5)
-_EVENTS = (
+EVENTS = (
     "rclcpp_executor_wait_for_work",
     "rclcpp_executor_get_next_ready",
     "rclcpp_executor_execute",
@@ -26,12 +26,12 @@ _EVENTS = (
 def find_executor_intervals(events: Events, callbacks: Callbacks) -> pl.DataFrame:
     """One row per stretch of a thread; columns of the table, and proc and thread."""
     whole = callbacks.instances
-    if not any(events.happened(name) for name in _EVENTS):
+    if not any(events.happened(name) for name in EVENTS):
         whole = whole.clear()
     whole = whole.select("thread", "start_ns", "end_ns").drop_nulls("end_ns")
     line = timeline(
         [
-            *((events[name], ["timeout"] if name == _EVENTS[WAIT] else []) for name in _EVENTS),
+            *((events[name], ["timeout"] if name == EVENTS[WAIT] else []) for name in EVENTS),
             (whole.select("thread", pl.col("start_ns").alias("time_ns")), []),
             (whole.select("thread", pl.col("end_ns").alias("time_ns")), []),
         ]

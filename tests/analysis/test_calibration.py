@@ -12,7 +12,7 @@ from roslens.analysis.calibration import intervals, verdicts
 from roslens.analysis.calibration.parameters import CalibrationParameters
 from roslens.analysis.calibration.recorded import pools
 from roslens.analysis.calibration.report import CalibrationReport
-from roslens.analysis.calibration.results import Result, Section, from_csv, to_csv
+from roslens.analysis.calibration.results import Result, Section, from_csv, results_frame
 from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.series import autoregressive, generator, skewed_effects
 from roslens.analysis.metrics import read_metrics
@@ -44,9 +44,10 @@ def test_fractions_and_bars_by_hand() -> None:
 def test_results_survive_the_file(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
     found = [result(95, 0.93, 0.97), result(3, None, 0.06), result(7)]
-    path.write_text(to_csv(found))
+    results_frame(found).write_csv(path)
+    text = path.read_text()
     assert from_csv(path) == found
-    for wrong in ("section,cell\n", "section,cell\na,b\n", to_csv(found).replace("95", "x")):
+    for wrong in ("section,cell\n", "section,cell\na,b\n", text.replace("95", "x")):
         path.write_text(wrong)
         with pytest.raises(UsageError, match="calibrate"):
             from_csv(path)

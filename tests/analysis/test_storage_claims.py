@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.analysis.storage.on_par import on_par_or_better
 from roslens.analysis.storage.published import cells
+from roslens.analysis.storage.statements import on_par_or_better
 from roslens.collectors.results.storage_study import read_digests
 from roslens.tracing.recording.errors import UsageError
 

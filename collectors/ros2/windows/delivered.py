@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from roslens.collectors.ros2.approximate import by_order, ran, without_takes
+from roslens.collectors.ros2.approximate import ORDERED, by_order, ran, without_takes
 from roslens.collectors.ros2.health import OfMessages, ways_of
 from roslens.collectors.ros2.messages import existing_pairs, message_rows, public, without_gone
 from roslens.collectors.ros2.one_sided import find_one_sided
@@ -18,14 +18,6 @@ from roslens.collectors.work import State
 
 _WAY = ["publisher_id", "subscription_id"]
 _LATER = {"publisher_id": I64, "subscription_id": I64, "later_ns": I64}
-_ORDERED = {
-    "message_id": I64,
-    "subscription_id": I64,
-    "match": NAME,
-    "callback_instance_id": I64,
-    "callback_start_ns": I64,
-    "callback_end_ns": I64,
-}
 
 
 def find_delivered(
@@ -53,7 +45,7 @@ def find_delivered(
         existing = existing_pairs(calls, run.objects, run.events)
         pairs, gone = without_gone(existing, of.first_after_end)
         matched = matches.rows.read(number)
-        known = ordered.read(number) if ordered is not None else pl.DataFrame(schema=_ORDERED)
+        known = ordered.read(number) if ordered is not None else pl.DataFrame(schema=ORDERED)
         if number == steps - 1:
             matched, known = matched.clear(), known.clear()
         rows = message_rows(calls, pairs, matched, intra, known)
@@ -194,7 +186,7 @@ def _by_order(run: Run, of: OfPublications, untaken: pl.Series) -> Buckets | Non
         found.add(by_order(calls, both, executed.read(number), untaken), number)
         return state
 
-    found.put(pl.DataFrame(schema=_ORDERED), 0)
+    found.put(pl.DataFrame(schema=ORDERED), 0)
     run.work.stage("in order", subscriptions, join)
     return found
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 import polars as pl
 
 from roslens.collectors.ros2.events import nothing
-from roslens.collectors.ros2.executors import find_executor_intervals
+from roslens.collectors.ros2.executors import EVENTS, find_executor_intervals
 from roslens.collectors.ros2.types import I32, I64, NAME
 from roslens.collectors.ros2.windows.buckets import Buckets
 from roslens.collectors.ros2.windows.part import Part
 from roslens.collectors.ros2.windows.run import Run, frame_of
 from roslens.collectors.work import State
 
-_EVENTS = (
-    "rclcpp_executor_wait_for_work",
-    "rclcpp_executor_get_next_ready",
-    "rclcpp_executor_execute",
-)
-_EXECUTE = _EVENTS[2]
+_EXECUTE = EVENTS[2]
 _SUMS = ("executed", "callback_ns")
 _ROW = {
     "proc": I32, "thread": I64, "state": NAME, "begin_ns": I64, "end_ns": I64, "duration_ns": I64,
@@ -30,7 +25,7 @@ def find_intervals(run: Run) -> pl.Series:
     found = Buckets(run.work, "intervals", "begin_ns", run.windows.edges)
 
     def step(number: int, state: State) -> State:
-        before = {name: frame_of(state, name) for name in _EVENTS}
+        before = {name: frame_of(state, name) for name in EVENTS}
         part = run.part(number, before)
         instances = _within(run.runs(number).instances, *run.windows.spans[number])
         rows = (
@@ -77,7 +72,7 @@ def find_intervals(run: Run) -> pl.Series:
         return {"open": still} | _last_events(part)
 
     start: State = {"open": pl.DataFrame(schema=_ROW)}
-    start |= {name: nothing(name) for name in _EVENTS}
+    start |= {name: nothing(name) for name in EVENTS}
     run.work.stage("executors", len(run.windows), step, start)
 
     def finish(number: int, state: State) -> State:
@@ -102,7 +97,7 @@ def _within(instances: pl.DataFrame, begin: int | None, end: int | None) -> pl.D
 
 def _last_events(part: Part) -> State:
     """The last event of each thread, by name."""
-    frames = [part[name] for name in _EVENTS]
+    frames = [part[name] for name in EVENTS]
     line = pl.concat(
         frame.select("thread", "time_ns").with_row_index("row").with_columns(
             pl.lit(kind).alias("kind")
@@ -111,6 +106,5 @@ def _last_events(part: Part) -> State:
     ).sort("time_ns", maintain_order=True)  # fmt: skip
     last = line.unique("thread", keep="last", maintain_order=True)
     return {
-        name: frames[kind][last.filter(kind=kind)["row"].sort()]
-        for kind, name in enumerate(_EVENTS)
+        name: frames[kind][last.filter(kind=kind)["row"].sort()] for kind, name in enumerate(EVENTS)
     }
