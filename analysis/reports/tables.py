@@ -285,5 +285,4 @@ def _text(value: int | None) -> str:
 
 
 def _hidden(count: int, most: int = _MOST_ROWS) -> list[str]:
-    more = count - most
-    return [f"{more:,} more row{'s are' if more != 1 else ' is'} not shown."] if more > 0 else []
+    return [f"{count - most:,} more rows are not shown."] if count > most else []
