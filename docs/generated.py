@@ -94,8 +94,8 @@ def _cell(text: str) -> str:
 def metrics_page() -> str:
     """Every metric of the reports over the samples, with its definition."""
     about = (
-        "What the notebooks write into `metrics.json`, with the definitions that stand there. "
-        "Percentiles of any other rank are named alike."
+        "These are the metrics that notebooks write into `metrics.json`, with their definitions. "
+        "Percentiles of other ranks have names of the same form."
     )
     lines = ["# Metrics", "", about, ""]
     for notebook, found in sorted(_metrics().items()):

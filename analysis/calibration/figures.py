@@ -93,7 +93,7 @@ def examples_plot(between: float = 0.2, phi: float = 0.5) -> Plot:
         f"{EXPERIMENTS} simulated experiments of {runs} runs of {samples} samples with "
         f"autocorrelation {phi:g}; runs differ by a standard deviation of {between:g} of that of "
         f"the samples; the truth is 0. Of intervals that hold what they claim about "
-        f"{round(0.95 * EXPERIMENTS)} hold the truth. Red: it does not.",
+        f"{round(0.95 * EXPERIMENTS)} hold the truth. Orange: those that do not.",
     )
 
 

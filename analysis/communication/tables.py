@@ -396,4 +396,5 @@ def _us(ns: float | None) -> float | None:
 
 
 def _hidden(count: int, most: int) -> list[str]:
-    return [f"{count - most:,} more rows are not shown."] if count > most else []
+    more = count - most
+    return [f"{more:,} more row{'s are' if more != 1 else ' is'} not shown."] if more > 0 else []

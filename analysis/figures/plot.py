@@ -1,4 +1,4 @@
-"""A figure and its caption; knows of what draws only when it is shown."""
+"""A figure and its caption; matplotlib's drawing code is imported only when it is shown."""
 
 from __future__ import annotations
 

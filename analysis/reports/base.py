@@ -127,7 +127,7 @@ class Report(ABC, Generic[P]):
             parts.append(
                 Sentence(
                     f"The tracer lost events in {len(lossy)} of {len(self.tables.runs)} runs: "
-                    "every figure below can be bent by what is missing.",
+                    "missing events may bias every figure below.",
                     loud=True,
                 )
             )

@@ -195,7 +195,9 @@ def _too_short(series: Series, false_alarms: float) -> str | None:
     needed = least_length(false_alarms)
     if len(series.nights) >= needed:
         return None
-    return f"{len(series.nights)} campaigns; a change can be told from chance with {needed} or more"
+    there = len(series.nights)
+    many = "s" * (there != 1)
+    return f"{there} campaign{many}; a change can be told from chance with {needed} or more"
 
 
 def _means(series: Series) -> list[float]:

@@ -12,6 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Annotated, Literal, NoReturn, TypeVar
 
+import rich.console
 from cyclopts import App, CycloptsError, Group, Parameter
 from rich.console import Console
 
@@ -114,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     # Rich itself would exit with 1 where nobody reads on ('| head'): here 1 is a failed verdict.
-    Console.on_broken_pipe = _goes_on_unheard  # type: ignore[assignment,method-assign]
+    rich.console.Console.on_broken_pipe = _goes_on_unheard  # type: ignore[assignment,method-assign]
     try:
         try:
             app(arguments, exit_on_error=False, print_error=False, result_action="sys_exit")
@@ -141,7 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(0)
 
 
-def _goes_on_unheard(console: Console) -> None:
+def _goes_on_unheard(console: rich.console.Console) -> None:
     """Let a command end as it would if somebody read what it prints."""
     console.quiet = True
     _say_no_more(console.file)

@@ -13,9 +13,9 @@ from typing import Any
 import nbformat
 import yaml
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from roslens.analysis.metrics import METRICS_NAME
 from roslens.collectors.results.formats import find_results
@@ -226,7 +226,7 @@ def show_parameters(notebook: str, console: Console) -> None:
     console.print(about.removeprefix("# "), highlight=False, markup=False, soft_wrap=True)
     table = Table("parameter", "default", "meaning", box=None, pad_edge=False, header_style="bold")
     for name, parameter in known.items():
-        table.add_row(*map(escape, (name, parameter["default"], parameter["help"])))
+        table.add_row(*map(Text, (name, parameter["default"], parameter["help"])))
     console.print()
     console.print(table)
 

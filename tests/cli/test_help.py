@@ -76,6 +76,20 @@ def test_parameters_of_a_notebook(roslens: Roslens, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_commands_in_the_documentation_have_the_options_that_it_shows() -> None:
+    root = Path(__file__).parents[2]
+    shown = 0
+    for page in (root / "README.md", *(root / "docs").rglob("*.md")):
+        for call in re.finditer(rf"roslens ({'|'.join(VERBS)})\b([^`\n|#]*)", page.read_text()):
+            command = app[call[1]]
+            assert isinstance(command, App)
+            known = {n for one in command.assemble_argument_collection() for n in one.names}
+            options = re.findall(r"(?<![\w-])--?[a-z][\w-]*", call[2].split(" -- ")[0])
+            assert set(options) <= known, (page, call[0])
+            shown += len(options)
+    assert shown > 50
+
+
 @pytest.mark.parametrize("option", ["--version", "-V"])
 def test_version(roslens: Roslens, option: str) -> None:
     assert roslens(option).stdout == f"{version('roslens')}\n"
