@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parent
 CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
 NOX_REQUIREMENT = "nox[uv]==2026.10.20"
 OLDEST_PYTHON = (3, 11)
+WHEEL_TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 
 
 # ---------------------------------------------------------------- system packages
@@ -313,6 +315,33 @@ def types(session: nox.Session) -> None:
     """Check types, strictly."""
     install(session, "types", extras="lab")
     session.run("mypy")
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """Build wheels for Linux on x86-64 and aarch64, and the sdist, into dist/.
+
+    zig compiles and links for both, so that they run with glibc 2.17 and newer; one wheel is for
+    every Python from 3.11 on.
+    """
+    need(COMPILER)
+    groups = nox.project.dependency_groups(PYPROJECT, "wheels")
+    session.install(*groups, "-c", str(CONSTRAINTS))
+    shutil.rmtree(ROOT / "dist", ignore_errors=True)
+    for target in WHEEL_TARGETS:
+        own = target.startswith(platform.machine())
+        if not own and not (shutil.which("rustup") and ok("rustup", "target", "add", target)):
+            session.warn(f"no wheel for {target}: rustup cannot fetch Rust's library for it")
+            continue
+        session.run(
+            *("maturin", "build", "--release", "--locked", "--zig", "--target", target),
+            *("--compatibility", "manylinux_2_17", "--out", "dist"),
+        )
+    session.run("maturin", "sdist", "--out", "dist")
+    made = [str(path) for path in sorted((ROOT / "dist").glob("*.whl"))]
+    session.run("abi3audit", "--strict", *made)
+    for path in made:
+        session.run("auditwheel", "show", path)
 
 
 @nox.session
