@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
-use roslens_ctf::stream_file::Source;
+use crate::stream_file::Source;
 
 /// Bytes read at once.
 const LENGTH: u64 = 2 << 10;
@@ -58,4 +58,32 @@ pub fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(offset))?;
     file.take(length).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Pieces in any order, within and beyond what was read at once, are those of the file.
+    #[test]
+    fn a_window_shows_the_file() {
+        let whole: Vec<u8> = (0..10_000_u32).map(|i| (i * i % 251) as u8).collect();
+        let path = std::env::temp_dir().join(format!("roslens_window_{}", std::process::id()));
+        std::fs::write(&path, &whole).unwrap();
+        let file = File::open(&path).unwrap();
+        let mut window = Window::new(&file, whole.len() as u64);
+        for (at, length) in [
+            (0, 100),
+            (50, 2000),
+            (9_990, 100),
+            (40, 10),
+            (3_000, 5_000),
+            (10_000, 1),
+        ] {
+            let end = (at + length).min(whole.len());
+            let found = window.at(at as u64, length as u64).unwrap();
+            assert_eq!(found, &whole[at..end]);
+        }
+        std::fs::remove_file(path).unwrap();
+    }
 }

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use roslens_ctf::merge::Merge;
-use roslens_ctf::scan::{Packet, Reading};
+use crate::merge::Merge;
+use crate::scan::{Packet, Reading};
 
-use crate::failure::{Failure, Result};
-use crate::index::Index;
+use super::failure::{Failure, Result};
+use super::recording::Recording;
 
 /// Bytes read at once, where packets are smaller; few enough to stay in the cache.
 const WINDOW: u64 = 256 << 10;
@@ -28,9 +28,9 @@ pub struct Windows {
 
 impl Windows {
     /// The packet of a number, with its bytes.
-    pub fn packet(&mut self, index: &Index, number: usize) -> Result<Packet> {
-        let known = &index.packets[number];
-        let file = &index.files[known.file];
+    pub fn packet(&mut self, recording: &Recording, number: usize) -> Result<Packet> {
+        let known = &recording.packets[number];
+        let file = &recording.files[known.file];
         let holds = self.parts.get(&known.file).is_some_and(|(start, end, _)| {
             *start <= known.offset && known.offset + known.bytes <= *end
         });
@@ -85,7 +85,7 @@ fn read_into(file: &File, offset: u64, length: u64, bytes: &mut Vec<u8>) -> io::
 
 /// Packets on their way into a merge.
 pub struct Feed<'a> {
-    index: &'a Index,
+    recording: &'a Recording,
     spans: &'a [Span],
     sort: bool,
     numbers: std::vec::IntoIter<usize>,
@@ -95,14 +95,14 @@ pub struct Feed<'a> {
 impl<'a> Feed<'a> {
     /// Packets by number, in the order of their beginnings.
     pub fn new(
-        index: &'a Index,
+        recording: &'a Recording,
         spans: &'a [Span],
         sort: bool,
         numbers: Vec<usize>,
         windows: &'a mut Windows,
     ) -> Self {
         Self {
-            index,
+            recording,
             spans,
             sort,
             numbers: numbers.into_iter(),
@@ -121,16 +121,20 @@ impl<'a> Feed<'a> {
         let begin = span.0.unwrap_or(i64::MIN);
         // First, so that the memory of a packet before can be used again.
         merge.run_until(Some((begin, u32::try_from(number).unwrap_or(u32::MAX))))?;
-        let packet = self.windows.packet(self.index, number)?;
+        let packet = self.windows.packet(self.recording, number)?;
         merge.push(packet, span, self.sort)?;
-        Ok(Some(self.index.packets[number].bytes))
+        Ok(Some(self.recording.packets[number].bytes))
     }
 }
 
 /// The true first and last time of a packet, found by reading it; `None` if it has no event.
-pub fn true_span(index: &Index, windows: &mut Windows, number: usize) -> Result<Option<Span>> {
-    let packet = windows.packet(index, number)?;
-    let mut reading = Reading::new(&index.catalog, packet);
+pub fn true_span(
+    recording: &Recording,
+    windows: &mut Windows,
+    number: usize,
+) -> Result<Option<Span>> {
+    let packet = windows.packet(recording, number)?;
+    let mut reading = Reading::new(&recording.catalog, packet);
     // Damage is told when it is read for good.
     let _ = reading.sort();
     Ok(reading
