@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
 use crate::merge::Merge;
@@ -10,11 +9,10 @@ use crate::scan::{Packet, Reading};
 
 use super::failure::{Failure, Result};
 use super::recording::Recording;
+use super::window::{SLACK, read_at};
 
 /// Bytes read at once, where packets are smaller; few enough to stay in the cache.
 const WINDOW: u64 = 256 << 10;
-/// Bytes after those of the file, so that the decoder may copy more than an event needs.
-const SLACK: usize = 64;
 
 /// First and last time of a packet.
 pub type Span = (Option<i64>, Option<i64>);
@@ -42,10 +40,12 @@ impl Windows {
             }
             let mut bytes = self.spare.pop().unwrap_or_default();
             let length = known.bytes.max(WINDOW.min(file.bytes - known.offset));
-            let found = File::open(&file.path)
-                .and_then(|f| read_into(&f, known.offset, length, &mut bytes))
+            File::open(&file.path)
+                .and_then(|file| read_at(&file, known.offset, length, &mut bytes))
                 .map_err(|e| Failure::input(&file.path, e))?;
-            let part = (known.offset, known.offset + found, Arc::new(bytes));
+            let found = bytes.len();
+            bytes.resize(found + SLACK, 0);
+            let part = (known.offset, known.offset + found as u64, Arc::new(bytes));
             self.parts.insert(known.file, part);
         }
         let (start, end, bytes) = &self.parts[&known.file];
@@ -61,26 +61,6 @@ impl Windows {
             member: file.member,
         })
     }
-}
-
-/// `length` bytes at `offset`, or as many as the file still has, and the slack.
-fn read_into(file: &File, offset: u64, length: u64, bytes: &mut Vec<u8>) -> io::Result<u64> {
-    let mut file = file;
-    file.seek(SeekFrom::Start(offset))?;
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    bytes.resize(length + SLACK, 0);
-    let mut filled = 0;
-    while filled < length {
-        match file.read(&mut bytes[filled..length]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    bytes.truncate(filled);
-    bytes.resize(filled + SLACK, 0);
-    Ok(filled as u64)
 }
 
 /// Packets on their way into a merge.

@@ -411,9 +411,11 @@ impl Recording {
 
     fn bytes_of(&self, packet: &Packet) -> Result<Vec<u8>> {
         let path = &self.files[packet.file].path;
+        let mut bytes = Vec::new();
         File::open(path)
-            .and_then(|file| read_at(&file, packet.offset, packet.bytes))
-            .map_err(|e| Failure::input(path, e))
+            .and_then(|file| read_at(&file, packet.offset, packet.bytes, &mut bytes))
+            .map_err(|e| Failure::input(path, e))?;
+        Ok(bytes)
     }
 
     /// Losses from the counters in the heads.
@@ -510,5 +512,7 @@ fn read_index(path: &Path, size: u64) -> std::result::Result<Vec<u8>, String> {
     if length > size.max(MAX_INDEX) {
         return Err(format!("{length} bytes, more than its stream has"));
     }
-    read_at(&file, 0, length).map_err(|e| e.to_string())
+    let mut bytes = Vec::new();
+    read_at(&file, 0, length, &mut bytes).map_err(|e| e.to_string())?;
+    Ok(bytes)
 }

@@ -7,6 +7,8 @@ use crate::stream_file::Source;
 
 /// Bytes read at once.
 const LENGTH: u64 = 2 << 10;
+/// Room after the bytes of the file: the decoder may copy more than an event needs.
+pub const SLACK: usize = 64;
 
 /// A part of a file in memory.
 pub struct Window<'a> {
@@ -39,7 +41,7 @@ impl Source for Window<'_> {
             // Small packets: several heads with one read.
             let length = end.saturating_sub(offset).max(LENGTH);
             let length = length.min(self.size.saturating_sub(offset));
-            self.bytes = read_at(self.file, offset, length)?;
+            read_at(self.file, offset, length, &mut self.bytes)?;
             self.start = offset;
         }
         let from = usize::try_from(offset - self.start).unwrap_or(usize::MAX);
@@ -51,13 +53,15 @@ impl Source for Window<'_> {
     }
 }
 
-/// `length` bytes at `offset`; fewer if the file has become shorter.
-pub fn read_at(file: &File, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+/// `length` bytes at `offset`, in the place of what was in `bytes`, with room for the slack; fewer
+/// if the file has become shorter.
+pub fn read_at(file: &File, offset: u64, length: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let mut file = file;
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    bytes.clear();
+    bytes.reserve_exact(usize::try_from(length).unwrap_or(0) + SLACK);
     file.seek(SeekFrom::Start(offset))?;
-    file.take(length).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    file.take(length).read_to_end(bytes)?;
+    Ok(())
 }
 
 #[cfg(test)]
