@@ -163,6 +163,12 @@ pub fn chunk<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     }
 }
 
+/// Text up to its first NUL.
+#[must_use]
+pub fn until_nul(bytes: &[u8]) -> &[u8] {
+    memchr::memchr(0, bytes).map_or(bytes, |at| &bytes[..at])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -220,14 +220,6 @@ impl Catalog {
         let all = self.layouts.iter().enumerate().skip(first);
         all.take_while(move |(_, layout)| layout.table == table)
     }
-
-    /// The table of an event name.
-    #[must_use]
-    pub fn table(&self, name: &str) -> Option<usize> {
-        self.tables
-            .binary_search_by(|t| t.name.as_str().cmp(name))
-            .ok()
-    }
 }
 
 /// Names that event classes of several namespaces have.

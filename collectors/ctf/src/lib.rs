@@ -1,6 +1,26 @@
 //! CTF 1.8 and CTF 2 traces to Arrow columns.
 //!
-//! The crate does no input or output: it is given bytes and gives back Arrow arrays.
+//! ```
+//! # fn main() -> roslens_ctf::Result<()> {
+//! # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/samples/lifecycle");
+//! let recording = roslens_ctf::open(folder)?;
+//! let mut events = 0;
+//! for item in recording.batches(roslens_ctf::Want::default())? {
+//!     let (name, batch) = item?;
+//!     assert_eq!(batch.schema().field(0).name(), "time_ns");
+//!     assert!(name.starts_with("ros2:"));
+//!     events += batch.num_rows();
+//! }
+//! assert_eq!(events, 4111);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Features
+//!
+//! * `files` (default): the module [`files`], which opens folders and starts threads. All other
+//!   modules do no input or output: they are given bytes and give back Arrow arrays.
+//! * `parquet`: [`Recording::write`], a Parquet file per event.
 //!
 //! # How it works
 //!
@@ -19,7 +39,8 @@
 //! 5. [`scan`]: which event comes next in a packet, and its time.
 //! 6. [`merge`]: of the packets that overlap in time, the one whose event is the earliest goes on.
 //! 7. [`stage`]: the bytes of an event are copied at once to a row; every few hundred rows become
-//!    columns, each a loop of loads and stores at equal distances. Columns leave as batches.
+//!    [`columns`], each a loop of loads and stores at equal distances. Columns leave as batches.
+//! 8. [`files`] reads packets as late as their time allows, on several threads.
 //!
 //! # Limits
 //!
@@ -36,11 +57,17 @@
 //! * A label that several ranges of an enumeration share is found by the first range that holds.
 //! * Compressed or encrypted packets and checksums are not supported; callsites are ignored.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub mod bits;
 pub mod catalog;
 pub mod columns;
 pub mod ctf2;
 pub mod error;
+#[cfg(feature = "files")]
+pub mod files;
 pub mod losses;
 pub mod lttng_index;
 pub mod merge;
@@ -52,5 +79,9 @@ mod resolve;
 pub mod scan;
 pub mod stage;
 pub mod stream_file;
+pub mod text;
 pub mod tsdl;
 pub mod walk;
+
+#[cfg(feature = "files")]
+pub use files::{Batches, Failure, LossRow, Recording, Result, Sink, Summary, Want, open};

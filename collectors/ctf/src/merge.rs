@@ -8,11 +8,11 @@
 use arrow_array::RecordBatch;
 
 use crate::catalog::Catalog;
-use crate::columns::Labels;
 use crate::error::Error;
 use crate::plan::{Plan, over};
 use crate::scan::{Damage, Filter, Found, Packet, Reading};
-use crate::stage::{Origin, Projection, Stage};
+use crate::stage::{BATCH, Projection, Stage};
+use crate::text::{Labels, Origin};
 
 /// Tables finished at a time.
 const TABLES: usize = 1 << 12;
@@ -138,17 +138,11 @@ impl<'a> Merge<'a> {
             active: Vec::new(),
             waiting: Vec::new(),
             origins: Vec::new(),
-            labels: Labels::new(catalog.members.iter().map(|m| (&*m.host, &*m.label))),
+            labels: Labels::new(catalog.members.iter().map(|m| (&*m.host, &*m.label)), BATCH),
             finished: 0,
             ready: Vec::new(),
             damage: Vec::new(),
         }
-    }
-
-    /// The columns of a table's batches.
-    #[must_use]
-    pub fn schema(&self, table: usize) -> &arrow_schema::SchemaRef {
-        self.stages[table].schema()
     }
 
     /// Go on with events of other times, when all packets given have been read. What was learnt
@@ -157,12 +151,6 @@ impl<'a> Merge<'a> {
         self.begin_ns = begin_ns;
         self.end_ns = end_ns;
         self.finished = 0;
-    }
-
-    /// Whether all packets given have been read.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.waiting.is_empty()
     }
 
     /// Give a packet, with the first and last time it states. With `sort`, its events need not be

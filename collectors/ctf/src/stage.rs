@@ -9,14 +9,15 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
 
-use crate::bits::chunk;
+use crate::bits::{chunk, until_nul};
 use crate::catalog::{Catalog, GIVEN, Layout};
-use crate::columns::{Column, Data, Labels, TextBuilder};
+use crate::columns::{Column, Data};
 use crate::error::{Error, Result};
 use crate::model::{ByteOrder, Type};
 use crate::plan::{Count, End, Load, Plan, Segment, Source, Spot, walk_segments};
 use crate::scan::{Found, Reading, header};
-use crate::walk::{Cursor, State, Stop, field, float_of, until_nul};
+use crate::text::{Labels, Origin, TextBuilder};
+use crate::walk::{Cursor, State, Stop, field, float_of};
 
 /// Most rows in a batch.
 pub const BATCH: usize = 1 << 14;
@@ -34,9 +35,10 @@ const HEAD: usize = 12;
 const WIDE: usize = 64;
 
 /// Which columns are wanted, by table, counting all.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub enum Projection {
     /// All.
+    #[default]
     All,
     /// The first so many.
     First(usize),
@@ -64,15 +66,6 @@ impl Projection {
             Self::Named(names) => number == 0 || names.iter().any(|n| n == name),
         }
     }
-}
-
-/// Where a row's events come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Origin {
-    /// Trace, as index into [`Catalog::members`].
-    pub member: usize,
-    /// CPU.
-    pub cpu: Option<i32>,
 }
 
 /// How events of one layout lie in a row.
@@ -219,12 +212,6 @@ impl<'a> Stage<'a> {
         };
         stage.columns = stage.fresh();
         (stage, of_layout)
-    }
-
-    /// The columns of its batches.
-    #[must_use]
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
     }
 
     fn fresh(&self) -> Vec<Column> {

@@ -1,6 +1,8 @@
 //! The general decoder: one field after the other, any layout.
 
-use crate::bits::{align_up, decimal, extend, mask, number, read, read_wide, reverse_wide};
+use crate::bits::{
+    align_up, decimal, extend, mask, number, read, read_wide, reverse_wide, until_nul,
+};
 use crate::columns::Column;
 use crate::model::{
     Array, ByteOrder, Encoding, Field, Int, Length, Optional, Reference, Role, Roles, Trace, Type,
@@ -338,12 +340,6 @@ pub fn advance(clock: u64, value: u64, bits: u32) -> u64 {
     } else {
         same
     }
-}
-
-/// Text up to its first NUL.
-#[must_use]
-pub fn until_nul(bytes: &[u8]) -> &[u8] {
-    memchr::memchr(0, bytes).map_or(bytes, |at| &bytes[..at])
 }
 
 /// Decode one field into `out`, or step over it. Returns the value of an integer or enumeration.

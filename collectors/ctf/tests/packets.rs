@@ -134,7 +134,7 @@ fn rows(batch: Option<&RecordBatch>) -> usize {
 fn the_plans_are_as_meant() {
     let catalog = catalog();
     let of = |name: &str| {
-        let table = catalog.table(name).unwrap();
+        let table = catalog.tables.iter().position(|t| t.name == name).unwrap();
         let layout = catalog.layouts.iter().find(|l| l.table == table);
         &layout.unwrap().plan
     };

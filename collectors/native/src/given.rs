@@ -6,11 +6,9 @@ use arrow_array::types::ArrowPrimitiveType;
 use arrow_array::{Array, RecordBatch, StringViewArray};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::ArrowError;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
-
-use crate::failure::Failure;
 
 /// The batches of a table as they come.
 pub fn stream_of(table: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
@@ -21,7 +19,7 @@ pub fn stream_of(table: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
     // stream is moved out of it, which leaves a released one behind.
     #[expect(unsafe_code, reason = "the interface hands over a pointer")]
     let rows = unsafe { ArrowArrayStreamReader::from_raw(pointer.as_ptr().cast()) };
-    Ok(rows.map_err(|error| Failure::Output(error.to_string()))?)
+    rows.map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
 /// A table in memory; a column of one batch is shared with Python, not copied.

@@ -13,7 +13,12 @@
 //! Everything else (lists, structures, booleans) and all of the file's frame is left to the crate
 //! `parquet`. Pages are compressed by Zstandard at its fastest regular level.
 
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod column;
+mod concat;
 mod dictionary;
 mod encoding;
 mod pages;
@@ -27,11 +32,13 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::Result;
-use parquet::file::metadata::{KeyValue, SortingColumn};
+pub use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 
 use crate::column::Column;
+pub use crate::concat::concat;
 
 /// Rows in a row group.
 pub const ROW_GROUP: usize = 1 << 17;

@@ -5,13 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::Builder;
 use std::time::Duration;
 
+use crate::scan::Damage;
 use arrow_array::RecordBatch;
-use roslens_ctf::scan::Damage;
 
-use crate::failure::Result;
-use crate::run::{Decoded, Decoder, Job, Seen, Sink, Slice};
+use super::failure::{Failure, Result};
+use super::job::{Job, Seen, Sink};
+use super::slices::{Decoded, Decoder, Slice};
 
 /// How often progress is told, and Ctrl-C heard.
 const LISTEN: Duration = Duration::from_millis(50);
@@ -59,7 +61,6 @@ pub struct Crew<'c, 's, S> {
     job: &'c Job<'c>,
     slices: &'c [Slice],
     decoder: &'c (dyn Fn() -> Decoder<'c> + Sync),
-    threads: usize,
     state: Mutex<State<'s, S>>,
     changed: Condvar,
     /// A thread has ended.
@@ -72,7 +73,6 @@ impl<'c, 's, S: Sink> Crew<'c, 's, S> {
         job: &'c Job<'c>,
         slices: &'c [Slice],
         decoder: &'c (dyn Fn() -> Decoder<'c> + Sync),
-        threads: usize,
         places: impl Iterator<Item = (&'s mut S, &'s mut Seen)>,
     ) -> Self {
         let tables = places.map(|place| Table {
@@ -84,7 +84,6 @@ impl<'c, 's, S: Sink> Crew<'c, 's, S> {
             job,
             slices,
             decoder,
-            threads,
             state: Mutex::new(State {
                 next: 0,
                 decoding: 0,
@@ -95,7 +94,7 @@ impl<'c, 's, S: Sink> Crew<'c, 's, S> {
                 per_slice: 0,
                 damage: Vec::new(),
                 done: 0,
-                working: threads,
+                working: job.threads,
                 failed: None,
             }),
             changed: Condvar::new(),
@@ -103,18 +102,18 @@ impl<'c, 's, S: Sink> Crew<'c, 's, S> {
         }
     }
 
-    /// Do all of it on the threads of a pool, and tell how far it is on this one.
-    pub fn run(
-        self,
-        pool: &rayon::ThreadPool,
-        mut progress: impl FnMut(u64) -> Result<()>,
-    ) -> Result<Vec<Damage>>
-    where
-        's: 'c,
-    {
-        pool.in_place_scope(|scope| {
-            for _ in 0..self.threads {
-                scope.spawn(|_| self.work());
+    /// Do all of it on threads of its own, and tell how far it is on this one.
+    pub fn run(self, mut progress: impl FnMut(u64) -> Result<()>) -> Result<Vec<Damage>> {
+        std::thread::scope(|scope| {
+            for _ in 0..self.job.threads {
+                let thread = Builder::new().name("roslens-ctf".into());
+                if let Err(error) = thread.spawn_scoped(scope, || self.work()) {
+                    let mut state = self.lock();
+                    state.working -= 1;
+                    let why = Failure::Input(format!("cannot start threads: {error}"));
+                    state.failed.get_or_insert(Err(why));
+                    self.changed.notify_all();
+                }
             }
             let mut state = self.lock();
             while state.working > 0 {
@@ -150,7 +149,7 @@ impl<'c, 's, S: Sink> Crew<'c, 's, S> {
         let mut decoder = (self.decoder)();
         let mut state = self.lock();
         loop {
-            let task = state.task(self.slices.len(), self.threads);
+            let task = state.task(self.slices.len(), self.job.threads);
             if let Task::Wait = task {
                 let waited = self.changed.wait(state);
                 state = waited.unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,8 @@
 //! Parquet files of one schema put one after the other, without decoding them.
 
+use std::fmt::Display;
 use std::fs::File;
-use std::io::BufWriter;
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,15 +12,17 @@ use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 
-use crate::failure::{Failure, Result};
-
 /// Write the row groups of all `parts` to `path`; what the first one says of itself holds for all.
-pub fn concat(parts: &[PathBuf], path: &Path) -> Result<()> {
-    let output = File::create(path).map_err(|error| Failure::output(path, error))?;
+///
+/// # Errors
+///
+/// A file cannot be read or written, and which.
+pub fn concat(parts: &[PathBuf], path: &Path) -> io::Result<()> {
+    let output = File::create(path).map_err(|error| broken(path, error))?;
     let mut writer = None;
     for part in parts {
-        let input = File::open(part).map_err(|error| Failure::output(part, error))?;
-        let failed = |error: ParquetError| Failure::output(part, error);
+        let input = File::open(part).map_err(|error| broken(part, error))?;
+        let failed = |error: ParquetError| broken(part, error);
         let metadata = ParquetMetaDataReader::new()
             .parse_and_finish(&input)
             .map_err(failed)?;
@@ -29,9 +32,7 @@ pub fn concat(parts: &[PathBuf], path: &Path) -> Result<()> {
                 .set_key_value_metadata(about.key_value_metadata().cloned())
                 .build();
             let schema = about.schema_descr().root_schema_ptr();
-            let output = output
-                .try_clone()
-                .map_err(|error| Failure::output(path, error))?;
+            let output = output.try_clone().map_err(|error| broken(path, error))?;
             let made =
                 SerializedFileWriter::new(BufWriter::new(output), schema, Arc::new(properties));
             writer = Some(made.map_err(failed)?);
@@ -56,9 +57,11 @@ pub fn concat(parts: &[PathBuf], path: &Path) -> Result<()> {
         }
     }
     if let Some(writer) = writer {
-        writer
-            .close()
-            .map_err(|error| Failure::output(path, error))?;
+        writer.close().map_err(|error| broken(path, error))?;
     }
     Ok(())
+}
+
+fn broken(path: &Path, why: impl Display) -> io::Error {
+    io::Error::other(format!("{}: cannot write: {why}", path.display()))
 }

@@ -2,19 +2,17 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
-use roslens_ctf::merge::Merge;
-use roslens_ctf::scan::{Packet, Reading};
+use crate::merge::Merge;
+use crate::scan::{Packet, Reading};
 
-use crate::failure::{Failure, Result};
-use crate::index::Index;
+use super::failure::{Failure, Result};
+use super::recording::Recording;
+use super::window::{SLACK, read_at};
 
 /// Bytes read at once, where packets are smaller; few enough to stay in the cache.
 const WINDOW: u64 = 256 << 10;
-/// Bytes after those of the file, so that the decoder may copy more than an event needs.
-const SLACK: usize = 64;
 
 /// First and last time of a packet.
 pub type Span = (Option<i64>, Option<i64>);
@@ -28,9 +26,9 @@ pub struct Windows {
 
 impl Windows {
     /// The packet of a number, with its bytes.
-    pub fn packet(&mut self, index: &Index, number: usize) -> Result<Packet> {
-        let known = &index.packets[number];
-        let file = &index.files[known.file];
+    pub fn packet(&mut self, recording: &Recording, number: usize) -> Result<Packet> {
+        let known = &recording.packets[number];
+        let file = &recording.files[known.file];
         let holds = self.parts.get(&known.file).is_some_and(|(start, end, _)| {
             *start <= known.offset && known.offset + known.bytes <= *end
         });
@@ -42,10 +40,12 @@ impl Windows {
             }
             let mut bytes = self.spare.pop().unwrap_or_default();
             let length = known.bytes.max(WINDOW.min(file.bytes - known.offset));
-            let found = File::open(&file.path)
-                .and_then(|f| read_into(&f, known.offset, length, &mut bytes))
+            File::open(&file.path)
+                .and_then(|file| read_at(&file, known.offset, length, &mut bytes))
                 .map_err(|e| Failure::input(&file.path, e))?;
-            let part = (known.offset, known.offset + found, Arc::new(bytes));
+            let found = bytes.len();
+            bytes.resize(found + SLACK, 0);
+            let part = (known.offset, known.offset + found as u64, Arc::new(bytes));
             self.parts.insert(known.file, part);
         }
         let (start, end, bytes) = &self.parts[&known.file];
@@ -63,29 +63,9 @@ impl Windows {
     }
 }
 
-/// `length` bytes at `offset`, or as many as the file still has, and the slack.
-fn read_into(file: &File, offset: u64, length: u64, bytes: &mut Vec<u8>) -> io::Result<u64> {
-    let mut file = file;
-    file.seek(SeekFrom::Start(offset))?;
-    let length = usize::try_from(length).unwrap_or(usize::MAX);
-    bytes.resize(length + SLACK, 0);
-    let mut filled = 0;
-    while filled < length {
-        match file.read(&mut bytes[filled..length]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
-    bytes.truncate(filled);
-    bytes.resize(filled + SLACK, 0);
-    Ok(filled as u64)
-}
-
 /// Packets on their way into a merge.
 pub struct Feed<'a> {
-    index: &'a Index,
+    recording: &'a Recording,
     spans: &'a [Span],
     sort: bool,
     numbers: std::vec::IntoIter<usize>,
@@ -95,14 +75,14 @@ pub struct Feed<'a> {
 impl<'a> Feed<'a> {
     /// Packets by number, in the order of their beginnings.
     pub fn new(
-        index: &'a Index,
+        recording: &'a Recording,
         spans: &'a [Span],
         sort: bool,
         numbers: Vec<usize>,
         windows: &'a mut Windows,
     ) -> Self {
         Self {
-            index,
+            recording,
             spans,
             sort,
             numbers: numbers.into_iter(),
@@ -121,16 +101,20 @@ impl<'a> Feed<'a> {
         let begin = span.0.unwrap_or(i64::MIN);
         // First, so that the memory of a packet before can be used again.
         merge.run_until(Some((begin, u32::try_from(number).unwrap_or(u32::MAX))))?;
-        let packet = self.windows.packet(self.index, number)?;
+        let packet = self.windows.packet(self.recording, number)?;
         merge.push(packet, span, self.sort)?;
-        Ok(Some(self.index.packets[number].bytes))
+        Ok(Some(self.recording.packets[number].bytes))
     }
 }
 
 /// The true first and last time of a packet, found by reading it; `None` if it has no event.
-pub fn true_span(index: &Index, windows: &mut Windows, number: usize) -> Result<Option<Span>> {
-    let packet = windows.packet(index, number)?;
-    let mut reading = Reading::new(&index.catalog, packet);
+pub fn true_span(
+    recording: &Recording,
+    windows: &mut Windows,
+    number: usize,
+) -> Result<Option<Span>> {
+    let packet = windows.packet(recording, number)?;
+    let mut reading = Reading::new(&recording.catalog, packet);
     // Damage is told when it is read for good.
     let _ = reading.sort();
     Ok(reading

@@ -1,4 +1,4 @@
-//! The packets of all stream files, found by reading their heads from the files themselves.
+//! Metadata and packets of all stream files, found by reading their heads from the files themselves.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -6,20 +6,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use roslens_ctf::catalog::{Catalog, Member};
-use roslens_ctf::error::Place;
-use roslens_ctf::losses::{Account, LossKind, losses};
-use roslens_ctf::metadata;
-use roslens_ctf::packet::Head;
-use roslens_ctf::stream_file::{self, Lost};
+use crate::catalog::{Catalog, Member};
+use crate::error::Place;
+use crate::losses::{Account, LossKind, losses};
+use crate::metadata;
+use crate::packet::Head;
+use crate::stage::Projection;
+use crate::stream_file::{self, Lost};
 
-use crate::failure::{Failure, Result};
-use crate::window::{Window, read_at};
+use arrow_schema::SchemaRef;
+
+use super::failure::{Failure, Result};
+use super::window::{Window, read_at};
 
 /// One packet in a file.
 #[derive(Debug, Clone)]
 pub struct Packet {
-    /// File, as index into [`Index::files`].
+    /// File, as index into [`Recording::files`].
     pub file: usize,
     /// First byte.
     pub offset: u64,
@@ -65,9 +68,9 @@ pub struct LossRow {
     pub end_ns: Option<i64>,
 }
 
-/// Everything known before events are decoded.
+/// CTF traces, opened as one time line: everything known before events are decoded.
 #[derive(Debug)]
-pub struct Index {
+pub struct Recording {
     /// Tables and plans.
     pub catalog: Catalog,
     /// Stream files.
@@ -85,9 +88,13 @@ const MAX_INDEX: u64 = 1 << 20;
 /// Largest metadata file read.
 const MAX_METADATA: u64 = 1 << 30;
 
-impl Index {
+impl Recording {
     /// Read the metadata of the traces (path and label) and find all their packets. The clocks of
     /// hosts, by name or label, are set forward by so many nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// Metadata that cannot be read, no stream file that can be, or a clock of no host there is.
     pub fn open(traces: &[(PathBuf, String)], clocks: &BTreeMap<String, i64>) -> Result<Self> {
         let mut members = Vec::new();
         let mut hosts: Vec<Option<String>> = Vec::new();
@@ -123,7 +130,7 @@ impl Index {
                 )));
             }
         }
-        let mut index = Self {
+        let mut recording = Self {
             catalog: Catalog::new(members)?,
             files: Vec::new(),
             packets: Vec::new(),
@@ -134,11 +141,13 @@ impl Index {
         let mut readable = 0;
         for (member, (path, _)) in traces.iter().enumerate() {
             for (name, path) in stream_files(path)? {
-                match index.scan_file(member, &name, &path) {
+                match recording.scan_file(member, &name, &path) {
                     Ok(found) => readable += usize::from(found),
                     Err(what) => {
-                        let label = index.place(member, &name);
-                        index.warnings.push(format!("{label}: not read: {what}"));
+                        let label = recording.place(member, &name);
+                        recording
+                            .warnings
+                            .push(format!("{label}: not read: {what}"));
                         first_problem.get_or_insert(Failure::input(&path, what));
                     }
                 }
@@ -149,13 +158,98 @@ impl Index {
         {
             return Err(problem);
         }
-        index.sort();
-        index.drop_repeated()?;
-        index.account();
-        Ok(index)
+        recording.sort();
+        recording.drop_repeated()?;
+        recording.account();
+        Ok(recording)
+    }
+
+    /// Names of all declared events, sorted: those of the catalog's tables.
+    #[must_use]
+    pub fn event_names(&self) -> Vec<&str> {
+        let tables = &self.catalog.tables;
+        tables.iter().map(|t| t.name.as_str()).collect()
+    }
+
+    /// The columns of the batches of each table.
+    #[must_use]
+    pub fn schemas(&self, columns: &Projection) -> Vec<SchemaRef> {
+        let tables = self.catalog.tables.iter();
+        tables.map(|t| columns.schema(&t.schema)).collect()
+    }
+
+    /// Log level of each event that has one; of several classes of one name, the most severe.
+    #[must_use]
+    pub fn log_levels(&self) -> BTreeMap<&str, i64> {
+        let catalog = &self.catalog;
+        let mut found = BTreeMap::new();
+        for layout in &catalog.layouts {
+            let stream = &catalog.members[layout.member].trace.streams[layout.stream];
+            if let Some(level) = stream.events[layout.event].log_level {
+                let name = catalog.tables[layout.table].name.as_str();
+                let known = found.entry(name).or_insert(level);
+                *known = level.min(*known);
+            }
+        }
+        found
+    }
+
+    /// Labels of the hosts, in the order of the traces.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<&str> {
+        let mut hosts: Vec<&str> = Vec::new();
+        for member in &self.catalog.members {
+            if !hosts.contains(&member.host.as_str()) {
+                hosts.push(&member.host);
+            }
+        }
+        hosts
+    }
+
+    /// First and last time that the heads of packets state.
+    #[must_use]
+    pub fn span(&self) -> (Option<i64>, Option<i64>) {
+        (
+            self.packets.iter().filter_map(|p| p.begin_ns).min(),
+            self.packets.iter().filter_map(|p| p.end_ns).max(),
+        )
+    }
+
+    /// Times that cut `begin_ns` to `end_ns` into parts of so many bytes of packets: first and last
+    /// time of each, both included.
+    #[must_use]
+    pub fn windows(
+        &self,
+        begin_ns: Option<i64>,
+        end_ns: Option<i64>,
+        bytes: u64,
+    ) -> Vec<(Option<i64>, Option<i64>)> {
+        let after = |time: i64| begin_ns.is_none_or(|begin| begin < time);
+        let mut begins: Vec<(i64, u64)> = self
+            .packets
+            .iter()
+            .filter(|p| p.end_ns.is_none_or(after))
+            .filter_map(|p| Some((p.begin_ns?, p.bytes)))
+            .filter(|(time, _)| end_ns.is_none_or(|end| *time <= end))
+            .collect();
+        begins.sort_unstable();
+        let mut found = Vec::new();
+        let mut begin = begin_ns;
+        let mut size = 0;
+        for (time, more) in begins {
+            if size >= bytes && after(time) && begin.is_none_or(|begin| begin < time) {
+                found.push((begin, Some(time - 1)));
+                begin = Some(time);
+                size = 0;
+            }
+            size += more;
+        }
+        found.push((begin, end_ns));
+        found
     }
 
     /// How a stream file is called in messages.
+    #[must_use]
     pub fn place(&self, member: usize, name: &str) -> String {
         match self.catalog.members[member].label.as_str() {
             "." => name.to_owned(),
@@ -317,9 +411,11 @@ impl Index {
 
     fn bytes_of(&self, packet: &Packet) -> Result<Vec<u8>> {
         let path = &self.files[packet.file].path;
+        let mut bytes = Vec::new();
         File::open(path)
-            .and_then(|file| read_at(&file, packet.offset, packet.bytes))
-            .map_err(|e| Failure::input(path, e))
+            .and_then(|file| read_at(&file, packet.offset, packet.bytes, &mut bytes))
+            .map_err(|e| Failure::input(path, e))?;
+        Ok(bytes)
     }
 
     /// Losses from the counters in the heads.
@@ -378,7 +474,7 @@ impl Index {
     }
 }
 
-fn read_metadata(path: &Path) -> Result<roslens_ctf::model::Trace> {
+fn read_metadata(path: &Path) -> Result<crate::model::Trace> {
     let fail = |e: io::Error| Failure::input(path, e);
     let size = std::fs::metadata(path).map_err(fail)?.len();
     if size > MAX_METADATA {
@@ -416,5 +512,7 @@ fn read_index(path: &Path, size: u64) -> std::result::Result<Vec<u8>, String> {
     if length > size.max(MAX_INDEX) {
         return Err(format!("{length} bytes, more than its stream has"));
     }
-    read_at(&file, 0, length).map_err(|e| e.to_string())
+    let mut bytes = Vec::new();
+    read_at(&file, 0, length, &mut bytes).map_err(|e| e.to_string())?;
+    Ok(bytes)
 }

@@ -1,0 +1,209 @@
+//! What is wanted of a recording, where it goes, and what was seen on the way.
+
+use std::collections::{BTreeMap, HashMap};
+
+use arrow_array::{Array, Int32Array, RecordBatch, StringViewArray};
+
+use super::failure::Result;
+use super::recording::{LossRow, Recording};
+use crate::catalog::{PROCNAME, VPID};
+use crate::scan::Filter;
+use crate::stage::Projection;
+
+/// What is to be decoded: all of it, unless said otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct Want {
+    /// Names of events; none that is declared is no error.
+    pub events: Option<Vec<String>>,
+    /// Earliest time, in nanoseconds since 1970.
+    pub begin_ns: Option<i64>,
+    /// Latest time.
+    pub end_ns: Option<i64>,
+    /// Columns.
+    pub columns: Projection,
+    /// Whether to note the times and processes of [`Seen`], for which the first columns are needed.
+    pub note: bool,
+    /// Threads that decode; 0: one per core.
+    pub threads: usize,
+}
+
+impl Want {
+    /// Whether events of this name are wanted.
+    #[must_use]
+    pub fn has(&self, event: &str) -> bool {
+        let names = self.events.as_ref();
+        names.is_none_or(|names| names.iter().any(|name| name == event))
+    }
+}
+
+/// Takes the batches of one table, in order.
+pub trait Sink: Send {
+    /// Take one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be taken: then decoding ends.
+    fn take(&mut self, batch: RecordBatch) -> Result<()>;
+
+    /// There are no more.
+    ///
+    /// # Errors
+    ///
+    /// What was taken cannot be completed.
+    fn end(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for () {
+    fn take(&mut self, _: RecordBatch) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl Sink for Vec<RecordBatch> {
+    fn take(&mut self, batch: RecordBatch) -> Result<()> {
+        self.push(batch);
+        Ok(())
+    }
+}
+
+/// What is to be done.
+pub struct Job<'a> {
+    /// Packets.
+    pub recording: &'a Recording,
+    /// Tables and times.
+    pub filter: Filter,
+    /// Columns.
+    pub projection: &'a Projection,
+    /// Threads; with one, the caller's own does it all.
+    pub threads: usize,
+    note: bool,
+}
+
+impl<'a> Job<'a> {
+    /// From what is wanted.
+    pub fn new(recording: &'a Recording, want: &'a Want) -> Self {
+        let tables = recording.catalog.tables.iter();
+        Self {
+            recording,
+            filter: Filter {
+                tables: tables.map(|table| want.has(&table.name)).collect(),
+                begin_ns: want.begin_ns.unwrap_or(i64::MIN),
+                end_ns: want.end_ns.unwrap_or(i64::MAX),
+            },
+            projection: &want.columns,
+            threads: match want.threads {
+                0 => std::thread::available_parallelism().map_or(1, usize::from),
+                wanted => wanted,
+            },
+            note: want.note && !matches!(want.columns, Projection::Named(_)),
+        }
+    }
+
+    /// Give a batch to its table.
+    pub fn give(&self, batch: RecordBatch, sink: &mut impl Sink, seen: &mut Seen) -> Result<()> {
+        if self.note {
+            seen.note(&batch);
+        }
+        seen.rows += batch.num_rows() as u64;
+        sink.take(batch)
+    }
+}
+
+/// What was seen of one table.
+#[derive(Debug, Default, Clone)]
+pub struct Seen {
+    /// Rows.
+    pub rows: u64,
+    /// First and last time.
+    pub times: Option<(i64, i64)>,
+    /// First time and thread name by (host label, process id).
+    pub processes: HashMap<(String, i32), (i64, Option<String>)>,
+}
+
+/// What was seen of all.
+#[derive(Debug, Default)]
+pub struct Summary {
+    /// By table.
+    pub tables: Vec<Seen>,
+    /// Losses found while decoding.
+    pub losses: Vec<LossRow>,
+    /// What was odd.
+    pub warnings: Vec<String>,
+}
+
+/// Name, if known, of each process by (host label, process id).
+pub type Processes<'a> = BTreeMap<(&'a str, i32), Option<&'a str>>;
+
+impl Summary {
+    /// First and last time, where these were noted.
+    #[must_use]
+    pub fn times(&self) -> Option<(i64, i64)> {
+        let times = self.tables.iter().filter_map(|seen| seen.times);
+        times.reduce(|(begin, end), (b, e)| (begin.min(b), end.max(e)))
+    }
+
+    /// Processes, where these were noted, by the name of the first thread that recorded.
+    #[must_use]
+    pub fn processes(&self) -> Processes<'_> {
+        let mut first: BTreeMap<_, (i64, _)> = BTreeMap::new();
+        for seen in &self.tables {
+            for ((host, vpid), (time, name)) in &seen.processes {
+                let here = (*time, name.as_deref());
+                let known = first.entry((host.as_str(), *vpid)).or_insert(here);
+                if *time < known.0 {
+                    *known = here;
+                }
+            }
+        }
+        first
+            .into_iter()
+            .map(|(key, (_, name))| (key, name))
+            .collect()
+    }
+}
+
+impl Seen {
+    /// Times and processes of a batch with all common columns.
+    fn note(&mut self, batch: &RecordBatch) {
+        let rows = batch.num_rows();
+        let (first, last) = (time_of(batch, 0), time_of(batch, rows - 1));
+        self.times = Some(match self.times {
+            Some((begin, end)) => (begin.min(first), end.max(last)),
+            None => (first, last),
+        });
+        let column = |at: usize| batch.columns().get(at).map(|c| c.as_ref().as_any());
+        let text = |at: usize| column(at).and_then(|c| c.downcast_ref::<StringViewArray>());
+        let (Some(hosts), Some(names)) = (text(1), text(PROCNAME)) else {
+            return;
+        };
+        let vpids = column(VPID).and_then(|c| c.downcast_ref::<Int32Array>());
+        let Some(vpids) = vpids.filter(|v| v.null_count() < v.len()) else {
+            return;
+        };
+        // Few processes take turns; hosts have short labels, which are in the view itself.
+        let mut known = [None; 8];
+        for row in 0..rows {
+            let key = Some((vpids.value(row), hosts.views()[row]));
+            let at = vpids.value(row).unsigned_abs() as usize % known.len();
+            if known[at] == key || vpids.is_null(row) {
+                continue;
+            }
+            known[at] = key;
+            let process = (hosts.value(row).to_owned(), vpids.value(row));
+            self.processes.entry(process).or_insert_with(|| {
+                let name = (!names.is_null(row)).then(|| names.value(row).to_owned());
+                (time_of(batch, row), name)
+            });
+        }
+    }
+}
+
+fn time_of(batch: &RecordBatch, row: usize) -> i64 {
+    batch
+        .column(0)
+        .as_any()
+        .downcast_ref::<arrow_array::Int64Array>()
+        .map_or(i64::MAX, |times| times.value(row))
+}

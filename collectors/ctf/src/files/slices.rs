@@ -1,0 +1,115 @@
+//! The time cut into slices, each decoded by itself.
+//!
+//! What a packet has on either side of a border is left to the two slices that meet there.
+
+use arrow_array::RecordBatch;
+
+use super::failure::Result;
+use super::feed::{Feed, Span, Windows};
+use super::job::Job;
+use crate::merge::Merge;
+use crate::scan::Damage;
+
+/// Fewest bytes in a slice.
+const SLICE: u64 = 4 << 20;
+/// Most bytes in a slice.
+const LARGEST_SLICE: u64 = 64 << 20;
+
+/// Packets by number whose events of some time are wanted.
+pub struct Slice {
+    begin_ns: i64,
+    end_ns: i64,
+    numbers: Vec<usize>,
+    /// Of the packets that begin in it.
+    bytes: u64,
+}
+
+/// What a slice holds.
+pub struct Decoded {
+    /// Batches by table, in order.
+    pub batches: Vec<(usize, RecordBatch)>,
+    /// Packets that could not be read to their end.
+    pub damage: Vec<Damage>,
+    /// Bytes of the packets that begin in it.
+    pub bytes: u64,
+}
+
+/// The time of a job in slices of so many bytes of packets.
+pub fn slices(job: &Job<'_>, spans: &[Span], numbers: &[usize]) -> Vec<Slice> {
+    let packets = &job.recording.packets;
+    let total: u64 = numbers.iter().map(|n| packets[*n].bytes).sum();
+    // Packets on a border are stepped through twice, so a slice is several of each stream.
+    let across = total / (numbers.len() as u64).max(1) * job.recording.files.len() as u64;
+    let wanted = SLICE.max(8 * across).min(LARGEST_SLICE);
+    let mut slices: Vec<Slice> = Vec::new();
+    for number in numbers {
+        let begin = spans[*number].0.unwrap_or(i64::MIN);
+        let bytes = packets[*number].bytes;
+        match slices.last_mut() {
+            Some(last) if last.bytes + bytes <= wanted || begin <= last.begin_ns => {
+                last.numbers.push(*number);
+                last.bytes += bytes;
+            }
+            last => {
+                let mut across: Vec<usize> = Vec::new();
+                if let Some(last) = last {
+                    last.end_ns = begin - 1;
+                    let reaches = |n: &usize| spans[*n].1.is_none_or(|end| end >= begin);
+                    across.extend(last.numbers.iter().copied().filter(reaches));
+                }
+                across.push(*number);
+                slices.push(Slice {
+                    begin_ns: begin,
+                    end_ns: job.filter.end_ns,
+                    numbers: across,
+                    bytes,
+                });
+            }
+        }
+    }
+    if let Some(first) = slices.first_mut() {
+        first.begin_ns = job.filter.begin_ns;
+    }
+    slices
+}
+
+/// Decodes slices, one after the other.
+pub struct Decoder<'a> {
+    job: &'a Job<'a>,
+    spans: &'a [Span],
+    sort: bool,
+    merge: Merge<'a>,
+    windows: Windows,
+}
+
+impl<'a> Decoder<'a> {
+    /// Nothing decoded yet; `spans` are first and last times by packet.
+    pub fn new(job: &'a Job<'a>, spans: &'a [Span], sort: bool) -> Self {
+        Self {
+            job,
+            spans,
+            sort,
+            merge: Merge::new(&job.recording.catalog, &job.filter, job.projection),
+            windows: Windows::default(),
+        }
+    }
+
+    /// What a slice holds.
+    pub fn decode(&mut self, slice: &Slice) -> Result<Decoded> {
+        let Self {
+            job, merge, spans, ..
+        } = self;
+        merge.turn_to(
+            slice.begin_ns.max(job.filter.begin_ns),
+            slice.end_ns.min(job.filter.end_ns),
+        );
+        let numbers = slice.numbers.clone();
+        let mut feed = Feed::new(job.recording, spans, self.sort, numbers, &mut self.windows);
+        while feed.step(merge)?.is_some() {}
+        Ok(Decoded {
+            batches: std::mem::take(&mut merge.ready),
+            damage: std::mem::take(&mut merge.damage),
+            bytes: slice.bytes,
+        })
+    }
+}
