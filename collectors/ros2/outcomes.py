@@ -8,7 +8,7 @@ import polars as pl
 
 from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.joins import pick, sorted_by
-from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.objects import DISCOVERY, Objects
 from roslens.collectors.ros2.ring_buffers import CLEARED, OVERWRITTEN, PENDING
 from roslens.collectors.ros2.types import label
 
@@ -95,7 +95,7 @@ def settle(
     rows = rows.with_columns(
         pl.coalesce(here).alias("subscription_proc"),
         of["node"].alias("subscription_node"),
-        pl.coalesce("topic", of["topic"].alias("sub_topic")).alias("topic"),
+        pl.coalesce("topic", of["topic"].replace(DISCOVERY, None).alias("sub_topic")).alias("topic"),
         # Of a publisher that is not known nobody could say to whom it published.
         pl.when(
             (pl.col("fate") != "replayed")

@@ -292,7 +292,8 @@ class Messages:
         row["source_timestamp_ns"] = call.get("_key")
         row["_publisher"] = call.get("_publisher")
         row["publisher_node"] = call.get("node")
-        row["topic"] = call.get("topic") or (subscription and subscription["topic"])
+        topic = subscription["topic"] if subscription else None
+        row["topic"] = call.get("topic") or (None if topic == DISCOVERY else topic)
         row["subscription_node"] = subscription and subscription["node"]
         row["_sub_proc"] = subscription["_proc"] if subscription else row.get("_sub_proc")
         sides = {"publisher": call.get("_proc"), "subscription": row["_sub_proc"]}
