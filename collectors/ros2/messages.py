@@ -107,7 +107,7 @@ def find_messages(
     untaken = without_takes(callbacks.instances, takes)
     ordered = by_order(publications, pairs, callbacks.instances, untaken)
     rows = message_rows(publications, pairs, matched.rows, intra, ordered)
-    rows = settle(rows, objects, events, losses, replace(bounds_of(rows), untaken=untaken))
+    rows = settle(rows, objects, events, losses, replace(bounds_of(rows, objects), untaken=untaken))
     return Messages(
         rows=rows,
         ambiguous=matched.ambiguous,
@@ -377,8 +377,6 @@ def message_rows(
     received = ("subscription_id", "take_ns", "intra_process")
     known = pl.any_horizontal(pl.col(name).is_not_null() for name in received)
     return rows.with_columns(
-        pl.when(known)
-        .then(pl.col("intra_process").fill_null(value=False))
-        .alias("intra_process"),
+        pl.when(known).then(pl.col("intra_process").fill_null(value=False)).alias("intra_process"),
         pl.col("source_timestamp_ns").fill_null(pl.col("key_ns")),
     )

@@ -209,9 +209,7 @@ def _discovery(calls: pl.DataFrame, events: Events) -> pl.DataFrame:
     own = pl.all_horizontal(pl.col(name).is_null() for name in (*above, "publisher_id"))
     other = pl.any_horizontal(pl.col(name).is_not_null() for name in above)
     topic = pl.when(~(other & (pl.col("topic") == DISCOVERY)).fill_null(value=False)).then("topic")
-    return calls.with_columns(
-        pl.when(own).then(pl.lit(DISCOVERY)).otherwise(topic).alias("topic")
-    )
+    return calls.with_columns(pl.when(own).then(pl.lit(DISCOVERY)).otherwise(topic).alias("topic"))
 
 
 def _rosout(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:

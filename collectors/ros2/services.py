@@ -128,7 +128,9 @@ def _answered_untaken(calls: pl.DataFrame, sent: pl.DataFrame) -> pl.DataFrame:
     untaken = pl.col("request_taken_ns").is_null()
     return (
         calls.join(answers, on=KEY, how="left", maintain_order="left")
-        .with_columns(pl.when(untaken).then("answering").otherwise("service_id").alias("service_id"))
+        .with_columns(
+            pl.when(untaken).then("answering").otherwise("service_id").alias("service_id")
+        )
         .drop("answering")
     )
 

@@ -306,9 +306,6 @@ class Objects:
         )
 
 
-
-
-
 def nearest(events: Sequence[Event], time_ns: int) -> Event | None:
     """The event nearest in time; of two the earlier one."""
     return min(events, key=lambda e: abs(e["time_ns"] - time_ns), default=None)

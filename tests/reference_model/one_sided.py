@@ -31,7 +31,9 @@ def one_sided(
         subscription, stamp = take["_subscription"], take["source_timestamp_ns"]
         offset = _nearest(stamped[take["host"]], take["take_ns"])
         sent = None if stamp is None else stamp - (offset or 0)
-        replayed = subscription is not None and sent is not None and sent < subscription["created_ns"]
+        replayed = (
+            subscription is not None and sent is not None and sent < subscription["created_ns"]
+        )
         start = take["callback_start_ns"]
         rows.append(
             take

@@ -39,7 +39,12 @@ from reference_model.events import Event, Proc
 from reference_model.objects import DISCOVERY, ROSOUT, Objects, Row
 from reference_model.walk import place
 
-INTRA, RCLCPP, RCL, RMW = "intra_publish_ns", "rclcpp_publish_ns", "rcl_publish_ns", "rmw_publish_ns"
+INTRA, RCLCPP, RCL, RMW = (
+    "intra_publish_ns",
+    "rclcpp_publish_ns",
+    "rcl_publish_ns",
+    "rmw_publish_ns",
+)
 KINDS = {
     "rclcpp_intra_publish": INTRA,
     "rclcpp_publish": RCLCPP,

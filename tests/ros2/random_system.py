@@ -58,7 +58,7 @@ class System:
         self.stamp = 0
         self.sequence = 0
         self.truth: dict[tuple[int, tuple[Any, ...]], int | None] = {}
-        """By first publish event (ns) and subscription (host, vpid, handle): callback_start (ns)."""
+        """By first publish event (ns) and subscription (host, vpid, handle): its callback_start."""
         self.answers: list[tuple[list[int], int, int]] = []
         self.processes = [self._process(number) for number in range(self.rng.randint(1, 3))]
         self._run(steps)
@@ -294,8 +294,9 @@ class System:
         for answer in self.answers:
             if answer[0] == gid:
                 self.answers.remove(answer)
+                _, sequence, stamp = answer
                 self.emit("rmw_take_response", thread, rmw_client_handle=handle, response=1,
-                          sequence_number=answer[1], source_timestamp=answer[2], taken=1)  # fmt: skip
+                          sequence_number=sequence, source_timestamp=stamp, taken=1)  # fmt: skip
                 yield
                 return
 

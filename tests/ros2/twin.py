@@ -128,7 +128,9 @@ def _told(ours: Counter[Any], theirs: Counter[Any], at_most: int = 4) -> str:
         if not left:
             lines.append(f"  ours alone: {_short(row)}")
             continue
-        near = max(left[:200], key=lambda other: sum(a == b for a, b in zip(row, other, strict=True)))
+        near = max(
+            left[:200], key=lambda other: sum(a == b for a, b in zip(row, other, strict=True))
+        )
         left.remove(near)
         cells = [
             f"{a[0]}: {a[1]} here, {b[1]} there" for a, b in zip(row, near, strict=True) if a != b
