@@ -107,7 +107,7 @@ def find_messages(
     untaken = without_takes(callbacks.instances, takes)
     ordered = by_order(publications, pairs, callbacks.instances, untaken)
     rows = message_rows(publications, pairs, matched.rows, intra, ordered)
-    rows = settle(rows, objects, events, losses, replace(bounds_of(rows), untaken=untaken))
+    rows = settle(rows, objects, events, losses, replace(bounds_of(rows, objects), untaken=untaken))
     return Messages(
         rows=rows,
         ambiguous=matched.ambiguous,
@@ -374,10 +374,9 @@ def message_rows(
     rows = rows.drop(_PLACE).hstack(
         pick(sent.drop("publish_ns"), rows[_PLACE], *(c for c in sent.columns if c != "publish_ns"))
     )
-    inter_row = pl.col("subscription_id").is_not_null() | pl.col("take_ns").is_not_null()
+    received = ("subscription_id", "take_ns", "intra_process")
+    known = pl.any_horizontal(pl.col(name).is_not_null() for name in received)
     return rows.with_columns(
-        pl.when(inter_row)
-        .then(pl.col("intra_process").fill_null(value=False))
-        .alias("intra_process"),
+        pl.when(known).then(pl.col("intra_process").fill_null(value=False)).alias("intra_process"),
         pl.col("source_timestamp_ns").fill_null(pl.col("key_ns")),
     )

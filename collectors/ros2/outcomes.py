@@ -8,7 +8,7 @@ import polars as pl
 
 from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.joins import pick, sorted_by
-from roslens.collectors.ros2.objects import Objects
+from roslens.collectors.ros2.objects import DISCOVERY, Objects
 from roslens.collectors.ros2.ring_buffers import CLEARED, OVERWRITTEN, PENDING
 from roslens.collectors.ros2.types import label
 
@@ -46,8 +46,22 @@ class Bounds:
     untaken: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
 
 
-def bounds_of(rows: pl.DataFrame) -> Bounds:
+def _fate(rows: pl.DataFrame, objects: Objects) -> pl.Series:
+    """What is known of each row's fate.
+
+    Of a publisher that is not known nobody could say to whom it published: its messages are
+    replayed only if they are older than the subscription.
+    """
+    # Objects are numbered in their order.
+    created = pick(objects.subscriptions, rows["subscription_id"], "created_ns").to_series()
+    older = (pl.col("publish_ns") < created).fill_null(value=True)
+    kept = pl.when((pl.col("fate") != "replayed") | older).then("fate")
+    return rows.select(kept.alias("fate")).to_series()
+
+
+def bounds_of(rows: pl.DataFrame, objects: Objects) -> Bounds:
     """The bounds that some message rows give."""
+    rows = rows.with_columns(_fate(rows, objects))
     replayed = (pl.col("fate") == "replayed").fill_null(value=False)
     waited = (
         rows.select("subscription_id", (_taken() - pl.col("publish_ns")).alias("waited"), replayed)
@@ -88,21 +102,17 @@ def settle(
     * the receiver's takes, or this publication's timestamp, were not recorded.
     """
     # Objects are numbered in their order.
-    of = pick(objects.subscriptions, rows["subscription_id"], "proc", "node", "topic", "created_ns")
+    of = pick(objects.subscriptions, rows["subscription_id"], "proc", "node", "topic")
     here = [of["proc"].alias("sub_proc")]
     if "subscription_proc" in rows.columns:
         here.append(rows["subscription_proc"])
     rows = rows.with_columns(
         pl.coalesce(here).alias("subscription_proc"),
         of["node"].alias("subscription_node"),
-        pl.coalesce("topic", of["topic"].alias("sub_topic")).alias("topic"),
-        # Of a publisher that is not known nobody could say to whom it published.
-        pl.when(
-            (pl.col("fate") != "replayed")
-            | (pl.col("publish_ns") < of["created_ns"]).fill_null(value=True)
-        )
-        .then("fate")
-        .alias("fate"),
+        pl.coalesce("topic", of["topic"].replace(DISCOVERY, None).alias("sub_topic")).alias(
+            "topic"
+        ),
+        _fate(rows, objects),
     )
     fate = pl.col("fate")
     started = pl.col("callback_start_ns").is_not_null()

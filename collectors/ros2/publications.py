@@ -200,15 +200,16 @@ def with_publisher(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.
 def _discovery(calls: pl.DataFrame, events: Events) -> pl.DataFrame:
     """Name what the middleware publishes on its own: no rcl_publish, and no publisher we know.
 
-    Fast DDS announces the publisher of these with an rmw event, Cyclone DDS does not.
+    Fast DDS announces the publisher of these with an rmw event, Cyclone DDS does not. What went
+    through rcl is of a publisher of which rcl's event is missing.
     """
     if not events.declared("rcl_publish"):
         return calls
     above = ("intra_publish_ns", "rclcpp_publish_ns", "rcl_publish_ns")
     own = pl.all_horizontal(pl.col(name).is_null() for name in (*above, "publisher_id"))
-    return calls.with_columns(
-        pl.when(own).then(pl.lit(DISCOVERY)).otherwise(pl.col("topic")).alias("topic")
-    )
+    other = pl.any_horizontal(pl.col(name).is_not_null() for name in above)
+    topic = pl.when(~(other & (pl.col("topic") == DISCOVERY)).fill_null(value=False)).then("topic")
+    return calls.with_columns(pl.when(own).then(pl.lit(DISCOVERY)).otherwise(topic).alias("topic"))
 
 
 def _rosout(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:

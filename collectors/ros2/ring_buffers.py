@@ -127,7 +127,7 @@ def with_fate(enqueues: pl.DataFrame, dequeues: pl.DataFrame, events: Events) ->
         # An enqueue comes before a dequeue of the same time.
         pl.concat(
             [
-                enqueues.select(place, "time_ns", "enqueue_id"),
+                enqueues.select(place, "time_ns", "enqueue_id", "overwritten"),
                 dequeues.select(place, "time_ns", "take_id"),
             ],
             how="diagonal",
@@ -139,8 +139,9 @@ def with_fate(enqueues: pl.DataFrame, dequeues: pl.DataFrame, events: Events) ->
     line = line.with_columns(
         pl.when(same).then(pl.col("time_ns").shift(-1)).alias("next_ns"),
         pl.when(same).then(pl.col("take_id").shift(-1)).alias("take_id"),
+        pl.when(same).then(pl.col("overwritten").shift(-1) != 0).alias("pushed_out"),
     ).filter(pl.col("enqueue_id").is_not_null())
-    enqueues = enqueues.hstack(line.sort("enqueue_id").select("next_ns", "take_id"))
+    enqueues = enqueues.hstack(line.sort("enqueue_id").select("next_ns", "take_id", "pushed_out"))
     clears = events["rclcpp_ring_buffer_clear"].select(
         "proc", "buffer", pl.col("time_ns").alias("clear_ns")
     )
@@ -165,7 +166,8 @@ def with_fate(enqueues: pl.DataFrame, dequeues: pl.DataFrame, events: Events) ->
         .then(label(CLEARED))
         .when(pl.col("take_id").is_not_null())
         .then(label(DEQUEUED))
-        .when(pl.col("next_ns").is_not_null())
+        # Where the place was free again the message had been taken, which was not recorded.
+        .when("pushed_out")
         .then(label(OVERWRITTEN))
         .otherwise(label(PENDING))
     )

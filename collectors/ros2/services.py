@@ -114,8 +114,25 @@ def joined_calls(
 ) -> pl.DataFrame:
     """Calls of what the two sides sent and took, in no order; only rows of equal key meet."""
     calls = requests.join(taken, on=KEY, how="full", coalesce=True)
+    calls = _answered_untaken(calls, sent)
     calls = calls.join(sent, on=[*KEY, "service_id"], how="full", coalesce=True, nulls_equal=True)
     return _named(_with_response(calls.unique(maintain_order=True), answered), objects)
+
+
+def _answered_untaken(calls: pl.DataFrame, sent: pl.DataFrame) -> pl.DataFrame:
+    """Give requests of which no take was recorded the service that answered them, if any."""
+    at = [*KEY, "service_id"]
+    answers = sent.join(calls, on=at, how="anti", nulls_equal=True)
+    answers = answers.unique(KEY, keep="first", maintain_order=True)
+    answers = answers.select(*KEY, pl.col("service_id").alias("answering"))
+    untaken = pl.col("request_taken_ns").is_null()
+    return (
+        calls.join(answers, on=KEY, how="left", maintain_order="left")
+        .with_columns(
+            pl.when(untaken).then("answering").otherwise("service_id").alias("service_id")
+        )
+        .drop("answering")
+    )
 
 
 def in_order(calls: pl.DataFrame) -> pl.DataFrame:

@@ -73,11 +73,12 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
     )
     # Objects are numbered in their order.
     named = pick(objects.subscriptions, groups["subscription_id"], "topic", "node")
+    # What rcl took is of a subscription of which rcl's event is missing.
+    other = pl.col("rcl_take_ns").is_not_null() & (pl.col("topic") == DISCOVERY)
+    topic = pl.when(~other.fill_null(value=False)).then("topic")
     return (
         groups.hstack(named)
-        .with_columns(
-            pl.when(own).then(pl.lit(DISCOVERY)).otherwise(pl.col("topic")).alias("topic")
-        )
+        .with_columns(pl.when(own).then(pl.lit(DISCOVERY)).otherwise(topic).alias("topic"))
         .with_row_index("take_id")
         .with_columns(pl.col("take_id").cast(I64))
         .drop("kind", "may", "owner_id", "intra")

@@ -1,9 +1,8 @@
 """The golden figures a second time: plain Python over the raw events, numpy and scipy.
 
-Nothing of `roslens.collectors.ros2` nor of `analysis` is used: messages are joined here by what the
-middleware stamped on them (by order within a process, where every message arrives), a thread's
-events are walked through one after the other, percentiles are numpy's ``median_unbiased`` (type 8
-of Hyndman and Fan), intervals scipy's Student t over runs.
+Nothing of `roslens.collectors.ros2` nor of `analysis` is used: what became of each message is told
+by `reference_model`, which walks through the events one after the other; percentiles are numpy's
+``median_unbiased`` (type 8 of Hyndman and Fan), intervals scipy's Student t over runs.
 """
 
 from __future__ import annotations
@@ -11,18 +10,15 @@ from __future__ import annotations
 import csv
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import reference_model
 from scipy import stats
-
-Event = Mapping[str, Any]
-Key = tuple[int, int]
-"""A process, and an address in it."""
 
 
 @dataclass
@@ -59,157 +55,42 @@ class Facts:
         return [d.start_ns - d.first_ns for d in self.delivered if d.start_ns is not None]
 
 
-def events_of(run: Path) -> Iterator[Event]:
-    """All events of a run, in order of time."""
-    rows = []
-    for path in (run / "events" / "ros2").glob("*.parquet"):
-        rows += [row | {"event": path.stem} for row in pl.read_parquet(path).iter_rows(named=True)]
-    # Of one time: within a thread, in which they cannot be at once, the clock's grain.
-    return iter(sorted(rows, key=lambda row: (row["time_ns"], row["vtid"])))
-
-
-class Walk:
-    """One run's events, one after the other."""
-
-    def __init__(self, topic: str, facts: Facts) -> None:
-        self.topic, self.facts = topic, facts
-        self.topics: dict[tuple[str, Key], str] = {}
-        self.callbacks: dict[Key, Key] = {}
-        self.buffers: dict[Key, Key] = {}
-        self.services: dict[Key, str] = {}
-        self.open: dict[Any, int] = {}
-        self.taken: dict[Any, tuple[Delivery | None, bool]] = {}
-        self.running: dict[Any, list[tuple[int, Delivery | None]]] = defaultdict(list)
-        self.stamped: dict[int, Delivery] = {}
-        self.queue: list[Delivery] = []
-        self.requests: dict[tuple[int, int, int], int] = {}
-        self.subscribed = False
-        self.handles: dict[Key, Key] = {}
-
-    def take(self, event: Event) -> None:
-        """Go on by one event."""
-        step: Callable[[Event, Any], None] | None = getattr(self, f"on_{event['event']}", None)
-        if step is not None:
-            step(event, (event["vpid"], event["vtid"]))
-
-    @staticmethod
-    def key(event: Event, name: str) -> Key:
-        return event["vpid"], event[name]
-
-    # ------------------------------------------------------------ what there is
-
-    def on_rcl_publisher_init(self, e: Event, _: Any) -> None:
-        self.topics["publisher", self.key(e, "publisher_handle")] = e["topic_name"]
-        self.topics["rmw", self.key(e, "rmw_publisher_handle")] = e["topic_name"]
-
-    def on_rcl_subscription_init(self, e: Event, _: Any) -> None:
-        self.topics["subscription", self.key(e, "subscription_handle")] = e["topic_name"]
-        self.topics["rmw", self.key(e, "rmw_subscription_handle")] = e["topic_name"]
-        self.subscribed |= e["topic_name"] == self.topic
-
-    def on_rclcpp_subscription_init(self, e: Event, _: Any) -> None:
-        self.handles[self.key(e, "subscription")] = self.key(e, "subscription_handle")
-
-    def on_rclcpp_subscription_callback_added(self, e: Event, _: Any) -> None:
-        self.callbacks[self.key(e, "callback")] = self.key(e, "subscription")
-
-    def on_rclcpp_buffer_to_ipb(self, e: Event, _: Any) -> None:
-        self.buffers[self.key(e, "buffer")] = self.key(e, "ipb")
-
-    def on_rclcpp_ipb_to_subscription(self, e: Event, _: Any) -> None:
-        self.buffers[self.key(e, "ipb")] = self.key(e, "subscription")
-
-    def is_of_topic(self, subscription: Key | None) -> bool:
-        """Whether a subscription of rclcpp is one of the work topic."""
-        handle = self.handles.get(subscription) if subscription else None
-        return bool(handle) and self.topics.get(("subscription", handle)) == self.topic
-
-    def on_rcl_client_init(self, e: Event, _: Any) -> None:
-        self.services[self.key(e, "rmw_client_handle")] = e["service_name"]
-
-    # ------------------------------------------------------------ publishing
-
-    def on_rclcpp_publish(self, e: Event, thread: Any) -> None:
-        self.open.setdefault(thread, e["time_ns"])
-
-    def on_rcl_publish(self, e: Event, thread: Any) -> None:
-        self.open.setdefault(thread, e["time_ns"])
-
-    def on_rclcpp_intra_publish(self, e: Event, _: Any) -> None:
-        if self.topics.get(("publisher", self.key(e, "publisher_handle"))) == self.topic:
-            delivery = Delivery(e["time_ns"], None)
-            self.facts.sent.append(delivery)
-            self.queue.append(delivery)
-
-    def on_rmw_publish(self, e: Event, thread: Any) -> None:
-        first = self.open.pop(thread, e["time_ns"])
-        topic = self.topics.get(("rmw", self.key(e, "rmw_publisher_handle")))
-        if topic == self.topic and self.subscribed:
-            delivery = Delivery(first, e["time_ns"])
-            self.facts.sent.append(delivery)
-            self.stamped[e["timestamp"]] = delivery
-
-    # ------------------------------------------------------------ receiving
-
-    def on_rmw_take(self, e: Event, thread: Any) -> None:
-        topic = self.topics.get(("rmw", self.key(e, "rmw_subscription_handle")))
-        if e["taken"] and topic == self.topic:
-            delivery = self.stamped.get(e["source_timestamp"])
-            if delivery is not None:
-                delivery.take_ns = e["time_ns"]
-            self.taken[thread] = (delivery, False)
-
-    def on_rclcpp_take(self, e: Event, thread: Any) -> None:
-        delivery, _ = self.taken.get(thread, (None, False))
-        if delivery is not None:
-            delivery.rclcpp_take_ns = e["time_ns"]
-
-    def on_rclcpp_ring_buffer_dequeue(self, e: Event, thread: Any) -> None:
-        queue = self.buffers.get(self.key(e, "buffer"))
-        if queue and self.is_of_topic(self.buffers.get(queue)):
-            delivery = self.queue.pop(0)
-            delivery.take_ns = e["time_ns"]
-            self.taken[thread] = (delivery, True)
-
-    def on_callback_start(self, e: Event, thread: Any) -> None:
-        delivery = None
-        if self.is_of_topic(self.callbacks.get(self.key(e, "callback"))):
-            self.facts.starts_ns.append(e["time_ns"])
-            delivery, _ = self.taken.pop(thread, (None, False))
-            if delivery is not None:
-                delivery.start_ns = e["time_ns"]
-        self.running[thread].append((e["callback"], delivery))
-
-    def on_callback_end(self, e: Event, thread: Any) -> None:
-        while self.running[thread]:
-            callback, delivery = self.running[thread].pop()
-            if callback == e["callback"]:
-                if delivery is not None:
-                    delivery.end_ns = e["time_ns"]
-                return
-
-    # ------------------------------------------------------------ services
-
-    def on_rmw_send_request(self, e: Event, _: Any) -> None:
-        self.requests[*self.key(e, "rmw_client_handle"), e["sequence_number"]] = e["time_ns"]
-
-    def on_rmw_take_response(self, e: Event, _: Any) -> None:
-        handle = self.key(e, "rmw_client_handle")
-        sent = self.requests.pop((*handle, e["sequence_number"]), None)
-        if e["taken"] and sent is not None and handle in self.services:
-            self.facts.services[self.services[handle]].append(e["time_ns"] - sent)
+def recorded_in(run: Path) -> dict[str, list[dict[str, Any]]]:
+    """All events of a run, by name."""
+    files = (run / "events" / "ros2").glob("*.parquet")
+    return {f"ros2:{path.stem}": pl.read_parquet(path).to_dicts() for path in files}
 
 
 def facts_of(run: Path) -> Facts:
-    """Walk through a collected run."""
+    """What the reference model says of a collected run."""
     manifest = json.loads((run / "manifest.json").read_text(encoding="utf-8"))
     facts = Facts(manifest["factors"])
     with (run / "native" / "messages.csv").open(encoding="utf-8") as stream:
         facts.logged = list(csv.DictReader(stream))
-    walk = Walk(manifest["work_topic"] or facts.logged[0]["topic"], facts)
-    facts.logged = [row for row in facts.logged if row["topic"] == walk.topic]
-    for event in events_of(run):
-        walk.take(event)
+    topic = manifest["work_topic"] or facts.logged[0]["topic"]
+    facts.logged = [row for row in facts.logged if row["topic"] == topic]
+    tables = reference_model.tables(recorded_in(run))
+    facts.sent = [
+        Delivery(
+            first_ns=row["publish_ns"],
+            rmw_ns=None if row["intra_process"] else row["rmw_publish_ns"],
+            take_ns=row["take_ns"],
+            rclcpp_take_ns=row["rclcpp_take_ns"],
+            start_ns=row["callback_start_ns"],
+            end_ns=row["callback_end_ns"],
+        )
+        for row in tables["messages"]
+        if row["topic"] == topic and row["subscription_id"] is not None
+    ]
+    facts.starts_ns = [
+        row["start_ns"]
+        for row in tables["callback_instances"]
+        if row["kind"] == "subscription" and row["name"] == topic
+    ]
+    for row in tables["service_calls"]:
+        if None not in (row["response_taken_ns"], row["request_sent_ns"]):
+            took = row["response_taken_ns"] - row["request_sent_ns"]
+            facts.services[row["service"]].append(took)
     if (run / "resources.parquet").is_file():
         facts.resources = pl.read_parquet(run / "resources.parquet")
     return facts

@@ -90,8 +90,8 @@ def tables(
         else:
             part.finish()
     messages = Messages(
-        objects, publications.rows, takes.rows, buffers.rows, callbacks.instances, losses,
-        {e["event"] for e in events},
+        objects, publications=publications.rows, takes=takes.rows, enqueues=buffers.rows,
+        instances=callbacks.instances, losses=losses, happened={e["event"] for e in events},
     )  # fmt: skip
     alone = one_sided(messages.takes_alone, publications.rows, objects, synchronisation)
     found = {

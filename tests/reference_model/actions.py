@@ -76,6 +76,28 @@ def ends(objects: Objects) -> list[Row]:
 
 def goals(objects: Objects, calls: Iterable[Row], publications: Iterable[Row]) -> list[Row]:
     """A row per goal sent."""
+    parts, told = _parts(objects, calls), _told(publications)
+    sent = [_renamed(call, GOAL) for call in parts["send_goal"]]
+    servers, ways, results = defaultdict(list), defaultdict(list), defaultdict(list)
+    for goal in sent:
+        servers[goal["_server"]].append(goal)
+        ways[goal["_server"], goal["_client_end"]].append(goal)
+    for of_server in servers.values():
+        _reject(of_server, told)
+    for call in parts["get_result"]:
+        results[call["_server"], call["_client_end"]].append(_renamed(call, RESULT))
+    for way, of_way in ways.items():
+        _give_results(of_way, results[way])
+    for server, of_server in servers.items():
+        _alone(of_server)
+        cancels = [call for call in parts["cancel_goal"] if call["_server"] == server]
+        for goal in of_server:
+            _tell(goal, told, cancels)
+    return sent
+
+
+def _parts(objects: Objects, calls: Iterable[Row]) -> dict[str, list[Row]]:
+    """Calls of the services of actions, by which part of an action they are of."""
     end_of = {id(row): end for _, _, end, row in placed(objects)}
     parts: dict[str, list[Row]] = defaultdict(list)
     for call in calls:
@@ -87,8 +109,11 @@ def goals(objects: Objects, calls: Iterable[Row], publications: Iterable[Row]) -
                 "action": found[1],
             }
             parts[found[2]].append(call | sides)
-    sent = [call | dict(zip(GOAL, (call[t] for t in TIMES), strict=True))
-            for call in parts["send_goal"]]  # fmt: skip
+    return parts
+
+
+def _told(publications: Iterable[Row]) -> dict[Any, list[int]]:
+    """When status and feedback were published: by part, action and node."""
     told: dict[Any, list[int]] = defaultdict(list)
     for call in publications:
         found = call["topic"] and ACTION.match(call["topic"])
@@ -96,24 +121,11 @@ def goals(objects: Objects, calls: Iterable[Row], publications: Iterable[Row]) -
             told[found[2], found[1], call["node"]].append(call["publish_ns"])
     for times in told.values():
         times.sort()
-    servers, ways = defaultdict(list), defaultdict(list)
-    for goal in sent:
-        servers[goal["_server"]].append(goal)
-        ways[goal["_server"], goal["_client_end"]].append(goal)
-    for of_server in servers.values():
-        _reject(of_server, told)
-    results = defaultdict(list)
-    for call in parts["get_result"]:
-        call |= dict(zip(RESULT, (call[t] for t in TIMES), strict=True))
-        results[call["_server"], call["_client_end"]].append(call)
-    for way, of_way in ways.items():
-        _give_results(of_way, results[way])
-    for server, of_server in servers.items():
-        _alone(of_server)
-        cancels = [call for call in parts["cancel_goal"] if call["_server"] == server]
-        for goal in of_server:
-            _tell(goal, told, cancels)
-    return sent
+    return told
+
+
+def _renamed(call: Row, names: Sequence[str]) -> Row:
+    return call | dict(zip(names, (call[time] for time in TIMES), strict=True))
 
 
 def _reject(of_server: Sequence[Row], told: dict[Any, list[int]]) -> None:
@@ -133,7 +145,7 @@ def _reject(of_server: Sequence[Row], told: dict[Any, list[int]]) -> None:
 
 def _give_results(of_way: Sequence[Row], results: list[Row]) -> None:
     for goal in of_way:
-        goal |= dict.fromkeys(RESULT) | {"match": None}
+        goal.update(dict.fromkeys(RESULT), match=None)
         goal["_answered"] = _first(goal["goal_response_taken_ns"], goal["goal_response_sent_ns"])
     waiting = sorted((g for g in of_way if g["_answered"] is not None and not g["_rejected"]),
                      key=lambda g: g["_answered"])  # fmt: skip

@@ -51,6 +51,7 @@ class Messages:
     def __init__(
         self,
         objects: Objects,
+        *,
         publications: Iterable[Row],
         takes: Sequence[Row],
         enqueues: Iterable[Row],
@@ -197,49 +198,29 @@ class Messages:
     # ------------------------------------------------------------ rows
 
     def _rows(self) -> list[Row]:
-        rows, told, within = [], set(), set()
-        nowhere = set()
-        for enqueue in self.enqueues:
-            buffer, call = enqueue["_buffer"], enqueue["_call"]
-            subscription = buffer and buffer["_subscription"]
-            row = _EMPTY | {
-                "_call": call, "_subscription": subscription, "intra_process": True,
-                "_fate": "replayed" if call is None else enqueue["_fate"],
-                "_sub_proc": enqueue["_proc"] if call is None else None,
-            }  # fmt: skip
-            if enqueue["_take"] is not None:
-                row |= {name: enqueue["_take"][name] for name in _LINKS}
-                row["_callback_instance"] = enqueue["_take"]["_callback_instance"]
-            if call is not None:
-                row["match"] = None if enqueue["_fate"] == PENDING else "exact"
-                told.add(id(call))
-                if subscription is None:
-                    nowhere.add(id(call))
-                else:
-                    within.add((id(call), id(subscription)))
-            rows.append(row)
-        by_pair = {}
+        inside = [self._through_a_buffer(enqueue) for enqueue in self.enqueues]
+        known = [row for row in inside if row["_call"] is not None]
+        within = {_pair(row) for row in known}
+        nowhere = {id(row["_call"]) for row in known if row["_subscription"] is None}
+        by_pair: dict[Any, Row] = {}
         for row in self._matched:
-            if row["_subscription"] is not None:
-                by_pair.setdefault((id(row["_call"]), id(row["_subscription"])), row)
-        paired = set()
+            by_pair.setdefault(_pair(row), row)
+        between = []
         for call, subscription in self._pairs:
-            pair = (id(call), id(subscription))
-            told.add(id(call))
-            if pair in within:
-                continue
-            paired.add(pair)
-            row = _EMPTY | (by_pair.get(pair) or {"_call": call, "_subscription": subscription})
-            if row["match"] is None and id(call) in nowhere:
-                row["_fate"] = PENDING
-            rows.append(row)
-        for row in self._matched:
-            pair = (id(row["_call"]), id(row["_subscription"]))
-            if row["_subscription"] is None or pair not in paired | within:
-                late = row["_subscription"] is not None
-                rows.append(_EMPTY | row | {"_fate": "replayed" if late else None})
-                told.add(id(row["_call"]))
-        rows += [
+            pair = {"_call": call, "_subscription": subscription}
+            if _pair(pair) not in within:
+                row = _EMPTY | by_pair.get(_pair(pair), pair)
+                if row["match"] is None and id(call) in nowhere:
+                    row["_fate"] = PENDING
+                between.append(row)
+        paired = within | {_pair(row) for row in between}
+        late = [
+            _EMPTY | row | {"_fate": "replayed" if row["_subscription"] else None}
+            for row in self._matched
+            if row["_subscription"] is None or _pair(row) not in paired
+        ]
+        told = {id(row["_call"]) for row in (*inside, *between, *late)}
+        nobody = [
             _EMPTY | {
                 "_call": call, "_subscription": None,
                 "_fate": PENDING if call["topic"] is None else "no_subscriber",
@@ -247,7 +228,23 @@ class Messages:
             for call in self.calls
             if id(call) not in told
         ]  # fmt: skip
-        return rows
+        return [*inside, *between, *late, *nobody]
+
+    @staticmethod
+    def _through_a_buffer(enqueue: Row) -> Row:
+        buffer, call, take = enqueue["_buffer"], enqueue["_call"], enqueue["_take"]
+        row = _EMPTY | {
+            "_call": call,
+            "_subscription": buffer and buffer["_subscription"],
+            "intra_process": True,
+            "_fate": "replayed" if call is None else enqueue["_fate"],
+            "_sub_proc": enqueue["_proc"] if call is None else None,
+        }
+        if take is not None:
+            row |= {name: take[name] for name in (*_LINKS, "_callback_instance")}
+        if call is not None and enqueue["_fate"] != PENDING:
+            row["match"] = "exact"
+        return row
 
     # ------------------------------------------------------------ outcomes
 
@@ -292,7 +289,8 @@ class Messages:
         row["source_timestamp_ns"] = call.get("_key")
         row["_publisher"] = call.get("_publisher")
         row["publisher_node"] = call.get("node")
-        row["topic"] = call.get("topic") or (subscription and subscription["topic"])
+        topic = subscription["topic"] if subscription else None
+        row["topic"] = call.get("topic") or (None if topic == DISCOVERY else topic)
         row["subscription_node"] = subscription and subscription["node"]
         row["_sub_proc"] = subscription["_proc"] if subscription else row.get("_sub_proc")
         sides = {"publisher": call.get("_proc"), "subscription": row["_sub_proc"]}
@@ -336,6 +334,10 @@ class Messages:
             and (loss["begin_ns"] is None or loss["begin_ns"] <= until)
             for loss in self.losses
         )
+
+
+def _pair(row: Row) -> tuple[int, int]:
+    return id(row["_call"]), id(row["_subscription"])
 
 
 def _joined(call: Row, take: Row, how: str) -> Row:

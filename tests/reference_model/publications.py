@@ -19,7 +19,8 @@ address that rclcpp told.
 
 Decided at the end: the publisher of what names none.
 
-* Only an rmw event, of no publisher that is known: the middleware's own.
+* Only an rmw event, of no publisher that is known: the middleware's own. What went through rcl is
+  not, even if of its publisher only the event of rmw is known.
 * An rcl event alone, and no rmw handle, in a process that has a publisher of ``/rosout``: a log
   message.
 * Only an rclcpp event: the only publisher that the process had made by then, if there is but one;
@@ -181,6 +182,8 @@ class Publications:
         call["_guessed"] = False
         if publisher is None and not above and "rcl_publish" in self.objects.declared:
             topic = DISCOVERY
+        elif above and topic == DISCOVERY and "rcl_publish" in self.objects.declared:
+            topic = None
         elif (
             publisher is None and call[RCL] is not None and alone and call["_rmw_handle"] is None
             and any(p["topic"] == ROSOUT for p in publishers)

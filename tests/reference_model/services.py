@@ -90,49 +90,18 @@ class Services:
         ]
 
     def _calls(self) -> list[Row]:
+        # By key; where the key is not known each is alone.
         calls: dict[Any, list[Row]] = defaultdict(list)
-        """By key; where the key is not known each is alone."""
+        taken = defaultdict(list)
         for row in self.told["request_sent_ns"]:
             call = _call(row["_proc"], **{k: row[k] for k in ("_client", "sequence_number")})
             call["request_sent_ns"] = row["request_sent_ns"]
             call["_client_callback_instance"] = within(row["_running"])
             calls[_key(row)].append(call)
         for row in self.told["request_taken_ns"]:
-            same = calls[_key(row)]
-            sent = next((c for c in same if c["request_taken_ns"] is None), None)
-            if sent is None:
-                # Another server took it as well.
-                known = same[0] if same else _call(row["_proc"])
-                sent = _call(known["_proc"]) | {
-                    k: known[k] for k in ("_client", "request_sent_ns", "_client_callback_instance")
-                }
-                same.append(sent)
-            sent |= {k: row[k] for k in ("request_taken_ns", "_service", "sequence_number")}
-            sent["_server_proc"] = row["_proc"]
-            first, service = row["_first"], row["_service"]
-            if first and first["kind"] in {None, "service"}:
-                if None in (first["_owner"], service) or first["_owner"] is service:
-                    sent |= _served(first)
+            _take(row, calls[_key(row)])
         for row in self.told["response_sent_ns"]:
-            same = calls[_key(row)]
-            mine = [
-                c for c in same
-                if c["request_taken_ns"] is not None
-                and c["response_sent_ns"] is None
-                and c["_service"] is row["_service"]
-            ]  # fmt: skip
-            nobody = (None, None)
-            mine = mine or [
-                c for c in same if (c["request_taken_ns"], c["response_sent_ns"]) == nobody
-            ]
-            if not mine:
-                mine = [_call(row["_proc"])]
-                same += mine
-            mine[0] |= {
-                k: row[k] for k in ("response_sent_ns", "_service", "sequence_number", "_stamp")
-            }
-            mine[0]["_server_proc"] = row["_proc"]
-        taken = defaultdict(list)
+            _answer(row, calls[_key(row)])
         for row in self.told["response_taken_ns"]:
             taken[_key(row)].append(row)
         for key, same in calls.items():
@@ -143,6 +112,37 @@ class Services:
                     exact = taken[key]
                 call["response_taken_ns"] = exact[0]["response_taken_ns"] if exact else None
         return [_named(call) for same in calls.values() for call in same]
+
+
+def _take(row: Row, same: list[Row]) -> None:
+    """A server took a request; `same` are the calls of its key."""
+    call = next((c for c in same if c["request_taken_ns"] is None), None)
+    if call is None:
+        # Another server took it as well.
+        known = same[0] if same else _call(row["_proc"])
+        sent = ("_client", "request_sent_ns", "_client_callback_instance")
+        call = _call(known["_proc"]) | {k: known[k] for k in sent}
+        same.append(call)
+    call |= {k: row[k] for k in ("request_taken_ns", "_service", "sequence_number")}
+    call["_server_proc"] = row["_proc"]
+    first, service = row["_first"], row["_service"]
+    if first and first["kind"] in {None, "service"}:
+        owner = first["_owner"]
+        if owner is None or service is None or owner is service:
+            call.update(_served(first))
+
+
+def _answer(row: Row, same: list[Row]) -> None:
+    """A server answered; `same` are the calls of its key."""
+    open_ones = [c for c in same if c["response_sent_ns"] is None]
+    taken = [c for c in open_ones if c["request_taken_ns"] is not None]
+    mine = [c for c in taken if c["_service"] is row["_service"]]
+    mine = mine or [c for c in open_ones if c["request_taken_ns"] is None]
+    if not mine:
+        mine = [_call(row["_proc"])]
+        same += mine
+    told = ("response_sent_ns", "_service", "sequence_number", "_stamp")
+    mine[0].update({k: row[k] for k in told}, _server_proc=row["_proc"])
 
 
 def _key(row: Row) -> Any:

@@ -8,7 +8,8 @@ execution.
 
 Decided at the end: that execution counts only if it may be one of the take's subscription, and
 came the same way (within the process or not). A take that has no rcl event, of a subscription that
-is not known, is the middleware's own.
+is not known, is the middleware's own; one that has is not, even if of its subscription only the
+event of rmw is known.
 """
 
 from __future__ import annotations
@@ -100,3 +101,5 @@ class Takes:
             own = subscription is None and take["rcl_take_ns"] is None
             if own and not take["intra_process"] and "rcl_take" in self.objects.declared:
                 take["topic"] = DISCOVERY
+            elif take["rcl_take_ns"] is not None and take["topic"] == DISCOVERY:
+                take["topic"] = None

@@ -51,7 +51,7 @@ def find_delivered(
         rows = message_rows(calls, pairs, matched, intra, known)
         raw.put(rows, number)
         first.put(first_taken(rows).cast(pl.Schema(_LATER)), number)
-        bounds = bounds_of(rows)
+        bounds = bounds_of(rows, run.objects)
         waited = pl.concat([frame_of(state, "waited"), bounds.waited])
         shared = pl.concat([frame_of(state, "shared"), bounds.shared])
         counts = pl.concat([frame_of(state, "gone"), gone])

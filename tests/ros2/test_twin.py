@@ -1,0 +1,151 @@
+"""The tables against a second implementation, `reference_model`, cell by cell.
+
+Synthetic traces (`ros2_trace.Trace`) are held against it in every test that makes tables of them.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+import reference_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_system import System
+from ros2_trace import Trace, at, rows
+from test_messages import CALLBACK, NODE, PUB, SUB, intra_publish, intra_receive, one_process
+from twin import compared, differences
+
+from roslens.collectors.collect import read_raw
+from roslens.collectors.ros2 import build_tables
+from roslens.tracing.recording import Recording
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from ground_truth import recordings  # noqa: E402
+
+SAMPLES = list(recordings([ROOT / "data" / "samples"]))
+KEPT = frozenset({"rcl_service_init"})
+"""What is not lost below: without it two servers of a name cannot be told apart, and the tables
+have a row for each way to pair what the two took and what they answered."""
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize("run", SAMPLES, ids=lambda run: f"{run.parent.name}/{run.name}")
+def test_recordings(run: Path) -> None:
+    raw = read_raw(Recording.at(run))
+    assert differences(raw.events, raw.losses) == {}
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 2**32))
+def test_a_system_that_runs(seed: int) -> None:
+    """Both models against each other, and against what really became of each message."""
+    system = System(seed)
+    frames = system.trace.frames()
+    assert differences(frames) == {}
+    tables = build_tables(frames)
+    made = {s["subscription_id"]: s for s in tables["subscriptions"].iter_rows(named=True)}
+    found = {}
+    for row in tables["messages"].drop_nulls("subscription_id").iter_rows(named=True):
+        s = made[row["subscription_id"]]
+        who = (s["host"], s["vpid"], s["subscription_handle"])
+        found[row["publish_ns"], who] = row["callback_start_ns"]
+    # A call that is still under way has not told all its subscriptions.
+    assert {key: found[key] for key in system.truth} == system.truth
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 2**32), st.sampled_from((0.02, 0.05, 0.2)))
+def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
+    system = System(seed)
+    rng = random.Random(seed)
+    trace = system.trace
+    trace.declared = {name for name, _ in trace.rows}
+    trace.rows = [row for row in trace.rows if row[0] in KEPT or rng.random() >= lost]
+    assert differences(trace.frames()) == {}
+
+
+def test_a_place_that_was_free_again_was_not_overwritten() -> None:
+    """The dequeue of the first message was not recorded; the third enqueue says so."""
+    trace = one_process()
+    for us, index in ((100, 0), (200, 1), (300, 0)):
+        intra_publish(trace, us, index)
+    intra_receive(trace, 400, 1)
+    intra_receive(trace, 500, 0)
+    messages = trace.tables()["messages"]
+    assert rows(messages, "publish_ns", "take_ns", "outcome", "match") == [
+        (100, None, "unknown", None),
+        (200, 400, "delivered", "exact"),
+        (300, 500, "delivered", "exact"),
+    ]
+
+
+def test_a_request_of_which_the_take_is_missing_is_one_call() -> None:
+    """The response has the key of the request: it was this server that took it."""
+    trace = Trace()
+    trace.node(1, NODE, "n")
+    trace.emit(
+        2, "rcl_service_init", service_handle=0x80, node_handle=NODE, rmw_service_handle=0x81,
+        service_name="/ask",
+    )  # fmt: skip
+    trace.emit(3, "rmw_client_init", rmw_client_handle=0x91, gid=[5] * 16)
+    trace.emit(
+        4, "rcl_client_init", client_handle=0x90, node_handle=NODE, rmw_client_handle=0x91,
+        service_name="/ask",
+    )  # fmt: skip
+    trace.emit(10, "rmw_send_request", rmw_client_handle=0x91, request=1, sequence_number=1)
+    trace.emit(
+        30, "rmw_send_response", rmw_service_handle=0x81, response=1, client_gid=[5] * 16,
+        sequence_number=1, timestamp=at(31),
+    )  # fmt: skip
+    calls = trace.tables()["service_calls"]
+    assert rows(calls, "client_id", "service_id", "request_sent_ns", "response_sent_ns") == [
+        (0, 0, 10, 30)
+    ]
+
+
+def test_endpoints_of_which_only_rmw_told_are_not_the_middlewares_own() -> None:
+    """rcl's init events are missing; what goes through rcl is no discovery message."""
+    trace = one_process()
+    gone = {"rcl_publisher_init", "rcl_subscription_init"}
+    trace.declared |= gone | {"rcl_take", "rcl_publish"}
+    trace.rows = [row for row in trace.rows if row[0] not in gone]
+    trace.publish(100, PUB)
+    trace.take(150, SUB, stamp=at(102), tid=2)
+    trace.run(153, CALLBACK, tid=2)
+    tables = trace.tables()
+    assert tables["publications"]["topic"].to_list() == [None]
+    assert tables["takes"]["topic"].to_list() == [None]
+    messages = tables["messages"]
+    assert rows(messages, "publish_ns", "callback_start_ns", "outcome", "match") == [
+        (100, 153, "delivered", "approximate")
+    ]
+
+
+def test_what_is_compared_is_told_apart() -> None:
+    """The comparison itself: one cell, one row more, and one reference to another object."""
+    trace = one_process()
+    intra_publish(trace, 100, 0)
+    intra_receive(trace, 130, 0)
+    recorded = {name: frame.to_dicts() for name, frame in trace.frames().items()}
+    theirs = reference_model.tables(recorded)
+    ours = {name: frame.to_dicts() for name, frame in trace.tables().items()}
+    assert compared(ours, theirs) == {}
+    theirs["messages"][0]["outcome"] = "lost"
+    theirs["takes"].append(dict(theirs["takes"][0]))
+    theirs["publications"][0]["publisher_id"] = None
+    found = compared(ours, theirs)
+    assert list(found) == ["publications", "takes", "messages"]
+    assert "outcome: delivered here, lost there" in found["messages"]
+
+
+def test_the_reference_model_is_on_its_own() -> None:
+    for path in Path(reference_model.__file__).parent.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert "polars" not in text
+        assert "import roslens" not in text
+        assert "from roslens" not in text
