@@ -94,6 +94,12 @@ class ToolReport(Report):
     def over_runs(self) -> Section:
         """The picture, and the estimates with their intervals or why there are none."""
         parts: list[Part] = []
+        if any(e.runs == 1 and e.low is not None for e in self.estimates):
+            text = (
+                "An interval of one run holds for that run only: it says nothing about how much "
+                "runs differ."
+            )
+            parts.append(Sentence(text, loud=True))
         if any(map(drawable, self.estimates)):
             parts.append(runs_plot(self.estimates))
         table = estimates_table(self.estimates, "Estimates over runs", most=2 * _MOST_ROWS)

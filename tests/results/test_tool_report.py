@@ -172,6 +172,8 @@ def test_single_latencies_give_percentiles(tmp_path: Path) -> None:
     assert one.low is not None
     assert one.low <= 1e3 * np.quantile(runs[0], 0.99) <= (one.high or 0)
     assert "says nothing about how much runs differ" in one.method
+    assert "An interval of one run holds for that run only" in repr(opened(logs[0]).over_runs())
+    assert "of one run" not in repr(together.over_runs())
     assert estimate(opened(logs[0]), "response_time_mean", entity="client amazon at lyon").low
 
 
