@@ -23,6 +23,7 @@ from roslens.analysis.runs import Run, why_left_out
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.schema import TABLES
 from roslens.collectors.work_log import WorkLog
+from roslens.tracing.recording import UsageError
 
 Part = Sentence | ReportTable | Plot
 _MOST_DISTURBED = 30

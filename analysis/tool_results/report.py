@@ -9,7 +9,7 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
-from roslens.analysis.reports.base import NoRecordings, Part, Report, Section, count_of_runs
+from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.numbers import shown_unit, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
@@ -23,13 +23,12 @@ _MOST_FACTS = 8
 _MOST_LENGTH = 60
 
 
-class ToolReport(Report):
+class ToolReport(Report[ToolParameters]):
     """The sections of a report on other tools' result files."""
 
     def __init__(self, results: ToolFiles, parameters: ToolParameters) -> None:
-        super().__init__(NoRecordings(), parameters)
+        super().__init__(None, parameters)
         self.results = results
-        self.parameters = parameters
 
     @cached_property
     def estimates(self) -> list[Estimate]:
