@@ -25,8 +25,8 @@ level: float = 0.95  # nominal coverage of the intervals
 output_dir: str = ""  # folder for metrics.json and values.csv; empty: not written
 
 # %%
-from roslens.analysis.tool_results.parameters import ToolParameters
-from roslens.analysis.tool_results.report import ToolReport
+from roslens.analysis.tool.parameters import ToolParameters
+from roslens.analysis.tool.report import ToolReport
 from roslens.tool_files import open_tool_files
 
 parameters = ToolParameters.of_notebook(globals())

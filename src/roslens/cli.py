@@ -590,6 +590,7 @@ def report(
     * communication: What do pointer types and intra-process communication change?
     * storage: How does SQLite compare with MCAP?
     * micro_ros: How much memory, throughput and latency do small devices have?
+    * tool: What do the result files of other benchmark tools say, and what is wrong in them?
     * calibration: Do roslens' own intervals and verdicts keep what they promise?
 
     Parameters
@@ -597,8 +598,8 @@ def report(
     notebook
         Name of a notebook (see above), or the path of an .ipynb file.
     paths
-        Recordings, folders that contain recordings, or archives of 'roslens pack'. Default: a
-        sample that comes with roslens.
+        Recordings, folders that contain recordings, or archives of 'roslens pack'; for the
+        notebook tool, result files. Default: a sample that comes with roslens.
     output
         Folder for the report. Default: data/reports/NOTEBOOK/TIME.
     parameter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from roslens.analysis.tool_results.runs import ToolFiles, read_files
+from roslens.analysis.tool.runs import ToolFiles, read_files
 from roslens.collectors.results.formats import Format, find_results
 from roslens.factors import Factors
 from roslens.recordings import PathLike, resolve

@@ -16,9 +16,9 @@ from tests.results.test_tool_results import irobot, oldest, performance_test
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.table import Sentence
-from roslens.analysis.tool_results.estimates import NO_SAMPLES
-from roslens.analysis.tool_results.parameters import ToolParameters
-from roslens.analysis.tool_results.report import ToolReport
+from roslens.analysis.tool.estimates import NO_SAMPLES
+from roslens.analysis.tool.parameters import ToolParameters
+from roslens.analysis.tool.report import ToolReport
 from roslens.collectors.results.formats import FORMATS, find_results
 from roslens.report import run_report
 from roslens.tool_files import open_tool_files

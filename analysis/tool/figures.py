@@ -38,7 +38,7 @@ def runs_plot(estimates: Sequence[Estimate]) -> Plot:
     Parameters
     ----------
     estimates
-        Of `roslens.analysis.tool_results.estimates.tool_estimates`; the metrics that say most are
+        Of `roslens.analysis.tool.estimates.tool_estimates`; the metrics that say most are
         drawn, `_MOST_PANELS` of them.
 
     Raises

@@ -13,10 +13,10 @@ from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.numbers import shown_unit, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
-from roslens.analysis.tool_results.estimates import COUNTS, Value, tool_estimates, values_of
-from roslens.analysis.tool_results.figure import drawable, runs_plot
-from roslens.analysis.tool_results.parameters import ToolParameters
-from roslens.analysis.tool_results.runs import ToolFiles, ToolRun
+from roslens.analysis.tool.estimates import COUNTS, Value, tool_estimates, values_of
+from roslens.analysis.tool.figures import drawable, runs_plot
+from roslens.analysis.tool.parameters import ToolParameters
+from roslens.analysis.tool.runs import ToolFiles, ToolRun
 
 _MOST_ROWS = 60
 _MOST_FACTS = 8

@@ -19,7 +19,7 @@ from roslens.analysis.statistics.over_runs import (
     value_over_runs,
 )
 from roslens.analysis.statistics.quantiles import percentile_name
-from roslens.analysis.tool_results.runs import ToolRun
+from roslens.analysis.tool.runs import ToolRun
 
 COUNTS = ("sent", "received", "lost", "late", "too_late", "lost_by_gaps")
 """Of messages: no estimates of their own."""
