@@ -188,7 +188,7 @@ def test_copies_and_files_that_are_cut_off_are_no_runs(tmp_path: Path) -> None:
     copy = text(tmp_path / "b.csv", first.read_text())
     torn = text(tmp_path / "c.csv", first.read_text()[:-9])
     found = opened(first, copy, torn, first)
-    assert [one.run.name for one in found.files.runs] == ["a.csv"]
+    assert [one.run.name for one in found.results.runs] == ["a.csv"]
     assert said(found)[0].startswith("c.csv is refused: ")
     assert "is the file cut off?" in said(found)[0]
     assert said(found)[1] == (
@@ -210,7 +210,7 @@ def test_runs_within_one_file(tmp_path: Path) -> None:
     """Half of 500 recorded in two runs, 400 of 500 in the third; recorder's CPU 20, 20, 50 %."""
     last = PLAIN.replace("500 250 10 20", "500 400 10 50")
     found = opened(results(tmp_path, PLAIN, PLAIN, last))
-    assert [one.run.name for one in found.files.runs] == [
+    assert [one.run.name for one in found.results.runs] == [
         f"results.csv, run {number}" for number in (1, 2, 3)
     ]
     loss = estimate(found, "loss", storage_id="sqlite3", entity="publishers 1 x 1000 B, 100 Hz")
