@@ -35,6 +35,10 @@ _CLOCKS = {
     "tool's own clock",
 }
 NO_SAMPLES = "the file holds no single latencies, so no percentile can be had from it"
+SILENT = (
+    "a run received nothing: lost messages are found by gaps in what arrives, and the process may "
+    "have been one that only sends"
+)
 UNCLEAR = (
     "until October 2023 cpu_perc was the mean since the start, later that of the last period, and "
     "these files do not tell which"
@@ -142,14 +146,19 @@ def _of_entity(
                 _refused(_percentile(tool, prefix, q), levels, NO_SAMPLES, level)
                 for q in _QUANTILES
             ]
-    counted = [(of_one[entity, "lost"], of_one[entity, "received"]) for of_one in values
-               if {(entity, "lost"), (entity, "received")} <= of_one.keys()]  # fmt: skip
+    counted = [
+        (round(of_one[entity, "lost"].value), round(of_one[entity, "received"].value))
+        for of_one in values
+        if {(entity, "lost"), (entity, "received")} <= of_one.keys()
+    ]
     if counted:
-        lost = [round(x.value) for x, _ in counted]
-        total = [round(x.value + y.value) for x, y in counted]
         definition = f"messages lost, of those lost and received, as {tool} counted them"
         metric = Metric("loss", definition, "1")
-        found.append(fraction_over_runs(metric, levels, lost, total, level))
+        if all(received for _, received in counted):
+            lost, total = [x for x, _ in counted], [x + y for x, y in counted]
+            found.append(fraction_over_runs(metric, levels, lost, total, level))
+        else:
+            found.append(_refused(metric, levels, SILENT, level))
     return found
 
 

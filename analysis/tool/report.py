@@ -19,6 +19,7 @@ from roslens.analysis.tool.parameters import ToolParameters
 from roslens.analysis.tool.runs import ToolFiles, ToolRun
 
 _MOST_ROWS = 60
+_MOST_RUNS = 30
 _MOST_FACTS = 8
 _MOST_LENGTH = 60
 
@@ -54,11 +55,14 @@ class ToolReport(Report[ToolParameters]):
                 "-p factors=FILE.csv tells: a row per file with its name and its factors."
             )
             parts.append(Sentence(text))
-        rows = [
-            [one.run.name, one.result.tool, one.run.label, _facts(one)] for one in self.results.runs
-        ]
+        shown = self.results.runs[:_MOST_RUNS]
+        rows = [[one.run.name, one.result.tool, one.run.label, _facts(one)] for one in shown]
+        hidden = len(self.results.runs) - len(shown)
+        notes = [f"{hidden:,} more runs are in values.csv."] if hidden else []
         columns = ["run", "tool", "cell", "what the file says of the run"]
-        parts.append(ReportTable(columns, rows, "Files that were read", left=frozenset(columns)))
+        parts.append(
+            ReportTable(columns, rows, "Files that were read", notes, left=frozenset(columns))
+        )
         return Section(*parts)
 
     def corrected(self) -> Section:

@@ -145,6 +145,16 @@ def test_three_runs_of_a_cell_by_hand(tmp_path: Path) -> None:
         opened(*logs, factors=text(tmp_path / "g.csv", "file,rmw\n1.csv,a\n2.csv,a\n"))
 
 
+def test_loss_of_a_run_that_received_nothing_is_refused_and_not_zero(tmp_path: Path) -> None:
+    """The tool counts gaps in what arrives, so it says that nothing was lost."""
+    silent = [[1, 1, 0, 40, 0, 0, 0, "inf", "-inf", "nan", "nan", 1000, 5]]
+    found = opened(performance_test(tmp_path / "a.csv", silent))
+    loss = estimate(found, "loss")
+    assert (loss.value, loss.low) == (None, None)
+    assert "a run received nothing" in str(loss.refused)
+    assert not any(e.metric.startswith("latency") for e in found.estimates)
+
+
 def singles(folder: Path, latencies_us: list[int]) -> Path:
     """ros2-performance since November 2024, with every single latency."""
     irobot(folder, "D", commas=True)
