@@ -119,8 +119,10 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheel and the workbench, and nothing else."""
-    return new_venv(tmp_path_factory.mktemp("installed") / "venv", f"roslens[lab] @ file://{wheel}")
+    """A virtual environment with the wheel, the workbench and workers, and nothing else."""
+    return new_venv(
+        tmp_path_factory.mktemp("installed") / "venv", f"roslens[lab,scale] @ file://{wheel}"
+    )
 
 
 @pytest.fixture(scope="session")
@@ -234,6 +236,17 @@ def test_reports_ignore_modules_of_the_working_directory(
     command, env = installed / "bin" / "roslens", bare(installed, home)
     told = run(command, "report", "latency", "run", env=env, cwd=folder)
     assert (folder / told.splitlines()[-1] / "metrics.json").is_file()
+
+
+def test_workers_ignore_modules_of_the_working_directory(
+    installed: Path, tmp_path: Path, home: Path
+) -> None:
+    """Not even those that Python itself starts a process with."""
+    folder = hostile_folder(tmp_path / "folder", *OURS, UNRELATED, "multiprocessing")
+    shutil.copytree(folder / "run", folder / "another")
+    command, env = installed / "bin" / "roslens", bare(installed, home)
+    told = run(command, "collect", "--workers", "2", "run", "another", env=env, cwd=folder)
+    assert told.count(f"{TWO_PROCESS_EVENTS} events") == 2
 
 
 def test_the_lab_finds_modules_beside_a_notebook_after_all_packages(

@@ -180,10 +180,9 @@ def _client(workers: Workers, tasks: int, paths: Sequence[Path]) -> Iterator[Cli
         "distributed.admin.system-monitor.gil.enabled": False,
         "distributed.nanny.pre-spawn-environ.POLARS_MAX_THREADS": str(threads),
         "distributed.nanny.pre-spawn-environ.RAYON_NUM_THREADS": str(threads),
-        # Never modules of the working directory, whatever they are called.
-        "distributed.nanny.pre-spawn-environ.PYTHONSAFEPATH": "1",
     }
     with (
+        _without_working_directory(),
         dask.config.set(settings),
         LocalCluster(
             n_workers=number,
@@ -198,3 +197,17 @@ def _client(workers: Workers, tasks: int, paths: Sequence[Path]) -> Iterator[Cli
         Client(cluster, set_as_default=False) as client,
     ):
         yield client
+
+
+@contextmanager
+def _without_working_directory() -> Iterator[None]:
+    """Processes that are started meanwhile never import from the working directory."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
