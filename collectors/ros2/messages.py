@@ -375,9 +375,9 @@ def message_rows(
         pick(sent.drop("publish_ns"), rows[_PLACE], *(c for c in sent.columns if c != "publish_ns"))
     )
     received = ("subscription_id", "take_ns", "intra_process")
-    between = pl.any_horizontal(pl.col(name).is_not_null() for name in received)
+    arrived = pl.any_horizontal(pl.col(name).is_not_null() for name in received)
     return rows.with_columns(
-        pl.when(between)
+        pl.when(arrived)
         .then(pl.col("intra_process").fill_null(value=False))
         .alias("intra_process"),
         pl.col("source_timestamp_ns").fill_null(pl.col("key_ns")),
