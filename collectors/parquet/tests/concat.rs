@@ -8,6 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::metadata::RowGroupMetaData;
 use roslens_parquet::{KeyValue, Order, ROW_GROUP, TableWriter, concat};
 
 /// A file of rows by number.
@@ -38,7 +39,7 @@ fn rows_follow_each_other() {
     concat(&parts, &whole).unwrap();
     let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(&whole).unwrap()).unwrap();
     let metadata = Arc::clone(builder.metadata());
-    let sizes = metadata.row_groups().iter().map(|rows| rows.num_rows());
+    let sizes = metadata.row_groups().iter().map(RowGroupMetaData::num_rows);
     assert_eq!(sizes.collect::<Vec<_>>(), [10, group, 490, 1]);
     let about = metadata.file_metadata().key_value_metadata().unwrap();
     assert!(
