@@ -13,7 +13,7 @@ use crate::stage::Projection;
 /// What is to be decoded: all of it, unless said otherwise.
 #[derive(Debug, Clone, Default)]
 pub struct Want {
-    /// Names of events; none that is declared is no error.
+    /// Names of events; those that no trace declares do no harm.
     pub events: Option<Vec<String>>,
     /// Earliest time, in nanoseconds since 1970.
     pub begin_ns: Option<i64>,
