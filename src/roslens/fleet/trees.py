@@ -17,7 +17,7 @@ from roslens.collectors.collect import NOTE
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.files import replaced_whole
-from roslens.tracing.recording.layout import MANIFEST_NAME
+from roslens.tracing.recording.layout import MANIFEST_NAME, walk
 
 _PARTS_OF_A_TRACE = re.compile(r"ust|kernel|uid|pid|\d+|(32|64)-bit|.+-\d+-\d{8}-\d{6}")
 """Folders that LTTng makes between a session and its metadata."""
@@ -96,11 +96,11 @@ class LocalTree:
         return str(self.root)
 
     def places(self) -> Iterator[Place]:
-        """All recordings below, in the order of their paths."""
+        """All recordings below, in the order of their paths; those behind links last."""
         bare: set[str] = set()
-        for folder, folders, files in os.walk(self.root, followlinks=True):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            path = Path(folder).relative_to(self.root).as_posix()
+        for folder, folders, files in walk(self.root):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            path = folder.relative_to(self.root).as_posix()
             if MANIFEST_NAME in files:
                 folders.clear()
                 yield self._place(path, has_manifest=True)
@@ -173,7 +173,7 @@ class RemoteTree:
         return self.url
 
     def places(self) -> Iterator[Place]:
-        """All recordings below, in the order of their paths."""
+        """All recordings below, in the order of their paths; those behind links last."""
         found: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
         prefix = self._root.rstrip("/") + "/"
         files = {path.removeprefix(prefix): about for path, about in found.items()}
