@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from roslens.sizes import parse_size
-from roslens.tracing.archive import SUFFIX, pack, unpack
+from roslens.tracing.archive import SUFFIX, pack
 from roslens.tracing.campaign import RECORDINGS
+from roslens.tracing.unpacking import unpack
 
 
 def pack_recordings(

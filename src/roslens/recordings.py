@@ -28,10 +28,10 @@ from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
 from roslens.collectors.views import Names, View, Window, check_window, matching
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.factors import Factors
-from roslens.tracing.archive import SUFFIX, unpack
 from roslens.tracing.recording import Recording, UsageError, find_recordings
 from roslens.tracing.recording.files import shipped
 from roslens.tracing.recording.manifest import Level
+from roslens.tracing.unpacking import SUFFIXES, bare_name, unpack
 
 PathLike = str | os.PathLike[str]
 Progress = Callable[[int, int, Recording], None]
@@ -100,12 +100,12 @@ def resolve(path: PathLike) -> Path:
 
 def _unpacked(path: Path) -> Path:
     """`path`, or the folder into which the archive at `path` is unpacked."""
-    if not (path.is_file() and path.name.endswith(SUFFIX)):
+    if not (path.is_file() and path.name.endswith(SUFFIXES)):
         return path
     about = path.stat()
     mark = f"{path.resolve()} {about.st_size} {about.st_mtime_ns}"
     parent = platformdirs.user_cache_path("roslens") / "unpacked"
-    folder = parent / hashlib.sha256(mark.encode()).hexdigest()[:16] / path.name[: -len(SUFFIX)]
+    folder = parent / hashlib.sha256(os.fsencode(mark)).hexdigest()[:16] / bare_name(path)
     if not folder.is_dir():
         parent.mkdir(parents=True, exist_ok=True)
         # In a place of its own first: another process may be at the same archive.
