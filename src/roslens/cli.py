@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import sys
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Literal, NoReturn
 
 from cyclopts import App, CycloptsError, Parameter
-from rich.console import Console
 
 from roslens.tracing.recording import (
     EXIT_FAILED,
@@ -21,6 +21,8 @@ from roslens.tracing.recording import (
     RoslensError,
     UsageError,
 )
+from roslens.tracing.recording.terminal import Console, say
+from roslens.tracing.recording.text import shown
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -48,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     Anything the user can act on ends with one line on standard error and its exit code.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files are bytes, and need not be text.
+        sys.stdout.reconfigure(errors="surrogateescape")
     try:
         try:
             app(arguments, exit_on_error=False, print_error=False, result_action="sys_exit")
@@ -80,7 +85,7 @@ def _say_no_more() -> None:
 
 def _fail(message: str, code: int) -> NoReturn:
     # Plain print: a terminal must not wrap or colour what scripts match.
-    print(f"roslens: error: {message}", file=sys.stderr)
+    print(f"roslens: error: {shown(message)}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -506,7 +511,7 @@ def report(
             workers=Workers(workers, scheduler),
             console=Console(),
         )
-        print(page.parent)
+        say(page.parent)
         return
     if workers is not None or scheduler is not None:
         raise UsageError("--workers and --scheduler go with --each: one report is one process")
@@ -516,9 +521,9 @@ def report(
     if result.metrics is not None:
         console.print(summary_table(result.metrics, result.notebook.stem))
     if result.files:
-        print(f"also written: {', '.join(path.name for path in result.files)}")
-    print(f"report: {result.html}")
-    print(result.folder)
+        say(f"also written: {', '.join(path.name for path in result.files)}")
+    say(f"report: {result.html}")
+    say(result.folder)
 
 
 @app.command
@@ -528,7 +533,7 @@ def index(
     """Write index.html over all reports in a folder: loss, verdicts, links."""
     from roslens.index import write_index  # noqa: PLC0415
 
-    print(write_index(folder))
+    say(write_index(folder))
 
 
 @app.command

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +22,7 @@ from roslens.analysis.verdicts.comparison import (
 )
 from roslens.recordings import open_recordings, resolve
 from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.terminal import Console, say
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot
@@ -161,7 +161,7 @@ def run_compare(
     if plot_file is not None:
         write_plot(plot_file, found)
     console.print(comparison_table(found))
-    print(summary(found))
+    say(summary(found))
     return found.exit_code
 
 

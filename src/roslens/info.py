@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -18,6 +17,7 @@ from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.reader import Process, Trace, TraceInfo, open_trace
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import Recording, UsageError
+from roslens.tracing.recording.terminal import Console
 
 _NS = 1e9
 _PROCESS = ("host", "vpid", "procname")

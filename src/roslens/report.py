@@ -12,7 +12,6 @@ from typing import Any
 
 import nbformat
 import yaml
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from roslens.analysis.metrics import METRICS_NAME
@@ -22,6 +21,7 @@ from roslens.recordings import open_recordings
 from roslens.summary_text import SUMMARY_NAME, Summary
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import shipped
+from roslens.tracing.recording.terminal import Console
 
 
 @dataclass(frozen=True)
