@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from roslens.collectors import store
 from roslens.collectors.schema import RAW_EVENT_COLUMNS, TABLES
 from roslens.tracing.recording import Recording, RunFailedError, UsageError
-from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.recording.files import text_path, write_atomically
 from roslens.tracing.recording.layout import find_traces
 
 # What only makes tables is imported where they are made: raw events are written without polars.
@@ -423,7 +424,7 @@ def _scanned(folder: Path, trace: Trace, info: TraceInfo) -> Raw:
     import polars as pl  # noqa: PLC0415
 
     events = {
-        f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
+        f"{path.parent.name}:{path.stem}": pl.scan_parquet(text_path(path), glob=False)
         for path in sorted(folder.glob("*/*.parquet"))
     }
     none = pl.LazyFrame(schema={c.name: c.dtype for c in RAW_EVENT_COLUMNS})
@@ -465,7 +466,8 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
         )
     import polars as pl  # noqa: PLC0415
 
-    return {name: pl.scan_parquet(recording.tables / f"{name}.parquet") for name in TABLES}
+    files = {name: text_path(recording.tables / f"{name}.parquet") for name in TABLES}
+    return {name: pl.scan_parquet(file, glob=False) for name, file in files.items()}
 
 
 def _write(frame: pl.DataFrame, path: Path) -> None:
@@ -619,7 +621,7 @@ def _fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
                 state = path.stat()
                 name = f"{root.name}/{path.relative_to(root).as_posix()}"
                 lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
-    return _digest("\n".join(lines).encode())
+    return _digest(os.fsencode("\n".join(lines)))
 
 
 @cache

@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from roslens.tracing.plan import PLAN_NAME
 from roslens.tracing.recording import RunFailedError, UsageError, find_recordings
+from roslens.tracing.recording.files import replaced_whole
 from roslens.tracing.scrub import text_scrubber
 
 HEAD, SUMS = "roslens-pack.json", "checksums.sha256"
@@ -89,16 +90,16 @@ def pack(
         raise UsageError(f"{output}: is there already; give another name")
     members = _members(paths, with_tables)
     packed = Packed(output)
-    temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     try:
-        with pa.CompressedOutputStream(str(temporary), "zstd") as stream:
+        with (
+            replaced_whole(output) as temporary,
+            temporary.open("wb") as file,
+            pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd") as stream,
+        ):
             _write(stream, members, packed, _Anonymiser(members, keep_names), progress)
-        temporary.replace(output)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise RunFailedError(f"{output}: cannot be written: {reason}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return packed
 
 

@@ -29,6 +29,7 @@ import pyarrow as pa
 
 from roslens.tracing.archive import FORMAT, HEAD, SUFFIX, SUMS
 from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import text_path
 from roslens.tracing.recording.layout import find_traces
 
 SUFFIXES = (SUFFIX, ".tar.gz", ".tgz", ".zip")
@@ -181,7 +182,7 @@ class _Unpacked:
             magic = stream.read(4)
         try:
             if magic == b"\x28\xb5\x2f\xfd":
-                with pa.CompressedInputStream(str(self._archive), "zstd") as opened:
+                with pa.CompressedInputStream(text_path(self._archive), "zstd") as opened:
                     self._ours(self._tar(cast("IO[bytes]", opened).read))
                 return self._scratch
             if magic[:2] == b"\x1f\x8b":

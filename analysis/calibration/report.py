@@ -17,6 +17,7 @@ from roslens.analysis.metrics import Metrics, versions, write_metrics
 from roslens.analysis.reports.base import Section as Shown
 from roslens.analysis.reports.base import Tables
 from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.tracing.recording.files import write_atomically
 
 MEANINGS = {
     "coverage": "fraction of nominal 95 % intervals that hold the truth",
@@ -114,7 +115,7 @@ class CalibrationReport:
             return Shown(Sentence("metrics.json is not written: output_dir is not set."))
         folder = Path(self.parameters.output_dir)
         path = write_metrics(Metrics([], versions(), self.estimates), folder)
-        (folder / "results.csv").write_text(to_csv(self.results), encoding="utf-8")
+        write_atomically(folder / "results.csv", to_csv(self.results))
         return Shown(
             Sentence(f"{len(self.estimates)} estimates written to {path.name}."),
             Sentence(f"{len(self.results):,} rows written to results.csv."),

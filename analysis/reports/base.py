@@ -20,6 +20,7 @@ from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
 from roslens.analysis.runs import Run, why_left_out
 from roslens.collectors.schema import TABLES
+from roslens.tracing.recording.files import write_atomically
 
 Part = Sentence | ReportTable | Plot
 _MOST_DISTURBED = 30
@@ -211,7 +212,7 @@ class Report(ABC):
         path = write_metrics(metrics, folder)
         sentences = [Sentence(f"{len(metrics.estimates)} estimates written to {path.name}.")]
         for name, frame in (files or {}).items():
-            frame.write_csv(folder / name)
+            write_atomically(folder / name, frame.write_csv())
             sentences.append(Sentence(f"{frame.height:,} rows written to {name}."))
         return Section(*sentences)
 

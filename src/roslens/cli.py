@@ -21,6 +21,7 @@ from roslens.tracing.recording import (
     RoslensError,
     UsageError,
 )
+from roslens.tracing.recording.files import write_atomically
 from roslens.tracing.recording.terminal import Console, say
 from roslens.tracing.recording.text import shown
 
@@ -32,6 +33,8 @@ app = App(
     "confidence intervals.",
     version=lambda: version("roslens"),
     help_format="markdown",
+    # The name of a folder may begin with a bracket.
+    default_parameter=Parameter(json_list=False, json_dict=False),
 )
 
 WorkersOption = Annotated[
@@ -70,9 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         ended = broken.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
     except OSError as error:
-        # Files are told of where they are opened: this is the standard output.
-        if error.errno not in _FULL or error.filename is not None:
+        if error.filename is not None:
+            _fail(f"{os.fsdecode(error.filename)}: {(error.strerror or '').lower()}", EXIT_FAILED)
+        if error.errno not in _FULL:
             raise
+        # Files tell their names: this is the standard output.
         _say_no_more()
         _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
     sys.exit(0)
@@ -349,7 +354,7 @@ def schema(
     if output is None:
         sys.stdout.write(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_atomically(output, text)
 
 
 @app.command

@@ -26,6 +26,7 @@ from roslens.collectors import babeltrace
 from roslens.collectors.reader import Trace, open_trace
 from roslens.collectors.times import parse_time
 from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import replaced_whole, sync
 from roslens.tracing.recording.terminal import Console
 from roslens.tracing.recording.text import UNSEEN, shown
 
@@ -422,10 +423,12 @@ def _to_parquet(
                 write(Path(scratch), tell)
                 found = list(Path(scratch).rglob("*.parquet"))
                 if found:
+                    sync(found[0])
                     shutil.move(found[0], output)
                 else:
                     empty = trace.read(names, begin_ns=0, end_ns=-1, fields=fields)[names[0]]
-                    empty.write_parquet(output)
+                    with replaced_whole(output) as part, part.open("wb") as stream:
+                        empty.write_parquet(stream)
         except OSError as error:
             raise RunFailedError(f"{output}: cannot be written: {error.strerror}") from error
 
@@ -438,7 +441,7 @@ def _opened(output: Path | None) -> Iterator[IO[str]]:
             sys.stdout.flush()
             return
         output.parent.mkdir(parents=True, exist_ok=True)
-        with output.open("w", encoding="utf-8") as file:
+        with replaced_whole(output) as part, part.open("w", encoding="utf-8") as file:
             yield file
     except BrokenPipeError:
         raise

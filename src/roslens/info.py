@@ -17,6 +17,7 @@ from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.reader import Process, Trace, TraceInfo, open_trace
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import Recording, UsageError
+from roslens.tracing.recording.files import text_path
 from roslens.tracing.recording.terminal import Console
 
 _NS = 1e9
@@ -46,7 +47,7 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
     there = collect(recording)
     processes = TABLES["processes"].empty()
     if there.rows:
-        processes = pl.read_parquet(recording.tables / "processes.parquet")
+        processes = pl.read_parquet(text_path(recording.tables / "processes.parquet"), glob=False)
     info = TraceInfo(
         events=there.events,
         events_by_name=there.events_by_name,

@@ -18,7 +18,7 @@ from roslens.analysis.interop.tracetools_model import ros2_data_model, tracetool
 from roslens.analysis.measures.loss import TracerLoss, tracer_loss
 from roslens.analysis.runs import Run, runs_of
 from roslens.collectors.excerpt import excerpt_of
-from roslens.collectors.resources import scan_resources
+from roslens.collectors.resources import scan_samples
 from roslens.collectors.results.irobot import find_irobot, read_irobot
 from roslens.collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
 from roslens.collectors.results.logged_messages import SCHEMA as LOGGED_MESSAGE
@@ -29,7 +29,7 @@ from roslens.collectors.views import Names, View, Window, check_window, matching
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.factors import Factors
 from roslens.tracing.recording import Recording, UsageError, find_recordings
-from roslens.tracing.recording.files import shipped
+from roslens.tracing.recording.files import shipped, text_path
 from roslens.tracing.recording.manifest import Level
 from roslens.tracing.unpacking import SUFFIXES, bare_name, unpack
 
@@ -327,7 +327,7 @@ class Recordings:
             )
         events = self.recordings[0].events
         raw = {
-            f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
+            f"{path.parent.name}:{path.stem}": pl.scan_parquet(text_path(path), glob=False)
             for path in sorted(events.glob("*/*.parquet"))
         }
         if not raw:
@@ -389,7 +389,7 @@ class Recordings:
         origins = self._spans if any(view.has_window for view in self.views) else {}
         frames = [
             self._cut(
-                scan_resources(file) if table is RESOURCES else pl.scan_parquet(file),
+                scan_samples(table, file),
                 table,
                 run,
                 origins,

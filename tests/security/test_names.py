@@ -1,5 +1,6 @@
 """Names in a recording are shown, never obeyed, and any legal name of a folder works."""
 
+import ast
 import io
 import re
 import shutil
@@ -101,3 +102,48 @@ def test_verbs_show_a_hostile_trace(hostile_run: Path, tmp_path: Path) -> None:
     assert rb"w\x1b[2J" in roslens("info", str(hostile_run), cwd=tmp_path).stdout
     for file in tmp_path.iterdir():
         assert not BAD.search(file.read_text()), file
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Path:
+    """Copies of a run under names that are patterns to some, and one that is no UTF-8."""
+    for name in ("a*b", "aXXb", "[old] run", "bad\udcff\udcfe"):
+        made = shutil.ignore_patterns("events", "tables")
+        shutil.copytree(RUN, tmp_path / name, ignore=made)
+    return tmp_path
+
+
+def test_any_legal_name_works(named: Path) -> None:
+    """Each as many rows as any other has: the name makes no difference."""
+    rows = set()
+    for name in ("aXXb", "a*b", "[old] run", "bad\udcff\udcfe"):
+        done = roslens("collect", name, cwd=named)
+        assert done.returncode == 0, done.stderr
+        out = f"{name}.csv"
+        done = roslens("export", "--format", "csv", "--table", "messages", name, out, cwd=named)
+        assert done.returncode == 0, done.stderr
+        rows.add((named / out).read_bytes().count(b"\n"))
+    assert len(rows) == 1
+    for verb in (["pack"], ["report", "latency"]):
+        done = roslens(*verb, "bad\udcff\udcfe", cwd=named)
+        assert done.returncode == 0, done.stderr
+    done = roslens("unpack", "bad\udcff\udcfe.tar.zst", "there\udcff", cwd=named)
+    assert done.returncode == 0, done.stderr
+    assert (named / "there\udcff" / "bad\udcff\udcfe" / "manifest.json").is_file()
+    done = roslens("catalog", ".", cwd=named)
+    assert done.returncode == 2
+    assert rb"bad\xff\xfe: its name is no text" in done.stderr
+
+
+def test_no_path_is_taken_for_a_pattern() -> None:
+    """Each call of polars that takes patterns is told not to."""
+    root = Path(__file__).resolve().parents[2]
+    for room in ("src/roslens", "collectors", "analysis", "tracing"):
+        for file in (root / room).rglob("*.py"):
+            for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                    name, given = call.func.attr, ast.unparse(call)
+                    if name in {"scan_parquet", "read_parquet", "scan_csv"}:
+                        assert "glob=False" in given, (file, given)
+                    if name == "read_csv":
+                        assert "read_bytes()" in given or "content" in given, (file, given)

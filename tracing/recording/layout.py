@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roslens.tracing.recording.errors import UsageError
+from roslens.tracing.recording.text import shown
 
 if TYPE_CHECKING:
     from roslens.tracing.recording.manifest import Manifest
@@ -66,8 +67,8 @@ class Recording:
 
     @property
     def name(self) -> str:
-        """The folder's name."""
-        return self.path.resolve().name
+        """The folder's name; bytes that are no text are shown as such."""
+        return shown(self.path.resolve().name)
 
     @property
     def has_manifest(self) -> bool:

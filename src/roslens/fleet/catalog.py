@@ -21,7 +21,7 @@ from roslens.fleet.dataset import Written, write_dataset
 from roslens.fleet.rows import ROW, Task, row_of
 from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
 from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
-from roslens.tracing.recording.files import replaced_whole
+from roslens.tracing.recording.files import replaced_whole, text_path
 from roslens.tracing.recording.manifest import Level
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Catalog:
         """All rows, lazily."""
         if not self.file.is_file():
             return pl.LazyFrame(schema=dict(ROW))
-        return pl.scan_parquet(self.file)
+        return pl.scan_parquet(text_path(self.file), glob=False)
 
     def select(
         self,
@@ -175,9 +175,9 @@ class Catalog:
 
     def _known(self) -> list[dict[str, Any]]:
         try:
-            if pl.read_parquet_metadata(self.file).get(_VERSION[0]) != _VERSION[1]:
+            if pl.read_parquet_metadata(text_path(self.file)).get(_VERSION[0]) != _VERSION[1]:
                 return []
-            frame = pl.read_parquet(self.file)
+            frame = pl.read_parquet(text_path(self.file), glob=False)
         except (OSError, pl.exceptions.PolarsError):
             # None yet, or a damaged one: everything is looked at again.
             return []
@@ -192,8 +192,8 @@ class Catalog:
         )
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with replaced_whole(self.file) as part:
-                frame.sort("path").write_parquet(part, metadata=dict([_VERSION]))
+            with replaced_whole(self.file) as part, part.open("wb") as stream:
+                frame.sort("path").write_parquet(stream, metadata=dict([_VERSION]))
         except OSError as error:
             raise RunFailedError(f"{self.file}: cannot be written: {error.strerror}") from error
 
@@ -270,6 +270,7 @@ class Selection:
             missing_columns="insert",
             extra_columns="ignore",
             include_file_paths="_file",
+            glob=False,
         )
         return found.join(about.lazy(), on="_file", how="left", maintain_order="left").select(
             *names.values(), *table.schema

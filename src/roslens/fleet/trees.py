@@ -16,7 +16,7 @@ import platformdirs
 from roslens.collectors.collect import NOTE
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import replaced_whole
+from roslens.tracing.recording.files import is_text, replaced_whole, text_path
 from roslens.tracing.recording.layout import MANIFEST_NAME, walk
 
 _PARTS_OF_A_TRACE = re.compile(r"ust|kernel|uid|pid|\d+|(32|64)-bit|.+-\d+-\d{8}-\d{6}")
@@ -101,6 +101,8 @@ class LocalTree:
         for folder, folders, files in walk(self.root):
             folders[:] = [name for name in folders if not name.startswith(".")]
             path = folder.relative_to(self.root).as_posix()
+            if not is_text(path):
+                raise UsageError(f"{folder}: its name is no text, as a catalog holds; rename it")
             if MANIFEST_NAME in files:
                 folders.clear()
                 yield self._place(path, has_manifest=True)
@@ -145,7 +147,7 @@ class LocalTree:
     def readable(self, path: str, stamp: str) -> str:
         """Its path."""
         del stamp
-        return self.address(path)
+        return text_path(self.root / path)
 
 
 class RemoteTree:
