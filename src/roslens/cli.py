@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError, Parameter
 from roslens.tracing.recording import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
+    EXIT_UNEXPECTED,
     EXIT_USAGE,
     RoslensError,
     UsageError,
@@ -73,14 +74,39 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         ended = broken.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
     except OSError as error:
-        if error.filename is not None:
-            _fail(f"{os.fsdecode(error.filename)}: {(error.strerror or '').lower()}", EXIT_FAILED)
-        if error.errno not in _FULL:
-            raise
-        # Files tell their names: this is the standard output.
-        _say_no_more()
-        _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
+        _fail_of_system(error)
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  (a panic of native code is no Exception)
+        _fail(_unexpected(error), EXIT_UNEXPECTED)
     sys.exit(0)
+
+
+def _fail_of_system(error: OSError) -> NoReturn:
+    if error.filename is not None:
+        _fail(f"{os.fsdecode(error.filename)}: {(error.strerror or '').lower()}", EXIT_FAILED)
+    if error.errno not in _FULL:
+        _fail(_unexpected(error), EXIT_UNEXPECTED)
+    # Files tell their names: this is the standard output.
+    _say_no_more()
+    _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
+
+
+def _unexpected(error: BaseException) -> str:
+    """Keep the traceback of an error that nobody foresaw; what to say of it."""
+    import tempfile  # noqa: PLC0415  (only in need)
+    import traceback  # noqa: PLC0415
+
+    text = " ".join(str(error).split())[:200]
+    what = f"unexpected {type(error).__name__}: {text}; this is an error of roslens itself"
+    try:
+        # Readable to its owner alone: a traceback may hold what a trace does.
+        descriptor, name = tempfile.mkstemp(prefix="roslens-", suffix=".traceback")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(traceback.format_exception(error))
+    except OSError as full:
+        return f"{what} (its traceback cannot be kept: {full.strerror})"
+    return f"{what}; its traceback is in {name}"
 
 
 def _say_no_more() -> None:

@@ -11,7 +11,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import polars as pl
 
 from roslens.analysis.interop.tracetools_model import ros2_data_model, tracetools_frames
@@ -31,6 +30,7 @@ from roslens.factors import Factors
 from roslens.tracing.recording import Recording, UsageError, find_recordings
 from roslens.tracing.recording.files import shipped, text_path
 from roslens.tracing.recording.manifest import Level
+from roslens.tracing.ros.cache import cache_folder, private_folder
 from roslens.tracing.unpacking import SUFFIXES, bare_name, unpack
 
 PathLike = str | os.PathLike[str]
@@ -104,10 +104,10 @@ def _unpacked(path: Path) -> Path:
         return path
     about = path.stat()
     mark = f"{path.resolve()} {about.st_size} {about.st_mtime_ns}"
-    parent = platformdirs.user_cache_path("roslens") / "unpacked"
+    parent = cache_folder() / "unpacked"
     folder = parent / hashlib.sha256(os.fsencode(mark)).hexdigest()[:16] / bare_name(path)
     if not folder.is_dir():
-        parent.mkdir(parents=True, exist_ok=True)
+        private_folder(parent)
         # In a place of its own first: another process may be at the same archive.
         with tempfile.TemporaryDirectory(dir=parent) as own:
             unpack(path, Path(own) / "content")
@@ -124,7 +124,7 @@ def _writable(recording: Recording) -> Recording:
     if os.access(parent, os.W_OK):
         return recording
     where = hashlib.sha256(str(recording.path.resolve()).encode()).hexdigest()[:16]
-    return Recording.at(recording.path, platformdirs.user_cache_path("roslens") / where)
+    return Recording.at(recording.path, cache_folder() / where)
 
 
 def _collect(recordings: Sequence[Recording], progress: Progress | None) -> None:

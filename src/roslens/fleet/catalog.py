@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import platformdirs
 import polars as pl
 
 from roslens.collectors.schema import TABLES
@@ -23,6 +22,7 @@ from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
 from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
 from roslens.tracing.recording.files import replaced_whole, text_path
 from roslens.tracing.recording.manifest import Level
+from roslens.tracing.ros.cache import cache_folder
 
 if TYPE_CHECKING:
     from roslens.recordings import Recordings
@@ -348,7 +348,7 @@ def default_file(tree: Tree) -> Path:
         return tree.root / NAME
     where = str(tree.root.resolve()) if isinstance(tree, LocalTree) else tree.where
     key = hashlib.sha256(where.encode()).hexdigest()[:16]
-    return platformdirs.user_cache_path("roslens") / "catalogs" / f"{key}.parquet"
+    return cache_folder() / "catalogs" / f"{key}.parquet"
 
 
 def moment(when: Moment) -> datetime:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-import platformdirs
-
 from roslens.collectors.collect import NOTE
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.files import is_text, replaced_whole, text_path
 from roslens.tracing.recording.layout import MANIFEST_NAME, walk
+from roslens.tracing.ros.cache import cache_folder, private_folder
 
 _PARTS_OF_A_TRACE = re.compile(r"ust|kernel|uid|pid|\d+|(32|64)-bit|.+-\d+-\d{8}-\d{6}")
 """Folders that LTTng makes between a session and its metadata."""
@@ -250,10 +249,10 @@ class RemoteTree:
         if self.url.split("://")[0] in _READ_BY_POLARS:
             return self.address(path)
         mark = hashlib.sha256(f"{self.address(path)} {stamp}".encode()).hexdigest()[:24]
-        copy = platformdirs.user_cache_path("roslens") / "remote" / mark / PurePosixPath(path).name
+        copy = cache_folder() / "remote" / mark / PurePosixPath(path).name
         if not copy.is_file():
             try:
-                copy.parent.mkdir(parents=True, exist_ok=True)
+                private_folder(copy.parent)
                 with replaced_whole(copy) as part:
                     part.write_bytes(self._read(path))
             except OSError as error:
