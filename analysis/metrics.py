@@ -100,13 +100,25 @@ def read_metrics(path: Path) -> Metrics:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON: {error}; make the report again") from error
     found = data.get("schema_version") if isinstance(data, dict) else None
     if found != SCHEMA_VERSION:
         raise UsageError(
             f"{path}: metrics schema version {found!r}, this roslens reads {SCHEMA_VERSION}"
         )
+    from pydantic import ValidationError  # noqa: PLC0415  (only who reads one waits for it)
+
+    from roslens.analysis.metrics_file import MetricsFile  # noqa: PLC0415
+
+    try:
+        MetricsFile.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(
+            f"{path}: field '{where}': {first['msg']}; make the report again"
+        ) from error
     try:
         estimates = [Estimate.from_json(entry) for entry in data["estimates"]]
         return Metrics(list(data["recordings"]), dict(data["versions"]), estimates)

@@ -10,6 +10,7 @@ from roslens.analysis.estimate import Cell, cell_label, shared_factors
 from roslens.collectors.excerpt import excerpt_of
 from roslens.tracing.recording import Recording
 from roslens.tracing.recording.manifest import Design, Level, Manifest
+from roslens.tracing.recording.text import shown
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def _buffers(manifest: Manifest) -> int | None:
 
 def _unique_names(recordings: Sequence[Recording]) -> list[str]:
     """Shortest tail of each path (run, campaign/run, ...) that makes all names distinct."""
-    paths = [r.path.resolve().parts for r in recordings]
+    paths = [tuple(map(shown, r.path.resolve().parts)) for r in recordings]
     depth = 1
     while True:
         names = ["/".join(parts[-depth:]) for parts in paths]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,7 +33,7 @@ from roslens.collectors.decoding import (
 )
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import Recording, RoslensError, RunFailedError, UsageError
-from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.recording.files import text_path, write_atomically
 from roslens.tracing.recording.layout import find_traces
 
 # What only makes tables is imported where they are made: raw events are written without polars.
@@ -315,7 +316,8 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
         )
     import polars as pl  # noqa: PLC0415
 
-    return {name: pl.scan_parquet(recording.tables / f"{name}.parquet") for name in TABLES}
+    files = {name: text_path(recording.tables / f"{name}.parquet") for name in TABLES}
+    return {name: pl.scan_parquet(file, glob=False) for name, file in files.items()}
 
 
 def _write_note(note: Mapping[str, Any], path: Path) -> None:
@@ -454,7 +456,7 @@ def _fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
                 state = path.stat()
                 name = f"{root.name}/{path.relative_to(root).as_posix()}"
                 lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
-    return _digest("\n".join(lines).encode())
+    return _digest(os.fsencode("\n".join(lines)))
 
 
 @cache

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from roslens.collectors import store
 from roslens.collectors.schema import RAW_EVENT_COLUMNS, TABLES
 from roslens.tracing.recording import Recording
+from roslens.tracing.recording.files import text_path
 from roslens.tracing.recording.layout import find_traces
 
 # What only makes tables is imported where they are made: raw events are written without polars.
@@ -154,7 +155,7 @@ def _scanned(folder: Path, trace: Trace, info: TraceInfo) -> Raw:
     import polars as pl  # noqa: PLC0415
 
     events = {
-        f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
+        f"{path.parent.name}:{path.stem}": pl.scan_parquet(text_path(path), glob=False)
         for path in sorted(folder.glob("*/*.parquet"))
     }
     none = pl.LazyFrame(schema={c.name: c.dtype for c in RAW_EVENT_COLUMNS})

@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from roslens.collectors.resources import scan_resources
+from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
 from roslens.collectors.times import parse_time
 from roslens.collectors.views import View, matching
 from roslens.tracing.recording import Recording, UsageError
-from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.recording.files import text_path, write_atomically
 from roslens.tracing.recording.layout import EXCERPT_MANIFEST_NAME, EXCERPT_NAME
 from roslens.tracing.recording.schema import Table
 
@@ -250,7 +250,11 @@ def cut(
         path = made.tables / f"{name}.parquet"
         if not path.is_file():
             continue  # events only
-        frame = pl.scan_parquet(path).filter(*view.filters(table, "", None)).collect()
+        frame = (
+            pl.scan_parquet(text_path(path), glob=False)
+            .filter(*view.filters(table, "", None))
+            .collect()
+        )
         if name == "health":
             frame = pl.concat([_finding(about), frame]).sort(
                 pl.col("severity") != "error", maintain_order=True
@@ -259,7 +263,7 @@ def cut(
         rows[name] = frame.height
     for table, file in _samples(source):
         if file.is_file():
-            samples = scan_resources(file) if table is RESOURCES else pl.scan_parquet(file)
+            samples = scan_samples(table, file)
             kept = samples.filter(*view.filters(table, "", None)).collect()
             write(kept, made.tables / f"{table.name}.parquet")
     if (manifest := source.manifest) is not None:
@@ -277,7 +281,10 @@ def _chosen(
 ) -> frozenset[str] | None:
     if not patterns:
         return None
-    there = (pl.read_parquet(made.tables / f"{name}.parquet", columns=[column]) for name in tables)
+    there = (
+        pl.read_parquet(text_path(made.tables / f"{name}.parquet"), columns=[column], glob=False)
+        for name in tables
+    )
     names = {name for frame in there for name in frame[column].drop_nulls()}
     return matching(patterns, names, column)
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from roslens.collectors import _native
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.layout import find_traces
+from roslens.tracing.recording.text import shown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -432,7 +433,7 @@ def _labelled(root: Path, *, alone: bool) -> list[tuple[Path, str]]:
             "folder that 'ros2 trace' or 'lttng' wrote"
         )
     base = Path() if alone else Path(root.resolve().name)
-    return [(trace, (base / trace.relative_to(root)).as_posix()) for trace in traces]
+    return [(trace, shown((base / trace.relative_to(root)).as_posix())) for trace in traces]
 
 
 def _list(names: Iterable[str] | None) -> list[str] | None:

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.collectors.schema import RESOURCES
+from roslens.collectors.schema import RESOURCES, Table
 from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import text_path
 
 _CSV = {
     "time_ns_realtime": pl.Int64,
@@ -36,7 +37,7 @@ def scan_resources(path: Path) -> pl.LazyFrame:
         The CSV lacks a column or cannot be read.
     """
     if path.suffix != ".csv":
-        stored = pl.scan_parquet(path)
+        stored = pl.scan_parquet(text_path(path), glob=False)
         there = set(stored.collect_schema().names())
         # Older recorders wrote fewer columns.
         return stored.with_columns(
@@ -46,7 +47,7 @@ def scan_resources(path: Path) -> pl.LazyFrame:
         )
     try:
         found = (
-            pl.scan_csv(path, schema_overrides=_CSV)
+            pl.scan_csv(text_path(path), glob=False, schema_overrides=_CSV)
             .select(*_CSV)
             .drop_nulls("time_ns_realtime")
             .collect()
@@ -65,3 +66,10 @@ def scan_resources(path: Path) -> pl.LazyFrame:
         pl.col("num_threads").alias("threads"),
     )
     return RESOURCES.conform(frame).lazy()
+
+
+def scan_samples(table: Table, path: Path) -> pl.LazyFrame:
+    """What was sampled beside a run, as one of the tables of samples."""
+    if table is RESOURCES:
+        return scan_resources(path)
+    return pl.scan_parquet(text_path(path), glob=False)

@@ -11,6 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import text_path
 
 _LOGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
     ("calls.csv", "request", ("request_sent_realtime_ns", "request_realtime_ns")),
@@ -56,7 +57,7 @@ def read_work_log(native: Path) -> WorkLog | None:
         if not path.is_file():
             continue
         try:
-            frame = pl.scan_csv(path)
+            frame = pl.scan_csv(text_path(path), glob=False)
             column = next((c for c in frame.collect_schema().names() if c in columns), None)
             if column is None:
                 raise UsageError(f"{path}: none of the columns {', '.join(columns)}")

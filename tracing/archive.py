@@ -1,4 +1,4 @@
-"""A recording packed into one file for sharing, and unpacked with distrust.
+"""A recording packed into one file for sharing; `roslens.tracing.unpacking` takes it apart.
 
 The file is a tar archive compressed by Zstandard: ``roslens-pack.json`` first, then the files of
 the recordings, ``checksums.sha256`` last. Names of hosts and users and absolute paths are
@@ -13,30 +13,25 @@ import json
 import os
 import re
 import secrets
-import shutil
 import tarfile
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any, cast
 
 import pyarrow as pa
 
 from roslens.tracing.plan import PLAN_NAME
 from roslens.tracing.recording import RunFailedError, UsageError, find_recordings
+from roslens.tracing.recording.files import replaced_whole
 from roslens.tracing.scrub import text_scrubber
 
 HEAD, SUMS = "roslens-pack.json", "checksums.sha256"
 SUFFIX = ".tar.zst"
-_FORMAT = 1
+FORMAT = 1
 _REBUILT = ("events", "tables")
 _BLOCK = 1 << 20
 _LARGEST_TEXT = 64 << 20
-_MOST_MEMBERS = 1_000_000
-_SMALL = 256 << 20
-_HIGHEST_RATIO = 500
-"""Traces of many equal events shrink to a 50th; what grows more than 500 times is a bomb."""
 _NO_NAME = {"host", "localhost"}
 _HOSTNAME = re.compile(rb'(hostname = ")([^"]*)(")')
 
@@ -95,16 +90,16 @@ def pack(
         raise UsageError(f"{output}: is there already; give another name")
     members = _members(paths, with_tables)
     packed = Packed(output)
-    temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}")
     try:
-        with pa.CompressedOutputStream(str(temporary), "zstd") as stream:
+        with (
+            replaced_whole(output) as temporary,
+            temporary.open("wb") as file,
+            pa.CompressedOutputStream(pa.PythonFile(file, "w"), "zstd") as stream,
+        ):
             _write(stream, members, packed, _Anonymiser(members, keep_names), progress)
-        temporary.replace(output)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise RunFailedError(f"{output}: cannot be written: {reason}") from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return packed
 
 
@@ -117,7 +112,7 @@ def _write(
 ) -> None:
     sums = []
     with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="w|") as tar:
-        head = {"format": _FORMAT, "anonymised": not anonymiser.keep}
+        head = {"format": FORMAT, "anonymised": not anonymiser.keep}
         _add(tar, HEAD, json.dumps(head).encode())
         for name, path in members.items():
             if path.is_symlink() or not path.is_file():
@@ -133,7 +128,7 @@ def _write(
             sums.append(f"{digest}  {name}\n")
             packed.files += 1
             packed.bytes_unpacked += size
-        _add(tar, SUMS, "".join(sums).encode())
+        _add(tar, SUMS, os.fsencode("".join(sums)))
 
 
 def _members(paths: Sequence[Path], with_tables: bool) -> dict[str, Path]:
@@ -245,163 +240,3 @@ def _entry(name: str, size: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode, entry.mtime = size, 0o644, 0
     return entry
-
-
-# ------------------------------------------------------------------ unpacking
-
-
-def unpack(archive: Path, folder: Path, *, max_bytes: int | None = None) -> list[Path]:
-    """Unpack an archive; all of it, with right checksums, or nothing.
-
-    Parameters
-    ----------
-    archive
-        What `pack` wrote.
-    folder
-        Where to; made if missing. What lies there already is not touched.
-    max_bytes
-        More than this unpacked is refused; default: 500 times the archive's size, at least
-        256 MiB, at most nine tenths of the free space.
-
-    Returns
-    -------
-    list of Path
-        What was made in `folder`, the top-most entries.
-
-    Raises
-    ------
-    UsageError
-        It is no such archive, is damaged or hostile, or its content is there already.
-    RunFailedError
-        The folder cannot be written.
-    """
-    if not archive.is_file():
-        raise UsageError(f"{archive}: no such file")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        limit = _limit(archive, folder, max_bytes)
-        with tempfile.TemporaryDirectory(prefix=".unpack-", dir=folder) as scratch:
-            found, named = _extract(archive, Path(scratch), limit)
-            _check(archive, found, named)
-            return _move(Path(scratch), folder)
-    except OSError as error:
-        if isinstance(error, pa.ArrowException) or error.errno is None:
-            raise UsageError(f"{archive}: damaged: {_first_line(error)}") from error
-        reason = (error.strerror or str(error)).lower()
-        raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
-
-
-def _limit(archive: Path, folder: Path, max_bytes: int | None) -> int:
-    if max_bytes is not None:
-        return max_bytes
-    wanted = max(_SMALL, _HIGHEST_RATIO * archive.stat().st_size)
-    return min(wanted, shutil.disk_usage(folder).free * 9 // 10)
-
-
-def _extract(archive: Path, scratch: Path, limit: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Write the members below `scratch`; their digests, and those that the archive names."""
-    digests: dict[str, str] = {}
-    named: dict[str, str] = {}
-    left, first = limit, True
-    try:
-        with (
-            pa.CompressedInputStream(str(archive), "zstd") as stream,
-            tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar,
-        ):
-            for entry in tar:
-                name = _safe_name(archive, entry)
-                left -= entry.size
-                if left < 0 or len(digests) > _MOST_MEMBERS:
-                    raise UsageError(
-                        f"{archive}: unpacks to more than {limit:,} B; if you trust it, give "
-                        "--max-size"
-                    )
-                content = tar.extractfile(entry)
-                if content is None:
-                    raise UsageError(f"{archive}: {name}: cannot be read")
-                if first != (name == HEAD):
-                    raise UsageError(f"{archive}: not packed by 'roslens pack'")
-                if first:
-                    _check_head(archive, content.read(65536))
-                    first = False
-                elif name == SUMS:
-                    named = dict(_sums(archive, content))
-                elif name in digests:
-                    raise UsageError(f"{archive}: {name}: is in it twice")
-                else:
-                    digests[name] = _save(content, scratch / name)
-    except (tarfile.TarError, EOFError, pa.ArrowException) as error:
-        raise UsageError(f"{archive}: damaged or no archive: {_first_line(error)}") from error
-    if first:
-        raise UsageError(f"{archive}: not packed by 'roslens pack'")
-    return digests, named
-
-
-def _safe_name(archive: Path, entry: tarfile.TarInfo) -> str:
-    if not entry.isreg():
-        raise UsageError(f"{archive}: {entry.name!r}: is no regular file; refused")
-    path = PurePosixPath(entry.name)
-    parts = path.parts
-    bad = path.is_absolute() or not parts or any(x in {"..", "."} for x in parts)
-    if bad or "\\" in entry.name or "\0" in entry.name or str(path) != entry.name:
-        raise UsageError(f"{archive}: {entry.name!r}: would lie outside of the folder; refused")
-    return entry.name
-
-
-def _check_head(archive: Path, text: bytes) -> None:
-    try:
-        found = json.loads(text)["format"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{archive}: not packed by 'roslens pack'") from error
-    if found != _FORMAT:
-        raise UsageError(f"{archive}: format {found!r}, this roslens reads {_FORMAT}")
-
-
-def _sums(archive: Path, content: IO[bytes]) -> Iterator[tuple[str, str]]:
-    for line in content.read(_SMALL).decode(errors="replace").splitlines():
-        digest, blanks, name = line.partition("  ")
-        if not blanks:
-            raise UsageError(f"{archive}: {SUMS}: not a list of checksums")
-        yield name, digest
-
-
-def _save(content: IO[bytes], path: Path) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    digest = hashlib.sha256()
-    with path.open("xb") as stream:
-        while block := content.read(_BLOCK):
-            digest.update(block)
-            stream.write(block)
-    return digest.hexdigest()
-
-
-def _check(archive: Path, found: dict[str, str], named: dict[str, str]) -> None:
-    wrong = sorted(x for x in {*found, *named} if found.get(x) != named.get(x))
-    if wrong:
-        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        raise UsageError(f"{archive}: {wrong[0]}{more}: missing or with a wrong checksum")
-
-
-def _move(scratch: Path, folder: Path) -> list[Path]:
-    """Move what was unpacked to its place, folder by folder where some are there already."""
-    made: list[Path] = []
-    pairs = [(entry, folder / entry.name) for entry in sorted(scratch.iterdir())]
-    moves: list[tuple[Path, Path]] = []
-    while pairs:
-        source, target = pairs.pop()
-        if target.is_symlink() or (target.exists() and not (source.is_dir() and target.is_dir())):
-            raise UsageError(f"{target}: is there already; unpack elsewhere")
-        if target.exists():
-            if (target / "manifest.json").exists():
-                raise UsageError(f"{target}: is there already; unpack elsewhere")
-            pairs += [(entry, target / entry.name) for entry in source.iterdir()]
-        else:
-            moves.append((source, target))
-    for source, target in moves:
-        source.rename(target)
-        made.append(target)
-    return sorted(made)
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]

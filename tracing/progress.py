@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
 from roslens.tracing.campaign import Event, OnEvent
 from roslens.tracing.plan import PlannedRun
 from roslens.tracing.recording import Manifest
+from roslens.tracing.recording.terminal import Console
 
 
 @contextmanager

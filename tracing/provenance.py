@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from roslens.tracing.recording.files import write_atomically
+
 FOLDER = "provenance"
 """Below the run's folder: copies of configuration files."""
 
@@ -137,5 +139,5 @@ def _paths(value: str) -> Iterator[Path]:
 def _write(run: Path, name: str, text: bytes) -> str:
     folder = run / FOLDER
     folder.mkdir(exist_ok=True)
-    (folder / name).write_bytes(text)
+    write_atomically(folder / name, text)
     return f"{FOLDER}/{name}"

@@ -17,6 +17,7 @@ from roslens.tracing.lttng.settings import TracingOptions
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import shipped
 from roslens.tracing.recording.manifest import Level
+from roslens.tracing.recording.yaml_file import read_yaml
 from roslens.tracing.sampling.rates import SamplerRates
 
 SHIPPED = shipped("tracing", "suites")
@@ -364,8 +365,8 @@ def parse_suite(text: str, where: str) -> Suite:
         It is not valid; says which field and why.
     """
     try:
-        data: Any = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        data: Any = read_yaml(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise UsageError(f"{where}: not YAML: {reason}") from error
     if not isinstance(data, dict):

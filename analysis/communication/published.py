@@ -48,7 +48,7 @@ def read_published(folder: Path) -> pl.DataFrame:
     """
     path = folder / "rclcpp_pr636.csv"
     try:
-        frame = pl.read_csv(path, schema=_SCHEMA)
+        frame = pl.read_csv(path.read_bytes(), schema=_SCHEMA)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
     periods = pl.col("latency_mean_ms") / pl.col("publisher_period_ms")

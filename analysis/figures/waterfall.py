@@ -14,6 +14,7 @@ from roslens.analysis.flow.chain import run_keys
 from roslens.analysis.flow.chains import ChainInstances
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.timeline.journey import Journey
+from roslens.tracing.recording.text import shown
 
 
 def mean_parts(found: ChainInstances) -> pl.DataFrame:
@@ -74,8 +75,8 @@ def _bars(bars: Sequence[_Bar], axis: str) -> Figure:
 
 
 def _short(text: str, most: int = 60) -> str:
-    shown = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return shown if len(shown) <= most else f"{shown[: most // 2]}…{shown[-most // 2 :]}"
+    text = shown(text)
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}"
 
 
 @styled

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from roslens.analysis.flow.chain import Tables
+from roslens.tracing.recording.text import shown
 
 
 def node_topic_graph(tables: Tables) -> pl.DataFrame:
@@ -56,8 +59,8 @@ def mermaid(graph: pl.DataFrame) -> str:
     nodes = {name: f"n{k}" for k, name in enumerate(_names(graph, "node"))}
     topics = {name: f"t{k}" for k, name in enumerate(_names(graph, "topic"))}
     lines = ["flowchart LR"]
-    lines += [f"  {number}[{_quoted(name)}]" for name, number in nodes.items()]
-    lines += [f"  {number}([{_quoted(name)}])" for name, number in topics.items()]
+    lines += [f"  {number}[{_in_mermaid(name)}]" for name, number in nodes.items()]
+    lines += [f"  {number}([{_in_mermaid(name)}])" for name, number in topics.items()]
     for node, topic, publishes, count in graph.iter_rows():
         ends = [nodes[node], topics[topic]]
         start, end = ends if publishes else reversed(ends)
@@ -71,5 +74,11 @@ def _names(graph: pl.DataFrame, column: str) -> list[str]:
 
 def _quoted(text: str) -> str:
     # Names of ROS hold letters, digits, "_", "/" and "~"; other text keeps the file whole.
-    escaped = text.replace("\\", "\\\\").replace('"', "'")
+    escaped = shown(text).replace("\\", "\\\\").replace('"', "'")
+    return f'"{escaped}"'
+
+
+def _in_mermaid(text: str) -> str:
+    # A label is read as HTML there; "#60;" is Mermaid's own way to write "<".
+    escaped = re.sub(r'[#&<>"`]', lambda found: f"#{ord(found[0])};", shown(text))
     return f'"{escaped}"'

@@ -20,6 +20,7 @@ import polars as pl
 import pyarrow as pa
 
 from roslens.tracing.recording import RunFailedError
+from roslens.tracing.recording.files import replaced_whole
 
 _Bytes = npt.NDArray[np.uint8]
 
@@ -111,7 +112,7 @@ class _Writer:
         )
         first = _number(_SEQUENCE, 1) + _number(_FLAGS, _FIRST_OF_SEQUENCE)
         try:
-            with path.open("wb") as file:
+            with replaced_whole(path) as temporary, temporary.open("wb") as file:
                 file.write(_message(1, first + _message(_INTERNED, names)))
                 file.writelines(self.descriptors)
                 if self.packets:

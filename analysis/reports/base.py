@@ -24,6 +24,7 @@ from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.schema import TABLES
 from roslens.collectors.work_log import WorkLog
 from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import write_atomically
 
 Part = Sentence | ReportTable | Plot
 _MOST_DISTURBED = 30
@@ -237,7 +238,7 @@ class Report(ABC, Generic[P]):
         path = write_metrics(metrics, folder)
         sentences = [Sentence(f"{len(metrics.estimates)} estimates written to {path.name}.")]
         for name, frame in self.files().items():
-            frame.write_csv(folder / name)
+            write_atomically(folder / name, frame.write_csv())
             sentences.append(Sentence(f"{frame.height:,} rows written to {name}."))
         return Section(*sentences)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roslens.tracing.recording.errors import UsageError
+from roslens.tracing.recording.text import shown
 
 if TYPE_CHECKING:
     from hdrh.histogram import HdrHistogram
@@ -86,7 +87,7 @@ def log(series: Mapping[str, ArrayLike], seconds: float = 0.0, digits: int = DIG
     for name, samples in series.items():
         histogram = _histogram(samples, digits)
         # A tag ends at a comma, and spaces separate nothing but are not allowed in it.
-        tag = name.replace(",", ";").replace(" ", "_")
+        tag = shown(name).replace(",", ";").replace(" ", "_")
         largest = histogram.get_max_value() / 1e6
         text = histogram.encode().decode("ascii")
         lines.append(f"Tag={tag},0.000,{seconds:.3f},{largest:.3f},{text}")

@@ -20,8 +20,10 @@ from roslens.analysis.verdicts.comparison import Side, spread_of
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.tracing.recording.manifest import Level
+from roslens.tracing.recording.yaml_file import read_yaml
 
 SCHEMA_VERSION = 1
+_LARGEST = 1e200
 
 _TEXT = re.compile(
     r"\s*(?P<metric>[A-Za-z_][\w.]*)\s*(?P<sign><=|>=|<|>)\s*"
@@ -176,10 +178,10 @@ def read_budgets(path: Path) -> list[Budget]:
         It cannot be read, or something in it is not understood.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        data = read_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UsageError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
     entries = data.get("budgets") if isinstance(data, dict) else None
     if not isinstance(entries, list) or not entries or set(data) != {"budgets"}:
@@ -213,7 +215,7 @@ def parse_budget(entry: object) -> Budget:
         number = float(match["number"]) if match else math.nan
     except ValueError:
         number = math.nan
-    if match is None or not math.isfinite(number):
+    if match is None or not abs(number) < _LARGEST:
         raise UsageError(f"'{text}' is no budget; {_EXAMPLE}")
     where = given.get("where") or {}
     if not isinstance(where, dict) or any(

@@ -38,6 +38,8 @@ def read_logged_messages(path: Path) -> pl.DataFrame | None:
             header = stream.readline().strip().split(",")
         if not set(SCHEMA) <= set(header):
             return None
-        return pl.read_csv(path, columns=list(SCHEMA), schema_overrides=SCHEMA).select(*SCHEMA)
+        return pl.read_csv(path.read_bytes(), columns=list(SCHEMA), schema_overrides=SCHEMA).select(
+            *SCHEMA
+        )
     except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
         raise UsageError(f"{path}: not a log of messages: {str(error).splitlines()[0]}") from error

@@ -87,7 +87,7 @@ def read_counted(path: Path) -> pl.DataFrame:
 def _read(path: Path, schema: pl.Schema, optional: tuple[str, ...] = ()) -> pl.DataFrame:
     try:
         text = path.read_text(encoding="utf-8")
-        frame = pl.read_csv(path, schema=schema)
+        frame = pl.read_csv(path.read_bytes(), schema=schema)
     except (OSError, UnicodeDecodeError, pl.exceptions.PolarsError) as error:
         reason = " ".join(str(error).split())[:160]
         raise UsageError(f"{path}: cannot be read: {reason}; is it cut off?") from error

@@ -77,7 +77,7 @@ def read_published(folder: Path) -> PublishedFigures:
 
 def _read(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
     try:
-        frame = pl.read_csv(path)
+        frame = pl.read_csv(path.read_bytes())
     except (OSError, pl.exceptions.PolarsError) as error:
         raise UsageError(
             f"{path}: cannot be read: {' '.join(str(error).split())}; restore the published figures"

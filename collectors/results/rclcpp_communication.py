@@ -105,7 +105,7 @@ def _read(file: Path, columns: tuple[str, ...]) -> pl.DataFrame:
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
     try:
         # As text first: a number that is none is an error with its line, not a null.
-        texts = pl.read_csv(file, has_header=False, infer_schema=False)
+        texts = pl.read_csv(file.read_bytes(), has_header=False, infer_schema=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise UsageError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from error
     if texts.width != len(columns):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from roslens.collectors.results.storage_study import Batches, read_batches
 from roslens.tracing.recording.errors import UsageError
+from roslens.tracing.recording.files import text_path
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -137,7 +138,7 @@ def write_calls(events: Path) -> pl.DataFrame | None:
     if not begin.is_file() or not end.is_file():
         return None
     frames = [
-        pl.read_parquet(path, columns=["call", "time_ns"]).with_columns(
+        pl.read_parquet(text_path(path), columns=["call", "time_ns"], glob=False).with_columns(
             pl.col("call").cast(pl.Int64)
         )
         for path in (begin, end)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from roslens.analysis.reports.numbers import shown_unit, value_and_interval
 from roslens.analysis.verdicts.budgets import Budget, Checks, check_budgets, read_budgets
 from roslens.analysis.verdicts.comparison import Side
 from roslens.compare import load_side, reference, write_text
+from roslens.tracing.recording.terminal import Console, say
 
 _STYLES = {"within": "", "exceeded": "bold red", "not_enough_evidence": "yellow"}
 
@@ -27,7 +27,7 @@ def run_check(
     if json_file is not None:
         write_text(json_file, found.json_text())
     console.print(checks_table(found))
-    print(summary(found))
+    say(summary(found))
     return found.exit_code
 
 

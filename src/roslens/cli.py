@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import itertools
 import json
 import os
@@ -14,15 +15,18 @@ from typing import IO, Annotated, Literal, NoReturn, TypeVar
 
 import rich.console
 from cyclopts import App, CycloptsError, Group, Parameter
-from rich.console import Console
 
 from roslens.tracing.recording import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
+    EXIT_UNEXPECTED,
     EXIT_USAGE,
     RoslensError,
     UsageError,
 )
+from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.recording.terminal import Console, say
+from roslens.tracing.recording.text import shown
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _Verb = TypeVar("_Verb", bound=Callable[..., int | None])
@@ -52,13 +56,14 @@ app = App(
     help_format="plaintext",  # what renders Markdown takes a third of the start
     help_epilogue="'roslens COMMAND --help' explains a command.\n\nExit codes: 0 done; 1 a verdict "
     "failed; 2 wrong use or unreadable input; 3 not enough evidence; 4 ran, but failed or is "
-    "incomplete; 130 interrupted.",
+    "incomplete; 70 an error of roslens itself; 130 interrupted.",
     usage="Usage: roslens COMMAND [ARGUMENTS] [OPTIONS]",
     version=lambda: version("roslens"),
     version_flags=["--version", "-V"],
     group_commands=Group("Help", sort_key=6),
     group_parameters=Group("Options", sort_key=3),
-    default_parameter=Parameter(negative=(), show_default=_shown),
+    # The name of a folder may begin with a bracket.
+    default_parameter=Parameter(negative=(), show_default=_shown, json_list=False, json_dict=False),
 )
 app["--help"].help = "Show this help."
 app["--version"].help = "Show the version."
@@ -116,6 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     arguments = sys.argv[1:] if arguments is None else arguments
     # Rich itself would exit with 1 where nobody reads on ('| head'): here 1 is a failed verdict.
     rich.console.Console.on_broken_pipe = _goes_on_unheard  # type: ignore[assignment,method-assign]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # Names of files are bytes, and need not be text.
+        sys.stdout.reconfigure(errors="surrogateescape")
     try:
         try:
             app(arguments, exit_on_error=False, print_error=False, result_action="sys_exit")
@@ -134,12 +142,39 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         ended = broken.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
     except OSError as error:
-        # Files are told of where they are opened: this is the standard output.
-        if error.errno not in _FULL or error.filename is not None:
-            raise
-        _say_no_more(sys.stdout)
-        _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
+        _fail_of_system(error)
+    except (SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001  (a panic of native code is no Exception)
+        _fail(_unexpected(error), EXIT_UNEXPECTED)
     sys.exit(0)
+
+
+def _fail_of_system(error: OSError) -> NoReturn:
+    if error.filename is not None:
+        _fail(f"{os.fsdecode(error.filename)}: {(error.strerror or '').lower()}", EXIT_FAILED)
+    if error.errno not in _FULL:
+        _fail(_unexpected(error), EXIT_UNEXPECTED)
+    # Files tell their names: this is the standard output.
+    _say_no_more(sys.stdout)
+    _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
+
+
+def _unexpected(error: BaseException) -> str:
+    """Keep the traceback of an error that nobody foresaw; what to say of it."""
+    import tempfile  # noqa: PLC0415  (only in need)
+    import traceback  # noqa: PLC0415
+
+    text = " ".join(str(error).split())[:200]
+    what = f"unexpected {type(error).__name__}: {text}; this is an error of roslens itself"
+    try:
+        # Readable to its owner alone: a traceback may hold what a trace does.
+        descriptor, name = tempfile.mkstemp(prefix="roslens-", suffix=".traceback")
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.writelines(traceback.format_exception(error))
+    except OSError as full:
+        return f"{what} (its traceback cannot be kept: {full.strerror})"
+    return f"{what}; its traceback is in {name}"
 
 
 def _goes_on_unheard(console: rich.console.Console) -> None:
@@ -155,7 +190,7 @@ def _say_no_more(stream: IO[str]) -> None:
 
 def _fail(message: str, code: int) -> NoReturn:
     # Plain print: a terminal must not wrap or colour what scripts match.
-    print(f"roslens: error: {message}", file=sys.stderr)
+    print(f"roslens: error: {shown(message)}", file=sys.stderr)
     sys.exit(code)
 
 
@@ -564,7 +599,7 @@ def schema(
     if output is None:
         sys.stdout.write(text)
     else:
-        output.write_text(text, encoding="utf-8")
+        write_atomically(output, text)
 
 
 @_verb(_REPORT, "report NOTEBOOK [PATH...] [OPTIONS]", "report NOTEBOOK --list-parameters")
@@ -635,7 +670,7 @@ def report(
             workers=Workers(workers, scheduler),
             console=Console(),
         )
-        print(page.parent)
+        say(page.parent)
         return
     if workers is not None or scheduler is not None:
         raise UsageError("--workers and --scheduler go with --each: one report is one process")
@@ -645,9 +680,9 @@ def report(
     if result.metrics is not None:
         console.print(summary_table(result.metrics, result.notebook.stem))
     if result.files:
-        print(f"also written: {', '.join(path.name for path in result.files)}")
-    print(f"report: {result.html}")
-    print(result.folder)
+        say(f"also written: {', '.join(path.name for path in result.files)}")
+    say(f"report: {result.html}")
+    say(result.folder)
 
 
 @_verb(_REPORT, "index [FOLDER]")
@@ -661,7 +696,7 @@ def index(folder: Path = Path("data/reports"), /) -> None:
     """
     from roslens.index import write_index  # noqa: PLC0415
 
-    print(write_index(folder))
+    say(write_index(folder))
 
 
 @_verb(_JUDGE, "compare BASE NEW [OPTIONS]")

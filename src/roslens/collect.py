@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -25,6 +24,7 @@ from roslens.collectors.decoding import Progress as Say
 from roslens.collectors.limits import Limits
 from roslens.fleet.cluster import Workers, attempt, each
 from roslens.tracing.recording import Recording, RoslensError, UsageError, find_recordings
+from roslens.tracing.recording.terminal import Console
 
 if TYPE_CHECKING:
     from roslens.collectors.excerpt import Excerpt

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +22,8 @@ from roslens.analysis.verdicts.comparison import (
 )
 from roslens.recordings import open_recordings, resolve
 from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import replaced_whole, write_atomically
+from roslens.tracing.recording.terminal import Console, say
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot
@@ -161,7 +162,7 @@ def run_compare(
     if plot_file is not None:
         write_plot(plot_file, found)
     console.print(comparison_table(found))
-    print(summary(found))
+    say(summary(found))
     return found.exit_code
 
 
@@ -175,7 +176,7 @@ def write_text(path: Path, text: str) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_atomically(path, text)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
@@ -200,7 +201,9 @@ def save_plot(path: Path, plot: Plot) -> None:
         raise UsageError(f"--plot {path}: end the name with one of .{', .'.join(formats)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        plot.figure.savefig(path, facecolor="white")
+        with replaced_whole(path) as part:
+            form = path.suffix.lower().removeprefix(".")
+            plot.figure.savefig(part, facecolor="white", format=form)
     except OSError as error:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -20,13 +20,15 @@ from typing import IO, Literal, TypeAlias
 
 import numpy as np
 import polars as pl
-from rich.console import Console
 from rich.progress import Progress
 
 from roslens.collectors import babeltrace
 from roslens.collectors.reader import Trace, open_trace
 from roslens.collectors.times import parse_time
 from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import replaced_whole, sync
+from roslens.tracing.recording.terminal import Console
+from roslens.tracing.recording.text import UNSEEN, shown
 
 Format: TypeAlias = Literal["text", "json", "csv", "parquet"]
 Engine: TypeAlias = Literal["native", "babeltrace2"]
@@ -109,7 +111,7 @@ def write_events(
             file.write(lines)
     if not some:
         span = "" if first is None or last is None else f"; the trace has {_span(first, last)}"
-        print(f"roslens: none of {_listed(chosen)} in this time{span}", file=sys.stderr)
+        print(shown(f"roslens: none of {_listed(chosen)} in this time{span}"), file=sys.stderr)
 
 
 class _Native:
@@ -272,6 +274,13 @@ class _Lines:
         if not parts:
             return ""
         lines = pl.concat(parts).sort("time_ns", maintain_order=True)["line"]
+        if self._form == "text" and lines.str.contains(f"[{UNSEEN}]").any():
+            lines = pl.Series(map(shown, lines))
+        elif self._form == "json":
+            # The encoder escapes those of ASCII only.
+            for code in (0x7F, *range(0x80, 0xA0)):
+                if lines.str.contains(chr(code), literal=True).any():
+                    lines = lines.str.replace_all(chr(code), f"\\u{code:04x}", literal=True)
         return "\n".join(lines.to_list()) + "\n"
 
     def _text(self, name: str, frame: pl.DataFrame) -> pl.Expr:
@@ -414,10 +423,12 @@ def _to_parquet(
                 write(Path(scratch), tell)
                 found = list(Path(scratch).rglob("*.parquet"))
                 if found:
+                    sync(found[0])
                     shutil.move(found[0], output)
                 else:
                     empty = trace.read(names, begin_ns=0, end_ns=-1, fields=fields)[names[0]]
-                    empty.write_parquet(output)
+                    with replaced_whole(output) as part, part.open("wb") as stream:
+                        empty.write_parquet(stream)
         except OSError as error:
             raise RunFailedError(f"{output}: cannot be written: {error.strerror}") from error
 
@@ -430,7 +441,7 @@ def _opened(output: Path | None) -> Iterator[IO[str]]:
             sys.stdout.flush()
             return
         output.parent.mkdir(parents=True, exist_ok=True)
-        with output.open("w", encoding="utf-8") as file:
+        with replaced_whole(output) as part, part.open("w", encoding="utf-8") as file:
             yield file
     except BrokenPipeError:
         raise

@@ -21,6 +21,7 @@ from papermill.engines import (  # type: ignore[import-untyped]
 from papermill.exceptions import PapermillExecutionError  # type: ignore[import-untyped]
 
 from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import text_path
 from roslens.widgets import STATIC
 
 CellDone = Callable[[int, int], None]
@@ -128,8 +129,8 @@ def execute(
         os.environ[STATIC] = "1"
         try:
             executed = papermill.execute_notebook(
-                str(notebook),
-                str(output),
+                text_path(notebook),
+                text_path(output),
                 parameters=dict(parameters),
                 engine_name=_ENGINE,
                 kernel_name="python3",

@@ -16,6 +16,7 @@ from roslens.analysis.statistics.hdr import log, percentile_table
 from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
 from roslens.recordings import Recordings, open_recordings
 from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import write_atomically
 
 Format: TypeAlias = Literal["perfetto", "dot", "mermaid", "csv", "hgrm", "hlog"]
 _SAMPLED = (RESOURCES.name, THREADS.name, SYSTEM.name)
@@ -47,7 +48,7 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
     else:
         text = _GRAPHS[form](node_topic_graph(recordings))
     try:
-        out.write_text(text, encoding="utf-8")
+        write_atomically(out, text)
     except OSError as error:
         raise RunFailedError(f"{out}: cannot be written: {error.strerror}") from error
 

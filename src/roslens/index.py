@@ -12,6 +12,7 @@ from roslens.analysis.reports.numbers import significant
 from roslens.html_page import html_document
 from roslens.summary_text import Summary
 from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import write_atomically
 
 INDEX_NAME = "index.html"
 
@@ -34,7 +35,7 @@ def write_index(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
     pages = [
         page
         for notebook in sorted(folder.rglob("*.ipynb"))
-        if (page := notebook.with_suffix(".html")).is_file()
+        if _is_whole(page := notebook.with_suffix(".html"))
     ]
     if not pages:
         raise UsageError(f"{folder}: no report below it; make one with 'roslens report'")
@@ -50,10 +51,18 @@ def write_index(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
         lines = (f"<li>{escape(name)}: {escape(why)}</li>" for name, why in failed.items())
         table += f"\n<h2>No report of</h2>\n<ul>{''.join(lines)}</ul>"
     path = folder / INDEX_NAME
-    path.write_text(
-        html_document("Reports - roslens", f"<h1>Reports</h1>\n{table}"), encoding="utf-8"
-    )
+    write_atomically(path, html_document("Reports - roslens", f"<h1>Reports</h1>\n{table}"))
     return path
+
+
+def _is_whole(page: Path) -> bool:
+    """Whether a page is there to its end."""
+    try:
+        with page.open("rb") as stream:
+            stream.seek(max(0, page.stat().st_size - 100))
+            return stream.read().rstrip().endswith(b"</html>")
+    except OSError:
+        return False
 
 
 def _row(page: Path, folder: Path) -> str:

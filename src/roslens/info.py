@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -18,6 +17,8 @@ from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.reader import Process, Trace, TraceInfo, open_trace
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import Recording, UsageError
+from roslens.tracing.recording.files import text_path
+from roslens.tracing.recording.terminal import Console
 
 _NS = 1e9
 _PROCESS = ("host", "vpid", "procname")
@@ -46,7 +47,7 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
     there = collect(recording)
     processes = TABLES["processes"].empty()
     if there.rows:
-        processes = pl.read_parquet(recording.tables / "processes.parquet")
+        processes = pl.read_parquet(text_path(recording.tables / "processes.parquet"), glob=False)
     info = TraceInfo(
         events=there.events,
         events_by_name=there.events_by_name,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 
 from roslens.sizes import parse_size
-from roslens.tracing.archive import SUFFIX, pack, unpack
+from roslens.tracing.archive import SUFFIX, pack
 from roslens.tracing.campaign import RECORDINGS
+from roslens.tracing.recording.terminal import Console, say
+from roslens.tracing.unpacking import unpack
 
 
 def pack_recordings(
@@ -46,7 +47,7 @@ def pack_recordings(
     )
     for name in packed.left_out:
         console.print(f"[yellow]left out:[/] {escape(name)}: no regular file", soft_wrap=True)
-    print(output)
+    say(output)
 
 
 def unpack_recordings(archive: Path, folder: Path | None, max_size: str | None) -> None:
@@ -61,4 +62,4 @@ def unpack_recordings(archive: Path, folder: Path | None, max_size: str | None) 
     """
     limit = parse_size("--max-size", max_size)
     for path in unpack(archive, folder or RECORDINGS, max_bytes=limit):
-        print(path)
+        say(path)

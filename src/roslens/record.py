@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -29,6 +28,7 @@ from roslens.tracing.recording import (
     UsageError,
 )
 from roslens.tracing.recording.manifest import Loss, Manifest, Sampler
+from roslens.tracing.recording.terminal import Console, say
 from roslens.tracing.state import (
     CampaignState,
     campaign_state,
@@ -118,7 +118,7 @@ def record_one(
     for line in (_sampling([manifest]), _disturbed([manifest])):
         if line:
             console.print(line, highlight=False, soft_wrap=True)
-    print(folder)
+    say(folder)
     code = exit_code(manifest)
     if code == EXIT_INTERRUPTED:
         raise InterruptedRunError(f"interrupted; what was recorded is in {folder}")
@@ -160,7 +160,7 @@ def _end(result: CampaignResult, console: Console) -> None:
     for line in (_sampling(runs), _disturbed(runs)):
         if line:
             console.print(line, highlight=False, soft_wrap=True)
-    print(result.folder)
+    say(result.folder)
     if result.exit_code == EXIT_INTERRUPTED:
         raise InterruptedRunError(
             f"interrupted; what was recorded is in {result.folder}; "

@@ -11,14 +11,13 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-import platformdirs
 import polars as pl
 
 from roslens.analysis.interop.tracetools_model import ros2_data_model, tracetools_frames
 from roslens.analysis.measures.loss import TracerLoss, tracer_loss
 from roslens.analysis.runs import Run, runs_of
 from roslens.collectors.excerpt import excerpt_of
-from roslens.collectors.resources import scan_resources
+from roslens.collectors.resources import scan_samples
 from roslens.collectors.results.irobot import find_irobot, read_irobot
 from roslens.collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSAGES
 from roslens.collectors.results.logged_messages import SCHEMA as LOGGED_MESSAGE
@@ -28,10 +27,11 @@ from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
 from roslens.collectors.views import Names, View, Window, check_window, matching
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.factors import Factors
-from roslens.tracing.archive import SUFFIX, unpack
 from roslens.tracing.recording import Recording, UsageError, find_recordings
-from roslens.tracing.recording.files import shipped
+from roslens.tracing.recording.files import shipped, text_path
 from roslens.tracing.recording.manifest import Level
+from roslens.tracing.ros.cache import cache_folder, private_folder
+from roslens.tracing.unpacking import SUFFIXES, bare_name, unpack
 
 PathLike = str | os.PathLike[str]
 Progress = Callable[[int, int, Recording], None]
@@ -104,14 +104,14 @@ def resolve(path: PathLike) -> Path:
 
 def _unpacked(path: Path) -> Path:
     """`path`, or the folder into which the archive at `path` is unpacked."""
-    if not (path.is_file() and path.name.endswith(SUFFIX)):
+    if not (path.is_file() and path.name.endswith(SUFFIXES)):
         return path
     about = path.stat()
     mark = f"{path.resolve()} {about.st_size} {about.st_mtime_ns}"
-    parent = platformdirs.user_cache_path("roslens") / "unpacked"
-    folder = parent / hashlib.sha256(mark.encode()).hexdigest()[:16] / path.name[: -len(SUFFIX)]
+    parent = cache_folder() / "unpacked"
+    folder = parent / hashlib.sha256(os.fsencode(mark)).hexdigest()[:16] / bare_name(path)
     if not folder.is_dir():
-        parent.mkdir(parents=True, exist_ok=True)
+        private_folder(parent)
         # In a place of its own first: another process may be at the same archive.
         with tempfile.TemporaryDirectory(dir=parent) as own:
             unpack(path, Path(own) / "content")
@@ -128,7 +128,7 @@ def _writable(recording: Recording) -> Recording:
     if os.access(parent, os.W_OK):
         return recording
     where = hashlib.sha256(str(recording.path.resolve()).encode()).hexdigest()[:16]
-    return Recording.at(recording.path, platformdirs.user_cache_path("roslens") / where)
+    return Recording.at(recording.path, cache_folder() / where)
 
 
 def _collect(recordings: Sequence[Recording], progress: Progress | None) -> None:
@@ -336,7 +336,7 @@ class Recordings:
             )
         events = self.recordings[0].events
         raw = {
-            f"{path.parent.name}:{path.stem}": pl.scan_parquet(path)
+            f"{path.parent.name}:{path.stem}": pl.scan_parquet(text_path(path), glob=False)
             for path in sorted(events.glob("*/*.parquet"))
         }
         if not raw:
@@ -407,7 +407,7 @@ class Recordings:
         origins = self._spans if any(view.has_window for view in self.views) else {}
         frames = [
             self._cut(
-                scan_resources(file) if table is RESOURCES else pl.scan_parquet(file),
+                scan_samples(table, file),
                 table,
                 run,
                 origins,

@@ -12,7 +12,6 @@ from typing import Any
 
 import nbformat
 import yaml
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -24,7 +23,8 @@ from roslens.html_page import html_page
 from roslens.recordings import open_recordings, resolve
 from roslens.summary_text import SUMMARY_NAME, Summary
 from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import shipped
+from roslens.tracing.recording.files import shipped, text_path, write_atomically
+from roslens.tracing.recording.terminal import Console
 
 
 @dataclass(frozen=True)
@@ -92,11 +92,11 @@ def run_report(
     given = dict(parameters or {})
     known = check_parameters(source, given, with_paths=bool(paths))
     if paths:
-        given[_for_paths(known)] = [str(path) for path in paths]
+        given[_for_paths(known)] = [text_path(path) for path in paths]
     folder = output or default_output(source.stem)
     executed_path = folder / f"{source.stem}.ipynb"
     if "output_dir" in known:
-        given.setdefault("output_dir", str(folder))
+        given.setdefault("output_dir", text_path(folder))
     metrics = Path(given.get("output_dir", folder)) / METRICS_NAME
     with _progress(console or Console(stderr=True)) as progress:
         if "recordings" in known:
@@ -123,14 +123,15 @@ def run_report(
             cell_timeout_s,
         )
     _without_places(executed, source)
-    nbformat.write(executed, executed_path)  # type: ignore[no-untyped-call]
+    text: str = nbformat.writes(executed)  # type: ignore[no-untyped-call]
+    write_atomically(executed_path, text + "\n")
     html, markdown = folder / f"{source.stem}.html", metrics.with_name(SUMMARY_NAME)
     lead = ""
     if metrics.is_file():
         summary = Summary.read(metrics, source.stem)
-        markdown.write_text(summary.markdown(), encoding="utf-8")
+        write_atomically(markdown, summary.markdown())
         lead = summary.section()._repr_html_()
-    html.write_text(html_page(executed, _title(executed, source.stem), lead), encoding="utf-8")
+    write_atomically(html, html_page(executed, _title(executed, source.stem), lead))
     own = {path.resolve() for path in (html, executed_path, metrics, markdown)}
     files = tuple(
         path

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.markup import escape
 
 from roslens.tracing.campaign import planned_seconds
 from roslens.tracing.progress import duration
+from roslens.tracing.recording.terminal import Console
 from roslens.tracing.suite import Suite, list_suites, load_suite
 
 

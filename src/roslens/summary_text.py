@@ -13,6 +13,7 @@ from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.base import Section
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.summary import summary_table
+from roslens.tracing.recording.text import shown
 
 SUMMARY_NAME = "summary.md"
 _MOST_ROWS = 16
@@ -100,11 +101,11 @@ def _short(table: ReportTable) -> ReportTable:
 
 def escaped(text: str) -> str:
     """Text that Markdown shows letter by letter, on one line."""
-    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    return _SPECIAL.sub(r"\\\1", shown(" ".join(text.split())))
 
 
-def _plain(shown: object) -> str:
-    return shown.plain if isinstance(shown, Text) else str(shown or "")
+def _plain(cell: object) -> str:
+    return cell.plain if isinstance(cell, Text) else str(cell or "")
 
 
 def _row(cells: list[str]) -> str:

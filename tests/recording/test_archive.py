@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from roslens.collectors.reader import open_trace
-from roslens.tracing.archive import HEAD, SUMS, pack, unpack
+from roslens.tracing.archive import HEAD, SUMS, pack
 from roslens.tracing.recording import UsageError, find_recordings
+from roslens.tracing.unpacking import unpack
 
 pytestmark = pytest.mark.recording
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"

@@ -6,14 +6,10 @@ import hashlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import dask
 import pytest
 
 from roslens.fleet.cluster import Workers, each
@@ -36,17 +32,6 @@ def task(item: tuple[str, str]) -> str:
     return name
 
 
-@pytest.fixture
-def busy_machine() -> Iterator[None]:
-    """Dask's own port is taken, and a worker is never back in the time that dask gives it."""
-    with ExitStack() as stack:
-        with suppress(OSError):  # by somebody else
-            stack.enter_context(socket.create_server(("127.0.0.1", 8787)))
-        stack.enter_context(dask.config.set({"distributed.deploy.lost-worker-timeout": "1ms"}))
-        yield
-
-
-@pytest.mark.usefixtures("busy_machine")
 def test_dead_workers_and_errors_cost_themselves(
     tmp_path: Path, recwarn: pytest.WarningsRecorder
 ) -> None:

@@ -1,7 +1,8 @@
 """Errors that reach the user as one line, each with its exit code.
 
 Every verb ends with one of these codes: 0 done; 1 a verdict failed; 2 wrong use or
-unreadable input; 3 not enough evidence; 4 ran, but failed or incomplete; 130 interrupted.
+unreadable input; 3 not enough evidence; 4 ran, but failed or incomplete; 70 an error of roslens
+itself, its traceback kept in a file; 130 interrupted.
 """
 
 EXIT_OK = 0
@@ -9,6 +10,7 @@ EXIT_VERDICT = 1
 EXIT_USAGE = 2
 EXIT_NOT_ENOUGH_EVIDENCE = 3
 EXIT_FAILED = 4
+EXIT_UNEXPECTED = 70
 EXIT_INTERRUPTED = 130
 
 

@@ -8,12 +8,15 @@ that holds CTF traces (a file named ``metadata``) somewhere below it.
 from __future__ import annotations
 
 import os
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from roslens.tracing.recording.errors import UsageError
+from roslens.tracing.recording.text import shown
 
 if TYPE_CHECKING:
     from roslens.tracing.recording.manifest import Manifest
@@ -27,6 +30,7 @@ EXCERPT_MANIFEST_NAME = "run.json"
 """Beside it: the manifest of that recording. Not named as one, for it is no recording."""
 
 _OUTPUT_OF_BARE_TRACE = "roslens"
+_MOST_FOLDERS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -63,8 +67,8 @@ class Recording:
 
     @property
     def name(self) -> str:
-        """The folder's name."""
-        return self.path.resolve().name
+        """The folder's name; bytes that are no text are shown as such."""
+        return shown(self.path.resolve().name)
 
     @property
     def has_manifest(self) -> bool:
@@ -145,14 +149,61 @@ class Recording:
         return self.output / "tables"
 
 
+def walk(root: Path, *, links: bool = True) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Like ``os.walk``, also through symbolic links, but each folder once and none above `root`.
+
+    Names are sorted; what links lead to comes last, so that a folder goes by its own name.
+
+    Yields
+    ------
+    tuple of Path, list of str, list of str
+        A folder, the names of the folders in it (take out what is not to be walked), other names.
+
+    Raises
+    ------
+    UsageError
+        There are more than a million folders.
+    """
+    whole = root.resolve()
+    seen = {_identity(above) for above in whole.parents}
+    folders, linked = [root], deque[Path]()
+    while folders or linked:
+        folder = folders.pop() if folders else linked.popleft()
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+            identity = _identity(folder)
+        except OSError:  # it went away, or is not ours to read, as with os.walk
+            continue
+        if identity in seen:
+            continue
+        seen.add(identity)
+        if len(seen) > _MOST_FOLDERS:
+            raise UsageError(
+                f"{root}: more than {_MOST_FOLDERS:,} folders; give the folder of a recording"
+            )
+        below = {entry.name: entry for entry in entries if _is_folder(entry)}
+        names = list(below)
+        yield folder, names, [entry.name for entry in entries if entry.name not in below]
+        linked += [folder / name for name in names if links and below[name].is_symlink()]
+        folders += [folder / name for name in reversed(names) if not below[name].is_symlink()]
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    state = folder.stat()
+    return state.st_dev, state.st_ino
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
 def find_traces(root: Path) -> list[Path]:
     """Folders below `root` (itself included) that hold a CTF ``metadata`` file, sorted."""
-    found = []
-    for folder, folders, files in os.walk(root, followlinks=True):
-        folders.sort()
-        if "metadata" in files:
-            found.append(Path(folder))
-    return found
+    return sorted(folder for folder, _, files in walk(root) if "metadata" in files)
 
 
 def find_recordings(path: Path) -> list[Recording]:
@@ -171,12 +222,17 @@ def find_recordings(path: Path) -> list[Recording]:
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
     if not path.is_dir():
         raise UsageError(f"{path}: not a folder; give the folder of a recording")
-    runs = sorted(manifest.parent for manifest in path.rglob(MANIFEST_NAME))
+    below = [(folder, files) for folder, _, files in walk(path, links=False)]
+    runs = sorted(folder for folder, files in below if MANIFEST_NAME in files)
     if runs:
         return [Recording.at(run) for run in runs]
     if find_traces(path):
         return [Recording.at(path)]
-    excerpts = sorted(found.parent.parent for found in path.rglob(f"tables/{EXCERPT_NAME}"))
+    excerpts = sorted(
+        folder.parent
+        for folder, files in below
+        if folder.name == "tables" and EXCERPT_NAME in files
+    )
     if excerpts:
         return [Recording.at(folder) for folder in excerpts]
     raise UsageError(

@@ -213,7 +213,7 @@ def read_manifest(path: Path) -> Manifest:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{path}: not JSON: {error}; restore the file or remove it") from error
     try:
         if is_harness_manifest(data):

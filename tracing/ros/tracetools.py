@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError
-from roslens.tracing.ros.cache import cache_folder, locked
+from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
 from roslens.tracing.ros.header import read_instrumentation
 from roslens.tracing.ros.provider import HEADER_NAME, SOURCE_NAME, header_source, library_source
 
@@ -68,11 +68,11 @@ def build_tracetools(include: Path) -> Path:
     ).hexdigest()[:16]
     folder = cache_folder() / "tracetools" / f"{instrumentation.version}-{key}"
     library = folder / LIBRARY_NAME
-    if library.is_file():
+    if cached_file(library):
         return library
     with locked(folder.with_name(folder.name + ".lock")):
         if not library.is_file():
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
             (folder / HEADER_NAME).write_text(header, encoding="utf-8")
             (folder / SOURCE_NAME).write_text(source, encoding="utf-8")
             _compile([*compiler, *_FLAGS, f"-I{folder}"], folder / SOURCE_NAME, library)
@@ -91,7 +91,7 @@ def build_stub(soname: str) -> Path:
         There is no compiler, or it fails.
     """
     library = cache_folder() / "tracetools" / "empty" / soname
-    if library.is_file():
+    if cached_file(library):
         return library
     compiler = find_compiler()
     with locked(library.with_name(soname + ".lock")):
@@ -152,7 +152,7 @@ def _describe(compiler: list[str]) -> str:
 
 def _compile(command: list[str], source: Path | None, library: Path) -> None:
     """Compile `source` (nothing if None) so that `library` is there whole or not at all."""
-    library.parent.mkdir(parents=True, exist_ok=True)
+    private_folder(library.parent)
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         made = Path(scratch) / library.name
         inputs = ["-x", "c", os.devnull] if source is None else [str(source), *_LIBRARIES]
@@ -163,4 +163,5 @@ def _compile(command: list[str], source: Path | None, library: Path) -> None:
             errors = [x for x in run.stderr.splitlines() if "error" in x or "cannot find" in x]
             first = (errors or run.stderr.splitlines() or ["it says nothing"])[0]
             raise CompileError(f"{command[0]} cannot compile {library.name}: {first}")
+        made.chmod(0o700)
         made.replace(library)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from roslens.tracing.recording import UsageError
-from roslens.tracing.ros.cache import cache_folder, locked
+from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
 from roslens.tracing.sampling.proc import namespace_id, read
 
 _SOURCE = Path(__file__).with_name("heap_probe.c")
@@ -85,13 +85,13 @@ def build_probe() -> Path:
     """
     key = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
     library = cache_folder() / "heap" / key / "libroslens_heap.so"
-    if library.is_file():
+    if cached_file(library):
         return library
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         raise UsageError("samplers.heap: no C compiler for its probe (apt-get install gcc)")
     with locked(library.parent.with_suffix(".lock")):
-        library.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(library.parent)
         made = library.with_suffix(".part")
         run = subprocess.run(
             [compiler, *_FLAGS, str(_SOURCE), "-o", str(made)],
@@ -102,5 +102,6 @@ def build_probe() -> Path:
         if run.returncode:
             first = next((x for x in run.stderr.splitlines() if "error" in x), "it says nothing")
             raise UsageError(f"samplers.heap: its probe cannot be compiled: {first}")
+        made.chmod(0o700)
         made.replace(library)
     return library

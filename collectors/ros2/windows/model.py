@@ -40,6 +40,7 @@ from roslens.collectors.ros2.windows.run import Run, frame_of
 from roslens.collectors.ros2.windows.served import find_served
 from roslens.collectors.schema.tables import LOSSES, TABLES
 from roslens.collectors.work import State, Work
+from roslens.tracing.recording.files import text_path
 
 
 def write_tables(
@@ -143,5 +144,5 @@ def _written(tables: dict[str, pl.DataFrame], folder: Path, work: Work) -> dict[
             table.write_parquet(path, compression="zstd", compression_level=1)
         else:
             _native.concat(sorted((work.folder / "tables" / name).glob("*.parquet")), path)
-        rows[name] = pl.scan_parquet(path).select(pl.len()).collect().item()
+        rows[name] = pl.scan_parquet(text_path(path), glob=False).select(pl.len()).collect().item()
     return rows

@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import platformdirs
 import polars as pl
 
 from roslens.fleet.cluster import Workers, each
@@ -20,8 +19,9 @@ from roslens.fleet.rows import ROW, Task, row_of
 from roslens.fleet.selection import Selection
 from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
 from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
-from roslens.tracing.recording.files import replaced_whole
+from roslens.tracing.recording.files import replaced_whole, text_path
 from roslens.tracing.recording.manifest import Level
+from roslens.tracing.ros.cache import cache_folder
 
 NAME = "catalog.parquet"
 Moment: TypeAlias = "str | datetime | timedelta"
@@ -57,7 +57,7 @@ class Catalog:
         """All rows, lazily."""
         if not self.file.is_file():
             return pl.LazyFrame(schema=dict(ROW))
-        return pl.scan_parquet(self.file)
+        return pl.scan_parquet(text_path(self.file), glob=False)
 
     def select(
         self,
@@ -171,9 +171,9 @@ class Catalog:
 
     def _known(self) -> list[dict[str, Any]]:
         try:
-            if pl.read_parquet_metadata(self.file).get(_VERSION[0]) != _VERSION[1]:
+            if pl.read_parquet_metadata(text_path(self.file)).get(_VERSION[0]) != _VERSION[1]:
                 return []
-            frame = pl.read_parquet(self.file)
+            frame = pl.read_parquet(text_path(self.file), glob=False)
         except (OSError, pl.exceptions.PolarsError):
             # None yet, or a damaged one: everything is looked at again.
             return []
@@ -188,8 +188,8 @@ class Catalog:
         )
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with replaced_whole(self.file) as part:
-                frame.sort("path").write_parquet(part, metadata=dict([_VERSION]))
+            with replaced_whole(self.file) as part, part.open("wb") as stream:
+                frame.sort("path").write_parquet(stream, metadata=dict([_VERSION]))
         except OSError as error:
             raise RunFailedError(f"{self.file}: cannot be written: {error.strerror}") from error
 
@@ -239,7 +239,7 @@ def default_file(tree: Tree) -> Path:
         return tree.root / NAME
     where = str(tree.root.resolve()) if isinstance(tree, LocalTree) else tree.where
     key = hashlib.sha256(where.encode()).hexdigest()[:16]
-    return platformdirs.user_cache_path("roslens") / "catalogs" / f"{key}.parquet"
+    return cache_folder() / "catalogs" / f"{key}.parquet"
 
 
 def moment(when: Moment) -> datetime:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from roslens.fleet import processes
 from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ WORTH_IT = 16
 """From so many recordings on, workers are started without being asked for."""
 
 _DEATHS = 3
+_GIVEN_UP = RunFailedError(f"every one of {_DEATHS + 1} workers that tried it died")
 _WORKER_BYTES = 1 << 30
 _LONGEST = 300
 
@@ -59,15 +61,14 @@ class Workers:
         Raises
         ------
         UsageError
-            They were asked for, and dask is not installed.
+            A scheduler is given, and dask is not installed.
         """
         asked = self.scheduler is not None or self.number is not None
         if self.number == 1 or tasks == 0:
             return False
-        there = importlib.util.find_spec("distributed") is not None
-        if asked and not there:
-            raise UsageError("workers need dask: pip install 'roslens[scale]'")
-        return asked or (there and tasks >= WORTH_IT and fitting_workers() > 1)
+        if self.scheduler is not None and importlib.util.find_spec("distributed") is None:
+            raise UsageError("--scheduler needs dask: pip install 'roslens[scale]'")
+        return asked or (tasks >= WORTH_IT and fitting_workers() > 1)
 
 
 def fitting_workers() -> int:
@@ -105,7 +106,12 @@ def each(
         for number, item in enumerate(items):
             yield number, attempt(function, item)
         return
-    with _client(workers, len(items), paths) as client:
+    if workers.scheduler is None:
+        yield from _here(function, items, min(workers.number or fitting_workers(), len(items)))
+        return
+    from roslens.fleet.scheduler import connected  # noqa: PLC0415  (imports dask)
+
+    with connected(workers.scheduler, paths) as client:
         yield from _on(client, function, items)
 
 
@@ -123,6 +129,15 @@ def one_line(error: BaseException) -> RoslensError:
     """An error that nobody foresaw."""
     text = " ".join(str(error).split())[:_LONGEST]
     return RunFailedError(f"{type(error).__name__}: {text}")
+
+
+def _here(
+    function: Callable[[T], R], items: Sequence[T], number: int
+) -> Iterator[tuple[int, R | RoslensError]]:
+    threads = max(1, len(os.sched_getaffinity(0)) // number)
+    task = partial(attempt, function)
+    for item, result in processes.results(task, items, number, threads, _DEATHS):
+        yield item, _GIVEN_UP if isinstance(result, processes.WorkersDiedError) else result
 
 
 def _on(
@@ -145,69 +160,8 @@ def _on(
                 "for the others"
             ) from error
         except KilledWorker:
-            result = RunFailedError(f"every one of {_DEATHS + 1} workers that tried it died")
+            result = _GIVEN_UP
         except Exception as error:  # noqa: BLE001  (what dask itself has to say)
             result = one_line(error)
         yield futures[future], result
         future.release()
-
-
-@contextmanager
-def _client(workers: Workers, tasks: int, paths: Sequence[Path]) -> Iterator[Client]:
-    import dask  # noqa: PLC0415  (optional, and slow to import)
-    from distributed import Client, LocalCluster  # noqa: PLC0415
-
-    if workers.scheduler is not None:
-        from roslens.fleet.scheduler import connected  # noqa: PLC0415  (imports dask)
-
-        with connected(workers.scheduler, paths) as client:
-            yield client
-        return
-    number = min(workers.number or fitting_workers(), tasks)
-    threads = max(1, len(os.sched_getaffinity(0)) // number)
-    settings = {
-        # One task at a time each, so that a death is told of the task that caused it.
-        "distributed.scheduler.worker-saturation": 1.0,
-        "distributed.scheduler.allowed-failures": _DEATHS,
-        # A worker that died and is not back in time is given up, for ever: with the last one
-        # nothing goes on. A busy machine takes longer than the 15 s of the default.
-        "distributed.deploy.lost-worker-timeout": "1 hour",
-        "distributed.comm.timeouts.connect": "120s",
-        "distributed.worker.daemon": False,
-        # A profile that nobody looks at takes a tenth of the time.
-        "distributed.worker.profile.enabled": False,
-        "distributed.admin.system-monitor.disk": False,
-        "distributed.admin.system-monitor.gil.enabled": False,
-        "distributed.nanny.pre-spawn-environ.POLARS_MAX_THREADS": str(threads),
-        "distributed.nanny.pre-spawn-environ.RAYON_NUM_THREADS": str(threads),
-    }
-    with (
-        _without_working_directory(),
-        dask.config.set(settings),
-        LocalCluster(
-            n_workers=number,
-            threads_per_worker=1,
-            processes=True,
-            # Its pages are not wanted, and its server is to take any port: without an address it
-            # takes 8787, and warns where another cluster of this machine has that.
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            silence_logs="CRITICAL",
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):
-        yield client
-
-
-@contextmanager
-def _without_working_directory() -> Iterator[None]:
-    """Processes that are started meanwhile never import from the working directory."""
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = before

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -18,6 +17,7 @@ from roslens.index import write_index
 from roslens.report import check_parameters, default_output, find_notebook, make_folder, run_report
 from roslens.summary_text import SUMMARY_NAME, Summary
 from roslens.tracing.recording import RoslensError, UsageError, find_recordings
+from roslens.tracing.recording.terminal import Console
 
 Each: TypeAlias = Literal["recording", "campaign"]
 

@@ -15,6 +15,7 @@ from roslens.collectors.collection import NOTE
 from roslens.fleet.trees import Place, Tree
 from roslens.recordings import Recordings, open_recordings
 from roslens.tracing.recording import Recording, RoslensError
+from roslens.tracing.recording.files import text_path
 from roslens.tracing.recording.manifest import Manifest
 
 METRICS = (
@@ -143,7 +144,8 @@ def _of_tables(opened: Recordings, place: Place) -> dict[str, Any]:
         return {}
     if not note.get("rows"):
         return {}
-    health = pl.read_parquet(recording.tables / "health.parquet", columns=["kind", "severity"])
+    file = text_path(recording.tables / "health.parquet")
+    health = pl.read_parquet(file, columns=["kind", "severity"], glob=False)
     severities = health["severity"].to_list()
     return {
         "collected": True,

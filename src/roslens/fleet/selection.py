@@ -86,6 +86,7 @@ class Selection:
             missing_columns="insert",
             extra_columns="ignore",
             include_file_paths="_file",
+            glob=False,
         )
         return found.join(about.lazy(), on="_file", how="left", maintain_order="left").select(
             *names.values(), *table.schema

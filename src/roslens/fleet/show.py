@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -27,6 +26,7 @@ from roslens.fleet.selection import Selection
 from roslens.fleet.series import series_of, trends_of
 from roslens.fleet.trees import open_tree
 from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.terminal import Console, say
 
 _MOST_PROBLEMS = 20
 _MOST_ODD = 5
@@ -87,10 +87,10 @@ def show_catalog(
         console.print(f"[red]cannot be read:[/] {escape(path)}: {escape(problem)}", soft_wrap=True)
     if problems.height > _MOST_PROBLEMS:
         console.print(f"... and {problems.height - _MOST_PROBLEMS:,} more", style="red")
-    print(f"{changes.renewed:,} new or changed, {changes.removed:,} gone")
+    say(f"{changes.renewed:,} new or changed, {changes.removed:,} gone")
     if written is not None:
-        print(f"dataset: {written.files:,} files, {written.new:,} new, {written.removed:,} gone")
-    print(found.file)
+        say(f"dataset: {written.files:,} files, {written.new:,} new, {written.removed:,} gone")
+    say(found.file)
 
 
 def print_json(chosen: Selection) -> None:
@@ -128,7 +128,7 @@ def run_trend(
 
         save_plot(plot_file, trend_plot(trends))
     console.print(trend_table(trends, left_out))
-    print(summary(trends))
+    say(summary(trends))
     return trends.exit_code
 
 

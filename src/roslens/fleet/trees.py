@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
-import platformdirs
-
 from roslens.collectors.collection import NOTE
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import replaced_whole
-from roslens.tracing.recording.layout import MANIFEST_NAME
+from roslens.tracing.recording.files import is_text, replaced_whole, text_path
+from roslens.tracing.recording.layout import MANIFEST_NAME, walk
+from roslens.tracing.ros.cache import cache_folder, private_folder
 
 _PARTS_OF_A_TRACE = re.compile(r"ust|kernel|uid|pid|\d+|(32|64)-bit|.+-\d+-\d{8}-\d{6}")
 """Folders that LTTng makes between a session and its metadata."""
@@ -96,11 +95,13 @@ class LocalTree:
         return str(self.root)
 
     def places(self) -> Iterator[Place]:
-        """All recordings below, in the order of their paths."""
+        """All recordings below, in the order of their paths; those behind links last."""
         bare: set[str] = set()
-        for folder, folders, files in os.walk(self.root, followlinks=True):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
-            path = Path(folder).relative_to(self.root).as_posix()
+        for folder, folders, files in walk(self.root):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            path = folder.relative_to(self.root).as_posix()
+            if not is_text(path):
+                raise UsageError(f"{folder}: its name is no text, as a catalog holds; rename it")
             if MANIFEST_NAME in files:
                 folders.clear()
                 yield self._place(path, has_manifest=True)
@@ -145,7 +146,7 @@ class LocalTree:
     def readable(self, path: str, stamp: str) -> str:
         """Its path."""
         del stamp
-        return self.address(path)
+        return text_path(self.root / path)
 
 
 class RemoteTree:
@@ -173,7 +174,7 @@ class RemoteTree:
         return self.url
 
     def places(self) -> Iterator[Place]:
-        """All recordings below, in the order of their paths."""
+        """All recordings below, in the order of their paths; those behind links last."""
         found: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
         prefix = self._root.rstrip("/") + "/"
         files = {path.removeprefix(prefix): about for path, about in found.items()}
@@ -248,10 +249,10 @@ class RemoteTree:
         if self.url.split("://")[0] in _READ_BY_POLARS:
             return self.address(path)
         mark = hashlib.sha256(f"{self.address(path)} {stamp}".encode()).hexdigest()[:24]
-        copy = platformdirs.user_cache_path("roslens") / "remote" / mark / PurePosixPath(path).name
+        copy = cache_folder() / "remote" / mark / PurePosixPath(path).name
         if not copy.is_file():
             try:
-                copy.parent.mkdir(parents=True, exist_ok=True)
+                private_folder(copy.parent)
                 with replaced_whole(copy) as part:
                     part.write_bytes(self._read(path))
             except OSError as error:

@@ -13,7 +13,7 @@ from pathlib import Path
 import platformdirs
 
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.ros.cache import cache_folder, locked
+from roslens.tracing.ros.cache import cache_folder, cached_file, locked
 
 PROGRAM = "roslens-storage"
 PROGRAM_VARIABLE = "ROSLENS_STORAGE_PROGRAM"
@@ -54,7 +54,7 @@ def program(note: Callable[[str], None] = lambda _: None) -> Path:
         )
     folder = cache_folder() / "storage" / _key()
     found = folder / PROGRAM
-    if found.is_file():
+    if cached_file(found):
         return found
     with locked(folder.with_name(folder.name + ".lock")):
         if not found.is_file():

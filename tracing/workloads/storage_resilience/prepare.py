@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError
-from roslens.tracing.ros.cache import cache_folder, locked
+from roslens.tracing.ros.cache import cache_folder, cached_file, locked
 from roslens.tracing.ros.tracetools import find_compiler
 from roslens.tracing.workloads.storage.prepare import prepare as prepare_storage
 
@@ -33,12 +33,13 @@ def write_logger() -> Path:
     key = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
     library = cache_folder() / "storage" / f"write_log-{key}.so"
     with locked(library.with_suffix(".lock")):
-        if not library.is_file():
+        if not cached_file(library):
             made = library.with_suffix(".new")
             command = [*find_compiler(), *_FLAGS, "-o", str(made), str(_SOURCE), "-ldl"]
             run = subprocess.run(command, text=True, capture_output=True, check=False)
             if run.returncode != 0:
                 first = (run.stderr.splitlines() or ["it says nothing"])[0]
                 raise RunFailedError(f"{_SOURCE.name} does not compile: {first}")
+            made.chmod(0o700)
             made.replace(library)
     return library

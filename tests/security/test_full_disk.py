@@ -1,0 +1,137 @@
+"""A disk that is full, and a kill, at any moment: what is there is whole, and errors name it."""
+
+import json
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from roslens.collectors.collect import collect
+from roslens.index import write_index
+from roslens.tracing.recording import Recording, UsageError
+from roslens.tracing.recording.files import replaced_whole, write_atomically
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collected run."""
+    run = tmp_path_factory.mktemp("full") / "run"
+    shutil.copytree(RUN, run, ignore=shutil.ignore_patterns("events", "tables"))
+    collect(Recording.at(run))
+    return run
+
+
+def limited(size: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """A verb whose files may not grow beyond so many bytes, as on a disk that is full there."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    return subprocess.run(
+        [sys.executable, "-m", "roslens", *map(str, arguments)],
+        capture_output=True, text=True, check=False, preexec_fn=limit,
+    )  # fmt: skip
+
+
+VERBS = {
+    "perfetto": ("export", "--format", "perfetto"),
+    "csv": ("export", "--format", "csv", "--table", "messages"),
+    "events": ("events", "--name", "ros2:rmw_take"),
+    "pack": ("pack",),
+}
+
+
+def command(verb: str, run: Path, out: Path) -> list[str | Path]:
+    given: list[str | Path] = [*VERBS[verb], run]
+    return given + ([out] if VERBS[verb][0] == "export" else ["-o", out])
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_full_disk_leaves_what_was_there(run: Path, tmp_path: Path, verb: str) -> None:
+    """Sizes drawn at random below that of the whole file."""
+    out = tmp_path / "out"
+    assert limited(resource.RLIM_INFINITY, *command(verb, run, out)).returncode == 0
+    whole = out.stat().st_size
+    out.unlink()
+    for size in random.Random(whole).sample(range(1, whole), 1):
+        done = limited(size, *command(verb, run, out))
+        assert done.returncode == 4, done.stderr
+        said = done.stderr.strip()
+        assert said.startswith(f"roslens: error: {out}: cannot be written")
+        assert "\n" not in said
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_collect_on_a_full_disk(tmp_path: Path) -> None:
+    shutil.copytree(RUN, tmp_path / "run", ignore=shutil.ignore_patterns("events", "tables"))
+    before = sorted(tmp_path.rglob("*"))
+    done = limited(5000, "collect", tmp_path / "run")
+    assert done.returncode == 4, done.stderr
+    assert [path for path in sorted(tmp_path.rglob("*.parquet")) if path not in before] == []
+
+
+def test_killed_at_any_moment(run: Path, tmp_path: Path) -> None:
+    """The old file or the new one, by its size; kills at times up to that of the whole verb."""
+    out, chance = tmp_path / "out", random.Random(4)
+    command_line = [sys.executable, "-m", "roslens", *map(str, command("perfetto", run, out))]
+    subprocess.run(command_line, check=True)
+    sizes = {out.stat().st_size}
+    out.write_text("old")
+    for _ in range(3):
+        with subprocess.Popen(command_line, stderr=subprocess.DEVNULL) as process:
+            try:
+                process.wait(chance.uniform(0.2, 3))
+            except subprocess.TimeoutExpired:
+                process.kill()
+        assert out.stat().st_size in {3, *sizes}
+
+
+def test_one_function_writes_files(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, "old")
+    for error in (ValueError, KeyboardInterrupt):
+        with pytest.raises(error), replaced_whole(path) as part:  # noqa: PT012
+            part.write_text("half")
+            raise error
+    with pytest.raises(OSError) as caught, replaced_whole(path):  # noqa: PT011
+        raise OSError(28, os.strerror(28))
+    assert caught.value.filename == str(path)
+    assert path.read_text() == "old"
+    link = tmp_path / "link"
+    link.symlink_to("file")
+    write_atomically(link, "new")
+    assert link.is_symlink()
+    assert path.read_text() == "new"
+    write_atomically(Path("/dev/null"), "x")
+    assert Path("/dev/null").is_char_device()
+    assert sorted(x.name for x in tmp_path.iterdir()) == ["file", "link"]
+
+
+def test_an_index_links_whole_pages_only(tmp_path: Path) -> None:
+    for name, end in (("whole", "</html>\n"), ("half", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "latency.ipynb").write_text(json.dumps({}))
+        (tmp_path / name / "latency.html").write_text(f"<html><body>{end}")
+    text = write_index(tmp_path).read_text()
+    assert "whole/latency.html" in text
+    assert "half/latency.html" not in text
+    shutil.rmtree(tmp_path / "whole")
+    with pytest.raises(UsageError, match="no report"):
+        write_index(tmp_path)
+
+
+def test_tables_that_were_written_are_read(run: Path) -> None:
+    """That the limits above are what made those verbs fail."""
+    assert pl.read_parquet(run / "tables" / "messages.parquet", glob=False).height > 900

@@ -1,0 +1,70 @@
+"""Symbolic links in a recording: followed, but never round and round, and never upwards."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roslens.fleet.trees import LocalTree
+from roslens.tracing.recording import find_recordings
+from roslens.tracing.recording.layout import find_traces
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of the smallest sample beside another."""
+    source = next((SAMPLES / "two_process").rglob("manifest.json")).parent
+    for name in ("run", "other"):
+        shutil.copytree(source, tmp_path / "campaign" / name)
+    return tmp_path / "campaign" / "run"
+
+
+def test_links_that_go_round_are_walked_once(run: Path) -> None:
+    """The traces of the run as it was before the links were made."""
+    before = find_traces(run)
+    assert before
+    for name, target in {"a": ".", "b": ".", "self": ".", "up": "../..", "top": "/"}.items():
+        (run / "trace" / name).symlink_to(target)
+    (run / "trace" / "nowhere").symlink_to("nothing")
+    assert find_traces(run) == before
+    assert [found.path for found in find_recordings(run)] == [run]
+    assert len(list(LocalTree(run.parent).places())) == 2
+
+
+def test_info_and_collect_of_such_a_recording_end(run: Path) -> None:
+    for name in ("a", "b"):
+        (run / "trace" / name).symlink_to(".")
+    for verb in ("info", "collect"):
+        command = [sys.executable, "-m", "roslens", verb, str(run)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_trace_behind_a_link_is_read(run: Path, tmp_path: Path) -> None:
+    elsewhere = (run / "trace").rename(tmp_path / "elsewhere")
+    (run / "trace").symlink_to(elsewhere)
+    (found,) = find_recordings(run)
+    assert find_traces(found.trace_root)
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (bare / "link").symlink_to(elsewhere)
+    traces = [trace.relative_to(bare / "link") for trace in find_traces(bare)]
+    assert traces == [trace.relative_to(elsewhere) for trace in find_traces(elsewhere)]
+
+
+def test_folders_nested_deeper_than_python_recurses_are_walked(tmp_path: Path) -> None:
+    """1,500 folders within each other, with short names that stay below the longest path."""
+    deepest = tmp_path / "root"
+    deepest.mkdir()
+    for _ in range(1500):
+        deepest = deepest / "d"
+        deepest.mkdir()
+    (deepest / "metadata").write_bytes(b"")
+    assert find_traces(tmp_path / "root") == [deepest]
+    # pytest takes its folders away by recursion.
+    subprocess.run(["rm", "-rf", str(tmp_path / "root")], check=True)

@@ -1,0 +1,205 @@
+"""Files that people and other tools write, changed at random: an answer or one line, never more."""
+
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
+from roslens.analysis.verdicts.budgets import check_budgets, read_budgets
+from roslens.analysis.verdicts.comparison import compare_sides
+from roslens.compare import load_side
+from roslens.tracing.recording import RoslensError, UsageError
+from roslens.tracing.recording.manifest import read_manifest
+from roslens.tracing.suite import SHIPPED, load_suite
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
+pytestmark = pytest.mark.timeout(120)
+
+ODD: list[Any] = [
+    None, True, -1, 0, 1e308, float("nan"), float("inf"), 10**400, "", "x", "\ud800", "1e999",
+    [], {}, [[]], {"a": {"b": []}}, "2024-99-99", "\x1b[2J", 1 << 63,
+]  # fmt: skip
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path] if path else []
+    if isinstance(value, dict | list):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            found += places(one, (*path, key))
+    return found
+
+
+def changed(value: Any, chance: random.Random) -> Any:
+    """One or two places with another value, none, or none of that name."""
+    new = deepcopy(value)
+    for _ in range(chance.choice((1, 1, 2))):
+        path = chance.choice(places(new))
+        at = new
+        for step in path[:-1]:
+            at = at[step]
+        if chance.random() < 0.2:
+            del at[path[-1]]
+        else:
+            at[path[-1]] = chance.choice(ODD)
+        if not places(new):
+            break
+    return new
+
+
+def answer(read: Callable[[Path], object], path: Path) -> str:
+    """What a refusal says; nothing where it is read."""
+    try:
+        read(path)
+    except RoslensError as error:
+        return str(error)
+    return ""
+
+
+def estimate(metric: str, low: float, **more: Any) -> Estimate:
+    given: dict[str, Any] = {
+        "metric": metric, "definition": "x", "better": "lower", "cell": {"size": 1},
+        "value": low + 1, "low": low, "high": low + 2, "level": 0.95, "unit": "ns", "runs": 5,
+        "samples": 500, "effective_samples": 100.0, "method": "t",
+    }  # fmt: skip
+    return Estimate(**given | more)
+
+
+@pytest.fixture
+def metrics(tmp_path: Path) -> Path:
+    """A file as a report writes it."""
+    run = {
+        "run": "a", "suite": "s", "campaign": "c", "cell": {"size": 1}, "status": "complete",
+        "counts": True, "discarded_events": 0, "lost_packets": 0, "truncated": 0,
+        "git_commit": None,
+    }  # fmt: skip
+    found = [estimate("latency_p99", 100.0), estimate("loss", 0.0, unit="1", high=None)]
+    return write_metrics(Metrics([run], {"python": "3"}, found), tmp_path)
+
+
+def test_metrics(metrics: Path, tmp_path: Path) -> None:
+    whole = json.loads(metrics.read_text())
+    assert read_metrics(metrics).estimates[0].low == 100.0
+    chance = random.Random(1)
+    base = load_side(metrics, ["latency_p99"])
+    budgets = read_budgets(budget(tmp_path, "latency_p99 < 1 ms"))
+
+    def judged(path: Path) -> None:
+        side = load_side(path, ["latency_p99"])
+        compare_sides(base, side, ["latency_p99"], 0.05)
+        check_budgets(budgets, side)
+
+    path = tmp_path / "changed.json"
+    refused = 0
+    for _ in range(600):
+        path.write_text(json.dumps(changed(whole, chance)))
+        said = answer(judged, path)
+        refused += bool(said)
+        assert "\n" not in said
+    assert refused > 200
+    path.write_text("[" * 100_000)
+    with pytest.raises(UsageError, match="not JSON"):
+        read_metrics(path)
+
+
+def budget(folder: Path, text: str) -> Path:
+    path = folder / "budgets.yaml"
+    path.write_text(f"budgets: ['{text}']")
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "budgets: [2024-99-99]",
+        "budgets: ['latency_p99 < 1e308 s']",
+        "budgets: ['latency_p99 < " + "9" * 5000 + " s']",
+        "budgets: [" + "9" * 5000 + "]",
+        "budgets: " + "[" * 5000,
+        "budgets: " + "{a: " * 5000,
+        "budgets: ['latency_p99 < 1 ms']\nbudgets: ['loss < 1 %']",
+        "budgets: [{budget: 'latency_p99 < 1 ms', budget: 'loss < 1 %'}]",
+        "!!python/object/apply:os.system ['true']",
+        "a: &a [x]\nbudgets: *b",
+        "\x00",
+        "? [a]\n: b",
+        "{[a]: b}",
+    ],
+    ids=range(13),
+)
+def test_budgets(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "budgets.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError) as caught:
+        read_budgets(path)
+    assert "\n" not in str(caught.value)
+
+
+def mutated(whole: bytes, chance: random.Random) -> bytes:
+    content = bytearray(whole)
+    for _ in range(chance.randint(1, 6)):
+        at = chance.randrange(len(content))
+        match chance.randrange(4):
+            case 0:
+                content[at] = chance.randrange(256)
+            case 1:
+                del content[at : at + chance.randint(1, 40)]
+            case 2:
+                content[at:at] = content[at - 30 : at]
+            case 3:
+                content[at:at] = chance.choice(
+                    ["[", "{", "9" * 20, '"', "\n", "&a ", "*a"]
+                ).encode()
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [(RUN / "manifest.json", read_manifest), (SHIPPED / "demo.yaml", load_suite)],
+    ids=["manifest", "suite"],
+)
+def test_bytes(tmp_path: Path, source: Path, read: Callable[[Path], object]) -> None:
+    whole, chance = source.read_bytes(), random.Random(2)
+    path = tmp_path / source.name
+    for _ in range(300):
+        path.write_bytes(mutated(whole, chance))
+        assert "\n" not in answer(read, path)
+
+
+def test_manifest_fields(tmp_path: Path) -> None:
+    whole, chance = json.loads((RUN / "manifest.json").read_text()), random.Random(3)
+    path = tmp_path / "manifest.json"
+    for _ in range(600):
+        path.write_text(json.dumps(changed(whole, chance)))
+        assert "\n" not in answer(read_manifest, path)
+
+
+@pytest.mark.parametrize("error", ["ValueError('nobody\\nforesaw')", "RecursionError()", "Panic()"])
+def test_what_nobody_foresaw_is_one_line_and_70(tmp_path: Path, error: str) -> None:
+    """An error in the middle of a verb, one of native code among them."""
+    code = (
+        "import roslens.info, roslens.cli\n"
+        "class Panic(BaseException): pass\n"
+        f"def fail(path): raise {error}\n"
+        "roslens.info.find_info = fail\n"
+        "roslens.cli.main(['info', 'x'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        env={"PYTHONPATH": ":".join(sys.path), "TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 70
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("roslens: error: unexpected ")
+    (kept,) = tmp_path.glob("*.traceback")
+    assert done.stderr.rstrip().endswith(str(kept))
+    assert "in fail" in kept.read_text()
+    assert kept.stat().st_mode & 0o777 == 0o600

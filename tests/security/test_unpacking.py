@@ -1,0 +1,228 @@
+"""Archives made to harm: bounded before they are read, refused in one line, nothing left."""
+
+import gzip
+import io
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from roslens.collectors.reader import open_trace
+from roslens.tracing import unpacking
+from roslens.tracing.archive import HEAD, pack
+from roslens.tracing.recording import UsageError
+from roslens.tracing.unpacking import unpack
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
+pytestmark = pytest.mark.timeout(60)
+
+
+def header(name: str, size: int = 0, kind: bytes = tarfile.REGTYPE) -> bytes:
+    """One block, in the old GNU format: sizes as they are told, whatever follows."""
+    info = tarfile.TarInfo(name)
+    info.size, info.type = size, kind
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+_FORMAT = b'{"format": 1}'
+HEAD_OF_OURS = header(HEAD, len(_FORMAT)) + _FORMAT.ljust(512, b"\0")
+
+
+def zstd(path: Path, blocks: Iterator[bytes]) -> Path:
+    with pa.CompressedOutputStream(str(path), "zstd") as stream:
+        for block in blocks:
+            stream.write(block)
+    return path
+
+
+def gz(path: Path, blocks: Iterator[bytes]) -> Path:
+    with gzip.open(path, "wb", compresslevel=9) as stream:
+        for block in blocks:
+            stream.write(block)
+    return path
+
+
+def large_header(kind: bytes) -> Iterator[bytes]:
+    """A header that tells of 2 GB, and a part of them."""
+    yield header("x", 2 << 30, kind)
+    zeros = bytes(1 << 22)
+    for _ in range(8):
+        yield zeros
+
+
+def many(number: int) -> Iterator[bytes]:
+    for start in range(0, number, 1000):
+        yield b"".join(header(f"{x}") for x in range(start, start + 1000))
+
+
+def headers_within_headers() -> Iterator[bytes]:
+    block = header("x", 10, b"x") + b"10 path=a\n".ljust(512, b"\0")
+    for _ in range(20):
+        yield block * 100
+
+
+HOSTILE: dict[str, tuple[Callable[[], Iterator[bytes]], str]] = {
+    "pax": (lambda: large_header(b"x"), "a header of 2,147,483,648 B"),
+    "pax of all": (lambda: large_header(b"g"), "a header of 2,147,483,648 B"),
+    "long name": (lambda: large_header(b"L"), "a header of 2,147,483,648 B"),
+    "long link": (lambda: large_header(b"K"), "a header of 2,147,483,648 B"),
+    "headers": (headers_within_headers, "entries"),
+    "many": (lambda: many(3000), "entries"),
+    "deep": (lambda: iter([header("d/" * 40 + "f")]), "deeper than 32 folders"),
+    "name": (
+        lambda: iter([header("x", 2000, b"L"), b"n" * 2000, bytes(48), header("x")]),
+        "1024 B",
+    ),
+    "large": (lambda: iter([header("a", 1 << 40)]), "unpacks to more than"),
+    "negative": (lambda: iter([header("a", -512)]), "damaged|refused"),
+    "pax lies": (lambda: iter([header("x", 9, b"x"), b"9 size=-1".ljust(512, b"\0")]), "damaged"),
+    "sparse": (lambda: iter([header("a", 0, b"S")]), "no regular file"),
+    "link": (lambda: iter([header("a", 0, b"2")]), "no regular file"),
+    "behind": (lambda: iter([bytes(1024), *[bytes(1 << 20)] * 4]), "behind its end|not packed"),
+    "short": (lambda: iter([header("a", 5000), b"x" * 100]), "ends early"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("form", ["tar.zst", "tar.gz"])
+def test_hostile_tar_files(
+    tmp_path: Path, form: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unpacking, "_FEW_ENTRIES", 300)
+    blocks, said = HOSTILE[name]
+
+    def content() -> Iterator[bytes]:
+        if form == "tar.zst":
+            yield HEAD_OF_OURS
+        yield from blocks()
+
+    archive = (zstd if form == "tar.zst" else gz)(tmp_path / f"bad.{form}", content())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(UsageError, match=said):
+        unpack(archive, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == []
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # kB
+
+
+def zipped(path: Path, *entries: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for info, content in entries:
+            archive.writestr(info, content)
+    return path
+
+
+def linked(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    info.external_attr = 0o120777 << 16
+    return info
+
+
+def test_hostile_zip_files(tmp_path: Path) -> None:
+    rare = zipfile.ZipInfo("rare")
+    rare.compress_type = zipfile.ZIP_LZMA
+    cases = {
+        "outside of the folder": zipped(tmp_path / "up.zip", ("../evil", b"x")),
+        "outside": zipped(tmp_path / "root.zip", ("/evil", b"x")),
+        "no regular file": zipped(tmp_path / "link.zip", (linked("a"), b"/etc/passwd")),
+        "rare method": zipped(tmp_path / "rare.zip", (rare, b"x")),
+        "in it twice": zipped(tmp_path / "twice.zip", ("./a", b"x"), ("a", b"x")),
+        "more than 1,000 B": zipped(tmp_path / "bomb.zip", ("metadata", bytes(1 << 20))),
+        "deeper": zipped(tmp_path / "deep.zip", ("d/" * 40 + "f", b"")),
+        "no CTF trace": zipped(tmp_path / "none.zip", ("a", b"x")),
+    }
+    # A directory of 20 MB: names of 60 kB each.
+    cases["a directory of"] = zipped(
+        tmp_path / "names.zip", *((f"{x}".ljust(60_000, "n"), b"") for x in range(350))
+    )
+    broken = zipped(tmp_path / "whole.zip", ("metadata", os.urandom(5000))).read_bytes()
+    (tmp_path / "flipped.zip").write_bytes(broken[:2000] + b"\0\0\0\0" + broken[2004:])
+    (tmp_path / "cut.zip").write_bytes(broken[:-40])
+    cases["damaged"] = tmp_path / "flipped.zip"
+    cases["damaged or no archive"] = tmp_path / "cut.zip"
+    for said, archive in cases.items():
+        limit = 1000 if said.startswith("more than") else None
+        with pytest.raises(UsageError, match=said):
+            unpack(archive, tmp_path / "out", max_bytes=limit)
+        assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "evil").exists()
+
+
+@pytest.mark.parametrize("form", ["tar.gz", "zip", "tar.zst"])
+def test_a_trace_comes_out_of_each_form(tmp_path: Path, form: str) -> None:
+    """The same events as in the recording that went in."""
+    archive = tmp_path / f"public.{form}"
+    if form == "tar.zst":
+        pack([RUN], archive)
+    elif form == "zip":
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as found:
+            for path in sorted((RUN / "trace").rglob("*")):
+                found.write(path, path.relative_to(RUN))
+    else:
+        with tarfile.open(archive, "w:gz") as tar:
+            tar.add(RUN / "trace", "./trace")
+    (made,) = unpack(archive, tmp_path / "out")
+    assert made.name == (RUN.name if form == "tar.zst" else "public")
+    assert open_trace(made).info().events == open_trace(RUN).info().events
+    assert list((tmp_path / "out").iterdir()) == [made]
+
+
+def test_long_and_odd_names_come_out_as_they_went_in(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    names = ["n" * 150, "x/" * 20 + "deep", os.fsdecode(b"bad\xff\xfe"), "täg", "a b\tc"]
+    (run / "trace").mkdir(parents=True)
+    (run / "trace" / "metadata").write_text("/* CTF 1.8 */")
+    for name in names:
+        path = run / "native" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(len(name)))
+    pack([run], tmp_path / "x.tar.zst")
+    (made,) = unpack(tmp_path / "x.tar.zst", tmp_path / "out")
+    for name in names:
+        assert (made / "native" / name).read_text() == str(len(name))
+
+
+def test_what_one_that_was_ended_left_is_taken_away(tmp_path: Path) -> None:
+    archive = tmp_path / "x.tar.zst"
+    pack([RUN], archive)
+    code = (
+        "import sys, time, roslens.tracing.unpacking as m; from pathlib import Path\n"
+        "m._move = lambda *_: (print('here', flush=True), time.sleep(60))\n"
+        "m.unpack(Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    command = [sys.executable, "-c", code, str(archive), str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "here\n"
+        (held,) = (tmp_path / "out").iterdir()
+        assert held.stat().st_mode & 0o777 == 0o700
+        # While it works it keeps what it has.
+        with pytest.raises(UsageError):
+            unpack(zstd(tmp_path / "none.tar.zst", iter([bytes(1024)])), tmp_path / "out")
+        assert held.exists()
+        other.send_signal(signal.SIGTERM)
+        other.wait()
+    assert held.exists()
+    (made,) = unpack(archive, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == [made]
+
+
+def test_it_is_read_as_a_stream(tmp_path: Path) -> None:
+    """Half a megabyte at a time, whatever the file in it."""
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as tar:
+        info = tarfile.TarInfo("trace/metadata")
+        info.size = 64 << 20
+        tar.addfile(info, io.BytesIO(bytes(64 << 20)))
+    (tmp_path / "x.tar.gz").write_bytes(content.getvalue())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    unpack(tmp_path / "x.tar.gz", tmp_path / "out")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32_000  # kB

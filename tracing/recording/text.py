@@ -1,0 +1,33 @@
+"""Names that others chose, made safe to look at."""
+
+from __future__ import annotations
+
+import re
+
+UNSEEN = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""Control characters of ASCII and Latin 1, marks that turn the direction of text or end a line."""
+
+# And bytes that are no UTF-8, as Python holds them.
+_ANY = re.compile(rf"[{UNSEEN}\ud800-\udfff]")
+_IN_LINES = re.compile(rf"(?![\n\t])[{UNSEEN}\ud800-\udfff]")
+
+
+def shown(text: str, *, lines: bool = False) -> str:
+    r"""`text` with what a terminal would obey, or would hide, as ``\x1b``.
+
+    All text goes through here on its way to a terminal, a graph or a summary: a name in a trace
+    must neither rewrite the screen nor pretend to be another line.
+
+    Parameters
+    ----------
+    lines
+        Line ends and tabs stay.
+    """
+    return (_IN_LINES if lines else _ANY).sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    # A byte that is no UTF-8 is held as U+DC00 and the byte (PEP 383).
+    code = code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else code
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
