@@ -29,6 +29,7 @@ import polars as pl
 
 from roslens.analysis.metrics import read_metrics
 from roslens.collectors.collect import NOTE
+from roslens.tracing.recording import RoslensError
 from roslens.tracing.recording.manifest import read_manifest
 
 SAMPLE = Path(__file__).resolve().parents[1] / "data" / "samples" / "two_process"
@@ -46,6 +47,9 @@ def wrong_tables(folder: Path) -> list[str]:
     """Tables that are not as their note says, or that no note tells of."""
     found = []
     for tables in folder.rglob("tables"):
+        # What is being made lies in a hidden folder until it is whole.
+        if any(part.startswith(".") for part in tables.relative_to(folder).parts):
+            continue
         note = tables / NOTE
         if not note.is_file():
             found += [f"{path.name} without a note" for path in tables.glob("*.parquet")]
@@ -65,9 +69,7 @@ def wrong_report(folder: Path) -> list[str]:
         for page in folder.rglob("*.html")
         if not page.read_bytes().rstrip().endswith(b"</html>")
     ]
-    for path in folder.rglob("metrics.json"):
-        read_metrics(path)
-    return found
+    return found + [why for path in folder.rglob("metrics.json") if (why := refused(path))]
 
 
 def wrong_file(folder: Path) -> list[str]:
@@ -86,12 +88,17 @@ def wrong_catalog(folder: Path) -> list[str]:
 
 
 def wrong_manifests(folder: Path) -> list[str]:
-    """Manifests that cannot be read, or that say more than there is."""
-    return [
-        "complete without a trace"
-        for path in (folder / "new").glob("manifest.json")
-        if read_manifest(path).status == "complete" and not any(path.parent.rglob("metadata"))
-    ]
+    """Manifests that cannot be read."""
+    return [why for path in (folder / "new").glob("manifest.json") if (why := refused(path))]
+
+
+def refused(path: Path) -> str:
+    """Why a manifest or the metrics of a report cannot be read; nothing if they can."""
+    try:
+        (read_manifest if path.name == "manifest.json" else read_metrics)(path)
+    except RoslensError as error:
+        return str(error)
+    return ""
 
 
 VERBS = {
