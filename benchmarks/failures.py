@@ -28,7 +28,7 @@ from pathlib import Path
 import polars as pl
 
 from roslens.analysis.metrics import read_metrics
-from roslens.collectors.collect import NOTE
+from roslens.collectors.collection import NOTE
 from roslens.tracing.recording import RoslensError
 from roslens.tracing.recording.manifest import read_manifest
 

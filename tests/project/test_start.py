@@ -67,6 +67,6 @@ def test_figures_look_as_seaborn_has_them_without_importing_it() -> None:
     """seaborn itself is the second opinion on the settings that were written down from it."""
     ticks = sns.axes_style("ticks")
     assert {name: ticks[name] for name in _TICKS} == _TICKS
-    drawn = imported("import roslens.analysis.figures.latency, roslens.analysis.latency.report")
+    drawn = imported("import roslens.analysis.latency.figures, roslens.analysis.latency.report")
     assert "matplotlib" in drawn
     assert not drawn & {"seaborn", "pandas"}

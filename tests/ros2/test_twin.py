@@ -18,7 +18,7 @@ from ros2_trace import Trace, at, rows
 from test_messages import CALLBACK, NODE, PUB, SUB, intra_publish, intra_receive, one_process
 from twin import compared, differences
 
-from roslens.collectors.collect import read_raw
+from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
 from roslens.tracing.recording import Recording
 

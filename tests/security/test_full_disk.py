@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from roslens.collectors.collect import collect
+from roslens.collectors.collection import collect
 from roslens.index import write_index
 from roslens.tracing.recording import Recording, UsageError
 from roslens.tracing.recording.files import replaced_whole, write_atomically
