@@ -279,10 +279,10 @@ def test_metrics_json_has_the_documented_fields(tmp_path: Path) -> None:
         (None, "cannot be read"),
         ("{", "not JSON"),
         ('{"schema_version": 7}', "schema version 7"),
-        ('{"schema_version": 1, "recordings": [], "versions": {}}', "not as expected"),
+        ('{"schema_version": 1, "recordings": [], "versions": {}}', "field 'estimates'"),
         (
             '{"schema_version": 1, "recordings": [], "versions": {}, "estimates": [{"x": 1}]}',
-            "fields missing",
+            r"field 'estimates\.0\.metric'",
         ),
     ],
 )
