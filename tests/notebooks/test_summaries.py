@@ -28,7 +28,8 @@ def write(folder: Path, *, lost: int = 0) -> Path:
         )
         for value, verdict in [(5.0, "leaks"), (7.0, "leaks"), (9.0, "not_enough_evidence")]
     ]  # fmt: skip
-    runs = [{"discarded_events": lost, "lost_packets": 0, "counts": True}] * 2
+    run = {"run": "a", "cell": {}, "discarded_events": lost, "lost_packets": 0, "counts": True}
+    runs = [run] * 2
     return write_metrics(Metrics(runs, {}, estimates), folder)
 
 

@@ -33,7 +33,8 @@ def estimate(metric: str, value: float | None, **more: object) -> Estimate:
 
 def text_of(folder: Path, notebook: str, *estimates: Estimate, failed: int = 0) -> str:
     recordings = [
-        {"discarded_events": 2, "lost_packets": 0, "counts": i >= failed} for i in range(4)
+        {"run": str(i), "cell": {}, "discarded_events": 2, "lost_packets": 0, "counts": i >= failed}
+        for i in range(4)
     ]
     metrics = write_metrics(Metrics(recordings, {}, list(estimates)), folder)
     console = Console(width=110, record=True, file=io.StringIO())

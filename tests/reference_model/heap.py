@@ -5,6 +5,7 @@ Decided when the event comes, with a state per address of a process: an allocati
 Freeing what no event returned ends nothing. An address that is returned again though nothing freed
 it had been freed unseen: its block ends there. But realloc tells only after it has freed: where
 another thread got the address meanwhile, it is the block before that one that it ended.
+Without the context vpid nobody knows whose address it is: such an event is left out.
 
 Decided at the end: how much lived when, as a row per process (and callback) and step of 100 ms.
 """
@@ -58,7 +59,7 @@ class Heap:
         self._free(e, e["ptr"])
 
     def _return(self, e: Event, address: int, size: int) -> None:
-        if not address:
+        if not address or e["vpid"] is None:
             return
         before = self._live.get((e["proc"], address))
         if before is not None:
@@ -68,7 +69,7 @@ class Heap:
         self.blocks.append(block)
 
     def _free(self, e: Event, address: int) -> None:
-        if address:
+        if address and e["vpid"] is not None:
             block = self._live.pop((e["proc"], address), None)
             if block is not None:
                 block["until_ns"] = e["time_ns"]
