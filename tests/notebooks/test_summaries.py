@@ -62,11 +62,13 @@ def test_the_index_links_every_report_with_loss_and_verdicts(tmp_path: Path) -> 
         folder = tmp_path / "latency" / name
         write(folder, lost=lost)
         for suffix in ("ipynb", "html"):
-            (folder / f"latency.{suffix}").write_text("")
-    # No metrics, and a page that is no report.
+            (folder / f"latency.{suffix}").write_text("<html></html>")
+    # No metrics, a page that is no report, and one that a full disk cut off.
     (tmp_path / "start.ipynb").write_text("")
-    (tmp_path / "start.html").write_text("")
-    (tmp_path / "other.html").write_text("")
+    (tmp_path / "start.html").write_text("<html></html>\n")
+    (tmp_path / "other.html").write_text("<html></html>")
+    (tmp_path / "half.ipynb").write_text("")
+    (tmp_path / "half.html").write_text("<html>")
     page = write_index(tmp_path).read_text()
     links = re.findall(r'<a href="([^"]+)">', page)
     assert sorted(links) == ["latency/%3Ci%3Ec/latency.html", "latency/a%20b/latency.html",
