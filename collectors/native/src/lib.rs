@@ -9,6 +9,7 @@ mod feed;
 mod given;
 mod index;
 mod memory;
+mod model;
 mod output;
 mod passes;
 mod run;
@@ -440,6 +441,8 @@ fn concat_files(py: Python<'_>, parts: Vec<PathBuf>, path: PathBuf) -> PyResult<
 mod _native {
     #[pymodule_export]
     use super::{Batches, Reader, Stream, TraceError, concat_files};
+    #[pymodule_export]
+    use crate::model::model;
     #[pymodule_export]
     use crate::output::write_table;
     #[pymodule_export]
