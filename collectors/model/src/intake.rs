@@ -143,7 +143,7 @@ impl Event<'_> {
     /// A field, by its place in the list of its kind.
     #[must_use]
     pub fn get(&self, field: usize) -> Option<u64> {
-        self.fields[field].get(self.row)
+        self.fields.get(field)?.get(self.row)
     }
 
     /// The same of a signed one.
