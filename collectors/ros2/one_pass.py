@@ -7,58 +7,43 @@ from typing import Any
 import polars as pl
 
 from roslens.collectors import _native
-from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.objects import Objects
 from roslens.collectors.ros2.outcomes import of_kernel
 from roslens.collectors.ros2.publications import only_publishers
+from roslens.collectors.ros2.services import halves
 from roslens.collectors.ros2.types import NAME, TEXT
 
 _CONTEXT = ("time_ns", "host", "vpid", "vtid", "ctx_pid_ns")
-_FIELDS = {
-    "rclcpp_executor_wait_for_work": ("timeout",),
-    "rclcpp_executor_get_next_ready": (),
-    "rclcpp_executor_execute": (),
-    "rmw_take": ("rmw_subscription_handle", "message", "source_timestamp", "taken"),
-    "rcl_take": ("message",),
-    "rclcpp_take": ("message",),
-    "rclcpp_ring_buffer_dequeue": ("buffer", "index"),
-    "callback_start": ("callback", "is_intra_process"),
-    "rclcpp_intra_publish": ("publisher_handle", "message"),
-    "rclcpp_ring_buffer_enqueue": ("buffer", "index"),
-    "rclcpp_publish": ("publisher_handle", "message"),
-    "rcl_publish": ("publisher_handle", "message"),
-    "rmw_publish": ("rmw_publisher_handle", "message", "timestamp"),
-    "rmw_send_response": ("timestamp",),
-    "rclcpp_ring_buffer_clear": ("buffer",),
-    "callback_end": ("callback",),
-}
+_EVENTS = _native.model_events()
 
 
 def run(
-    events: Events, objects: Objects, losses: pl.DataFrame
+    events: Events, objects: Objects, callbacks: pl.DataFrame, losses: pl.DataFrame
 ) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
-    """Tables by name, and what was counted."""
-    sources = {}
-    for name, fields in _FIELDS.items():
-        frame = events.scan(name)
-        if frame is not None:
-            columns = [c for c in (*_CONTEXT, *fields) if events.has_column(name, c)]
-            sources[name] = frame.select(columns).collect()
+    """Tables by name, and what was counted; `callbacks` as of `callback_objects`."""
     given = {
-        "publishers": objects.publishers,
-        "subscriptions": objects.subscriptions,
+        **objects.tables,
+        "clients": objects.clients.with_columns(halves("gid")),
         "publisher_by_rmw": objects.publisher_by_rmw,
         "subscription_by_rmw": objects.subscription_by_rmw,
-        "ring_buffers": objects.ring_buffers,
-        "callbacks": callback_objects(events, objects),
+        "callbacks": callbacks,
     }
     tables, told = _native.model(
-        sources,
+        {name: _source(events, name) for name in _EVENTS if events.declared(name)},
         {name: _plain(frame) for name, frame in given.items()},
         _about(events, objects, losses),
     )
     return {name: pl.DataFrame(table) for name, table in tables.items()}, told
+
+
+def _source(events: Events, name: str) -> pl.DataFrame:
+    if events.overlapping:
+        return events[name]
+    frame = events.scan(name)
+    assert frame is not None
+    columns = [c for c in (*_CONTEXT, *_EVENTS[name]) if events.has_column(name, c)]
+    return frame.select(dict.fromkeys(columns)).collect()
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
@@ -94,6 +79,6 @@ def _about(events: Events, objects: Objects, losses: pl.DataFrame) -> dict[str, 
                 "host", pl.col("begin_ns").fill_null(0), pl.col("end_ns").fill_null(2**63 - 1)
             ).iter_rows()
         ],
-        "declared": [name for name in _FIELDS if events.declared(name)],
-        "happened": [name for name in _FIELDS if events.happened(name)],
+        "declared": [name for name in _EVENTS if events.declared(name)],
+        "happened": [name for name in _EVENTS if events.happened(name)],
     }

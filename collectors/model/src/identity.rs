@@ -117,16 +117,28 @@ impl Identity {
             let after = parts.partition_point(|(since, _)| *since <= time);
             Some(parts.get(after.saturating_sub(1))?.1)
         });
-        let key = (process.unwrap_or(NOBODY), vtid.unwrap_or(NOTHING));
-        let thread = *self.by_thread.entry(key).or_insert_with(|| {
-            self.threads.push(key);
-            u32::try_from(self.threads.len() - 1).unwrap_or(u32::MAX)
-        });
         // What a number means may change where several processes had it.
-        if parts.is_some_and(|parts| parts.len() == 1) {
+        let alone = parts.is_some_and(|parts| parts.len() == 1);
+        let thread = self.place((process.unwrap_or(NOBODY), vtid.unwrap_or(NOTHING)));
+        if alone {
             self.last = Some((asked, thread));
         }
         thread
+    }
+
+    fn place(&mut self, key: (u32, i32)) -> u32 {
+        *self.by_thread.entry(key).or_insert_with(|| {
+            self.threads.push(key);
+            u32::try_from(self.threads.len() - 1).unwrap_or(u32::MAX)
+        })
+    }
+
+    /// The thread of a `Self::number`.
+    #[expect(clippy::cast_possible_truncation, reason = "two numbers of 32 bits")]
+    pub fn numbered(&mut self, number: i64) -> u32 {
+        // One that is not known counts as -1.
+        let process = ((number + 1) >> 32) as i32;
+        self.place((process.cast_unsigned(), number as i32))
     }
 
     /// The process of a thread.

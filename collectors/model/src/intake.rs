@@ -27,7 +27,8 @@ macro_rules! kinds {
         #[expect(missing_docs, reason = "named as the tracepoints are")]
         pub enum Kind { $($kind,)* }
 
-        /// Each kind with its event's name, without the provider, and its fields.
+        /// Each kind with its event's name, without ROS's provider, and its fields; `x+8` is eight
+        /// bytes of x from the eighth on, as a number.
         pub const KINDS: &[(Kind, &str, &[&str])] =
             &[$((Kind::$kind, $name, &[$($field),*]),)*];
     };
@@ -41,13 +42,25 @@ kinds! {
     RclTake "rcl_take" ["message"];
     RclcppTake "rclcpp_take" ["message"];
     Dequeue "rclcpp_ring_buffer_dequeue" ["buffer", "index"];
+    TakeRequest "rmw_take_request"
+        ["rmw_service_handle", "client_gid+0", "client_gid+8", "sequence_number", "taken"];
     CallbackStart "callback_start" ["callback", "is_intra_process"];
     IntraPublish "rclcpp_intra_publish" ["publisher_handle", "message"];
     Enqueue "rclcpp_ring_buffer_enqueue" ["buffer", "index"];
     RclcppPublish "rclcpp_publish" ["publisher_handle", "message"];
     RclPublish "rcl_publish" ["publisher_handle", "message"];
     RmwPublish "rmw_publish" ["rmw_publisher_handle", "message", "timestamp"];
-    SendResponse "rmw_send_response" ["timestamp"];
+    SendRequest "rmw_send_request" ["rmw_client_handle", "sequence_number"];
+    SendResponse "rmw_send_response"
+        ["rmw_service_handle", "client_gid+0", "client_gid+8", "sequence_number", "timestamp"];
+    TakeResponse "rmw_take_response"
+        ["rmw_client_handle", "sequence_number", "source_timestamp", "taken"];
+    Malloc "lttng_ust_libc:malloc" ["size", "ptr"];
+    Calloc "lttng_ust_libc:calloc" ["size", "ptr", "nmemb"];
+    Realloc "lttng_ust_libc:realloc" ["size", "ptr", "in_ptr"];
+    Memalign "lttng_ust_libc:memalign" ["size", "ptr"];
+    PosixMemalign "lttng_ust_libc:posix_memalign" ["size", "out_ptr", "result"];
+    Free "lttng_ust_libc:free" ["", "ptr"];
     Clear "rclcpp_ring_buffer_clear" ["buffer"];
     CallbackEnd "callback_end" ["callback"];
 }
@@ -69,12 +82,40 @@ impl Ints {
         self.values.get(row).copied()
     }
 
+    fn none() -> Self {
+        Self {
+            values: ScalarBuffer::from(Vec::new()),
+            nulls: None,
+        }
+    }
+
+    /// Eight bytes of each list, as a number; none where it has not so many.
+    fn eight(array: &dyn Array, first: usize) -> Self {
+        let of = |bytes: &dyn Array| {
+            let bytes = bytes.as_primitive_opt::<UInt8Type>()?.values();
+            Some(u64::from_le_bytes(bytes.get(first..first + 8)?.try_into().ok()?))
+        };
+        let one = |row: usize| match array.data_type() {
+            _ if array.is_null(row) => None,
+            DataType::List(_) => of(&array.as_list::<i32>().value(row)),
+            DataType::LargeList(_) => of(&array.as_list::<i64>().value(row)),
+            DataType::FixedSizeList(..) => of(&array.as_fixed_size_list().value(row)),
+            _ => None,
+        };
+        let found: Vec<Option<u64>> = (0..array.len()).map(one).collect();
+        Self {
+            values: found.iter().map(|value| value.unwrap_or_default()).collect(),
+            nulls: Some(found.iter().map(Option::is_some).collect()),
+        }
+    }
+
     fn of(batch: &RecordBatch, name: &str) -> Self {
+        if let Some((name, first)) = name.split_once('+') {
+            let found = batch.column_by_name(name);
+            return found.map_or_else(Self::none, |array| Self::eight(array, first.parse().unwrap_or(0)));
+        }
         batch.column_by_name(name).map_or_else(
-            || Self {
-                values: ScalarBuffer::from(Vec::new()),
-                nulls: None,
-            },
+            Self::none,
             |array| Self {
                 values: bits(array.as_ref()),
                 nulls: array.nulls().filter(|n| n.null_count() > 0).cloned(),
@@ -174,13 +215,16 @@ impl Source {
                 self.loaded = None;
                 return Ok(None);
             };
-            let [time, vpid, vtid, namespace] =
-                ["time_ns", "vpid", "vtid", "ctx_pid_ns"].map(|name| Ints::of(&batch, name));
+            let [time, vpid, vtid, namespace, known] =
+                ["time_ns", "vpid", "vtid", "ctx_pid_ns", "thread"].map(|name| Ints::of(&batch, name));
             let times: ScalarBuffer<i64> =
                 ScalarBuffer::new(time.values.inner().clone(), 0, time.values.len());
             let place = identity.places(&batch);
             let threads: Vec<u32> = (0..times.len())
                 .map(|row| {
+                    if let Some(thread) = known.get(row) {
+                        return identity.numbered(thread.cast_signed());
+                    }
                     let small = |of: &Ints| of.get(row).map(narrow);
                     let namespace = namespace.get(row).map_or(0, u64::cast_signed);
                     identity.thread(place.host(row), namespace, small(&vpid), small(&vtid), times[row])

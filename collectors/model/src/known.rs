@@ -137,6 +137,10 @@ pub enum Sort {
     Callback,
     /// A ring buffer.
     RingBuffer,
+    /// A client of the middleware.
+    Client,
+    /// A service of the middleware.
+    Service,
 }
 
 /// All objects, and what addresses mean now.
@@ -149,6 +153,14 @@ pub struct Known {
     pub subscriptions: Vec<Endpoint>,
     /// Callbacks by number.
     pub callbacks: Vec<Callback>,
+    /// Clients and services by number; their names are topics.
+    pub clients: Vec<Endpoint>,
+    /// As above.
+    pub services: Vec<Endpoint>,
+    /// The first 16 bytes of the gids of clients.
+    pub gids: Vec<[Option<u64>; 2]>,
+    /// Periods of timers by number, `NEVER` where not known.
+    pub periods: Vec<i64>,
     /// Ring buffers by number.
     pub ring_buffers: Vec<RingBuffer>,
     /// The middleware's own topic, the topic of log messages, and what a callback may serve.
@@ -157,6 +169,10 @@ pub struct Known {
     pub rosout: u32,
     /// As above.
     pub subscription: u32,
+    /// As above.
+    pub service: u32,
+    /// As above.
+    pub timer: u32,
     births: Vec<(i64, Sort, u32, u64, u32)>,
     born: usize,
     meaning: HashMap<(Sort, u32, u64), (u32, i64)>,
@@ -186,13 +202,15 @@ impl Known {
         born(Sort::Publisher, &table("publishers"), "publisher_handle", created, "");
         born(Sort::Callback, &table("callbacks"), "callback", created, "");
         born(Sort::RingBuffer, &table("ring_buffers"), "buffer", created, "");
+        born(Sort::Client, &table("clients"), "rmw_client_handle", created, "");
+        born(Sort::Service, &table("services"), "rmw_service_handle", created, "");
         for (sort, kind) in [(Sort::RmwPublisher, "publisher"), (Sort::RmwSubscription, "subscription")] {
             let (handle, number) = (format!("rmw_{kind}_handle"), format!("{kind}_id"));
             born(sort, &table(&format!("{kind}_by_rmw")), &handle, "since_ns", &number);
         }
         births.sort_by_key(|birth| birth.0);
-        let mut endpoints = |of: &Given<'_>| -> Vec<Endpoint> {
-            let (topic, node) = (of.names("topic", &mut names), of.names("node", &mut names));
+        let mut endpoints = |of: &Given<'_>, name: &str| -> Vec<Endpoint> {
+            let (topic, node) = (of.names(name, &mut names), of.names("node", &mut names));
             let (process, created) = (of.numbers("proc"), of.numbers("created_ns"));
             let ended = of.maybe("ended_ns");
             (0..of.len())
@@ -205,8 +223,13 @@ impl Known {
                 })
                 .collect()
         };
-        let publishers = endpoints(&table("publishers"));
-        let subscriptions = endpoints(&table("subscriptions"));
+        let publishers = endpoints(&table("publishers"), "topic");
+        let subscriptions = endpoints(&table("subscriptions"), "topic");
+        let clients = endpoints(&table("clients"), "service");
+        let services = endpoints(&table("services"), "service");
+        let (low, high) = (table("clients").maybe("gid_low"), table("clients").maybe("gid_high"));
+        let gids = low.iter().zip(high);
+        let gids = gids.map(|(low, high)| [low.map(i64::cast_unsigned), high.map(i64::cast_unsigned)]);
         let of = table("callbacks");
         let mut texts = |column| of.names(column, &mut names);
         let (kind, name, node) = (texts("kind"), texts("name"), texts("node"));
@@ -230,11 +253,17 @@ impl Known {
         Self {
             publishers,
             subscriptions,
+            clients,
+            services,
+            gids: gids.collect(),
+            periods: table("timers").numbers("period_ns"),
             callbacks,
             ring_buffers: ring_buffers.collect(),
             discovery: names.number("ros_discovery_info"),
             rosout: names.number("/rosout"),
             subscription: names.number("subscription"),
+            service: names.number("service"),
+            timer: names.number("timer"),
             names,
             births,
             born: 0,

@@ -5,12 +5,13 @@
 //! * each thread: open callbacks and the stretch of its executor (`callbacks`), the publish call in
 //!   progress (`publications`), the take in progress (`takes`);
 //! * each object: what an address means now (`known`), what lies in each place of a ring buffer
-//!   (`ring_buffers`);
-//! * each key: what was published and taken with a topic and a source timestamp (`matches`).
+//!   (`ring_buffers`), which blocks of memory live (`heap`);
+//! * each key: what was published and taken with a topic and a source timestamp (`matches`), and
+//!   asked and answered with a client and a sequence number (`services`).
 //!
 //! What only the end can say is a second phase over the rows (`messages`, `approximate`): which
 //! executions never end, what several publications with one key belong to, timestamps that were not
-//! recorded, and `lost` against `unknown`.
+//! recorded, `lost` against `unknown`, and the grid of a timer (`timers`).
 //!
 //! Rows have the number of their place, in the order of their first events; links between rows are
 //! such numbers. Objects come from init events, which are few, and whose joins are relational: they
@@ -20,6 +21,7 @@
 
 mod approximate;
 mod callbacks;
+mod heap;
 mod identity;
 mod intake;
 mod known;
@@ -28,8 +30,10 @@ mod messages;
 mod publications;
 mod ring_buffers;
 mod rows;
+mod services;
 mod tables;
 mod takes;
+mod timers;
 
 use ahash::HashMap;
 use arrow_array::RecordBatch;
@@ -43,12 +47,14 @@ pub use crate::rows::NONE;
 pub use crate::tables::Counts;
 
 use crate::callbacks::Callbacks;
+use crate::heap::Heap;
 use crate::intake::{Event, Intake};
 use crate::known::Sort;
 use crate::matches::Matches;
 use crate::publications::Publications;
 use crate::ring_buffers::RingBuffers;
 use crate::rows::NEVER;
+use crate::services::Services;
 use crate::takes::Takes;
 
 /// What is known of a recording beside its events.
@@ -107,8 +113,8 @@ pub struct Model {
     takes: Takes,
     ring_buffers: RingBuffers,
     matches: Matches,
-    /// Stamps of responses: process, time, system clock against that.
-    responses: Vec<(u32, i64, i64)>,
+    services: Services,
+    heap: Heap,
 }
 
 impl Model {
@@ -124,7 +130,8 @@ impl Model {
             takes: Takes::default(),
             ring_buffers: RingBuffers::default(),
             matches: Matches::default(),
-            responses: Vec::new(),
+            services: Services::default(),
+            heap: Heap::default(),
         }
     }
 
@@ -168,11 +175,21 @@ impl Model {
             }
             Kind::Dequeue => self.on_dequeue(event, process),
             Kind::Clear => self.ring_buffers.on_clear(event, process),
-            Kind::SendResponse => {
-                if let Some(stamp) = event.signed(0) {
-                    let offset = stamp.wrapping_sub(event.time);
-                    self.responses.push((process, event.time, offset));
-                }
+            Kind::TakeRequest => self.services.on_take_request(event, &self.known, process),
+            Kind::SendRequest => {
+                let within = self.callbacks.around(event.thread);
+                self.services.on_send_request(event, &self.known, process, within);
+            }
+            Kind::SendResponse => self.services.on_send_response(event, &self.known, process),
+            Kind::TakeResponse => self.services.on_take_response(event, &self.known, process),
+            Kind::Malloc
+            | Kind::Calloc
+            | Kind::Realloc
+            | Kind::Memalign
+            | Kind::PosixMemalign
+            | Kind::Free => {
+                let within = self.callbacks.around(event.thread);
+                self.heap.on_call(kind, event, process, within);
             }
         }
     }
@@ -181,6 +198,7 @@ impl Model {
         let number = self.callbacks.on_start(event, &self.known, process);
         let execution = &self.callbacks.executions[number as usize];
         self.takes.on_start(number, execution, &self.known);
+        self.services.on_start(number, execution, &self.known);
     }
 
     fn on_publish(&mut self, kind: Kind, event: &Event<'_>, process: u32) -> u32 {

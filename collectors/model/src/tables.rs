@@ -1,17 +1,37 @@
 //! Rows as tables.
 
+use std::collections::BTreeMap;
+
 use ahash::{HashMap, HashMapExt};
 use arrow_array::RecordBatch;
 
 use crate::Model;
-use crate::callbacks::{Callbacks, Execution};
+use crate::callbacks::{Callbacks, Candidate, Execution};
 use crate::messages::{Message, Messages, OUTCOMES};
 use crate::rows::{Columns, NEVER, NONE};
+use crate::services::Call;
 use crate::takes::Take;
+use crate::timers::{Activation, activations};
 
 /// The system clock against that of the events is looked at once in so many nanoseconds.
 const BLOCK: i64 = 1_000_000_000;
 const HOW: &[&str] = &["exact", "approximate", "ambiguous"];
+
+/// The heap is told of once in so many nanoseconds.
+const STEP: i64 = 100_000_000;
+
+/// What lives of a process or callback.
+#[derive(Clone, Copy, Default)]
+struct HeapRow {
+    process: u32,
+    callback: u32,
+    time: i64,
+    peak: i64,
+    bytes: i64,
+    blocks: i64,
+    allocated: i64,
+    allocations: i64,
+}
 
 /// What was counted.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +71,11 @@ impl Model {
             ("messages", self.message_columns(messages)),
             ("one_sided_messages", self.one_sided_columns(messages)),
             ("executor_intervals", self.interval_columns()),
+            ("service_calls", self.call_columns()),
+            ("timer_activations", self.activation_columns()),
+            ("heap", self.heap_columns(false)),
+            ("callback_heap", self.heap_columns(true)),
+            ("callback_allocations", self.allocation_columns()),
             ("ways", ways(messages)),
             ("clock_offsets", self.clock_offsets(messages)),
         ];
@@ -231,6 +256,7 @@ impl Model {
         columns.truth("publisher_recorded", recorded);
         columns.long("source_timestamp_ns", rows.iter().map(|(_, take)| take.stamp));
         columns.long("take_ns", rows.iter().map(|(_, take)| take.time));
+        columns.number("callback_instance_id", rows.iter().map(|(_, take)| take.execution));
         let start = rows.iter().map(|(_, take)| self.start(take.execution));
         columns.long("callback_start_ns", start);
         columns.long("callback_end_ns", rows.iter().map(|(_, take)| self.end(take.execution)));
@@ -258,6 +284,200 @@ impl Model {
         columns
     }
 
+    /// Calls; before Kilted the servers' executions alone.
+    fn call_columns(&self) -> Columns {
+        let (mut columns, texts) = (Columns::default(), self.known.names.texts());
+        let rows = if self.services.happened() {
+            self.services.calls(&self.known)
+        } else {
+            let executions = (0..).zip(&self.callbacks.executions);
+            let own = executions.filter_map(|(number, row)| {
+                let of = self.known.callbacks.get(row.callback as usize)?;
+                (of.kind == self.known.service).then(|| Call {
+                    client: NONE,
+                    service: of.owner,
+                    process: self.process(row.thread),
+                    sequence: NEVER,
+                    times: [NEVER; 4],
+                    within: (Candidate::NONE, NEVER),
+                    execution: number,
+                })
+            });
+            own.collect()
+        };
+        let client = |row: &Call| self.known.clients.get(row.client as usize);
+        let service = |row: &Call| self.known.services.get(row.service as usize);
+        let name = |row: &Call| service(row).or_else(|| client(row)).map_or(NONE, |of| of.topic);
+        columns.process("proc", rows.iter().map(|row| row.process));
+        columns.name("service", rows.iter().map(name), texts);
+        let node = rows.iter().map(|row| client(row).map_or(NONE, |of| of.node));
+        columns.name("client_node", node, texts);
+        let node = rows.iter().map(|row| service(row).map_or(NONE, |of| of.node));
+        columns.name("server_node", node, texts);
+        columns.number("client_id", rows.iter().map(|row| row.client));
+        columns.number("service_id", rows.iter().map(|row| row.service));
+        columns.long("sequence_number", rows.iter().map(|row| row.sequence));
+        columns.long("request_sent_ns", rows.iter().map(|row| row.times[0]));
+        columns.long("request_taken_ns", rows.iter().map(|row| row.times[1]));
+        columns.long("callback_start_ns", rows.iter().map(|row| self.start(row.execution)));
+        columns.long("callback_end_ns", rows.iter().map(|row| self.end(row.execution)));
+        columns.long("response_sent_ns", rows.iter().map(|row| row.times[2]));
+        columns.long("response_taken_ns", rows.iter().map(|row| row.times[3]));
+        columns.number("callback_instance_id", rows.iter().map(|row| row.execution));
+        let within = rows.iter().map(|row| self.callbacks.enclosing(row.within.0, row.within.1));
+        columns.number("client_callback_instance_id", within);
+        columns
+    }
+
+    fn activation_columns(&self) -> Columns {
+        let mut timers: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (number, row) in (0..).zip(&self.callbacks.executions) {
+            if let Some(of) = self.known.callbacks.get(row.callback as usize)
+                && of.kind == self.known.timer
+                && (of.owner as usize) < self.known.periods.len()
+            {
+                timers.entry(of.owner).or_default().push(number);
+            }
+        }
+        let mut rows: Vec<(u32, u32, Activation)> = Vec::new();
+        for (timer, executions) in timers {
+            let starts: Vec<i64> = executions.iter().map(|number| self.start(*number)).collect();
+            let found = activations(&starts, self.known.periods[timer as usize]);
+            let found = executions.into_iter().zip(found);
+            rows.extend(found.map(|(number, activation)| (number, timer, activation)));
+        }
+        rows.sort_by_key(|(number, ..)| *number);
+        let execution = |number: u32| &self.callbacks.executions[number as usize];
+        let thread = |number: u32| execution(number).thread;
+        let period = |timer: u32| self.known.periods[timer as usize];
+        let (mut columns, texts) = (Columns::default(), self.known.names.texts());
+        columns.number("callback_instance_id", rows.iter().map(|(number, ..)| *number));
+        columns.process("proc", rows.iter().map(|(number, ..)| self.process(thread(*number))));
+        let numbers = rows.iter().map(|(number, ..)| self.identity.number(thread(*number)));
+        columns.long("thread", numbers);
+        columns.number("timer_id", rows.iter().map(|(_, timer, _)| *timer));
+        let node = |number: u32| self.known.callbacks[execution(number).callback as usize].node;
+        columns.name("node", rows.iter().map(|(number, ..)| node(*number)), texts);
+        columns.long("period_ns", rows.iter().map(|(_, timer, _)| period(*timer)));
+        columns.long("start_ns", rows.iter().map(|(number, ..)| self.start(*number)));
+        columns.long("interval_ns", rows.iter().map(|(.., row)| row.interval));
+        let jitter = |timer: u32, interval: i64| match (interval, period(timer)) {
+            (NEVER, _) | (_, NEVER) => NEVER,
+            (interval, period) => interval.wrapping_sub(period),
+        };
+        columns.long("jitter_ns", rows.iter().map(|(_, timer, row)| jitter(*timer, row.interval)));
+        columns.long("release_ns", rows.iter().map(|(.., row)| row.release));
+        columns.long("lateness_ns", rows.iter().map(|(.., row)| row.lateness));
+        columns.long("drift_ns", rows.iter().map(|(.., row)| row.drift));
+        columns.long("skipped", rows.iter().map(|(.., row)| row.skipped));
+        columns
+    }
+
+    /// The live blocks of each process, or of each of its callbacks, in steps of time.
+    fn heap_columns(&self, of_callbacks: bool) -> Columns {
+        let mut changes: Vec<(i64, bool, u32, u32, i64)> = Vec::new();
+        for block in &self.heap.blocks {
+            let callback = if of_callbacks {
+                let execution = self.callbacks.enclosing(block.within, block.begin);
+                let callback = self.execution(execution).map_or(NONE, |of| of.callback);
+                if callback == NONE {
+                    continue;
+                }
+                callback
+            } else {
+                NONE
+            };
+            changes.push((block.begin, true, block.process, callback, block.size));
+            if block.end != NEVER {
+                changes.push((block.end, false, block.process, callback, block.size));
+            }
+        }
+        // Of one time ends come first.
+        changes.sort_by_key(|change| (change.0, change.1));
+        let mut places: HashMap<(u32, u32), (HeapRow, usize)> = HashMap::new();
+        let mut rows: Vec<HeapRow> = Vec::new();
+        for (time, begins, process, callback, size) in changes {
+            let nothing = (HeapRow::default(), usize::MAX);
+            let (live, place) = places.entry((process, callback)).or_insert(nothing);
+            (live.process, live.callback, live.time) = (process, callback, time);
+            if begins {
+                live.bytes += size;
+                live.blocks += 1;
+                live.allocated += size;
+                live.allocations += 1;
+            } else {
+                live.bytes -= size;
+                live.blocks -= 1;
+            }
+            live.peak = live.bytes;
+            match rows.get_mut(*place) {
+                Some(row) if row.time.div_euclid(STEP) == time.div_euclid(STEP) => {
+                    let peak = row.peak.max(live.peak);
+                    *row = HeapRow { peak, ..*live };
+                }
+                _ => {
+                    *place = rows.len();
+                    rows.push(*live);
+                }
+            }
+        }
+        rows.sort_by_key(|row| (row.time, row.process, row.callback));
+        let (mut columns, texts) = (Columns::default(), self.known.names.texts());
+        columns.process("proc", rows.iter().map(|row| row.process));
+        if of_callbacks {
+            let of = |row: &HeapRow| &self.known.callbacks[row.callback as usize];
+            columns.number("callback_id", rows.iter().map(|row| row.callback));
+            columns.name("kind", rows.iter().map(|row| of(row).kind), texts);
+            columns.name("name", rows.iter().map(|row| of(row).name), texts);
+            columns.name("node", rows.iter().map(|row| of(row).node), texts);
+        }
+        columns.long("time_ns", rows.iter().map(|row| row.time));
+        columns.long("peak_bytes", rows.iter().map(|row| row.peak));
+        columns.long("live_bytes", rows.iter().map(|row| row.bytes));
+        columns.long("live_blocks", rows.iter().map(|row| row.blocks));
+        columns.long("allocated_bytes", rows.iter().map(|row| row.allocated));
+        columns.long("allocations", rows.iter().map(|row| row.allocations));
+        columns
+    }
+
+    /// What each execution allocated and freed, in processes whose heap was recorded.
+    fn allocation_columns(&self) -> Columns {
+        let mut sums: HashMap<u32, [i64; 5]> = HashMap::new();
+        let mut recorded: ahash::HashSet<u32> = ahash::HashSet::default();
+        for block in &self.heap.blocks {
+            recorded.insert(block.process);
+            let execution = self.callbacks.enclosing(block.within, block.begin);
+            let of = sums.entry(execution).or_default();
+            let kept = if block.end == NEVER { block.size } else { 0 };
+            *of = [of[0] + 1, of[1] + block.size, of[2], of[3], of[4] + kept];
+        }
+        for free in &self.heap.frees {
+            recorded.insert(free.process);
+            let of = sums.entry(self.callbacks.enclosing(free.within, free.time)).or_default();
+            *of = [of[0], of[1], of[2] + 1, of[3] + free.size, of[4]];
+        }
+        let executions = (0..).zip(&self.callbacks.executions);
+        let rows: Vec<(u32, &Execution)> =
+            executions.filter(|(_, row)| recorded.contains(&self.process(row.thread))).collect();
+        let of = |row: &Execution| self.known.callbacks.get(row.callback as usize);
+        let (mut columns, texts) = (Columns::default(), self.known.names.texts());
+        columns.number("callback_instance_id", rows.iter().map(|(number, _)| *number));
+        columns.process("proc", rows.iter().map(|(_, row)| self.process(row.thread)));
+        columns.long("thread", rows.iter().map(|(_, row)| self.identity.number(row.thread)));
+        columns.number("callback_id", rows.iter().map(|(_, row)| row.callback));
+        columns.name("kind", rows.iter().map(|(_, row)| of(row).map_or(NONE, |of| of.kind)), texts);
+        columns.name("name", rows.iter().map(|(_, row)| of(row).map_or(NONE, |of| of.name)), texts);
+        columns.name("node", rows.iter().map(|(_, row)| of(row).map_or(NONE, |of| of.node)), texts);
+        columns.long("start_ns", rows.iter().map(|(_, row)| row.start));
+        columns.long("end_ns", rows.iter().map(|(_, row)| row.end));
+        let names = ["allocations", "allocated_bytes", "frees", "freed_bytes", "kept_bytes"];
+        for (place, name) in names.into_iter().enumerate() {
+            let sum = |number: &u32| sums.get(number).map_or(0, |sums| sums[place]);
+            columns.long(name, rows.iter().map(|(number, _)| sum(number)));
+        }
+        columns
+    }
+
     /// The system clock against that of the events, in blocks of time.
     fn clock_offsets(&self, messages: &Messages) -> Columns {
         let mut blocks: HashMap<(u32, i64), Vec<i64>> = HashMap::new();
@@ -268,9 +488,9 @@ impl Model {
                 blocks.entry((host, row.rmw.div_euclid(BLOCK))).or_default().push(offset);
             }
         }
-        for (process, time, offset) in &self.responses {
-            let host = self.identity.host(*process);
-            blocks.entry((host, time.div_euclid(BLOCK))).or_default().push(*offset);
+        for (process, time, offset) in self.services.stamps() {
+            let host = self.identity.host(process);
+            blocks.entry((host, time.div_euclid(BLOCK))).or_default().push(offset);
         }
         let mut found: Vec<((u32, i64), i64, i64)> = blocks
             .into_iter()
@@ -331,6 +551,9 @@ impl Model {
                 ("cleared", self.ring_buffers.cleared),
                 ("alone", count(messages.alone.len())),
                 ("approximate", count(approximate.count())),
+                ("unknown_frees", self.heap.unknown),
+                ("unseen_frees", self.heap.unseen),
+                ("failed", self.heap.failed),
             ],
             gone: messages.gone.clone(),
             untaken: messages.untaken.clone(),

@@ -442,7 +442,7 @@ mod _native {
     #[pymodule_export]
     use super::{Batches, Reader, Stream, TraceError, concat_files};
     #[pymodule_export]
-    use crate::model::model;
+    use crate::model::{model, model_events};
     #[pymodule_export]
     use crate::output::write_table;
     #[pymodule_export]

@@ -35,16 +35,27 @@ struct Given {
     happened: Vec<String>,
 }
 
+/// The column of a field.
+fn column(field: &'static str) -> &'static str {
+    field.split_once('+').map_or(field, |(name, _)| name)
+}
+
+/// The events of the pass, by name without ROS's provider, and the columns that it reads of them.
+#[pyfunction]
+pub fn model_events() -> HashMap<&'static str, Vec<&'static str>> {
+    KINDS.iter().map(|(_, name, fields)| (*name, fields.iter().map(|field| column(field)).collect())).collect()
+}
+
 fn wrong(error: impl ToString) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
 /// Batches of a Parquet file, with the columns that the model reads.
-fn batches_of(path: &Path, fields: &[&str]) -> PyResult<roslens_model::Batches> {
+fn batches_of(path: &Path, fields: &[&'static str]) -> PyResult<roslens_model::Batches> {
     let file = File::open(path).map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(wrong)?;
     let context = ["time_ns", "host", "vpid", "vtid", "ctx_pid_ns"];
-    let wanted = context.into_iter().chain(fields.iter().copied());
+    let wanted = context.into_iter().chain(fields.iter().map(|field| column(field)));
     let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
     let reader = builder.with_projection(mask).with_batch_size(16_384).build().map_err(wrong)?;
     Ok(Box::new(reader))
