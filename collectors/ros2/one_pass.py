@@ -43,7 +43,7 @@ def _source(events: Events, name: str) -> pl.DataFrame:
     frame = events.scan(name)
     assert frame is not None
     columns = [c for c in (*_CONTEXT, *_EVENTS[name]) if events.has_column(name, c)]
-    return frame.select(dict.fromkeys(columns)).collect()
+    return frame.select(list(dict.fromkeys(columns))).collect()
 
 
 def _plain(frame: pl.DataFrame) -> pl.DataFrame:
