@@ -244,8 +244,11 @@ def _guess(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
         return calls
     there = only_publishers(objects).rename({"since_ns": "created_ns"})
     there = there.join(
-        objects.publishers.select(pl.col("publisher_id").alias("guess_id"), pl.col("node").alias("guess_node")),
-        on="guess_id", how="left",
+        objects.publishers.select(
+            pl.col("publisher_id").alias("guess_id"), pl.col("node").alias("guess_node")
+        ),
+        on="guess_id",
+        how="left",
     )
     bring = ["guess_topic", "guess_id", "guess_node"]
     calls = as_of(calls, there, [("proc", "proc")], bring, time="publish_ns")
@@ -265,8 +268,8 @@ def _guess(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
 def only_publishers(objects: Objects) -> pl.DataFrame:
     """Since when a process could publish on one topic only: proc, since_ns, guess_topic, guess_id.
 
-    rosout never goes through rclcpp; a process publishes on /parameter_events while its nodes start,
-    so that topic counts while there is no other. Null where there are several.
+    rosout never goes through rclcpp; a process publishes on /parameter_events while its nodes
+    start, so that topic counts while there is no other. Null where there are several.
     """
     candidates = objects.publishers.filter(
         pl.col("topic").is_not_null() & ~pl.col("topic").is_in([ROSOUT, DISCOVERY])

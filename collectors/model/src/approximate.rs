@@ -22,7 +22,8 @@ pub fn estimate(model: &mut Model, sources: &mut [Source]) {
         let row = &model.publications.rows[message as usize];
         let called = if row.rmw == NEVER { row.rcl } else { row.rmw };
         let topic = source.topic;
-        if source.key == NEVER && called != NEVER && topic != NONE && topic != model.known.discovery {
+        if source.key == NEVER && called != NEVER && topic != NONE && topic != model.known.discovery
+        {
             sent.entry(topic).or_default().push((called, message));
         }
     }
@@ -64,7 +65,10 @@ pub fn without_topic(model: &mut Model, sources: &[Source], found: &mut Vec<Matc
     let mut by_time: HashMap<i64, u32> = HashMap::new();
     for (message, source) in (0..).zip(sources) {
         if source.key != NEVER && source.topic != discovery {
-            by_time.entry(source.key).and_modify(|twice| *twice = NONE).or_insert(message);
+            by_time
+                .entry(source.key)
+                .and_modify(|twice| *twice = NONE)
+                .or_insert(message);
         }
     }
     for (take, topic) in alone {
@@ -96,7 +100,10 @@ fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
 pub fn without_takes(model: &Model) -> Vec<u32> {
     let taken = model.takes.rows.iter().filter(|take| !take.intra);
     let taken: HashSet<u32> = taken.map(|take| take.subscription).collect();
-    let found: HashSet<u32> = ran(model).map(|(of, ..)| of).filter(|of| !taken.contains(of)).collect();
+    let found: HashSet<u32> = ran(model)
+        .map(|(of, ..)| of)
+        .filter(|of| !taken.contains(of))
+        .collect();
     let mut found: Vec<u32> = found.into_iter().collect();
     found.sort_unstable();
     found
@@ -131,9 +138,12 @@ pub fn by_order(model: &Model, pairs: &[(u32, u32)], untaken: &[u32]) -> Vec<Mat
     for of in untaken {
         let (sent, starts) = (&sent[of], &starts[of]);
         let both = || sent.iter().zip(starts);
-        let whole = sent.len() == starts.len() && both().all(|((publish, _), (start, _))| start >= publish);
+        let whole =
+            sent.len() == starts.len() && both().all(|((publish, _), (start, _))| start >= publish);
         if whole {
-            found.extend(both().map(|((_, message), (_, number))| Matched::by_order(*message, *of, *number)));
+            found.extend(
+                both().map(|((_, message), (_, number))| Matched::by_order(*message, *of, *number)),
+            );
             continue;
         }
         let mut seen: HashSet<u32> = HashSet::default();
@@ -142,7 +152,8 @@ pub fn by_order(model: &Model, pairs: &[(u32, u32)], untaken: &[u32]) -> Vec<Mat
             .map(|(start, number)| {
                 let after = sent.partition_point(|(publish, _)| publish <= start);
                 let (_, message) = *sent[..after].last()?;
-                seen.insert(message).then_some(Matched::by_order(message, *of, *number))
+                seen.insert(message)
+                    .then_some(Matched::by_order(message, *of, *number))
             })
             .collect();
         found.extend(latest.into_iter().flatten());

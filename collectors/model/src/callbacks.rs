@@ -127,7 +127,10 @@ impl Callbacks {
             start: event.time,
             covered,
         });
-        let kind = objects.callbacks.get(callback as usize).map_or(NONE, |of| of.kind);
+        let kind = objects
+            .callbacks
+            .get(callback as usize)
+            .map_or(NONE, |of| of.kind);
         let of_message = kind == NONE || kind == objects.subscription;
         self.executions.push(Execution {
             start: event.time,
@@ -144,7 +147,11 @@ impl Callbacks {
     pub fn on_end(&mut self, event: &Event<'_>) {
         let address = event.get(0).unwrap_or_default();
         let thread = self.thread(event.thread);
-        let Some(place) = thread.open.iter().rposition(|open| open.callback == address) else {
+        let Some(place) = thread
+            .open
+            .iter()
+            .rposition(|open| open.callback == address)
+        else {
             self.ends_alone += 1;
             return;
         };
@@ -168,10 +175,13 @@ impl Callbacks {
     /// What may enclose this moment of a thread.
     pub fn around(&mut self, thread: u32) -> Candidate {
         let thread = self.thread(thread);
-        thread.open.last().map_or(Candidate::NONE, |open| Candidate {
-            execution: open.execution,
-            last: open.execution == thread.last,
-        })
+        thread
+            .open
+            .last()
+            .map_or(Candidate::NONE, |open| Candidate {
+                execution: open.execution,
+                last: open.execution == thread.last,
+            })
     }
 
     /// The innermost execution that was running at a moment of its thread, once all are known.
@@ -183,7 +193,9 @@ impl Callbacks {
         let mut number = candidate.execution;
         while let Some(execution) = self.executions.get(number as usize) {
             let unknown = execution.end == NEVER;
-            if execution.end >= moment || (unknown && candidate.last && number == candidate.execution) {
+            if execution.end >= moment
+                || (unknown && candidate.last && number == candidate.execution)
+            {
                 return number;
             }
             number = execution.below;
@@ -195,7 +207,10 @@ impl Callbacks {
     pub fn on_executor(&mut self, kind: Kind, event: &Event<'_>) {
         let number = next_row(&self.intervals);
         let before = self.thread(event.thread).interval;
-        let waited = self.intervals.get(before as usize).is_none_or(|last| last.wait);
+        let waited = self
+            .intervals
+            .get(before as usize)
+            .is_none_or(|last| last.wait);
         let wait = kind == Kind::Wait;
         let thread = self.thread(event.thread);
         let (covered, executed) = (thread.covered, thread.executed);
@@ -223,11 +238,17 @@ impl Callbacks {
     #[must_use]
     pub fn of(&self, interval: &Interval) -> (Option<i64>, i64, i64) {
         let thread = &self.threads[interval.thread as usize];
-        let (end, executed, covered) = self.intervals.get(interval.next as usize).map_or(
-            (None, thread.executed, thread.covered),
-            |next| (Some(next.begin), next.executed, next.covered),
-        );
-        (end, executed - interval.executed, covered.wrapping_sub(interval.covered))
+        let (end, executed, covered) = self
+            .intervals
+            .get(interval.next as usize)
+            .map_or((None, thread.executed, thread.covered), |next| {
+                (Some(next.begin), next.executed, next.covered)
+            });
+        (
+            end,
+            executed - interval.executed,
+            covered.wrapping_sub(interval.covered),
+        )
     }
 
     /// How long an execution lasted.

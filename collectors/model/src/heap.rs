@@ -61,7 +61,9 @@ impl Heap {
     pub fn on_call(&mut self, kind: Kind, event: &Event<'_>, process: u32, within: Candidate) {
         let (size, mut address) = (event.get(0), event.get(1).unwrap_or_default());
         let size = match kind {
-            Kind::Calloc => size.zip(event.get(2)).map(|(size, many)| size.wrapping_mul(many)),
+            Kind::Calloc => size
+                .zip(event.get(2))
+                .map(|(size, many)| size.wrapping_mul(many)),
             _ => size,
         };
         if kind == Kind::PosixMemalign && event.get(2) != Some(0) {
@@ -84,7 +86,14 @@ impl Heap {
         }
     }
 
-    fn allocate(&mut self, event: &Event<'_>, process: u32, address: u64, size: u64, within: Candidate) {
+    fn allocate(
+        &mut self,
+        event: &Event<'_>,
+        process: u32,
+        address: u64,
+        size: u64,
+        within: Candidate,
+    ) {
         let number = next_row(&self.blocks);
         let before = self.live.insert((process, address), number).unwrap_or(NONE);
         if let Some(block) = self.blocks.get_mut(before as usize) {
@@ -102,7 +111,14 @@ impl Heap {
         });
     }
 
-    fn free(&mut self, event: &Event<'_>, process: u32, address: u64, within: Candidate, late: bool) {
+    fn free(
+        &mut self,
+        event: &Event<'_>,
+        process: u32,
+        address: u64,
+        within: Candidate,
+        late: bool,
+    ) {
         let mut freed = self.live.get(&(process, address)).copied().unwrap_or(NONE);
         // realloc tells after it has freed: meanwhile another thread may have got the address.
         if late

@@ -10,6 +10,8 @@ use arrow_schema::DataType;
 
 /// Number in place of a context that is missing.
 const NOTHING: i32 = -1;
+/// Threads that are found without looking for them, if their numbers do not fall together.
+const REMEMBERED: usize = 256;
 /// The process of an event of which none is known.
 pub const NOBODY: u32 = u32::MAX;
 
@@ -28,6 +30,9 @@ pub struct Process {
     pub end: i64,
 }
 
+/// Host, pid namespace, process and thread.
+type Asked = (u32, i64, Option<i32>, Option<i32>);
+
 /// All processes, and the threads seen so far.
 pub struct Identity {
     /// Processes by their number.
@@ -39,7 +44,8 @@ pub struct Identity {
     hosts: HashMap<String, u32>,
     by_number: HashMap<(u32, i64, i32), Vec<(i64, u32)>>,
     by_thread: HashMap<(u32, i32), u32>,
-    last: Option<((u32, i64, Option<i32>, Option<i32>), u32)>,
+    /// What was asked last, by some bits of the thread.
+    last: Vec<Option<(Asked, u32)>>,
 }
 
 /// The hosts of the rows of a batch.
@@ -75,7 +81,7 @@ impl Identity {
             hosts: hosts.iter().cloned().zip(0..).collect(),
             by_number,
             by_thread: HashMap::default(),
-            last: None,
+            last: vec![None; REMEMBERED],
         }
     }
 
@@ -83,14 +89,20 @@ impl Identity {
     #[must_use]
     pub fn places(&self, batch: &RecordBatch) -> Places {
         let number = |name: &str| self.hosts.get(name).copied().unwrap_or(NOBODY);
-        let column = batch.column_by_name("host").filter(|_| self.hosts.len() != 1);
+        let column = batch
+            .column_by_name("host")
+            .filter(|_| self.hosts.len() != 1);
         let rows = match column.map(|array| (array, array.data_type())) {
-            Some((array, DataType::Utf8View)) => {
-                array.as_string_view().iter().map(|x| x.map_or(NOBODY, number)).collect()
-            }
-            Some((array, DataType::Utf8)) => {
-                array.as_string::<i32>().iter().map(|x| x.map_or(NOBODY, number)).collect()
-            }
+            Some((array, DataType::Utf8View)) => array
+                .as_string_view()
+                .iter()
+                .map(|x| x.map_or(NOBODY, number))
+                .collect(),
+            Some((array, DataType::Utf8)) => array
+                .as_string::<i32>()
+                .iter()
+                .map(|x| x.map_or(NOBODY, number))
+                .collect(),
             _ => Vec::new(),
         };
         Places { alone: 0, rows }
@@ -107,12 +119,15 @@ impl Identity {
     ) -> u32 {
         self.without_context += u64::from(vpid.is_none() || vtid.is_none());
         let asked = (host, namespace, vpid, vtid);
-        if let Some((known, thread)) = self.last
+        let slot = vtid.unwrap_or(NOTHING).cast_unsigned() as usize % REMEMBERED;
+        if let Some((known, thread)) = self.last[slot]
             && known == asked
         {
             return thread;
         }
-        let parts = self.by_number.get(&(host, namespace, vpid.unwrap_or(NOTHING)));
+        let parts = self
+            .by_number
+            .get(&(host, namespace, vpid.unwrap_or(NOTHING)));
         let process = parts.and_then(|parts| {
             let after = parts.partition_point(|(since, _)| *since <= time);
             Some(parts.get(after.saturating_sub(1))?.1)
@@ -121,7 +136,7 @@ impl Identity {
         let alone = parts.is_some_and(|parts| parts.len() == 1);
         let thread = self.place((process.unwrap_or(NOBODY), vtid.unwrap_or(NOTHING)));
         if alone {
-            self.last = Some((asked, thread));
+            self.last[slot] = Some((asked, thread));
         }
         thread
     }
@@ -150,13 +165,17 @@ impl Identity {
     /// The last event of a process; the last time there is of one that is not known.
     #[must_use]
     pub fn end(&self, process: u32) -> i64 {
-        self.processes.get(process as usize).map_or(i64::MAX, |of| of.end)
+        self.processes
+            .get(process as usize)
+            .map_or(i64::MAX, |of| of.end)
     }
 
     /// The number of the host of a process.
     #[must_use]
     pub fn host(&self, process: u32) -> u32 {
-        self.processes.get(process as usize).map_or(NOBODY, |of| of.host)
+        self.processes
+            .get(process as usize)
+            .map_or(NOBODY, |of| of.host)
     }
 
     /// One number for a thread, in the order of processes and threads.

@@ -93,7 +93,9 @@ impl Ints {
     fn eight(array: &dyn Array, first: usize) -> Self {
         let of = |bytes: &dyn Array| {
             let bytes = bytes.as_primitive_opt::<UInt8Type>()?.values();
-            Some(u64::from_le_bytes(bytes.get(first..first + 8)?.try_into().ok()?))
+            Some(u64::from_le_bytes(
+                bytes.get(first..first + 8)?.try_into().ok()?,
+            ))
         };
         let one = |row: usize| match array.data_type() {
             _ if array.is_null(row) => None,
@@ -104,7 +106,10 @@ impl Ints {
         };
         let found: Vec<Option<u64>> = (0..array.len()).map(one).collect();
         Self {
-            values: found.iter().map(|value| value.unwrap_or_default()).collect(),
+            values: found
+                .iter()
+                .map(|value| value.unwrap_or_default())
+                .collect(),
             nulls: Some(found.iter().map(Option::is_some).collect()),
         }
     }
@@ -112,15 +117,16 @@ impl Ints {
     fn of(batch: &RecordBatch, name: &str) -> Self {
         if let Some((name, first)) = name.split_once('+') {
             let found = batch.column_by_name(name);
-            return found.map_or_else(Self::none, |array| Self::eight(array, first.parse().unwrap_or(0)));
+            return found.map_or_else(Self::none, |array| {
+                Self::eight(array, first.parse().unwrap_or(0))
+            });
         }
-        batch.column_by_name(name).map_or_else(
-            Self::none,
-            |array| Self {
+        batch
+            .column_by_name(name)
+            .map_or_else(Self::none, |array| Self {
                 values: bits(array.as_ref()),
                 nulls: array.nulls().filter(|n| n.null_count() > 0).cloned(),
-            },
-        )
+            })
     }
 }
 
@@ -129,7 +135,12 @@ impl Ints {
 fn bits(array: &dyn Array) -> ScalarBuffer<u64> {
     macro_rules! widened {
         ($kind:ty) => {
-            array.as_primitive::<$kind>().values().iter().map(|v| i64::from(*v) as u64).collect()
+            array
+                .as_primitive::<$kind>()
+                .values()
+                .iter()
+                .map(|v| i64::from(*v) as u64)
+                .collect()
         };
     }
     match array.data_type() {
@@ -209,14 +220,18 @@ impl Source {
             if let Some(loaded) = &self.loaded
                 && let Some(row) = loaded.row(self.place)
             {
-                return Ok(Some((loaded.times[row], identity.number(loaded.threads[row]))));
+                return Ok(Some((
+                    loaded.times[row],
+                    identity.number(loaded.threads[row]),
+                )));
             }
             let Some(batch) = self.batches.next().transpose()? else {
                 self.loaded = None;
                 return Ok(None);
             };
             let [time, vpid, vtid, namespace, known] =
-                ["time_ns", "vpid", "vtid", "ctx_pid_ns", "thread"].map(|name| Ints::of(&batch, name));
+                ["time_ns", "vpid", "vtid", "ctx_pid_ns", "thread"]
+                    .map(|name| Ints::of(&batch, name));
             let times: ScalarBuffer<i64> =
                 ScalarBuffer::new(time.values.inner().clone(), 0, time.values.len());
             let place = identity.places(&batch);
@@ -227,7 +242,13 @@ impl Source {
                     }
                     let small = |of: &Ints| of.get(row).map(narrow);
                     let namespace = namespace.get(row).map_or(0, u64::cast_signed);
-                    identity.thread(place.host(row), namespace, small(&vpid), small(&vtid), times[row])
+                    identity.thread(
+                        place.host(row),
+                        namespace,
+                        small(&vpid),
+                        small(&vtid),
+                        times[row],
+                    )
                 })
                 .collect();
             let key = |row: &usize| (times[*row], identity.number(threads[*row]));
@@ -259,7 +280,10 @@ impl Source {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "columns of 32 bits, widened")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "columns of 32 bits, widened"
+)]
 fn narrow(bits: u64) -> i32 {
     bits.cast_signed() as i32
 }

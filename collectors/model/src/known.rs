@@ -47,21 +47,30 @@ impl Given<'_> {
 
     /// A column of numbers, `NEVER` where there is none.
     fn numbers(&self, name: &str) -> Vec<i64> {
-        self.maybe(name).into_iter().map(|x| x.unwrap_or(NEVER)).collect()
+        self.maybe(name)
+            .into_iter()
+            .map(|x| x.unwrap_or(NEVER))
+            .collect()
     }
 
     fn maybe(&self, name: &str) -> Vec<Option<i64>> {
         let nothing = || vec![None; self.len()];
-        self.0.column_by_name(name).map_or_else(nothing, |array| match array.data_type() {
-            DataType::Int64 => array.as_primitive::<Int64Type>().iter().collect(),
-            DataType::Int32 => {
-                array.as_primitive::<Int32Type>().iter().map(|x| x.map(i64::from)).collect()
-            }
-            DataType::UInt64 => {
-                array.as_primitive::<UInt64Type>().iter().map(|x| x.map(u64::cast_signed)).collect()
-            }
-            _ => nothing(),
-        })
+        self.0
+            .column_by_name(name)
+            .map_or_else(nothing, |array| match array.data_type() {
+                DataType::Int64 => array.as_primitive::<Int64Type>().iter().collect(),
+                DataType::Int32 => array
+                    .as_primitive::<Int32Type>()
+                    .iter()
+                    .map(|x| x.map(i64::from))
+                    .collect(),
+                DataType::UInt64 => array
+                    .as_primitive::<UInt64Type>()
+                    .iter()
+                    .map(|x| x.map(u64::cast_signed))
+                    .collect(),
+                _ => nothing(),
+            })
     }
 
     /// The numbers of a column of text, `NONE` where there is none.
@@ -199,14 +208,47 @@ impl Known {
             }
         };
         let created = "created_ns";
-        born(Sort::Publisher, &table("publishers"), "publisher_handle", created, "");
+        born(
+            Sort::Publisher,
+            &table("publishers"),
+            "publisher_handle",
+            created,
+            "",
+        );
         born(Sort::Callback, &table("callbacks"), "callback", created, "");
-        born(Sort::RingBuffer, &table("ring_buffers"), "buffer", created, "");
-        born(Sort::Client, &table("clients"), "rmw_client_handle", created, "");
-        born(Sort::Service, &table("services"), "rmw_service_handle", created, "");
-        for (sort, kind) in [(Sort::RmwPublisher, "publisher"), (Sort::RmwSubscription, "subscription")] {
+        born(
+            Sort::RingBuffer,
+            &table("ring_buffers"),
+            "buffer",
+            created,
+            "",
+        );
+        born(
+            Sort::Client,
+            &table("clients"),
+            "rmw_client_handle",
+            created,
+            "",
+        );
+        born(
+            Sort::Service,
+            &table("services"),
+            "rmw_service_handle",
+            created,
+            "",
+        );
+        for (sort, kind) in [
+            (Sort::RmwPublisher, "publisher"),
+            (Sort::RmwSubscription, "subscription"),
+        ] {
             let (handle, number) = (format!("rmw_{kind}_handle"), format!("{kind}_id"));
-            born(sort, &table(&format!("{kind}_by_rmw")), &handle, "since_ns", &number);
+            born(
+                sort,
+                &table(&format!("{kind}_by_rmw")),
+                &handle,
+                "since_ns",
+                &number,
+            );
         }
         births.sort_by_key(|birth| birth.0);
         let mut endpoints = |of: &Given<'_>, name: &str| -> Vec<Endpoint> {
@@ -227,9 +269,13 @@ impl Known {
         let subscriptions = endpoints(&table("subscriptions"), "topic");
         let clients = endpoints(&table("clients"), "service");
         let services = endpoints(&table("services"), "service");
-        let (low, high) = (table("clients").maybe("gid_low"), table("clients").maybe("gid_high"));
+        let (low, high) = (
+            table("clients").maybe("gid_low"),
+            table("clients").maybe("gid_high"),
+        );
         let gids = low.iter().zip(high);
-        let gids = gids.map(|(low, high)| [low.map(i64::cast_unsigned), high.map(i64::cast_unsigned)]);
+        let gids =
+            gids.map(|(low, high)| [low.map(i64::cast_unsigned), high.map(i64::cast_unsigned)]);
         let of = table("callbacks");
         let mut texts = |column| of.names(column, &mut names);
         let (kind, name, node) = (texts("kind"), texts("name"), texts("node"));
@@ -276,7 +322,8 @@ impl Known {
         while let Some((since, sort, process, handle, number)) = self.births.get(self.born)
             && *since <= time
         {
-            self.meaning.insert((*sort, *process, *handle), (*number, *since));
+            self.meaning
+                .insert((*sort, *process, *handle), (*number, *since));
             self.born += 1;
         }
     }
@@ -285,7 +332,10 @@ impl Known {
     #[must_use]
     pub fn object(&self, sort: Sort, process: u32, handle: Option<u64>, since: i64) -> u32 {
         let found = handle.and_then(|handle| self.meaning.get(&(sort, process, handle)));
-        found.map_or(NONE, |(number, born)| if *born <= since { *number } else { NONE })
+        found.map_or(
+            NONE,
+            |(number, born)| if *born <= since { *number } else { NONE },
+        )
     }
 }
 
@@ -303,6 +353,12 @@ impl Known {
     }
 
     fn counting(&self, of: Option<&Endpoint>) -> u32 {
-        of.map_or(NONE, |of| if of.topic == self.discovery { NONE } else { of.topic })
+        of.map_or(NONE, |of| {
+            if of.topic == self.discovery {
+                NONE
+            } else {
+                of.topic
+            }
+        })
     }
 }

@@ -163,22 +163,27 @@ impl Model {
             }
             Kind::RmwPublish => {
                 let row = self.on_publish(kind, event, process);
-                let topic = self.known.topic(self.publications.rows[row as usize].publisher);
-                self.matches.on_publish(&mut self.publications.rows, row, topic);
+                let topic = self
+                    .known
+                    .topic(self.publications.rows[row as usize].publisher);
+                self.matches
+                    .on_publish(&mut self.publications.rows, row, topic);
             }
             Kind::RmwTake => self.on_rmw_take(event, process),
             Kind::RclTake => self.takes.on_taken_above(event, false),
             Kind::RclcppTake => self.takes.on_taken_above(event, true),
             Kind::Enqueue => {
                 let under_way = self.publications.under_way(event.thread);
-                self.ring_buffers.on_enqueue(event, &self.known, process, under_way);
+                self.ring_buffers
+                    .on_enqueue(event, &self.known, process, under_way);
             }
             Kind::Dequeue => self.on_dequeue(event, process),
             Kind::Clear => self.ring_buffers.on_clear(event, process),
             Kind::TakeRequest => self.services.on_take_request(event, &self.known, process),
             Kind::SendRequest => {
                 let within = self.callbacks.around(event.thread);
-                self.services.on_send_request(event, &self.known, process, within);
+                self.services
+                    .on_send_request(event, &self.known, process, within);
             }
             Kind::SendResponse => self.services.on_send_response(event, &self.known, process),
             Kind::TakeResponse => self.services.on_take_response(event, &self.known, process),
@@ -203,7 +208,9 @@ impl Model {
 
     fn on_publish(&mut self, kind: Kind, event: &Event<'_>, process: u32) -> u32 {
         let within = self.callbacks.around(event.thread);
-        let row = self.publications.on_publish(kind, event, &self.known, process, within);
+        let row = self
+            .publications
+            .on_publish(kind, event, &self.known, process, within);
         for (from, to) in std::mem::take(&mut self.publications.moved) {
             let of = &self.publications.rows[to as usize];
             let key = (self.known.topic(of.publisher), of.stamp);
@@ -222,9 +229,13 @@ impl Model {
     }
 
     fn on_dequeue(&mut self, event: &Event<'_>, process: u32) {
-        let buffer = self.known.object(Sort::RingBuffer, process, event.get(0), event.time);
+        let buffer = self
+            .known
+            .object(Sort::RingBuffer, process, event.get(0), event.time);
         let of = self.known.ring_buffers.get(buffer as usize);
-        let take = self.takes.on_dequeue(event, of.map_or(NONE, |of| of.subscription));
+        let take = self
+            .takes
+            .on_dequeue(event, of.map_or(NONE, |of| of.subscription));
         self.ring_buffers.on_dequeue(event, process, take);
     }
 
@@ -252,7 +263,10 @@ impl Model {
             place[*from as usize] = to;
         }
         let moved = |row: u32| place.get(row as usize).copied().unwrap_or(NONE);
-        self.publications.rows = order.iter().map(|row| rows[*row as usize].clone()).collect();
+        self.publications.rows = order
+            .iter()
+            .map(|row| rows[*row as usize].clone())
+            .collect();
         for row in &mut self.ring_buffers.rows {
             row.message = moved(row.message);
         }

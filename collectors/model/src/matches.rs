@@ -39,7 +39,10 @@ impl Matches {
             taken: NONE,
         });
         if met.message != NONE {
-            self.shared.entry(key).or_insert_with(|| vec![met.message]).push(number);
+            self.shared
+                .entry(key)
+                .or_insert_with(|| vec![met.message])
+                .push(number);
             return;
         }
         met.message = number;
@@ -67,7 +70,13 @@ impl Matches {
     }
 
     /// A message was taken.
-    pub fn on_take(&mut self, takes: &mut [Take], rows: &mut [Publication], number: u32, topic: u32) {
+    pub fn on_take(
+        &mut self,
+        takes: &mut [Take],
+        rows: &mut [Publication],
+        number: u32,
+        topic: u32,
+    ) {
         let take = &mut takes[number as usize];
         if topic == NONE || take.stamp == NEVER {
             return;

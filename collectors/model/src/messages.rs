@@ -41,8 +41,15 @@ pub enum Lot {
 }
 
 /// What became of a message; by the place in `OUTCOMES`.
-pub const OUTCOMES: &[&str] =
-    &["delivered", "taken", "overwritten", "lost", "unknown", "replayed", "no_subscriber"];
+pub const OUTCOMES: &[&str] = &[
+    "delivered",
+    "taken",
+    "overwritten",
+    "lost",
+    "unknown",
+    "replayed",
+    "no_subscriber",
+];
 const DELIVERED: u8 = 0;
 const TAKEN: u8 = 1;
 const OVERWRITTEN: u8 = 2;
@@ -137,7 +144,10 @@ impl Model {
     /// What each publication is of: by address, else by what else its process could publish.
     fn sources(&self) -> Vec<Source> {
         let discovery = self.known.discovery;
-        let loggers: HashSet<u32> = self.known.publishers.iter()
+        let loggers: HashSet<u32> = self
+            .known
+            .publishers
+            .iter()
             .filter(|of| of.topic == self.known.rosout)
             .map(|of| of.process)
             .collect();
@@ -163,7 +173,11 @@ impl Model {
                 found.topic = self.known.rosout;
             }
             if found.topic == NONE && row.rclcpp != NEVER && !rcl {
-                let steps = self.about.guesses.get(&process).map_or(&[][..], Vec::as_slice);
+                let steps = self
+                    .about
+                    .guesses
+                    .get(&process)
+                    .map_or(&[][..], Vec::as_slice);
                 let after = steps.partition_point(|(since, ..)| *since <= row.publish);
                 if let Some((_, topic, publisher)) = steps[..after].last() {
                     let of = self.known.publishers.get(*publisher as usize);
@@ -190,7 +204,11 @@ impl Model {
             ambiguous += messages.len() as u64;
             let mut next: HashMap<u32, usize> = HashMap::new();
             for first in &messages {
-                chained(&self.takes.rows, self.publications.rows[*first as usize].taken, &mut chain);
+                chained(
+                    &self.takes.rows,
+                    self.publications.rows[*first as usize].taken,
+                    &mut chain,
+                );
                 for take in &chain {
                     let subscription = self.takes.rows[*take as usize].subscription;
                     let rank = next.entry(subscription).or_default();
@@ -208,7 +226,11 @@ impl Model {
                 continue;
             }
             chained(&self.takes.rows, first, &mut chain);
-            let how = if source.estimated { Match::Approximate } else { Match::Exact };
+            let how = if source.estimated {
+                Match::Approximate
+            } else {
+                Match::Exact
+            };
             for (place, take) in chain.iter().enumerate() {
                 let of = |take: &u32| self.takes.rows[*take as usize].subscription;
                 // Of several takes of one subscription the first.
@@ -274,10 +296,13 @@ impl Model {
     pub(crate) fn messages(&mut self) -> Messages {
         let mut sources = self.sources();
         let (mut matched, ambiguous) = self.matched(&mut sources);
-        let alone = (0..).zip(&self.takes.rows).filter(|(_, take)| !take.intra && !take.matched);
+        let alone = (0..)
+            .zip(&self.takes.rows)
+            .filter(|(_, take)| !take.intra && !take.matched);
         let alone = alone.map(|(number, _)| number);
-        let alone: Vec<u32> =
-            alone.filter(|take| self.take_topic(*take) != self.known.discovery).collect();
+        let alone: Vec<u32> = alone
+            .filter(|take| self.take_topic(*take) != self.known.discovery)
+            .collect();
         let (pairs, gone) = self.pairs(&sources);
         let untaken = approximate::without_takes(self);
         let ordered = approximate::by_order(self, &pairs, &untaken);
@@ -287,9 +312,17 @@ impl Model {
         }
         let mut rows = self.joined_rows(&sources, &pairs, &matched);
         rows.sort_by_key(|row| {
-            let take = self.takes.rows.get(row.take as usize).map_or(i64::MAX, |take| take.time);
+            let take = self
+                .takes
+                .rows
+                .get(row.take as usize)
+                .map_or(i64::MAX, |take| take.time);
             let number = |number| if number == NONE { u32::MAX } else { number };
-            let publish = if row.publish == NEVER { i64::MAX } else { row.publish };
+            let publish = if row.publish == NEVER {
+                i64::MAX
+            } else {
+                row.publish
+            };
             (publish, take, number(row.message), number(row.subscription))
         });
         self.settle(&mut rows, &sources, &untaken);
@@ -323,7 +356,7 @@ impl Model {
                 take: row.take,
                 execution: take.map_or(NONE, |take| take.execution),
                 how: Match::None,
-                intra: Some(true),
+                intra: (row.subscription != NONE || row.take != NONE).then_some(true),
                 outcome: UNKNOWN,
                 publish: NEVER,
                 lot: Lot::Replayed,
@@ -349,27 +382,31 @@ impl Model {
             }
             rows.push(one);
         }
-        let mut row_of = |told: &mut [bool], message: u32, subscription: u32, of: Option<&Matched>, lot: Lot| {
-            told[message as usize] = true;
-            let take = of.map_or(NONE, |of| of.take);
-            rows.push(Message {
-                message,
-                subscription,
-                process: self.process_of(subscription),
-                take,
-                execution: of.map_or(NONE, |of| of.execution),
-                how: of.map_or(Match::None, |of| of.how),
-                intra: (subscription != NONE || take != NONE).then_some(false),
-                outcome: UNKNOWN,
-                publish: self.publications.rows[message as usize].publish,
-                lot,
-            });
-        };
+        let mut row_of =
+            |told: &mut [bool], message: u32, subscription: u32, of: Option<&Matched>, lot: Lot| {
+                told[message as usize] = true;
+                let take = of.map_or(NONE, |of| of.take);
+                rows.push(Message {
+                    message,
+                    subscription,
+                    process: self.process_of(subscription),
+                    take,
+                    execution: of.map_or(NONE, |of| of.execution),
+                    how: of.map_or(Match::None, |of| of.how),
+                    intra: (subscription != NONE || take != NONE).then_some(false),
+                    outcome: UNKNOWN,
+                    publish: self.publications.rows[message as usize].publish,
+                    lot,
+                });
+            };
         let mut there = matched.iter().peekable();
         let late = |of: &Matched| {
             let known = of.subscription != NONE;
-            (!known || !within.contains(&(of.message, of.subscription)))
-                .then_some(if known { Lot::Replayed } else { Lot::Open })
+            (!known || !within.contains(&(of.message, of.subscription))).then_some(if known {
+                Lot::Replayed
+            } else {
+                Lot::Open
+            })
         };
         for (message, subscription) in pairs {
             while let Some(of) =
@@ -397,7 +434,11 @@ impl Model {
         }
         for (message, source) in (0..).zip(sources) {
             if !told[message as usize] && source.topic != self.known.discovery {
-                let lot = if source.topic == NONE { Lot::Pending } else { Lot::NoSubscriber };
+                let lot = if source.topic == NONE {
+                    Lot::Pending
+                } else {
+                    Lot::NoSubscriber
+                };
                 row_of(&mut told, message, NONE, None, lot);
             }
         }
@@ -476,7 +517,10 @@ impl Model {
                     };
                     let key = source.map_or(NEVER, |of| of.key);
                     let unknown = (next.is_none() && until > end)
-                        || self.about.gaps.between(host, row.publish, next.unwrap_or(until))
+                        || self
+                            .about
+                            .gaps
+                            .between(host, row.publish, next.unwrap_or(until))
                         || key == NEVER
                         || shared.contains(&(topic, key))
                         || !self.about.rmw_take

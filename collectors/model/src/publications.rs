@@ -132,7 +132,9 @@ impl Publications {
                 before.row
             }
             (Kind::RmwPublish, Some(before))
-                if before.kind == Kind::RclPublish && message.is_some() && message == before.message =>
+                if before.kind == Kind::RclPublish
+                    && message.is_some()
+                    && message == before.message =>
             {
                 before.row
             }
@@ -190,7 +192,10 @@ impl Publications {
         {
             row = self.apart(row);
         }
-        let joined = self.python.entry(process).or_insert_with(|| Some(Vec::new()));
+        let joined = self
+            .python
+            .entry(process)
+            .or_insert_with(|| Some(Vec::new()));
         if message.is_some() && message == before.message {
             if let Some(wrong) = joined.take() {
                 for row in wrong {
@@ -259,7 +264,10 @@ pub type Guesses = HashMap<u32, Vec<(i64, u32, u32)>>;
 pub fn guesses(steps: impl Iterator<Item = (u32, i64, u32, u32)>) -> Guesses {
     let mut found: Guesses = HashMap::new();
     for (process, since, topic, publisher) in steps {
-        found.entry(process).or_default().push((since, topic, publisher));
+        found
+            .entry(process)
+            .or_default()
+            .push((since, topic, publisher));
     }
     for steps in found.values_mut() {
         steps.sort_unstable();

@@ -39,28 +39,45 @@ impl Columns {
     pub fn long(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
         let values: Vec<i64> = values.collect();
         let nulls = nulls(values.iter().map(|value| *value != NEVER));
-        self.0.push((name, Arc::new(Int64Array::new(values.into(), nulls))));
+        self.0
+            .push((name, Arc::new(Int64Array::new(values.into(), nulls))));
     }
 
     /// Numbers of objects and rows, null where `NONE`.
     pub fn number(&mut self, name: &'static str, values: impl Iterator<Item = u32>) {
-        self.long(name, values.map(|x| if x == NONE { NEVER } else { i64::from(x) }));
+        self.long(
+            name,
+            values.map(|x| if x == NONE { NEVER } else { i64::from(x) }),
+        );
     }
 
     /// Numbers of processes, null where `NONE`.
     pub fn process(&mut self, name: &'static str, values: impl Iterator<Item = u32>) {
         let values: ScalarBuffer<i32> = values.map(u32::cast_signed).collect();
         let nulls = nulls(values.iter().map(|value| *value != -1));
-        self.0.push((name, Arc::new(Int32Array::new(values, nulls))));
+        self.0
+            .push((name, Arc::new(Int32Array::new(values, nulls))));
     }
 
     /// Names, null where `NONE`.
-    pub fn name(&mut self, name: &'static str, values: impl Iterator<Item = u32>, texts: &[String]) {
+    pub fn name(
+        &mut self,
+        name: &'static str,
+        values: impl Iterator<Item = u32>,
+        texts: &[String],
+    ) {
         let values: ScalarBuffer<u32> = values.collect();
         let nulls = nulls(values.iter().map(|value| *value != NONE));
         // What is null has a number of its own all the same.
-        let values = values.iter().map(|value| if *value == NONE { 0 } else { *value }).collect();
-        let texts = if texts.is_empty() { &[String::new()] } else { texts };
+        let values = values
+            .iter()
+            .map(|value| if *value == NONE { 0 } else { *value })
+            .collect();
+        let texts = if texts.is_empty() {
+            &[String::new()]
+        } else {
+            texts
+        };
         let texts = StringArray::from_iter_values(texts);
         let keys = UInt32Array::new(values, nulls);
         if let Ok(array) = DictionaryArray::<UInt32Type>::try_new(keys, Arc::new(texts)) {
@@ -71,13 +88,20 @@ impl Columns {
     /// One of a few words, null beyond their number.
     pub fn word(&mut self, name: &'static str, values: impl Iterator<Item = u8>, words: &[&str]) {
         let texts: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
-        let number = |value: u8| if usize::from(value) < words.len() { u32::from(value) } else { NONE };
+        let number = |value: u8| {
+            if usize::from(value) < words.len() {
+                u32::from(value)
+            } else {
+                NONE
+            }
+        };
         self.name(name, values.map(number), &texts);
     }
 
     /// Truths.
     pub fn truth(&mut self, name: &'static str, values: impl Iterator<Item = Option<bool>>) {
-        self.0.push((name, Arc::new(values.collect::<BooleanArray>())));
+        self.0
+            .push((name, Arc::new(values.collect::<BooleanArray>())));
     }
 
     /// All of them; every column has one value per row.

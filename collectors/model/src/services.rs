@@ -75,10 +75,18 @@ impl Services {
     /// Whether any of the four events happened.
     #[must_use]
     pub fn happened(&self) -> bool {
-        [&self.requested, &self.taken, &self.sent, &self.answered].iter().any(|x| !x.is_empty())
+        [&self.requested, &self.taken, &self.sent, &self.answered]
+            .iter()
+            .any(|x| !x.is_empty())
     }
 
-    fn side(event: &Event<'_>, process: u32, object: u32, gid: [Option<u64>; 2], key: usize) -> Side {
+    fn side(
+        event: &Event<'_>,
+        process: u32,
+        object: u32,
+        gid: [Option<u64>; 2],
+        key: usize,
+    ) -> Side {
         Side {
             key: [gid[0], gid[1], event.get(key)],
             object,
@@ -102,7 +110,13 @@ impl Services {
     }
 
     /// `rmw_send_request`.
-    pub fn on_send_request(&mut self, event: &Event<'_>, known: &Known, process: u32, within: Candidate) {
+    pub fn on_send_request(
+        &mut self,
+        event: &Event<'_>,
+        known: &Known,
+        process: u32,
+        within: Candidate,
+    ) {
         let side = Self::of_client(event, known, process);
         self.requested.push(Side { within, ..side });
     }
@@ -120,7 +134,9 @@ impl Services {
         if self.waiting.is_empty() {
             return;
         }
-        let Some(taken) = self.waiting.remove(&execution.thread) else { return };
+        let Some(taken) = self.waiting.remove(&execution.thread) else {
+            return;
+        };
         let callback = known.callbacks.get(execution.callback as usize);
         let (kind, owner) = callback.map_or((NONE, NONE), |of| (of.kind, of.owner));
         let side = &mut self.taken[taken as usize];
@@ -148,7 +164,10 @@ impl Services {
 
     /// Stamps of responses: process, time, system clock against that.
     pub fn stamps(&self) -> impl Iterator<Item = (u32, i64, i64)> {
-        let told = self.sent.iter().filter_map(|side| Some((side, side.stamp?)));
+        let told = self
+            .sent
+            .iter()
+            .filter_map(|side| Some((side, side.stamp?)));
         told.map(|(side, stamp)| (side.process, side.time, stamp.wrapping_sub(side.time)))
     }
 
@@ -184,14 +203,36 @@ impl Services {
         }
         let begin = |call: &Call| {
             let [requested, taken, sent, _] = call.times;
-            [requested, taken, sent].into_iter().find(|time| *time != NEVER).unwrap_or(NEVER)
+            [requested, taken, sent]
+                .into_iter()
+                .find(|time| *time != NEVER)
+                .unwrap_or(NEVER)
         };
-        let first = |number: u32| if number == NONE { -1 } else { i64::from(number) };
-        calls.sort_by_key(|call| (begin(call), first(call.service), first(call.client), call.sequence));
+        let first = |number: u32| {
+            if number == NONE {
+                -1
+            } else {
+                i64::from(number)
+            }
+        };
+        calls.sort_by_key(|call| {
+            (
+                begin(call),
+                first(call.service),
+                first(call.client),
+                call.sequence,
+            )
+        });
         calls
     }
 
-    fn joined(&self, key: &Key, requested: &[usize], taken: &[usize], sent: &[usize]) -> Vec<Joined> {
+    fn joined(
+        &self,
+        key: &Key,
+        requested: &[usize],
+        taken: &[usize],
+        sent: &[usize],
+    ) -> Vec<Joined> {
         let number = |row: &usize| u32::try_from(*row).unwrap_or(NONE);
         let mut found: Vec<Joined> = Vec::new();
         let both = whole(key) && !requested.is_empty() && !taken.is_empty();
@@ -201,7 +242,9 @@ impl Services {
             sent: NONE,
         };
         if both {
-            let each = requested.iter().flat_map(|one| taken.iter().map(move |other| (one, other)));
+            let each = requested
+                .iter()
+                .flat_map(|one| taken.iter().map(move |other| (one, other)));
             found.extend(each.map(|(one, other)| pair(number(one), number(other))));
         } else {
             found.extend(requested.iter().map(|row| pair(number(row), NONE)));
@@ -210,7 +253,10 @@ impl Services {
         let mut more = Vec::new();
         let mut used = vec![false; sent.len()];
         for one in &mut found {
-            let service = self.taken.get(one.taken as usize).map_or(NONE, |side| side.object);
+            let service = self
+                .taken
+                .get(one.taken as usize)
+                .map_or(NONE, |side| side.object);
             let before = *one;
             for (row, used) in sent.iter().zip(&mut used) {
                 if self.sent[*row].object != service {
@@ -242,7 +288,12 @@ impl Services {
         let sent = self.sent.get(of.sent as usize);
         let stamp = sent.and_then(|side| side.stamp);
         // By key and timestamp, else by key where one server answered.
-        let answers = || answered.iter().map(|row| &self.answered[*row]).filter(|_| whole(key));
+        let answers = || {
+            answered
+                .iter()
+                .map(|row| &self.answered[*row])
+                .filter(|_| whole(key))
+        };
         let by_stamp = stamp.and_then(|_| answers().find(|side| side.stamp == stamp));
         let only = by_stamp.or_else(|| answers().next().filter(|_| alone && answered.len() == 1));
         let time = |side: Option<&Side>| side.map_or(NEVER, |side| side.time);

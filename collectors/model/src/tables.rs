@@ -79,23 +79,50 @@ impl Model {
             ("ways", ways(messages)),
             ("clock_offsets", self.clock_offsets(messages)),
         ];
-        let tables = tables.into_iter().filter_map(|(name, columns)| Some((name, columns.batch()?)));
+        let tables = tables
+            .into_iter()
+            .filter_map(|(name, columns)| Some((name, columns.batch()?)));
         (tables.collect(), self.counts(messages))
     }
 
     fn execution_columns(&self) -> Columns {
         let (mut columns, rows) = (Columns::default(), &self.callbacks.executions);
         let texts = self.known.names.texts();
-        columns.number("callback_instance_id", 0..u32::try_from(rows.len()).unwrap_or(NONE));
+        columns.number(
+            "callback_instance_id",
+            0..u32::try_from(rows.len()).unwrap_or(NONE),
+        );
         columns.process("proc", rows.iter().map(|row| self.process(row.thread)));
-        columns.long("thread", rows.iter().map(|row| self.identity.number(row.thread)));
+        columns.long(
+            "thread",
+            rows.iter().map(|row| self.identity.number(row.thread)),
+        );
         columns.number("callback_id", rows.iter().map(|row| row.callback));
         let of = |row: &Execution| self.known.callbacks.get(row.callback as usize);
-        columns.name("kind", rows.iter().map(|row| of(row).map_or(NONE, |of| of.kind)), texts);
-        columns.number("owner_id", rows.iter().map(|row| of(row).map_or(NONE, |of| of.owner)));
-        columns.name("name", rows.iter().map(|row| of(row).map_or(NONE, |of| of.name)), texts);
-        columns.name("node", rows.iter().map(|row| of(row).map_or(NONE, |of| of.node)), texts);
-        columns.name("symbol", rows.iter().map(|row| of(row).map_or(NONE, |of| of.symbol)), texts);
+        columns.name(
+            "kind",
+            rows.iter().map(|row| of(row).map_or(NONE, |of| of.kind)),
+            texts,
+        );
+        columns.number(
+            "owner_id",
+            rows.iter().map(|row| of(row).map_or(NONE, |of| of.owner)),
+        );
+        columns.name(
+            "name",
+            rows.iter().map(|row| of(row).map_or(NONE, |of| of.name)),
+            texts,
+        );
+        columns.name(
+            "node",
+            rows.iter().map(|row| of(row).map_or(NONE, |of| of.node)),
+            texts,
+        );
+        columns.name(
+            "symbol",
+            rows.iter().map(|row| of(row).map_or(NONE, |of| of.symbol)),
+            texts,
+        );
         columns.long("start_ns", rows.iter().map(|row| row.start));
         columns.long("end_ns", rows.iter().map(|row| row.end));
         let duration = |row| Callbacks::duration(row).unwrap_or(NEVER);
@@ -109,7 +136,10 @@ impl Model {
         let (sources, texts) = (&messages.sources, self.known.names.texts());
         columns.number("message_id", 0..u32::try_from(rows.len()).unwrap_or(NONE));
         columns.process("proc", rows.iter().map(|row| self.process(row.thread)));
-        columns.long("thread", rows.iter().map(|row| self.identity.number(row.thread)));
+        columns.long(
+            "thread",
+            rows.iter().map(|row| self.identity.number(row.thread)),
+        );
         columns.number("publisher_id", sources.iter().map(|of| of.publisher));
         columns.name("topic", sources.iter().map(|of| of.topic), texts);
         columns.name("node", sources.iter().map(|of| of.node), texts);
@@ -119,7 +149,9 @@ impl Model {
         columns.long("rcl_publish_ns", rows.iter().map(|row| row.rcl));
         columns.long("rmw_publish_ns", rows.iter().map(|row| row.rmw));
         columns.long("source_timestamp_ns", rows.iter().map(|row| row.stamp));
-        let within = rows.iter().map(|row| self.callbacks.enclosing(row.within, row.publish));
+        let within = rows
+            .iter()
+            .map(|row| self.callbacks.enclosing(row.within, row.publish));
         columns.number("callback_instance_id", within);
         columns
     }
@@ -130,10 +162,21 @@ impl Model {
         let numbers = 0..u32::try_from(rows.len()).unwrap_or(NONE);
         columns.number("take_id", numbers.clone());
         columns.process("proc", rows.iter().map(|row| self.process(row.thread)));
-        columns.long("thread", rows.iter().map(|row| self.identity.number(row.thread)));
+        columns.long(
+            "thread",
+            rows.iter().map(|row| self.identity.number(row.thread)),
+        );
         columns.number("subscription_id", rows.iter().map(|row| row.subscription));
-        columns.name("topic", numbers.map(|number| self.take_topic(number)), texts);
-        columns.name("node", rows.iter().map(|row| self.node_at(row.subscription)), texts);
+        columns.name(
+            "topic",
+            numbers.map(|number| self.take_topic(number)),
+            texts,
+        );
+        columns.name(
+            "node",
+            rows.iter().map(|row| self.node_at(row.subscription)),
+            texts,
+        );
         columns.long("take_ns", rows.iter().map(|row| row.time));
         columns.long("rcl_take_ns", rows.iter().map(|row| row.rcl));
         columns.long("rclcpp_take_ns", rows.iter().map(|row| row.rclcpp));
@@ -156,7 +199,11 @@ impl Model {
         let take = |row: &Message| self.takes.rows.get(row.take as usize);
         columns.number("message_id", rows.iter().map(|row| row.message));
         let topic = |row: &Message| match source(row).map_or(NONE, |of| of.topic) {
-            NONE => self.known.subscriptions.get(row.subscription as usize).map_or(NONE, |of| of.topic),
+            NONE => self
+                .known
+                .subscriptions
+                .get(row.subscription as usize)
+                .map_or(NONE, |of| of.topic),
             topic => topic,
         };
         columns.name("topic", rows.iter().map(topic), texts);
@@ -173,14 +220,33 @@ impl Model {
         columns.truth("intra_process", rows.iter().map(|row| row.intra));
         let publish = |row: &Message| sent(row).map_or(NEVER, |of| of.publish);
         columns.long("publish_ns", rows.iter().map(publish));
-        columns.long("rcl_publish_ns", rows.iter().map(|row| sent(row).map_or(NEVER, |of| of.rcl)));
-        columns.long("rmw_publish_ns", rows.iter().map(|row| sent(row).map_or(NEVER, |of| of.rmw)));
+        columns.long(
+            "rcl_publish_ns",
+            rows.iter().map(|row| sent(row).map_or(NEVER, |of| of.rcl)),
+        );
+        columns.long(
+            "rmw_publish_ns",
+            rows.iter().map(|row| sent(row).map_or(NEVER, |of| of.rmw)),
+        );
         let stamp = |row| source(row).map_or(NEVER, |of| of.key);
         columns.long("source_timestamp_ns", rows.iter().map(stamp));
-        columns.long("take_ns", rows.iter().map(|row| take(row).map_or(NEVER, |of| of.time)));
-        columns.long("rclcpp_take_ns", rows.iter().map(|row| take(row).map_or(NEVER, |of| of.rclcpp)));
-        columns.long("callback_start_ns", rows.iter().map(|row| self.start(row.execution)));
-        columns.long("callback_end_ns", rows.iter().map(|row| self.end(row.execution)));
+        columns.long(
+            "take_ns",
+            rows.iter().map(|row| take(row).map_or(NEVER, |of| of.time)),
+        );
+        columns.long(
+            "rclcpp_take_ns",
+            rows.iter()
+                .map(|row| take(row).map_or(NEVER, |of| of.rclcpp)),
+        );
+        columns.long(
+            "callback_start_ns",
+            rows.iter().map(|row| self.start(row.execution)),
+        );
+        columns.long(
+            "callback_end_ns",
+            rows.iter().map(|row| self.end(row.execution)),
+        );
         let latency = |row: &Message| match (self.start(row.execution), publish(row)) {
             (NEVER, _) | (_, NEVER) => NEVER,
             (start, publish) => start.wrapping_sub(publish),
@@ -215,8 +281,11 @@ impl Model {
         for stamps in near.values_mut() {
             stamps.sort_by_key(|(time, _)| *time);
         }
-        let rows: Vec<(u32, &Take)> =
-            messages.alone.iter().map(|row| (*row, &self.takes.rows[*row as usize])).collect();
+        let rows: Vec<(u32, &Take)> = messages
+            .alone
+            .iter()
+            .map(|row| (*row, &self.takes.rows[*row as usize]))
+            .collect();
         let offsets: Vec<i64> = rows
             .iter()
             .map(|(_, take)| {
@@ -239,14 +308,31 @@ impl Model {
                 } else if start == NEVER {
                     (NEVER, 1)
                 } else {
-                    (if stamped { start.wrapping_sub(sent) } else { NEVER }, 0)
+                    (
+                        if stamped {
+                            start.wrapping_sub(sent)
+                        } else {
+                            NEVER
+                        },
+                        0,
+                    )
                 }
             })
             .collect();
         columns.number("take_id", rows.iter().map(|(row, _)| *row));
-        columns.process("proc", rows.iter().map(|(_, take)| self.process(take.thread)));
-        columns.name("topic", rows.iter().map(|(row, _)| self.take_topic(*row)), texts);
-        columns.number("subscription_id", rows.iter().map(|(_, take)| take.subscription));
+        columns.process(
+            "proc",
+            rows.iter().map(|(_, take)| self.process(take.thread)),
+        );
+        columns.name(
+            "topic",
+            rows.iter().map(|(row, _)| self.take_topic(*row)),
+            texts,
+        );
+        columns.number(
+            "subscription_id",
+            rows.iter().map(|(_, take)| take.subscription),
+        );
         let node = rows.iter().map(|(_, take)| self.node_at(take.subscription));
         columns.name("subscription_node", node, texts);
         let recorded = rows.iter().map(|(row, _)| match self.take_topic(*row) {
@@ -254,16 +340,29 @@ impl Model {
             topic => Some(there.contains(&topic)),
         });
         columns.truth("publisher_recorded", recorded);
-        columns.long("source_timestamp_ns", rows.iter().map(|(_, take)| take.stamp));
+        columns.long(
+            "source_timestamp_ns",
+            rows.iter().map(|(_, take)| take.stamp),
+        );
         columns.long("take_ns", rows.iter().map(|(_, take)| take.time));
-        columns.number("callback_instance_id", rows.iter().map(|(_, take)| take.execution));
+        columns.number(
+            "callback_instance_id",
+            rows.iter().map(|(_, take)| take.execution),
+        );
         let start = rows.iter().map(|(_, take)| self.start(take.execution));
         columns.long("callback_start_ns", start);
-        columns.long("callback_end_ns", rows.iter().map(|(_, take)| self.end(take.execution)));
+        columns.long(
+            "callback_end_ns",
+            rows.iter().map(|(_, take)| self.end(take.execution)),
+        );
         columns.long("clock_offset_ns", offsets.into_iter());
         columns.long("latency_ns", told.iter().map(|(latency, _)| *latency));
         let outcomes = &["delivered", "taken", "replayed"];
-        columns.word("outcome", told.iter().map(|(_, outcome)| *outcome), outcomes);
+        columns.word(
+            "outcome",
+            told.iter().map(|(_, outcome)| *outcome),
+            outcomes,
+        );
         columns
     }
 
@@ -271,12 +370,20 @@ impl Model {
         let (mut columns, rows) = (Columns::default(), &self.callbacks.intervals);
         let found: Vec<_> = rows.iter().map(|row| self.callbacks.of(row)).collect();
         columns.process("proc", rows.iter().map(|row| self.process(row.thread)));
-        columns.long("thread", rows.iter().map(|row| self.identity.number(row.thread)));
-        columns.word("state", rows.iter().map(|row| u8::from(!row.wait)), &["wait", "busy"]);
+        columns.long(
+            "thread",
+            rows.iter().map(|row| self.identity.number(row.thread)),
+        );
+        columns.word(
+            "state",
+            rows.iter().map(|row| u8::from(!row.wait)),
+            &["wait", "busy"],
+        );
         columns.long("begin_ns", rows.iter().map(|row| row.begin));
         columns.long("end_ns", found.iter().map(|(end, ..)| end.unwrap_or(NEVER)));
         let lasted = rows.iter().zip(&found);
-        let lasted = lasted.map(|(row, (end, ..))| end.map_or(NEVER, |end| end.wrapping_sub(row.begin)));
+        let lasted =
+            lasted.map(|(row, (end, ..))| end.map_or(NEVER, |end| end.wrapping_sub(row.begin)));
         columns.long("duration_ns", lasted);
         columns.long("timeout_ns", rows.iter().map(|row| row.timeout));
         columns.long("executed", found.iter().map(|(_, executed, _)| *executed));
@@ -307,24 +414,40 @@ impl Model {
         };
         let client = |row: &Call| self.known.clients.get(row.client as usize);
         let service = |row: &Call| self.known.services.get(row.service as usize);
-        let name = |row: &Call| service(row).or_else(|| client(row)).map_or(NONE, |of| of.topic);
+        let name = |row: &Call| {
+            service(row)
+                .or_else(|| client(row))
+                .map_or(NONE, |of| of.topic)
+        };
         columns.process("proc", rows.iter().map(|row| row.process));
         columns.name("service", rows.iter().map(name), texts);
-        let node = rows.iter().map(|row| client(row).map_or(NONE, |of| of.node));
+        let node = rows
+            .iter()
+            .map(|row| client(row).map_or(NONE, |of| of.node));
         columns.name("client_node", node, texts);
-        let node = rows.iter().map(|row| service(row).map_or(NONE, |of| of.node));
+        let node = rows
+            .iter()
+            .map(|row| service(row).map_or(NONE, |of| of.node));
         columns.name("server_node", node, texts);
         columns.number("client_id", rows.iter().map(|row| row.client));
         columns.number("service_id", rows.iter().map(|row| row.service));
         columns.long("sequence_number", rows.iter().map(|row| row.sequence));
         columns.long("request_sent_ns", rows.iter().map(|row| row.times[0]));
         columns.long("request_taken_ns", rows.iter().map(|row| row.times[1]));
-        columns.long("callback_start_ns", rows.iter().map(|row| self.start(row.execution)));
-        columns.long("callback_end_ns", rows.iter().map(|row| self.end(row.execution)));
+        columns.long(
+            "callback_start_ns",
+            rows.iter().map(|row| self.start(row.execution)),
+        );
+        columns.long(
+            "callback_end_ns",
+            rows.iter().map(|row| self.end(row.execution)),
+        );
         columns.long("response_sent_ns", rows.iter().map(|row| row.times[2]));
         columns.long("response_taken_ns", rows.iter().map(|row| row.times[3]));
         columns.number("callback_instance_id", rows.iter().map(|row| row.execution));
-        let within = rows.iter().map(|row| self.callbacks.enclosing(row.within.0, row.within.1));
+        let within = rows
+            .iter()
+            .map(|row| self.callbacks.enclosing(row.within.0, row.within.1));
         columns.number("client_callback_instance_id", within);
         columns
     }
@@ -341,7 +464,10 @@ impl Model {
         }
         let mut rows: Vec<(u32, u32, Activation)> = Vec::new();
         for (timer, executions) in timers {
-            let starts: Vec<i64> = executions.iter().map(|number| self.start(*number)).collect();
+            let starts: Vec<i64> = executions
+                .iter()
+                .map(|number| self.start(*number))
+                .collect();
             let found = activations(&starts, self.known.periods[timer as usize]);
             let found = executions.into_iter().zip(found);
             rows.extend(found.map(|(number, activation)| (number, timer, activation)));
@@ -351,21 +477,37 @@ impl Model {
         let thread = |number: u32| execution(number).thread;
         let period = |timer: u32| self.known.periods[timer as usize];
         let (mut columns, texts) = (Columns::default(), self.known.names.texts());
-        columns.number("callback_instance_id", rows.iter().map(|(number, ..)| *number));
-        columns.process("proc", rows.iter().map(|(number, ..)| self.process(thread(*number))));
-        let numbers = rows.iter().map(|(number, ..)| self.identity.number(thread(*number)));
+        columns.number(
+            "callback_instance_id",
+            rows.iter().map(|(number, ..)| *number),
+        );
+        columns.process(
+            "proc",
+            rows.iter()
+                .map(|(number, ..)| self.process(thread(*number))),
+        );
+        let numbers = rows
+            .iter()
+            .map(|(number, ..)| self.identity.number(thread(*number)));
         columns.long("thread", numbers);
         columns.number("timer_id", rows.iter().map(|(_, timer, _)| *timer));
         let node = |number: u32| self.known.callbacks[execution(number).callback as usize].node;
         columns.name("node", rows.iter().map(|(number, ..)| node(*number)), texts);
         columns.long("period_ns", rows.iter().map(|(_, timer, _)| period(*timer)));
-        columns.long("start_ns", rows.iter().map(|(number, ..)| self.start(*number)));
+        columns.long(
+            "start_ns",
+            rows.iter().map(|(number, ..)| self.start(*number)),
+        );
         columns.long("interval_ns", rows.iter().map(|(.., row)| row.interval));
         let jitter = |timer: u32, interval: i64| match (interval, period(timer)) {
             (NEVER, _) | (_, NEVER) => NEVER,
             (interval, period) => interval.wrapping_sub(period),
         };
-        columns.long("jitter_ns", rows.iter().map(|(_, timer, row)| jitter(*timer, row.interval)));
+        columns.long(
+            "jitter_ns",
+            rows.iter()
+                .map(|(_, timer, row)| jitter(*timer, row.interval)),
+        );
         columns.long("release_ns", rows.iter().map(|(.., row)| row.release));
         columns.long("lateness_ns", rows.iter().map(|(.., row)| row.lateness));
         columns.long("drift_ns", rows.iter().map(|(.., row)| row.drift));
@@ -401,12 +543,12 @@ impl Model {
             let (live, place) = places.entry((process, callback)).or_insert(nothing);
             (live.process, live.callback, live.time) = (process, callback, time);
             if begins {
-                live.bytes += size;
+                live.bytes = live.bytes.wrapping_add(size);
                 live.blocks += 1;
-                live.allocated += size;
+                live.allocated = live.allocated.wrapping_add(size);
                 live.allocations += 1;
             } else {
-                live.bytes -= size;
+                live.bytes = live.bytes.wrapping_sub(size);
                 live.blocks -= 1;
             }
             live.peak = live.bytes;
@@ -449,28 +591,70 @@ impl Model {
             let execution = self.callbacks.enclosing(block.within, block.begin);
             let of = sums.entry(execution).or_default();
             let kept = if block.end == NEVER { block.size } else { 0 };
-            *of = [of[0] + 1, of[1] + block.size, of[2], of[3], of[4] + kept];
+            *of = [
+                of[0] + 1,
+                of[1].wrapping_add(block.size),
+                of[2],
+                of[3],
+                of[4].wrapping_add(kept),
+            ];
         }
         for free in &self.heap.frees {
             recorded.insert(free.process);
-            let of = sums.entry(self.callbacks.enclosing(free.within, free.time)).or_default();
-            *of = [of[0], of[1], of[2] + 1, of[3] + free.size, of[4]];
+            let of = sums
+                .entry(self.callbacks.enclosing(free.within, free.time))
+                .or_default();
+            *of = [
+                of[0],
+                of[1],
+                of[2] + 1,
+                of[3].wrapping_add(free.size),
+                of[4],
+            ];
         }
         let executions = (0..).zip(&self.callbacks.executions);
-        let rows: Vec<(u32, &Execution)> =
-            executions.filter(|(_, row)| recorded.contains(&self.process(row.thread))).collect();
+        let rows: Vec<(u32, &Execution)> = executions
+            .filter(|(_, row)| recorded.contains(&self.process(row.thread)))
+            .collect();
         let of = |row: &Execution| self.known.callbacks.get(row.callback as usize);
         let (mut columns, texts) = (Columns::default(), self.known.names.texts());
-        columns.number("callback_instance_id", rows.iter().map(|(number, _)| *number));
+        columns.number(
+            "callback_instance_id",
+            rows.iter().map(|(number, _)| *number),
+        );
         columns.process("proc", rows.iter().map(|(_, row)| self.process(row.thread)));
-        columns.long("thread", rows.iter().map(|(_, row)| self.identity.number(row.thread)));
+        columns.long(
+            "thread",
+            rows.iter().map(|(_, row)| self.identity.number(row.thread)),
+        );
         columns.number("callback_id", rows.iter().map(|(_, row)| row.callback));
-        columns.name("kind", rows.iter().map(|(_, row)| of(row).map_or(NONE, |of| of.kind)), texts);
-        columns.name("name", rows.iter().map(|(_, row)| of(row).map_or(NONE, |of| of.name)), texts);
-        columns.name("node", rows.iter().map(|(_, row)| of(row).map_or(NONE, |of| of.node)), texts);
+        columns.name(
+            "kind",
+            rows.iter()
+                .map(|(_, row)| of(row).map_or(NONE, |of| of.kind)),
+            texts,
+        );
+        columns.name(
+            "name",
+            rows.iter()
+                .map(|(_, row)| of(row).map_or(NONE, |of| of.name)),
+            texts,
+        );
+        columns.name(
+            "node",
+            rows.iter()
+                .map(|(_, row)| of(row).map_or(NONE, |of| of.node)),
+            texts,
+        );
         columns.long("start_ns", rows.iter().map(|(_, row)| row.start));
         columns.long("end_ns", rows.iter().map(|(_, row)| row.end));
-        let names = ["allocations", "allocated_bytes", "frees", "freed_bytes", "kept_bytes"];
+        let names = [
+            "allocations",
+            "allocated_bytes",
+            "frees",
+            "freed_bytes",
+            "kept_bytes",
+        ];
         for (place, name) in names.into_iter().enumerate() {
             let sum = |number: &u32| sums.get(number).map_or(0, |sums| sums[place]);
             columns.long(name, rows.iter().map(|(number, _)| sum(number)));
@@ -485,12 +669,18 @@ impl Model {
             if row.rmw != NEVER && row.stamp != NEVER && source.topic != self.known.discovery {
                 let host = self.identity.host(self.process(row.thread));
                 let offset = row.stamp.wrapping_sub(row.rmw);
-                blocks.entry((host, row.rmw.div_euclid(BLOCK))).or_default().push(offset);
+                blocks
+                    .entry((host, row.rmw.div_euclid(BLOCK)))
+                    .or_default()
+                    .push(offset);
             }
         }
         for (process, time, offset) in self.services.stamps() {
             let host = self.identity.host(process);
-            blocks.entry((host, time.div_euclid(BLOCK))).or_default().push(offset);
+            blocks
+                .entry((host, time.div_euclid(BLOCK)))
+                .or_default()
+                .push(offset);
         }
         let mut found: Vec<((u32, i64), i64, i64)> = blocks
             .into_iter()
@@ -498,7 +688,11 @@ impl Model {
                 let middle = (offsets.len() - 1) / 2;
                 // Not their mean where a step falls into the block: one side or the other.
                 let (_, median, _) = offsets.select_nth_unstable(middle);
-                (key, *median, i64::try_from(offsets.len()).unwrap_or(i64::MAX))
+                (
+                    key,
+                    *median,
+                    i64::try_from(offsets.len()).unwrap_or(i64::MAX),
+                )
             })
             .collect();
         found.sort_unstable();
@@ -518,31 +712,48 @@ impl Model {
             of.is_some_and(|of| of.owner == NONE)
         };
         let ran: ahash::HashSet<u32> = executions.iter().map(|row| row.thread).collect();
-        let seen: ahash::HashSet<u32> =
-            self.callbacks.intervals.iter().map(|row| row.thread).collect();
+        let seen: ahash::HashSet<u32> = self
+            .callbacks
+            .intervals
+            .iter()
+            .map(|row| row.thread)
+            .collect();
         let rows = || self.publications.rows.iter().zip(&messages.sources);
         let nameless = |told: bool| {
             rows().filter(move |(row, of)| {
                 let alone = row.rclcpp != NEVER && row.rcl == NEVER;
-                of.topic == NONE && if told { alone } else { !alone && of.publisher == NONE }
+                of.topic == NONE
+                    && if told {
+                        alone
+                    } else {
+                        !alone && of.publisher == NONE
+                    }
             })
         };
         let takes = (0..).zip(&self.takes.rows);
-        let unknown = takes.filter(|(number, row)| {
-            row.subscription == NONE && self.take_topic(*number) == NONE
-        });
+        let unknown = takes
+            .filter(|(number, row)| row.subscription == NONE && self.take_topic(*number) == NONE);
         let approximate = messages.rows.iter().filter(|row| row.how as u8 == 1);
         let texts = self.known.names.texts();
-        let topics: ahash::HashSet<u32> =
-            messages.alone.iter().map(|row| self.take_topic(*row)).collect();
+        let topics: ahash::HashSet<u32> = messages
+            .alone
+            .iter()
+            .map(|row| self.take_topic(*row))
+            .collect();
         Counts {
             numbers: vec![
                 ("without_context", self.identity.without_context),
-                ("unfinished", count(executions.iter().filter(|row| row.end == NEVER).count())),
+                (
+                    "unfinished",
+                    count(executions.iter().filter(|row| row.end == NEVER).count()),
+                ),
                 ("threads", count(ran.len())),
                 ("silent_threads", count(ran.difference(&seen).count())),
                 ("ends_alone", self.callbacks.ends_alone),
-                ("nameless", count(executions.iter().filter(|row| row.callback == NONE).count())),
+                (
+                    "nameless",
+                    count(executions.iter().filter(|row| row.callback == NONE).count()),
+                ),
                 ("ownerless", count(executions.iter().filter(owner).count())),
                 ("unnamed", count(nameless(true).count())),
                 ("unknown_publishers", count(nameless(false).count())),
@@ -557,7 +768,10 @@ impl Model {
             ],
             gone: messages.gone.clone(),
             untaken: messages.untaken.clone(),
-            alone_on: topics.iter().filter_map(|of| texts.get(*of as usize).cloned()).collect(),
+            alone_on: topics
+                .iter()
+                .filter_map(|of| texts.get(*of as usize).cloned())
+                .collect(),
         }
     }
 }
@@ -565,11 +779,18 @@ impl Model {
 /// What was stamped nearest to a time, of two as near the later; `NEVER` where nothing was.
 fn nearest(stamps: &[(i64, i64)], time: i64) -> i64 {
     let after = stamps.partition_point(|(near, _)| *near < time);
-    match (after.checked_sub(1).and_then(|place| stamps.get(place)), stamps.get(after)) {
+    match (
+        after.checked_sub(1).and_then(|place| stamps.get(place)),
+        stamps.get(after),
+    ) {
         (None, None) => NEVER,
         (Some((_, offset)), None) | (None, Some((_, offset))) => *offset,
         (Some((before, one)), Some((behind, other))) => {
-            if time.wrapping_sub(*before) < behind.wrapping_sub(time) { *one } else { *other }
+            if time.wrapping_sub(*before) < behind.wrapping_sub(time) {
+                *one
+            } else {
+                *other
+            }
         }
     }
 }
@@ -579,7 +800,10 @@ fn ways(messages: &Messages) -> Columns {
     let mut places: HashMap<(u32, u32), usize> = HashMap::new();
     let mut found: Vec<((u32, u32), bool, i64)> = Vec::new();
     for row in &messages.rows {
-        let publisher = messages.sources.get(row.message as usize).map_or(NONE, |of| of.publisher);
+        let publisher = messages
+            .sources
+            .get(row.message as usize)
+            .map_or(NONE, |of| of.publisher);
         let key = (row.subscription, publisher);
         let place = *places.entry(key).or_insert_with(|| {
             found.push((key, true, 0));

@@ -64,7 +64,13 @@ impl Takes {
         });
     }
 
-    fn add(&mut self, event: &Event<'_>, subscription: u32, stamp: Option<i64>, intra: bool) -> u32 {
+    fn add(
+        &mut self,
+        event: &Event<'_>,
+        subscription: u32,
+        stamp: Option<i64>,
+        intra: bool,
+    ) -> u32 {
         self.rows.push(Take {
             time: event.time,
             rcl: NEVER,
@@ -104,26 +110,42 @@ impl Takes {
         let Some(Some(head)) = self.heads.get_mut(event.thread as usize) else {
             return;
         };
-        let seen = if rclcpp { &mut head.rclcpp } else { &mut head.rcl };
+        let seen = if rclcpp {
+            &mut head.rclcpp
+        } else {
+            &mut head.rcl
+        };
         if *seen || event.get(0) != Some(head.message) {
             return;
         }
         *seen = true;
         if let Some(take) = self.rows.get_mut(head.take as usize) {
-            *(if rclcpp { &mut take.rclcpp } else { &mut take.rcl }) = event.time;
+            *(if rclcpp {
+                &mut take.rclcpp
+            } else {
+                &mut take.rcl
+            }) = event.time;
         }
     }
 
     /// `callback_start` of an execution: it is of what its thread took last, if that fits.
     pub fn on_start(&mut self, number: u32, execution: &Execution, objects: &Known) {
-        let head = self.heads.get_mut(execution.thread as usize).and_then(Option::take);
+        let head = self
+            .heads
+            .get_mut(execution.thread as usize)
+            .and_then(Option::take);
         let Some(head) = head else { return };
         let Some(take) = self.rows.get_mut(head.take as usize) else {
             return;
         };
-        let owner = objects.callbacks.get(execution.callback as usize).map(|of| of.owner);
+        let owner = objects
+            .callbacks
+            .get(execution.callback as usize)
+            .map(|of| of.owner);
         let owner = owner.filter(|owner| *owner != NONE && take.subscription != NONE);
-        if execution.intra == Some(take.intra) && owner.is_none_or(|owner| owner == take.subscription) {
+        if execution.intra == Some(take.intra)
+            && owner.is_none_or(|owner| owner == take.subscription)
+        {
             take.execution = number;
         }
     }

@@ -46,7 +46,11 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
     let since = |place: usize| starts[place].wrapping_sub(starts[0]);
     let mut found: Vec<Activation> = (0..starts.len())
         .map(|place| Activation {
-            interval: if place == 0 { NEVER } else { starts[place].wrapping_sub(starts[place - 1]) },
+            interval: if place == 0 {
+                NEVER
+            } else {
+                starts[place].wrapping_sub(starts[place - 1])
+            },
             release: NEVER,
             lateness: NEVER,
             drift: NEVER,
@@ -63,7 +67,8 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
     let circle: Vec<(i64, i64)> = (0..starts.len())
         .map(|place| (fixed(angle(place).cos()), fixed(angle(place).sin())))
         .collect();
-    let around = |place: usize| place.saturating_sub(AROUND)..(place + AROUND + 1).min(starts.len());
+    let around =
+        |place: usize| place.saturating_sub(AROUND)..(place + AROUND + 1).min(starts.len());
     let mut sums = (0_i64, 0_i64);
     let mut summed = 0..0;
     let (mut turns, mut before) = (0.0, None);
@@ -91,7 +96,9 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
         points.push((point, since(place).wrapping_sub(point.wrapping_mul(period))));
     }
     let phase = |place: usize| points[around(place)].iter().map(|(_, after)| *after).min();
-    let phases: Vec<i64> = (0..starts.len()).map(|place| phase(place).unwrap_or(0)).collect();
+    let phases: Vec<i64> = (0..starts.len())
+        .map(|place| phase(place).unwrap_or(0))
+        .collect();
     for (place, row) in found.iter_mut().enumerate() {
         let (point, after) = points[place];
         let served = match place.checked_sub(1) {

@@ -43,7 +43,10 @@ fn column(field: &'static str) -> &'static str {
 /// The events of the pass, by name without ROS's provider, and the columns that it reads of them.
 #[pyfunction]
 pub fn model_events() -> HashMap<&'static str, Vec<&'static str>> {
-    KINDS.iter().map(|(_, name, fields)| (*name, fields.iter().map(|field| column(field)).collect())).collect()
+    KINDS
+        .iter()
+        .map(|(_, name, fields)| (*name, fields.iter().map(|field| column(field)).collect()))
+        .collect()
 }
 
 fn wrong(error: impl ToString) -> PyErr {
@@ -52,12 +55,19 @@ fn wrong(error: impl ToString) -> PyErr {
 
 /// Batches of a Parquet file, with the columns that the model reads.
 fn batches_of(path: &Path, fields: &[&'static str]) -> PyResult<roslens_model::Batches> {
-    let file = File::open(path).map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
+    let file = File::open(path)
+        .map_err(|error| Failure::Output(format!("{}: {error}", path.display())))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(wrong)?;
     let context = ["time_ns", "host", "vpid", "vtid", "ctx_pid_ns"];
-    let wanted = context.into_iter().chain(fields.iter().map(|field| column(field)));
+    let wanted = context
+        .into_iter()
+        .chain(fields.iter().map(|field| column(field)));
     let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
-    let reader = builder.with_projection(mask).with_batch_size(16_384).build().map_err(wrong)?;
+    let reader = builder
+        .with_projection(mask)
+        .with_batch_size(16_384)
+        .build()
+        .map_err(wrong)?;
     Ok(Box::new(reader))
 }
 
@@ -86,14 +96,18 @@ pub fn model<'py>(
     let given: Given = given.extract()?;
     let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
     for (_, name, fields) in KINDS {
-        let Some(source) = events.get(*name) else { continue };
+        let Some(source) = events.get(*name) else {
+            continue;
+        };
         let batches = match source.extract::<String>() {
             Ok(path) => batches_of(Path::new(&path), fields)?,
             Err(_) => Box::new(stream_of(source)?),
         };
         sources.insert((*name).to_owned(), batches);
     }
-    let objects = objects.iter().map(|(name, table)| Ok((name.clone(), whole(table)?)));
+    let objects = objects
+        .iter()
+        .map(|(name, table)| Ok((name.clone(), whole(table)?)));
     let mut known = Known::new(&objects.collect::<PyResult<_>>()?);
     let processes = given.processes.into_iter();
     let processes = processes.map(|(host, namespace, vpid, since, end)| Process {
@@ -104,10 +118,13 @@ pub fn model<'py>(
         end,
     });
     let identity = Identity::new(&given.hosts, processes.collect());
-    let steps = given.guesses.into_iter().map(|(process, since, topic, publisher)| {
-        let topic = topic.map_or(NONE, |topic| known.names.number(&topic));
-        (process, since, topic, publisher.unwrap_or(NONE))
-    });
+    let steps = given
+        .guesses
+        .into_iter()
+        .map(|(process, since, topic, publisher)| {
+            let topic = topic.map_or(NONE, |topic| known.names.number(&topic));
+            (process, since, topic, publisher.unwrap_or(NONE))
+        });
     let about = About {
         guesses: guesses(steps),
         gaps: Gaps::new(&given.losses),
