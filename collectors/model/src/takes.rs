@@ -40,6 +40,7 @@ struct Head {
     message: u64,
     rcl: bool,
     rclcpp: bool,
+    started: bool,
 }
 
 /// All takes.
@@ -61,6 +62,7 @@ impl Takes {
             message,
             rcl: false,
             rclcpp: false,
+            started: false,
         });
     }
 
@@ -130,11 +132,12 @@ impl Takes {
 
     /// `callback_start` of an execution: it is of what its thread took last, if that fits.
     pub fn on_start(&mut self, number: u32, execution: &Execution, objects: &Known) {
-        let head = self
-            .heads
-            .get_mut(execution.thread as usize)
-            .and_then(Option::take);
-        let Some(head) = head else { return };
+        let Some(Some(head)) = self.heads.get_mut(execution.thread as usize) else {
+            return;
+        };
+        if std::mem::replace(&mut head.started, true) {
+            return;
+        }
         let Some(take) = self.rows.get_mut(head.take as usize) else {
             return;
         };
