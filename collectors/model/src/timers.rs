@@ -16,6 +16,8 @@ use crate::rows::NEVER;
 /// So many activations on either side tell.
 const AROUND: usize = 50;
 const ONE: f64 = (1_u64 << 40) as f64;
+/// A radian, in turns.
+const TURN: f64 = 1.0 / TAU;
 /// In periods: how much earlier than the mean an activation may be, however alike they are; and at
 /// most.
 const LEAST_SPREAD: f64 = 1.0 / 32.0;
@@ -84,9 +86,9 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
         summed = window.clone();
         let some = window.len() as f64;
         let (x, y) = (sums.0 as f64 / some / ONE, sums.1 as f64 / some / ONE);
-        let mean = y.atan2(x) / TAU;
+        let mean = y.atan2(x) * TURN;
         let strength = (x * x + y * y).sqrt().clamp(1e-9, 1.0);
-        let deviation = (-2.0 * strength.ln()).sqrt() / TAU;
+        let deviation = (-2.0 * strength.ln()).sqrt() * TURN;
         let spread = (2.0 * deviation).clamp(LEAST_SPREAD, MOST_SPREAD);
         // How often the mean has slid around the circle: no step is longer than half of it.
         turns += before.map_or(0.0, |before: f64| (mean - before).round());
