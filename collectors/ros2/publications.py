@@ -243,31 +243,13 @@ def _guess(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
     wanted = calls.filter(alone)
     if wanted.is_empty():
         return calls
-    candidates = objects.publishers.filter(
-        pl.col("topic").is_not_null() & ~pl.col("topic").is_in([ROSOUT, DISCOVERY])
-    ).with_columns(pl.col("topic").is_in(INTERNAL).alias("internal"))
-    # What a process could publish on changes only when it makes a publisher.
-    steps = candidates.select("proc", "created_ns").unique().sort("proc", "created_ns")
-    there = (
-        steps.join(candidates, on="proc", suffix="_other")
-        .filter(pl.col("created_ns_other") <= pl.col("created_ns"))
-        .filter(pl.col("internal") == pl.col("internal").min().over("proc", "created_ns"))
-        .group_by("proc", "created_ns")
-        .agg(
-            pl.col("topic").first(),
-            pl.col("topic").n_unique().alias("topics"),
-            pl.col("publisher_id").first(),
-            pl.col("node").first(),
-            pl.len().alias("publishers"),
-        )
-    )
-    one_topic, one = pl.col("topics") == 1, pl.col("publishers") == 1
-    there = there.select(
-        "proc",
-        "created_ns",
-        pl.when(one_topic).then("topic").alias("guess_topic"),
-        pl.when(one).then("publisher_id").alias("guess_id"),
-        pl.when(one).then("node").alias("guess_node"),
+    there = only_publishers(objects).rename({"since_ns": "created_ns"})
+    there = there.join(
+        objects.publishers.select(
+            pl.col("publisher_id").alias("guess_id"), pl.col("node").alias("guess_node")
+        ),
+        on="guess_id",
+        how="left",
     )
     bring = ["guess_topic", "guess_id", "guess_node"]
     calls = as_of(calls, there, [("proc", "proc")], bring, time="publish_ns")
@@ -282,3 +264,35 @@ def _guess(calls: pl.DataFrame, objects: Objects) -> pl.DataFrame:
             )
         ),
     ).drop(bring)
+
+
+def only_publishers(objects: Objects) -> pl.DataFrame:
+    """Since when a process could publish on one topic only: proc, since_ns, guess_topic, guess_id.
+
+    rosout never goes through rclcpp; a process publishes on /parameter_events while its nodes
+    start, so that topic counts while there is no other. Null where there are several.
+    """
+    candidates = objects.publishers.filter(
+        pl.col("topic").is_not_null() & ~pl.col("topic").is_in([ROSOUT, DISCOVERY])
+    ).with_columns(pl.col("topic").is_in(INTERNAL).alias("internal"))
+    # What a process could publish on changes only when it makes a publisher.
+    steps = candidates.select("proc", "created_ns").unique().sort("proc", "created_ns")
+    there = (
+        steps.join(candidates, on="proc", suffix="_other")
+        .filter(pl.col("created_ns_other") <= pl.col("created_ns"))
+        .filter(pl.col("internal") == pl.col("internal").min().over("proc", "created_ns"))
+        .group_by("proc", "created_ns")
+        .agg(
+            pl.col("topic").first(),
+            pl.col("topic").n_unique().alias("topics"),
+            pl.col("publisher_id").first(),
+            pl.len().alias("publishers"),
+        )
+    )
+    one_topic, one = pl.col("topics") == 1, pl.col("publishers") == 1
+    return there.select(
+        "proc",
+        pl.col("created_ns").alias("since_ns"),
+        pl.when(one_topic).then("topic").alias("guess_topic"),
+        pl.when(one).then("publisher_id").alias("guess_id"),
+    )

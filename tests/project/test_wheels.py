@@ -31,11 +31,12 @@ TWO_PROCESS_EVENTS = "18,314"  # as babeltrace2 counts them
 TARGET = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
 OURS = ("analysis", "tracing", "collectors", "data")
 UNRELATED = "polars"
+CRATES = ("ctf", "model", "native", "parquet")
 # Of what git tracks: patterns of the files that a wheel has, by the folder they lie in.
 ROOMS = {
     "src/roslens/*": (),
     "analysis/*": (),
-    "collectors/*": ("collectors/ctf/*", "collectors/native/*", "collectors/parquet/*"),
+    "collectors/*": tuple(f"collectors/{crate}/*" for crate in CRATES),
     "tracing/*": (),
     "notebooks/*.ipynb": (),
     "requirements/ros-kilted.txt": (),

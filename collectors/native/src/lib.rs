@@ -5,6 +5,8 @@
 mod failure;
 mod given;
 mod memory;
+#[cfg(feature = "one-pass")]
+mod model;
 mod output;
 mod passes;
 mod stream;
@@ -317,6 +319,9 @@ fn concat_files(py: Python<'_>, parts: Vec<PathBuf>, path: PathBuf) -> PyResult<
 mod _native {
     #[pymodule_export]
     use super::{Batches, Reader, Stream, TraceError, concat_files};
+    #[cfg(feature = "one-pass")]
+    #[pymodule_export]
+    use crate::model::{model, model_events};
     #[pymodule_export]
     use crate::output::write_table;
     #[pymodule_export]

@@ -1,0 +1,259 @@
+//! Executions of callbacks, and what the threads of executors do between them.
+//!
+//! An end closes the last start of its callback on its thread that is still open: a reentrant
+//! callback runs in several threads at once, a nested one several times in one, and a start that
+//! never ends (an exception, a killed process, a dropped event) leaves the others alone.
+//!
+//! Whether a start is one of those is known at the end only. So what happens on a thread is noted
+//! with the execution that would enclose it, and settled by `Callbacks::enclosing` after the pass.
+//! `rclcpp_executor_wait_for_work` begins a wait, the thread's next executor event ends it; the time
+//! in callbacks is that in executions that ended, each stretch counted once.
+
+use crate::intake::{Event, Kind};
+use crate::known::{Known, Sort};
+use crate::rows::{NEVER, NONE, known, next_row};
+
+/// Starts of one thread that are open at once; what lies below them can no longer end.
+const DEEPEST: usize = 4096;
+
+/// One execution.
+pub struct Execution {
+    /// `callback_start`.
+    pub start: i64,
+    /// `callback_end`, or `NEVER`.
+    pub end: i64,
+    /// Its thread.
+    pub thread: u32,
+    /// Its callback, or `NONE`.
+    pub callback: u32,
+    /// The execution on its thread that was open when it started, or `NONE`.
+    below: u32,
+    /// Whether the message came within the process, of those that say so.
+    pub intra: Option<bool>,
+}
+
+/// The execution that may enclose a moment.
+#[derive(Clone, Copy)]
+pub struct Candidate {
+    execution: u32,
+    /// Whether it was the last that had started: then it counts though it never ended.
+    last: bool,
+}
+
+impl Candidate {
+    /// Outside of all.
+    pub const NONE: Self = Self {
+        execution: NONE,
+        last: false,
+    };
+}
+
+/// A stretch in which a thread waited, or did not.
+pub struct Interval {
+    /// Its first event.
+    pub begin: i64,
+    /// `timeout`, of a wait.
+    pub timeout: i64,
+    /// Its thread.
+    pub thread: u32,
+    /// Whether it is a wait.
+    pub wait: bool,
+    /// The next stretch of the thread, and the one before.
+    next: u32,
+    before: u32,
+    /// What had been executed, and how long callbacks had run, before it on its thread.
+    executed: i64,
+    covered: i64,
+}
+
+struct Open {
+    callback: u64,
+    execution: u32,
+    start: i64,
+    /// How long callbacks had run before, as far as they had ended.
+    covered: i64,
+}
+
+struct Thread {
+    open: Vec<Open>,
+    last: u32,
+    covered: i64,
+    executed: i64,
+    interval: u32,
+}
+
+/// All executions and stretches.
+#[derive(Default)]
+pub struct Callbacks {
+    /// By number: in the order of their starts.
+    pub executions: Vec<Execution>,
+    /// In the order of their begins.
+    pub intervals: Vec<Interval>,
+    /// Ends without a start.
+    pub ends_alone: u64,
+    threads: Vec<Thread>,
+}
+
+impl Callbacks {
+    fn thread(&mut self, number: u32) -> &mut Thread {
+        let place = number as usize;
+        if self.threads.len() <= place {
+            self.threads.resize_with(place + 1, || Thread {
+                open: Vec::new(),
+                last: NONE,
+                covered: 0,
+                executed: 0,
+                interval: NONE,
+            });
+        }
+        &mut self.threads[place]
+    }
+
+    /// `callback_start`; returns the number of the execution.
+    pub fn on_start(&mut self, event: &Event<'_>, objects: &Known, process: u32) -> u32 {
+        let address = event.get(0);
+        let callback = objects.object(Sort::Callback, process, address, event.time);
+        let execution = next_row(&self.executions);
+        let thread = self.thread(event.thread);
+        thread.last = execution;
+        if thread.open.len() >= DEEPEST {
+            thread.open.drain(..DEEPEST / 2);
+        }
+        let below = thread.open.last().map_or(NONE, |open| open.execution);
+        let covered = thread.covered;
+        thread.open.push(Open {
+            callback: address.unwrap_or_default(),
+            execution,
+            start: event.time,
+            covered,
+        });
+        let kind = objects
+            .callbacks
+            .get(callback as usize)
+            .map_or(NONE, |of| of.kind);
+        let of_message = kind == NONE || kind == objects.subscription;
+        self.executions.push(Execution {
+            start: event.time,
+            end: NEVER,
+            thread: event.thread,
+            callback,
+            below,
+            intra: event.get(1).filter(|_| of_message).map(|intra| intra != 0),
+        });
+        execution
+    }
+
+    /// `callback_end`.
+    pub fn on_end(&mut self, event: &Event<'_>) {
+        let address = event.get(0).unwrap_or_default();
+        let thread = self.thread(event.thread);
+        let Some(place) = thread
+            .open
+            .iter()
+            .rposition(|open| open.callback == address)
+        else {
+            self.ends_alone += 1;
+            return;
+        };
+        let ended = thread.open.remove(place);
+        // All since its start was in a callback, whatever is known of those in between.
+        let until = |time: i64| ended.covered.wrapping_add(time.wrapping_sub(ended.start));
+        thread.covered = until(event.time);
+        for later in &mut thread.open[place..] {
+            later.covered = until(later.start);
+        }
+        let mut interval = thread.interval;
+        while let Some(of) = self.intervals.get_mut(interval as usize)
+            && of.begin > ended.start
+        {
+            of.covered = until(of.begin);
+            interval = of.before;
+        }
+        self.executions[ended.execution as usize].end = event.time;
+    }
+
+    /// What may enclose this moment of a thread.
+    pub fn around(&mut self, thread: u32) -> Candidate {
+        let thread = self.thread(thread);
+        thread
+            .open
+            .last()
+            .map_or(Candidate::NONE, |open| Candidate {
+                execution: open.execution,
+                last: open.execution == thread.last,
+            })
+    }
+
+    /// The innermost execution that was running at a moment of its thread, once all are known.
+    ///
+    /// One without an end counts until the next start of its thread: whether it had returned by then
+    /// cannot be known.
+    #[must_use]
+    pub fn enclosing(&self, candidate: Candidate, moment: i64) -> u32 {
+        let mut number = candidate.execution;
+        while let Some(execution) = self.executions.get(number as usize) {
+            let unknown = execution.end == NEVER;
+            if execution.end >= moment
+                || (unknown && candidate.last && number == candidate.execution)
+            {
+                return number;
+            }
+            number = execution.below;
+        }
+        NONE
+    }
+
+    /// An event of an executor.
+    pub fn on_executor(&mut self, kind: Kind, event: &Event<'_>) {
+        let number = next_row(&self.intervals);
+        let before = self.thread(event.thread).interval;
+        let waited = self
+            .intervals
+            .get(before as usize)
+            .is_none_or(|last| last.wait);
+        let wait = kind == Kind::Wait;
+        let thread = self.thread(event.thread);
+        let (covered, executed) = (thread.covered, thread.executed);
+        thread.executed += i64::from(kind == Kind::Execute);
+        if !(wait || waited) {
+            return;
+        }
+        thread.interval = number;
+        if let Some(last) = self.intervals.get_mut(before as usize) {
+            last.next = number;
+        }
+        self.intervals.push(Interval {
+            begin: event.time,
+            timeout: event.signed(0).filter(|_| wait).unwrap_or(NEVER),
+            thread: event.thread,
+            wait,
+            next: NONE,
+            before,
+            executed,
+            covered,
+        });
+    }
+
+    /// End, number of executions and time in callbacks of a stretch.
+    #[must_use]
+    pub fn of(&self, interval: &Interval) -> (Option<i64>, i64, i64) {
+        let thread = &self.threads[interval.thread as usize];
+        let (end, executed, covered) = self
+            .intervals
+            .get(interval.next as usize)
+            .map_or((None, thread.executed, thread.covered), |next| {
+                (Some(next.begin), next.executed, next.covered)
+            });
+        (
+            end,
+            executed - interval.executed,
+            covered.wrapping_sub(interval.covered),
+        )
+    }
+
+    /// How long an execution lasted.
+    #[must_use]
+    pub fn duration(execution: &Execution) -> Option<i64> {
+        known(execution.end).map(|end| end.wrapping_sub(execution.start))
+    }
+}

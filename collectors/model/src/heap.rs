@@ -1,0 +1,149 @@
+//! The heap of processes that ran with `LTTng`'s allocator wrapper (`lttng_ust_libc:*`).
+//!
+//! A block lives from the event that returned its address to the one that frees that address: by
+//! `free`, or by `realloc`, which frees one address and returns another one unless it fails. A freed
+//! address that no event returned was allocated before the recording, or by the parent process: it is
+//! counted and not subtracted.
+
+use ahash::HashMap;
+
+use crate::callbacks::Candidate;
+use crate::intake::{Event, Kind};
+use crate::rows::{NEVER, NONE, next_row};
+
+/// A block of memory.
+pub struct Block {
+    /// Its size.
+    pub size: i64,
+    /// When it was returned, and freed, `NEVER` where it was not.
+    pub begin: i64,
+    /// As above.
+    pub end: i64,
+    /// The process.
+    pub process: u32,
+    /// What allocated it.
+    pub within: Candidate,
+    thread: u32,
+    /// The block that had its address before, and was never seen freed; or `NONE`.
+    before: u32,
+}
+
+/// An address that was freed.
+pub struct Free {
+    /// When.
+    pub time: i64,
+    /// The process.
+    pub process: u32,
+    /// The size of its block, 0 where that is not known.
+    pub size: i64,
+    /// What freed it.
+    pub within: Candidate,
+}
+
+/// All blocks.
+#[derive(Default)]
+pub struct Heap {
+    /// In the order in which they were allocated.
+    pub blocks: Vec<Block>,
+    /// In the order in which they were freed.
+    pub frees: Vec<Free>,
+    /// Freed addresses that no event had returned.
+    pub unknown: u64,
+    /// Addresses that were returned again although no event had freed them.
+    pub unseen: u64,
+    /// Allocations that failed.
+    pub failed: u64,
+    live: HashMap<(u32, u64), u32>,
+}
+
+impl Heap {
+    /// Any call of the allocator; in no known process one address is many blocks.
+    pub fn on_call(&mut self, kind: Kind, event: &Event<'_>, process: u32, within: Candidate) {
+        if process == NONE {
+            return;
+        }
+        let (size, mut address) = (event.get(0), event.get(1).unwrap_or_default());
+        let size = match kind {
+            Kind::Calloc => size
+                .zip(event.get(2))
+                .map(|(size, many)| size.wrapping_mul(many)),
+            _ => size,
+        };
+        if kind == Kind::PosixMemalign && event.get(2) != Some(0) {
+            address = 0;
+        }
+        if kind == Kind::Realloc {
+            let freed = event.get(2).unwrap_or_default();
+            if freed != 0 && (address != 0 || size == Some(0)) {
+                self.free(event, process, freed, within, true);
+            }
+        }
+        if kind == Kind::Free {
+            if address != 0 {
+                self.free(event, process, address, within, false);
+            }
+        } else if address != 0 {
+            self.allocate(event, process, address, size.unwrap_or_default(), within);
+        } else {
+            self.failed += u64::from(size.is_some_and(|size| size > 0));
+        }
+    }
+
+    fn allocate(
+        &mut self,
+        event: &Event<'_>,
+        process: u32,
+        address: u64,
+        size: u64,
+        within: Candidate,
+    ) {
+        let number = next_row(&self.blocks);
+        let before = self.live.insert((process, address), number).unwrap_or(NONE);
+        if let Some(block) = self.blocks.get_mut(before as usize) {
+            block.end = event.time;
+            self.unseen += 1;
+        }
+        self.blocks.push(Block {
+            size: size.cast_signed(),
+            begin: event.time,
+            end: NEVER,
+            process,
+            within,
+            thread: event.thread,
+            before,
+        });
+    }
+
+    fn free(
+        &mut self,
+        event: &Event<'_>,
+        process: u32,
+        address: u64,
+        within: Candidate,
+        late: bool,
+    ) {
+        let mut freed = self.live.get(&(process, address)).copied().unwrap_or(NONE);
+        // realloc tells after it has freed: meanwhile another thread may have got the address.
+        if late
+            && let Some(block) = self.blocks.get_mut(freed as usize)
+            && block.before != NONE
+            && block.thread != event.thread
+        {
+            freed = std::mem::replace(&mut block.before, NONE);
+            self.unseen -= 1;
+        } else {
+            self.live.remove(&(process, address));
+        }
+        let size = self.blocks.get_mut(freed as usize).map(|block| {
+            block.end = event.time;
+            block.size
+        });
+        self.unknown += u64::from(size.is_none());
+        self.frees.push(Free {
+            time: event.time,
+            process,
+            size: size.unwrap_or_default(),
+            within,
+        });
+    }
+}

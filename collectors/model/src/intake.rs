@@ -1,0 +1,347 @@
+//! Where events come from: batches of each kind, merged by time.
+//!
+//! Each kind of event has a fixed list of fields. They are found by name once per batch, as 64 bits
+//! and a validity each, whatever width they were recorded in; from there on a field is a number.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+
+use ahash::HashMap;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, RecordBatch};
+use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_schema::{ArrowError, DataType};
+
+use crate::identity::Identity;
+
+/// The kinds of events of the pass, with their names and fields. Of events of one thread at one
+/// time those of an earlier kind come first.
+macro_rules! kinds {
+    ($($kind:ident $name:literal [$($field:literal),*];)*) => {
+        /// What happened.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[expect(missing_docs, reason = "named as the tracepoints are")]
+        pub enum Kind { $($kind,)* }
+
+        /// Each kind with its event's name, without ROS's provider, and its fields; `x+8` is eight
+        /// bytes of x from the eighth on, as a number.
+        pub const KINDS: &[(Kind, &str, &[&str])] =
+            &[$((Kind::$kind, $name, &[$($field),*]),)*];
+    };
+}
+
+kinds! {
+    Wait "rclcpp_executor_wait_for_work" ["timeout"];
+    Ready "rclcpp_executor_get_next_ready" [];
+    Execute "rclcpp_executor_execute" [];
+    RmwTake "rmw_take" ["rmw_subscription_handle", "message", "source_timestamp", "taken"];
+    RclTake "rcl_take" ["message"];
+    RclcppTake "rclcpp_take" ["message"];
+    Dequeue "rclcpp_ring_buffer_dequeue" ["buffer", "index"];
+    TakeRequest "rmw_take_request"
+        ["rmw_service_handle", "client_gid+0", "client_gid+8", "sequence_number", "taken"];
+    CallbackStart "callback_start" ["callback", "is_intra_process"];
+    IntraPublish "rclcpp_intra_publish" ["publisher_handle", "message"];
+    Enqueue "rclcpp_ring_buffer_enqueue" ["buffer", "index", "overwritten"];
+    RclcppPublish "rclcpp_publish" ["publisher_handle", "message"];
+    RclPublish "rcl_publish" ["publisher_handle", "message"];
+    RmwPublish "rmw_publish" ["rmw_publisher_handle", "message", "timestamp"];
+    SendRequest "rmw_send_request" ["rmw_client_handle", "sequence_number"];
+    SendResponse "rmw_send_response"
+        ["rmw_service_handle", "client_gid+0", "client_gid+8", "sequence_number", "timestamp"];
+    TakeResponse "rmw_take_response"
+        ["rmw_client_handle", "sequence_number", "source_timestamp", "taken"];
+    Malloc "lttng_ust_libc:malloc" ["size", "ptr"];
+    Calloc "lttng_ust_libc:calloc" ["size", "ptr", "nmemb"];
+    Realloc "lttng_ust_libc:realloc" ["size", "ptr", "in_ptr"];
+    Memalign "lttng_ust_libc:memalign" ["size", "ptr"];
+    PosixMemalign "lttng_ust_libc:posix_memalign" ["size", "out_ptr", "result"];
+    Free "lttng_ust_libc:free" ["", "ptr"];
+    Clear "rclcpp_ring_buffer_clear" ["buffer"];
+    CallbackEnd "callback_end" ["callback"];
+}
+
+/// Batches of one kind of event, in the order of time.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+
+/// A column of integers as 64 bits each; one that was not recorded has no values.
+struct Ints {
+    values: ScalarBuffer<u64>,
+    nulls: Option<NullBuffer>,
+}
+
+impl Ints {
+    fn get(&self, row: usize) -> Option<u64> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return None;
+        }
+        self.values.get(row).copied()
+    }
+
+    fn none() -> Self {
+        Self {
+            values: ScalarBuffer::from(Vec::new()),
+            nulls: None,
+        }
+    }
+
+    /// Eight bytes of each list, as a number; none where it has not so many.
+    fn eight(array: &dyn Array, first: usize) -> Self {
+        let of = |bytes: &dyn Array| {
+            let bytes = bytes.as_primitive_opt::<UInt8Type>()?.values();
+            Some(u64::from_le_bytes(
+                bytes.get(first..first + 8)?.try_into().ok()?,
+            ))
+        };
+        let one = |row: usize| match array.data_type() {
+            _ if array.is_null(row) => None,
+            DataType::List(_) => of(&array.as_list::<i32>().value(row)),
+            DataType::LargeList(_) => of(&array.as_list::<i64>().value(row)),
+            DataType::FixedSizeList(..) => of(&array.as_fixed_size_list().value(row)),
+            _ => None,
+        };
+        let found: Vec<Option<u64>> = (0..array.len()).map(one).collect();
+        Self {
+            values: found
+                .iter()
+                .map(|value| value.unwrap_or_default())
+                .collect(),
+            nulls: Some(found.iter().map(Option::is_some).collect()),
+        }
+    }
+
+    fn of(batch: &RecordBatch, name: &str) -> Self {
+        if let Some((name, first)) = name.split_once('+') {
+            let found = batch.column_by_name(name);
+            return found.map_or_else(Self::none, |array| {
+                Self::eight(array, first.parse().unwrap_or(0))
+            });
+        }
+        batch
+            .column_by_name(name)
+            .map_or_else(Self::none, |array| Self {
+                values: bits(array.as_ref()),
+                nulls: array.nulls().filter(|n| n.null_count() > 0).cloned(),
+            })
+    }
+}
+
+/// The values of an array of integers, shared where they have 64 bits; of another array none.
+#[expect(clippy::cast_sign_loss, reason = "signs come back where they matter")]
+fn bits(array: &dyn Array) -> ScalarBuffer<u64> {
+    macro_rules! widened {
+        ($kind:ty) => {
+            array
+                .as_primitive::<$kind>()
+                .values()
+                .iter()
+                .map(|v| i64::from(*v) as u64)
+                .collect()
+        };
+    }
+    match array.data_type() {
+        DataType::UInt64 => array.as_primitive::<UInt64Type>().values().clone(),
+        DataType::Int64 => {
+            let values = array.as_primitive::<Int64Type>().values();
+            ScalarBuffer::new(values.inner().clone(), 0, values.len())
+        }
+        DataType::Int32 => widened!(Int32Type),
+        DataType::UInt32 => widened!(UInt32Type),
+        DataType::Int16 => widened!(Int16Type),
+        DataType::UInt16 => widened!(UInt16Type),
+        DataType::Int8 => widened!(Int8Type),
+        DataType::UInt8 => widened!(UInt8Type),
+        DataType::Boolean => {
+            let values = array.as_boolean().values();
+            values.iter().map(u64::from).collect()
+        }
+        _ => ScalarBuffer::from(Vec::new()),
+    }
+}
+
+/// One batch, its columns found.
+struct Loaded {
+    times: ScalarBuffer<i64>,
+    threads: Vec<u32>,
+    fields: Vec<Ints>,
+    /// Its rows by time and thread, where they are not in that order.
+    order: Option<Vec<usize>>,
+}
+
+impl Loaded {
+    fn row(&self, place: usize) -> Option<usize> {
+        match &self.order {
+            Some(order) => order.get(place).copied(),
+            None => (place < self.times.len()).then_some(place),
+        }
+    }
+}
+
+/// One event.
+pub struct Event<'a> {
+    /// Its time.
+    pub time: i64,
+    /// The number of its thread.
+    pub thread: u32,
+    row: usize,
+    fields: &'a [Ints],
+}
+
+impl Event<'_> {
+    /// A field, by its place in the list of its kind.
+    #[must_use]
+    pub fn get(&self, field: usize) -> Option<u64> {
+        self.fields.get(field)?.get(self.row)
+    }
+
+    /// The same of a signed one.
+    #[must_use]
+    pub fn signed(&self, field: usize) -> Option<i64> {
+        self.get(field).map(u64::cast_signed)
+    }
+}
+
+struct Source {
+    kind: Kind,
+    fields: &'static [&'static str],
+    batches: Batches,
+    loaded: Option<Loaded>,
+    place: usize,
+}
+
+impl Source {
+    /// Time and thread of the next event, from the next batch where this one is at its end.
+    #[expect(clippy::similar_names, reason = "as the tracer calls them")]
+    fn head(&mut self, identity: &mut Identity) -> Result<Option<(i64, i64)>, ArrowError> {
+        loop {
+            if let Some(loaded) = &self.loaded
+                && let Some(row) = loaded.row(self.place)
+            {
+                return Ok(Some((
+                    loaded.times[row],
+                    identity.number(loaded.threads[row]),
+                )));
+            }
+            let Some(batch) = self.batches.next().transpose()? else {
+                self.loaded = None;
+                return Ok(None);
+            };
+            let [time, vpid, vtid, namespace, known] =
+                ["time_ns", "vpid", "vtid", "ctx_pid_ns", "thread"]
+                    .map(|name| Ints::of(&batch, name));
+            let times: ScalarBuffer<i64> =
+                ScalarBuffer::new(time.values.inner().clone(), 0, time.values.len());
+            let place = identity.places(&batch);
+            let threads: Vec<u32> = (0..times.len())
+                .map(|row| {
+                    if let Some(thread) = known.get(row) {
+                        return identity.numbered(thread.cast_signed());
+                    }
+                    let small = |of: &Ints| of.get(row).map(narrow);
+                    let namespace = namespace.get(row).map_or(0, u64::cast_signed);
+                    identity.thread(
+                        place.host(row),
+                        namespace,
+                        small(&vpid),
+                        small(&vtid),
+                        times[row],
+                    )
+                })
+                .collect();
+            let key = |row: &usize| (times[*row], identity.number(threads[*row]));
+            let order = (!(0..times.len()).is_sorted_by_key(|row| key(&row))).then(|| {
+                let mut order: Vec<usize> = (0..times.len()).collect();
+                order.sort_by_key(key);
+                order
+            });
+            let fields = self.fields.iter().map(|name| Ints::of(&batch, name));
+            self.loaded = Some(Loaded {
+                fields: fields.collect(),
+                times,
+                threads,
+                order,
+            });
+            self.place = 0;
+        }
+    }
+
+    fn event(&self) -> Option<Event<'_>> {
+        let loaded = self.loaded.as_ref()?;
+        let row = loaded.row(self.place)?;
+        Some(Event {
+            time: loaded.times[row],
+            thread: loaded.threads[row],
+            row,
+            fields: &loaded.fields,
+        })
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "columns of 32 bits, widened"
+)]
+fn narrow(bits: u64) -> i32 {
+    bits.cast_signed() as i32
+}
+
+/// All kinds of events, merged by time.
+pub struct Intake {
+    sources: Vec<Source>,
+}
+
+impl Intake {
+    /// What is given by name, without the provider; other names are left out.
+    #[must_use]
+    pub fn new(mut given: HashMap<String, Batches>) -> Self {
+        let sources = KINDS.iter().filter_map(|(kind, name, fields)| {
+            Some(Source {
+                kind: *kind,
+                fields,
+                batches: given.remove(*name)?,
+                loaded: None,
+                place: 0,
+            })
+        });
+        Self {
+            sources: sources.collect(),
+        }
+    }
+
+    /// Visit all events in the order of time; those of one time thread by thread, and by kind.
+    ///
+    /// # Errors
+    ///
+    /// A batch cannot be had.
+    pub fn visit(
+        &mut self,
+        identity: &mut Identity,
+        mut visit: impl FnMut(&Identity, Kind, &Event<'_>),
+    ) -> Result<(), ArrowError> {
+        let mut heads = BinaryHeap::new();
+        for (number, source) in self.sources.iter_mut().enumerate() {
+            if let Some((time, thread)) = source.head(identity)? {
+                heads.push(Reverse((time, thread, number)));
+            }
+        }
+        while let Some(mut first) = heads.peek_mut() {
+            let Reverse((time, _, number)) = *first;
+            let source = &mut self.sources[number];
+            if let Some(event) = source.event() {
+                visit(identity, source.kind, &event);
+            }
+            source.place += 1;
+            match source.head(identity)? {
+                Some((next, thread)) => *first = Reverse((next.max(time), thread, number)),
+                None => {
+                    PeekMut::pop(first);
+                }
+            }
+        }
+        Ok(())
+    }
+}

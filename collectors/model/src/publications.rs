@@ -1,0 +1,276 @@
+//! Publications: the publish events of one `publish()` call.
+//!
+//! On one thread, in this order: `rclcpp_intra_publish`, `rclcpp_publish`, `rcl_publish`,
+//! `rmw_publish`; each of them may be absent. What an event continues is the one before it on its
+//! thread: `rcl_publish` an `rclcpp_publish` of its message or an intra one of its publisher,
+//! `rmw_publish` an `rcl_publish` of its message. Whether `rclcpp_publish` continues an intra one is
+//! told by the publisher of the `rcl_publish` that comes next, else by the message.
+//!
+//! rclpy tells the number of a Python object where rclcpp tells the message: in a process where no
+//! message was ever equal, neighbours belong together. A process counts as such a one until a pair is
+//! equal; what had been joined in it by then is taken apart again.
+
+use ahash::{HashMap, HashMapExt};
+
+use crate::callbacks::Candidate;
+use crate::intake::{Event, Kind};
+use crate::known::{Known, Sort};
+use crate::rows::{NEVER, NONE, next_row};
+
+/// One publication.
+#[derive(Clone)]
+pub struct Publication {
+    /// Its first event.
+    pub publish: i64,
+    /// The four events, `NEVER` where absent.
+    pub intra: i64,
+    /// As above.
+    pub rclcpp: i64,
+    /// As above.
+    pub rcl: i64,
+    /// As above.
+    pub rmw: i64,
+    /// What the middleware stamped it with.
+    pub stamp: i64,
+    /// Its thread.
+    pub thread: u32,
+    /// By its address in rcl or, before that, in the middleware.
+    pub publisher: u32,
+    /// Whether the middleware's address was told.
+    pub by_rmw: bool,
+    /// What published.
+    pub within: Candidate,
+    /// The last take that it was matched with, or `NONE`; others are chained to that one.
+    pub taken: u32,
+}
+
+/// The last publish event of a thread.
+#[derive(Clone)]
+struct Last {
+    kind: Kind,
+    message: Option<u64>,
+    publisher: Option<u64>,
+    row: u32,
+    /// Of an `rclcpp_publish` after an intra one: of that the message and the publisher.
+    intra: Option<(Option<u64>, Option<u64>)>,
+}
+
+/// All publications.
+#[derive(Default)]
+pub struct Publications {
+    /// In the order of their first events, but for those that were taken apart.
+    pub rows: Vec<Publication>,
+    /// Whether some were; and of those with a stamp which row has it now.
+    pub disordered: bool,
+    /// As above.
+    pub moved: Vec<(u32, u32)>,
+    last: Vec<Option<Last>>,
+    /// By process: pairs joined though their messages differ; none once a pair was equal.
+    python: HashMap<u32, Option<Vec<u32>>>,
+}
+
+/// A publication of one event.
+fn begun(event: &Event<'_>, within: Candidate) -> Publication {
+    Publication {
+        publish: event.time,
+        intra: NEVER,
+        rclcpp: NEVER,
+        rcl: NEVER,
+        rmw: NEVER,
+        stamp: NEVER,
+        thread: event.thread,
+        publisher: NONE,
+        by_rmw: false,
+        within,
+        taken: NONE,
+    }
+}
+
+impl Publications {
+    /// The publication whose intra-process event was the last publish event of a thread.
+    #[must_use]
+    pub fn under_way(&self, thread: u32) -> Option<(u32, i64)> {
+        let last = self.last.get(thread as usize)?.as_ref()?;
+        (last.kind == Kind::IntraPublish).then(|| (last.row, self.rows[last.row as usize].intra))
+    }
+
+    fn add(&mut self, row: Publication) -> u32 {
+        self.rows.push(row);
+        next_row(&self.rows) - 1
+    }
+
+    /// Any publish event; returns the publication that it is of.
+    pub fn on_publish(
+        &mut self,
+        kind: Kind,
+        event: &Event<'_>,
+        objects: &Known,
+        process: u32,
+        within: Candidate,
+    ) -> u32 {
+        let place = event.thread as usize;
+        if self.last.len() <= place {
+            self.last.resize(place + 1, None);
+        }
+        let (publisher, message) = (event.get(0), event.get(1));
+        let before = self.last[place].take();
+        let mut intra = None;
+        let row = match (kind, before) {
+            (Kind::RclcppPublish, Some(before)) if before.kind == Kind::IntraPublish => {
+                // As long as nothing says otherwise.
+                intra = Some((before.message, before.publisher));
+                before.row
+            }
+            (Kind::RclPublish, Some(before)) if before.kind == Kind::RclcppPublish => {
+                self.rcl_after_rclcpp(&before, event, process, within)
+            }
+            (Kind::RclPublish, Some(before))
+                if before.kind == Kind::IntraPublish
+                    && publisher.is_some()
+                    && publisher == before.publisher =>
+            {
+                before.row
+            }
+            (Kind::RmwPublish, Some(before))
+                if before.kind == Kind::RclPublish
+                    && message.is_some()
+                    && message == before.message =>
+            {
+                before.row
+            }
+            (_, before) => {
+                if let Some(before) = before {
+                    self.settle(&before);
+                }
+                self.add(begun(event, within))
+            }
+        };
+        let of = &mut self.rows[row as usize];
+        let time = match kind {
+            Kind::IntraPublish => &mut of.intra,
+            Kind::RclcppPublish => &mut of.rclcpp,
+            Kind::RclPublish => &mut of.rcl,
+            _ => &mut of.rmw,
+        };
+        *time = event.time;
+        if kind == Kind::RmwPublish {
+            of.by_rmw = publisher.is_some();
+            of.stamp = event.signed(2).unwrap_or(NEVER);
+            let found = objects.object(Sort::RmwPublisher, process, publisher, of.publish);
+            if found != NONE {
+                of.publisher = found;
+            }
+        } else if kind == Kind::RclPublish || of.publisher == NONE {
+            // What rcl says goes before what the others say.
+            let found = objects.object(Sort::Publisher, process, publisher, of.publish);
+            if found != NONE || publisher.is_some() {
+                of.publisher = found;
+            }
+        }
+        self.last[place] = Some(Last {
+            kind,
+            message,
+            publisher,
+            row,
+            intra,
+        });
+        row
+    }
+
+    /// `rcl_publish` right after `rclcpp_publish`: whether it continues that, and that an intra one.
+    fn rcl_after_rclcpp(
+        &mut self,
+        before: &Last,
+        event: &Event<'_>,
+        process: u32,
+        within: Candidate,
+    ) -> u32 {
+        let (publisher, message) = (event.get(0), event.get(1));
+        let mut row = before.row;
+        if let Some((_, of_intra)) = before.intra
+            && (publisher.is_none() || publisher != of_intra)
+        {
+            row = self.apart(row);
+        }
+        let joined = self
+            .python
+            .entry(process)
+            .or_insert_with(|| Some(Vec::new()));
+        if message.is_some() && message == before.message {
+            if let Some(wrong) = joined.take() {
+                for row in wrong {
+                    self.without_rclcpp(row);
+                }
+            }
+            row
+        } else if let Some(joined) = joined {
+            joined.push(row);
+            row
+        } else {
+            self.add(begun(event, within))
+        }
+    }
+
+    /// No `rcl_publish` came after an `rclcpp_publish` that may continue an intra one.
+    fn settle(&mut self, last: &Last) {
+        if let Some((message, _)) = last.intra
+            && (message.is_none() || message != last.message)
+        {
+            self.apart(last.row);
+        }
+    }
+
+    /// What is open at the end.
+    pub fn finish(&mut self) {
+        for last in std::mem::take(&mut self.last).into_iter().flatten() {
+            self.settle(&last);
+        }
+    }
+
+    /// Let a publication that an intra one continued into be one of its own; returns it.
+    fn apart(&mut self, row: u32) -> u32 {
+        let of = &mut self.rows[row as usize];
+        let mut own = of.clone();
+        of.rclcpp = NEVER;
+        (own.intra, own.taken) = (NEVER, NONE);
+        own.publish = own.rclcpp;
+        own.publisher = NONE;
+        self.disordered = true;
+        self.add(own)
+    }
+
+    /// Let what rcl and the middleware did be a publication of its own.
+    fn without_rclcpp(&mut self, row: u32) {
+        let of = &mut self.rows[row as usize];
+        let mut own = of.clone();
+        (of.rcl, of.rmw, of.stamp, of.by_rmw) = (NEVER, NEVER, NEVER, false);
+        if of.intra == NEVER {
+            of.publisher = NONE;
+        }
+        of.taken = NONE;
+        (own.intra, own.rclcpp) = (NEVER, NEVER);
+        own.publish = own.rcl;
+        self.disordered = true;
+        let own = self.add(own);
+        self.moved.push((row, own));
+    }
+}
+
+/// What a publication or a take belongs to where only one thing is possible.
+pub type Guesses = HashMap<u32, Vec<(i64, u32, u32)>>;
+
+/// Of each process since when it could publish on one topic only: name and publisher of that.
+#[must_use]
+pub fn guesses(steps: impl Iterator<Item = (u32, i64, u32, u32)>) -> Guesses {
+    let mut found: Guesses = HashMap::new();
+    for (process, since, topic, publisher) in steps {
+        found
+            .entry(process)
+            .or_default()
+            .push((since, topic, publisher));
+    }
+    for steps in found.values_mut() {
+        steps.sort_unstable();
+    }
+    found
+}

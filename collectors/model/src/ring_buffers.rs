@@ -1,0 +1,119 @@
+//! Intra-process ring buffers: what became of each message put into one.
+//!
+//! A message is put there by the publication whose intra-process event is the last publish event of
+//! its thread, unless the buffer was made later, or has that message already: then it is replayed to
+//! a late joiner. What comes next at its place takes it out, or overwrites it. The history that a
+//! publisher keeps for late joiners of its process delivers nothing.
+
+use ahash::HashMap;
+
+use crate::intake::Event;
+use crate::known::{Known, Sort};
+use crate::rows::{NONE, next_row};
+
+/// What became of a message in a ring buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is there still, for all that was recorded.
+    Pending,
+    /// It was taken out.
+    Dequeued,
+    /// A later one took its place.
+    Overwritten,
+    /// The buffer was cleared.
+    Cleared,
+}
+
+/// One message in one ring buffer.
+pub struct Enqueue {
+    /// Its publication, or `NONE`.
+    pub message: u32,
+    /// Whose buffer it is, or `NONE`.
+    pub subscription: u32,
+    /// The process.
+    pub process: u32,
+    /// What took it out, or `NONE`.
+    pub take: u32,
+    /// What became of it.
+    pub fate: Fate,
+}
+
+/// A buffer, by its address: what is in each of its places.
+type Places = HashMap<u64, u32>;
+
+/// All messages in ring buffers.
+#[derive(Default)]
+pub struct RingBuffers {
+    /// In the order in which they were put there.
+    pub rows: Vec<Enqueue>,
+    /// How many were cleared.
+    pub cleared: u64,
+    buffers: HashMap<(u32, u64), Places>,
+    /// Of each thread the publication under way and the buffers that have it.
+    given: HashMap<u32, (u32, Vec<u64>)>,
+}
+
+impl RingBuffers {
+    /// `rclcpp_ring_buffer_enqueue`, while a publication is under way on its thread, or not.
+    pub fn on_enqueue(
+        &mut self,
+        event: &Event<'_>,
+        objects: &Known,
+        process: u32,
+        under_way: Option<(u32, i64)>,
+    ) {
+        let buffer = event.get(0);
+        let of = objects.object(Sort::RingBuffer, process, buffer, event.time);
+        let of = objects.ring_buffers.get(of as usize);
+        let Some(buffer) = buffer.filter(|_| of.is_none_or(|of| of.publisher == NONE)) else {
+            return;
+        };
+        let message = under_way.map_or(NONE, |(message, published)| {
+            let (of_message, given) = self.given.entry(event.thread).or_default();
+            if *of_message != message {
+                *of_message = message;
+                given.clear();
+            }
+            let again = given.contains(&buffer);
+            given.push(buffer);
+            let late = of.is_some_and(|of| of.created > published);
+            if again || late { NONE } else { message }
+        });
+        let number = next_row(&self.rows);
+        self.rows.push(Enqueue {
+            message,
+            subscription: of.map_or(NONE, |of| of.subscription),
+            process,
+            take: NONE,
+            fate: Fate::Pending,
+        });
+        let places = self.buffers.entry((process, buffer)).or_default();
+        let before = places.insert(event.get(1).unwrap_or_default(), number);
+        // Where the place was free again the message had been taken, which was not recorded.
+        let pushed_out = event.get(2).is_some_and(|overwritten| overwritten != 0);
+        if let Some(before) = before.filter(|_| pushed_out) {
+            self.rows[before as usize].fate = Fate::Overwritten;
+        }
+    }
+
+    /// `rclcpp_ring_buffer_dequeue`, which is a take.
+    pub fn on_dequeue(&mut self, event: &Event<'_>, process: u32, take: u32) {
+        let buffer = event.get(0).unwrap_or_default();
+        if let Some(places) = self.buffers.get_mut(&(process, buffer))
+            && let Some(number) = places.remove(&event.get(1).unwrap_or_default())
+        {
+            let row = &mut self.rows[number as usize];
+            (row.fate, row.take) = (Fate::Dequeued, take);
+        }
+    }
+
+    /// `rclcpp_ring_buffer_clear`.
+    pub fn on_clear(&mut self, event: &Event<'_>, process: u32) {
+        let buffer = event.get(0).unwrap_or_default();
+        let places = self.buffers.remove(&(process, buffer)).unwrap_or_default();
+        for number in places.into_values() {
+            self.rows[number as usize].fate = Fate::Cleared;
+            self.cleared += 1;
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Service calls: one request of one client, at each server that took it.
+//!
+//! The key of a request is the client's gid (its first 16 bytes) and the sequence number. A response
+//! has that key too, and its timestamp tells apart the responses of several servers. Before Kilted
+//! only the servers' callbacks were recorded.
+
+use ahash::HashMap;
+
+use crate::callbacks::{Candidate, Execution};
+use crate::intake::Event;
+use crate::known::{Known, Sort};
+use crate::rows::{NEVER, NONE, next_row};
+
+/// Client and sequence number.
+type Key = [Option<u64>; 3];
+
+fn whole(key: &Key) -> bool {
+    key.iter().all(Option::is_some)
+}
+
+/// What one side sent or took.
+#[derive(Clone)]
+struct Side {
+    key: Key,
+    /// Client or service.
+    object: u32,
+    time: i64,
+    process: u32,
+    /// What the middleware stamped a response with.
+    stamp: Option<i64>,
+    /// What sent a request.
+    within: Candidate,
+    /// What served it.
+    execution: u32,
+}
+
+/// A call; rows of the two sides, `NONE` where there is none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Joined {
+    requested: u32,
+    taken: u32,
+    sent: u32,
+}
+
+/// A call, as far as it is known.
+pub struct Call {
+    /// Its client and service, or `NONE`.
+    pub client: u32,
+    /// As above.
+    pub service: u32,
+    /// The process of the service, else of the client, else of whoever told.
+    pub process: u32,
+    /// Number of the request at its client.
+    pub sequence: i64,
+    /// Times of request and response, sent and taken, or `NEVER`.
+    pub times: [i64; 4],
+    /// What sent it, and when.
+    pub within: (Candidate, i64),
+    /// What served it, or `NONE`.
+    pub execution: u32,
+}
+
+/// What clients and servers did.
+#[derive(Default)]
+pub struct Services {
+    requested: Vec<Side>,
+    taken: Vec<Side>,
+    sent: Vec<Side>,
+    answered: Vec<Side>,
+    /// The request that a thread took last, if no callback has started since.
+    waiting: HashMap<u32, u32>,
+}
+
+impl Services {
+    /// Whether any of the four events happened.
+    #[must_use]
+    pub fn happened(&self) -> bool {
+        [&self.requested, &self.taken, &self.sent, &self.answered]
+            .iter()
+            .any(|x| !x.is_empty())
+    }
+
+    fn side(
+        event: &Event<'_>,
+        process: u32,
+        object: u32,
+        gid: [Option<u64>; 2],
+        key: usize,
+    ) -> Side {
+        Side {
+            key: [gid[0], gid[1], event.get(key)],
+            object,
+            time: event.time,
+            process,
+            stamp: None,
+            within: Candidate::NONE,
+            execution: NONE,
+        }
+    }
+
+    fn of_client(event: &Event<'_>, known: &Known, process: u32) -> Side {
+        let client = known.object(Sort::Client, process, event.get(0), event.time);
+        let gid = known.gids.get(client as usize).copied().unwrap_or_default();
+        Self::side(event, process, client, gid, 1)
+    }
+
+    fn of_service(event: &Event<'_>, known: &Known, process: u32) -> Side {
+        let service = known.object(Sort::Service, process, event.get(0), event.time);
+        Self::side(event, process, service, [event.get(1), event.get(2)], 3)
+    }
+
+    /// `rmw_send_request`.
+    pub fn on_send_request(
+        &mut self,
+        event: &Event<'_>,
+        known: &Known,
+        process: u32,
+        within: Candidate,
+    ) {
+        let side = Self::of_client(event, known, process);
+        self.requested.push(Side { within, ..side });
+    }
+
+    /// `rmw_take_request`.
+    pub fn on_take_request(&mut self, event: &Event<'_>, known: &Known, process: u32) {
+        if event.get(4).is_some_and(|taken| taken != 0) {
+            self.waiting.insert(event.thread, next_row(&self.taken));
+            self.taken.push(Self::of_service(event, known, process));
+        }
+    }
+
+    /// `callback_start`: it serves what its thread took last, if it is of that service.
+    pub fn on_start(&mut self, number: u32, execution: &Execution, known: &Known) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let Some(taken) = self.waiting.remove(&execution.thread) else {
+            return;
+        };
+        let callback = known.callbacks.get(execution.callback as usize);
+        let (kind, owner) = callback.map_or((NONE, NONE), |of| (of.kind, of.owner));
+        let side = &mut self.taken[taken as usize];
+        let same = owner == side.object || owner == NONE || side.object == NONE;
+        if (kind == NONE || kind == known.service) && same {
+            side.execution = number;
+        }
+    }
+
+    /// `rmw_send_response`.
+    pub fn on_send_response(&mut self, event: &Event<'_>, known: &Known, process: u32) {
+        let side = Self::of_service(event, known, process);
+        let stamp = event.signed(4);
+        self.sent.push(Side { stamp, ..side });
+    }
+
+    /// `rmw_take_response`.
+    pub fn on_take_response(&mut self, event: &Event<'_>, known: &Known, process: u32) {
+        if event.get(3).is_some_and(|taken| taken != 0) {
+            let side = Self::of_client(event, known, process);
+            let stamp = event.signed(2);
+            self.answered.push(Side { stamp, ..side });
+        }
+    }
+
+    /// Stamps of responses: process, time, system clock against that.
+    pub fn stamps(&self) -> impl Iterator<Item = (u32, i64, i64)> {
+        let told = self
+            .sent
+            .iter()
+            .filter_map(|side| Some((side, side.stamp?)));
+        told.map(|(side, stamp)| (side.process, side.time, stamp.wrapping_sub(side.time)))
+    }
+
+    /// All calls, in the order of their begins.
+    #[must_use]
+    pub fn calls(&self, known: &Known) -> Vec<Call> {
+        let sides = [&self.requested, &self.taken, &self.sent, &self.answered];
+        let orders = sides.map(|rows| {
+            let mut order: Vec<usize> = (0..rows.len()).collect();
+            order.sort_by_key(|row| rows[*row].key);
+            order
+        });
+        let mut heads = [0; 4];
+        let mut calls = Vec::new();
+        // Of each key what both sides did.
+        while let Some(key) = (0..4)
+            .filter_map(|side| Some(sides[side][*orders[side].get(heads[side])?].key))
+            .min()
+        {
+            let groups: [&[usize]; 4] = std::array::from_fn(|side| {
+                let rest = &orders[side][heads[side]..];
+                &rest[..rest.partition_point(|row| sides[side][*row].key == key)]
+            });
+            for (head, group) in heads.iter_mut().zip(groups) {
+                *head += group.len();
+            }
+            let [requested, taken, sent, answered] = groups;
+            let joined = self.joined(&key, requested, taken, sent);
+            let alone = joined.len() == 1;
+            for one in joined {
+                calls.push(self.call(&key, one, answered, alone, known));
+            }
+        }
+        let begin = |call: &Call| {
+            let [requested, taken, sent, _] = call.times;
+            [requested, taken, sent]
+                .into_iter()
+                .find(|time| *time != NEVER)
+                .unwrap_or(NEVER)
+        };
+        let first = |number: u32| {
+            if number == NONE {
+                -1
+            } else {
+                i64::from(number)
+            }
+        };
+        calls.sort_by_key(|call| {
+            (
+                begin(call),
+                first(call.service),
+                first(call.client),
+                call.sequence,
+            )
+        });
+        calls
+    }
+
+    fn joined(
+        &self,
+        key: &Key,
+        requested: &[usize],
+        taken: &[usize],
+        sent: &[usize],
+    ) -> Vec<Joined> {
+        let number = |row: &usize| u32::try_from(*row).unwrap_or(NONE);
+        let mut found: Vec<Joined> = Vec::new();
+        let both = whole(key) && !requested.is_empty() && !taken.is_empty();
+        let pair = |requested, taken| Joined {
+            requested,
+            taken,
+            sent: NONE,
+        };
+        if both {
+            let each = requested
+                .iter()
+                .flat_map(|one| taken.iter().map(move |other| (one, other)));
+            found.extend(each.map(|(one, other)| pair(number(one), number(other))));
+        } else {
+            found.extend(requested.iter().map(|row| pair(number(row), NONE)));
+            found.extend(taken.iter().map(|row| pair(NONE, number(row))));
+        }
+        let of_taken = |one: &Joined| {
+            let taken = self.taken.get(one.taken as usize);
+            taken.map_or(NONE, |side| side.object)
+        };
+        // A request of which no take was recorded was taken by the service that answered it.
+        let mut services = sent.iter().map(|row| self.sent[*row].object);
+        let answering = services
+            .find(|service| !found.iter().any(|one| of_taken(one) == *service))
+            .filter(|_| whole(key));
+        let mut more = Vec::new();
+        let mut used = vec![false; sent.len()];
+        for one in &mut found {
+            let service = match answering {
+                Some(service) if one.taken == NONE => service,
+                _ => of_taken(one),
+            };
+            let before = *one;
+            for (row, used) in sent.iter().zip(&mut used) {
+                if self.sent[*row].object != service {
+                    continue;
+                }
+                *used = true;
+                if one.sent == NONE {
+                    one.sent = number(row);
+                } else {
+                    more.push(Joined {
+                        sent: number(row),
+                        ..before
+                    });
+                }
+            }
+        }
+        found.extend(more);
+        let rest = sent.iter().zip(used).filter(|(_, used)| !used);
+        found.extend(rest.map(|(row, _)| Joined {
+            sent: number(row),
+            ..pair(NONE, NONE)
+        }));
+        found
+    }
+
+    fn call(&self, key: &Key, of: Joined, answered: &[usize], alone: bool, known: &Known) -> Call {
+        let requested = self.requested.get(of.requested as usize);
+        let taken = self.taken.get(of.taken as usize);
+        let sent = self.sent.get(of.sent as usize);
+        let stamp = sent.and_then(|side| side.stamp);
+        // By key and timestamp, else by key where one server answered.
+        let answers = || {
+            answered
+                .iter()
+                .map(|row| &self.answered[*row])
+                .filter(|_| whole(key))
+        };
+        let by_stamp = stamp.and_then(|_| answers().find(|side| side.stamp == stamp));
+        let only = by_stamp.or_else(|| answers().next().filter(|_| alone && answered.len() == 1));
+        let time = |side: Option<&Side>| side.map_or(NEVER, |side| side.time);
+        let client = requested.map_or(NONE, |side| side.object);
+        let service = taken.or(sent).map_or(NONE, |side| side.object);
+        let process = known.services.get(service as usize).map(|of| of.process);
+        let process = process.or_else(|| Some(known.clients.get(client as usize)?.process));
+        let process = process.or_else(|| Some(taken.or(sent).or(requested)?.process));
+        Call {
+            client,
+            service,
+            process: process.unwrap_or(NONE),
+            sequence: key[2].map_or(NEVER, u64::cast_signed),
+            times: [time(requested), time(taken), time(sent), time(only)],
+            within: requested.map_or((Candidate::NONE, NEVER), |side| (side.within, side.time)),
+            execution: taken.map_or(NONE, |side| side.execution),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Messages taken, from the middleware or from a ring buffer, and the callback each one started.
+//!
+//! On one thread: `rmw_take`, `rcl_take`, `rclcpp_take`, `callback_start`; or the dequeue of a ring
+//! buffer, then `callback_start`. A callback belongs to the take before it only if it is one of that
+//! subscription.
+
+use crate::callbacks::Execution;
+use crate::intake::Event;
+use crate::known::{Known, Sort};
+use crate::rows::{NEVER, NONE, next_row};
+
+/// One message taken.
+pub struct Take {
+    /// `rmw_take`, or the dequeue.
+    pub time: i64,
+    /// `rcl_take`, `rclcpp_take`, or `NEVER`.
+    pub rcl: i64,
+    /// As above.
+    pub rclcpp: i64,
+    /// What the publishing middleware stamped the message with.
+    pub stamp: i64,
+    /// Its thread.
+    pub thread: u32,
+    /// Its subscription, or `NONE`.
+    pub subscription: u32,
+    /// The execution that it started, or `NONE`.
+    pub execution: u32,
+    /// The next take of the chain that it is in, or `NONE`.
+    pub next: u32,
+    /// Whether it is of a ring buffer.
+    pub intra: bool,
+    /// Whether a publication was found for it.
+    pub matched: bool,
+}
+
+/// What a thread took last, or tried to.
+#[derive(Clone)]
+struct Head {
+    take: u32,
+    message: u64,
+    rcl: bool,
+    rclcpp: bool,
+    started: bool,
+}
+
+/// All takes.
+#[derive(Default)]
+pub struct Takes {
+    /// By number: in the order of their times.
+    pub rows: Vec<Take>,
+    heads: Vec<Option<Head>>,
+}
+
+impl Takes {
+    fn begin(&mut self, thread: u32, take: u32, message: u64) {
+        let place = thread as usize;
+        if self.heads.len() <= place {
+            self.heads.resize(place + 1, None);
+        }
+        self.heads[place] = Some(Head {
+            take,
+            message,
+            rcl: false,
+            rclcpp: false,
+            started: false,
+        });
+    }
+
+    fn add(
+        &mut self,
+        event: &Event<'_>,
+        subscription: u32,
+        stamp: Option<i64>,
+        intra: bool,
+    ) -> u32 {
+        self.rows.push(Take {
+            time: event.time,
+            rcl: NEVER,
+            rclcpp: NEVER,
+            stamp: stamp.unwrap_or(NEVER),
+            thread: event.thread,
+            subscription,
+            execution: NONE,
+            next: NONE,
+            intra,
+            matched: false,
+        });
+        next_row(&self.rows) - 1
+    }
+
+    /// `rmw_take`; returns the take, `NONE` where nothing was taken.
+    pub fn on_rmw_take(&mut self, event: &Event<'_>, objects: &Known, process: u32) -> u32 {
+        let mut take = NONE;
+        if event.get(3).is_some_and(|taken| taken != 0) {
+            let handle = event.get(0);
+            let subscription = objects.object(Sort::RmwSubscription, process, handle, event.time);
+            take = self.add(event, subscription, event.signed(2), false);
+        }
+        self.begin(event.thread, take, event.get(1).unwrap_or_default());
+        take
+    }
+
+    /// `rclcpp_ring_buffer_dequeue` of a buffer of a subscription; returns the take.
+    pub fn on_dequeue(&mut self, event: &Event<'_>, subscription: u32) -> u32 {
+        let take = self.add(event, subscription, None, true);
+        self.begin(event.thread, take, 0);
+        take
+    }
+
+    /// `rcl_take` or `rclcpp_take`.
+    pub fn on_taken_above(&mut self, event: &Event<'_>, rclcpp: bool) {
+        let Some(Some(head)) = self.heads.get_mut(event.thread as usize) else {
+            return;
+        };
+        let seen = if rclcpp {
+            &mut head.rclcpp
+        } else {
+            &mut head.rcl
+        };
+        if *seen || event.get(0) != Some(head.message) {
+            return;
+        }
+        *seen = true;
+        if let Some(take) = self.rows.get_mut(head.take as usize) {
+            *(if rclcpp {
+                &mut take.rclcpp
+            } else {
+                &mut take.rcl
+            }) = event.time;
+        }
+    }
+
+    /// `callback_start` of an execution: it is of what its thread took last, if that fits.
+    pub fn on_start(&mut self, number: u32, execution: &Execution, objects: &Known) {
+        let Some(Some(head)) = self.heads.get_mut(execution.thread as usize) else {
+            return;
+        };
+        if std::mem::replace(&mut head.started, true) {
+            return;
+        }
+        let Some(take) = self.rows.get_mut(head.take as usize) else {
+            return;
+        };
+        let owner = objects
+            .callbacks
+            .get(execution.callback as usize)
+            .map(|of| of.owner);
+        let owner = owner.filter(|owner| *owner != NONE && take.subscription != NONE);
+        if execution.intra == Some(take.intra)
+            && owner.is_none_or(|owner| owner == take.subscription)
+        {
+            take.execution = number;
+        }
+    }
+}

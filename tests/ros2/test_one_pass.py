@@ -1,0 +1,119 @@
+"""The pass over events gives, to the last value, the tables of the model of frames."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from one_pass import run
+from random_system import System
+from ros2_trace import Trace, at
+from test_messages import CALLBACK, NODE, PUB, SUB, intra_publish, intra_receive, one_process
+from test_windows import RUNS, SAMPLES, STEPS, emit, objects
+
+from roslens.collectors.reader import open_trace
+from roslens.collectors.ros2 import build_tables
+from roslens.collectors.ros2.callbacks import callback_objects
+from roslens.collectors.ros2.events import Events, Raw
+from roslens.collectors.ros2.model import table_of
+from roslens.collectors.ros2.objects import find_objects
+from roslens.collectors.schema.tables import LOSSES, TABLES
+
+TABLES_OF_THE_PASS = (
+    "callback_instances", "publications", "takes", "messages", "one_sided_messages",
+    "executor_intervals", "service_calls", "timer_activations", "heap", "callback_heap",
+    "callback_allocations",
+)  # fmt: skip
+
+
+def assert_same(
+    raw: Raw, losses: pl.DataFrame | None, *, without: Sequence[str] = (), **about: Any
+) -> None:
+    """Both ways give the same tables; the model of frames is the oracle."""
+    whole = build_tables(raw, losses, **about)
+    events = Events(raw, about.get("hosts", ()))
+    made = find_objects(events)
+    lost = LOSSES.empty() if losses is None else LOSSES.conform(losses)
+    found, _ = run(events, made, callback_objects(events, made), lost)
+    for name in TABLES_OF_THE_PASS:
+        table = TABLES[name].conform(table_of(name, found[name], events))
+        assert name in without or table.equals(whole[name]), name
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(STEPS), st.integers(0, 9), st.integers(1, 3), st.integers(0, 1)),
+        min_size=20,
+        max_size=80,
+    )
+)
+def test_whatever_happens(happened: list[tuple[str, int, int, int]]) -> None:
+    trace = objects()
+    for place, (step, number, pid, thread) in enumerate(happened):
+        emit(trace, 20 + place * 3, step, number, {"pid": pid, "tid": 10 * pid + thread})
+    # Starts on a grid of their own lie as near to one point of a timer's grid as to the next.
+    assert_same(trace.frames(), None, without=["timer_activations"])
+
+
+@pytest.mark.parametrize(("seed", "lost"), [(1, 0.0), (2, 0.02), (3, 0.05), (4, 0.2), (5, 0.2)])
+def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
+    rng = random.Random(seed)
+    trace = System(seed).trace
+    trace.declared = {name for name, _ in trace.rows}
+    trace.rows = [row for row in trace.rows if rng.random() >= lost]
+    assert_same(trace.frames(), None)
+
+
+def test_a_dequeue_is_missing() -> None:
+    trace = one_process()
+    for us, index in ((100, 0), (200, 1), (300, 0)):
+        intra_publish(trace, us, index)
+    intra_receive(trace, 400, 1)
+    intra_receive(trace, 500, 0)
+    assert_same(trace.frames(), None)
+
+
+def test_the_take_of_a_request_is_missing() -> None:
+    trace = Trace()
+    trace.node(1, NODE, "n")
+    trace.emit(
+        2, "rcl_service_init", service_handle=0x80, node_handle=NODE, rmw_service_handle=0x81,
+        service_name="/ask",
+    )  # fmt: skip
+    trace.emit(3, "rmw_client_init", rmw_client_handle=0x91, gid=[5] * 16)
+    trace.emit(
+        4, "rcl_client_init", client_handle=0x90, node_handle=NODE, rmw_client_handle=0x91,
+        service_name="/ask",
+    )  # fmt: skip
+    trace.emit(10, "rmw_send_request", rmw_client_handle=0x91, request=1, sequence_number=1)
+    trace.emit(
+        30, "rmw_send_response", rmw_service_handle=0x81, response=1, client_gid=[5] * 16,
+        sequence_number=1, timestamp=at(31),
+    )  # fmt: skip
+    assert_same(trace.frames(), None)
+
+
+def test_init_events_of_rcl_are_missing() -> None:
+    trace = one_process()
+    gone = {"rcl_publisher_init", "rcl_subscription_init"}
+    trace.declared |= gone | {"rcl_take", "rcl_publish"}
+    trace.rows = [row for row in trace.rows if row[0] not in gone]
+    trace.publish(100, PUB)
+    trace.take(150, SUB, stamp=at(102), tid=2)
+    trace.run(153, CALLBACK, tid=2)
+    assert_same(trace.frames(), None)
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize("run_of", RUNS)
+def test_recordings(run_of: str) -> None:
+    trace = open_trace(Path(SAMPLES / run_of))
+    info = trace.info()
+    assert_same(trace.read(), info.losses, hosts=info.hosts)
