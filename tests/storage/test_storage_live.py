@@ -81,7 +81,7 @@ def test_the_report_of_a_small_campaign(folder: Path, tmp_path: Path) -> None:
     assert "Read back with" in str(report.loss())
     text = str(report.verdicts())
     assert "mcap" in text.lower()
-    assert [t.answer for t in report.takeaways][1] == "refused"
+    assert [t.verdict for t in report.takeaways][1] == "refused"
     assert [a.matched for a in report.agreements] == [a.calls for a in report.agreements]
     apart = sum(not a.agrees for a in report.agreements)  # of a slow machine's tracepoints
     told = f"In {apart} of 6 runs" if apart else "agree in all 6 runs"
