@@ -27,8 +27,8 @@ def cache_folder() -> Path:
     try:
         private_folder(folder)
         trusted(folder.resolve())
-        # What lies in it is loaded into programs: nobody else has any business there.
-        if folder.stat().st_uid == os.geteuid():
+        # What lies in ours is loaded into programs: nobody else has any business there.
+        if not configured and folder.stat().st_uid == os.geteuid():
             folder.chmod(0o700)
     except OSError as error:
         raise UsageError(
