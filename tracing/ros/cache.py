@@ -88,8 +88,16 @@ def cached_file(path: Path) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, so that two roslens at once make a thing only once."""
-    private_folder(path.parent)
-    with path.open("a") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
+    """Hold the lock file `path`, so that two roslens at once make a thing only once.
+
+    What is made meanwhile is its owner's alone, also where the user's umask is for groups: a
+    library that a group may write to is not `trusted`.
+    """
+    before = os.umask(0o077)
+    try:
+        private_folder(path.parent)
+        with path.open("a") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            yield
+    finally:
+        os.umask(before)

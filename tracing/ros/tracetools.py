@@ -163,5 +163,4 @@ def _compile(command: list[str], source: Path | None, library: Path) -> None:
             errors = [x for x in run.stderr.splitlines() if "error" in x or "cannot find" in x]
             first = (errors or run.stderr.splitlines() or ["it says nothing"])[0]
             raise CompileError(f"{command[0]} cannot compile {library.name}: {first}")
-        made.chmod(0o700)
         made.replace(library)

@@ -102,6 +102,5 @@ def build_probe() -> Path:
         if run.returncode:
             first = next((x for x in run.stderr.splitlines() if "error" in x), "it says nothing")
             raise UsageError(f"samplers.heap: its probe cannot be compiled: {first}")
-        made.chmod(0o700)
         made.replace(library)
     return library

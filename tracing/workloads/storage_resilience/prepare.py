@@ -40,6 +40,5 @@ def write_logger() -> Path:
             if run.returncode != 0:
                 first = (run.stderr.splitlines() or ["it says nothing"])[0]
                 raise RunFailedError(f"{_SOURCE.name} does not compile: {first}")
-            made.chmod(0o700)
             made.replace(library)
     return library
