@@ -42,7 +42,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(path), str(TESTS)])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (path, TESTS, ROOT)))},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
