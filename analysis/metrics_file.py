@@ -26,7 +26,7 @@ class EstimateEntry(_Strict):
     value: _Number | None
     low: _Number | None
     high: _Number | None
-    level: Annotated[float, Field(gt=0, lt=1)]
+    level: Annotated[float, Field(gt=0, le=1)]
     unit: str
     runs: _Count
     samples: _Count
