@@ -127,7 +127,7 @@ def _writable(recording: Recording) -> Recording:
     parent = recording.output if recording.output.exists() else recording.path
     if os.access(parent, os.W_OK):
         return recording
-    where = hashlib.sha256(str(recording.path.resolve()).encode()).hexdigest()[:16]
+    where = hashlib.sha256(os.fsencode(recording.path.resolve())).hexdigest()[:16]
     return Recording.at(recording.path, cache_folder() / where)
 
 

@@ -11,10 +11,9 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from missing_events import dequeue_missing, rcl_inits_missing, request_take_missing
 from one_pass import run
 from random_system import System
-from ros2_trace import Trace, at
-from test_messages import CALLBACK, NODE, PUB, SUB, intra_publish, intra_receive, one_process
 from test_windows import RUNS, SAMPLES, STEPS, emit, objects
 
 from roslens.collectors.reader import open_trace
@@ -72,43 +71,15 @@ def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
 
 
 def test_a_dequeue_is_missing() -> None:
-    trace = one_process()
-    for us, index in ((100, 0), (200, 1), (300, 0)):
-        intra_publish(trace, us, index)
-    intra_receive(trace, 400, 1)
-    intra_receive(trace, 500, 0)
-    assert_same(trace.frames(), None)
+    assert_same(dequeue_missing().frames(), None)
 
 
 def test_the_take_of_a_request_is_missing() -> None:
-    trace = Trace()
-    trace.node(1, NODE, "n")
-    trace.emit(
-        2, "rcl_service_init", service_handle=0x80, node_handle=NODE, rmw_service_handle=0x81,
-        service_name="/ask",
-    )  # fmt: skip
-    trace.emit(3, "rmw_client_init", rmw_client_handle=0x91, gid=[5] * 16)
-    trace.emit(
-        4, "rcl_client_init", client_handle=0x90, node_handle=NODE, rmw_client_handle=0x91,
-        service_name="/ask",
-    )  # fmt: skip
-    trace.emit(10, "rmw_send_request", rmw_client_handle=0x91, request=1, sequence_number=1)
-    trace.emit(
-        30, "rmw_send_response", rmw_service_handle=0x81, response=1, client_gid=[5] * 16,
-        sequence_number=1, timestamp=at(31),
-    )  # fmt: skip
-    assert_same(trace.frames(), None)
+    assert_same(request_take_missing().frames(), None)
 
 
 def test_init_events_of_rcl_are_missing() -> None:
-    trace = one_process()
-    gone = {"rcl_publisher_init", "rcl_subscription_init"}
-    trace.declared |= gone | {"rcl_take", "rcl_publish"}
-    trace.rows = [row for row in trace.rows if row[0] not in gone]
-    trace.publish(100, PUB)
-    trace.take(150, SUB, stamp=at(102), tid=2)
-    trace.run(153, CALLBACK, tid=2)
-    assert_same(trace.frames(), None)
+    assert_same(rcl_inits_missing().frames(), None)
 
 
 @pytest.mark.recording

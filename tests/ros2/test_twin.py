@@ -13,9 +13,10 @@ import pytest
 import reference_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from missing_events import dequeue_missing, rcl_inits_missing, request_take_missing
 from random_system import System
-from ros2_trace import Trace, at, rows
-from test_messages import CALLBACK, NODE, PUB, SUB, intra_publish, intra_receive, one_process
+from ros2_trace import rows
+from test_messages import intra_publish, intra_receive, one_process
 from twin import compared, differences
 
 from roslens.collectors.decoding import read_raw
@@ -71,11 +72,7 @@ def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
 
 def test_a_place_that_was_free_again_was_not_overwritten() -> None:
     """The dequeue of the first message was not recorded; the third enqueue says so."""
-    trace = one_process()
-    for us, index in ((100, 0), (200, 1), (300, 0)):
-        intra_publish(trace, us, index)
-    intra_receive(trace, 400, 1)
-    intra_receive(trace, 500, 0)
+    trace = dequeue_missing()
     messages = trace.tables()["messages"]
     assert rows(messages, "publish_ns", "take_ns", "outcome", "match") == [
         (100, None, "unknown", None),
@@ -86,22 +83,7 @@ def test_a_place_that_was_free_again_was_not_overwritten() -> None:
 
 def test_a_request_of_which_the_take_is_missing_is_one_call() -> None:
     """The response has the key of the request: it was this server that took it."""
-    trace = Trace()
-    trace.node(1, NODE, "n")
-    trace.emit(
-        2, "rcl_service_init", service_handle=0x80, node_handle=NODE, rmw_service_handle=0x81,
-        service_name="/ask",
-    )  # fmt: skip
-    trace.emit(3, "rmw_client_init", rmw_client_handle=0x91, gid=[5] * 16)
-    trace.emit(
-        4, "rcl_client_init", client_handle=0x90, node_handle=NODE, rmw_client_handle=0x91,
-        service_name="/ask",
-    )  # fmt: skip
-    trace.emit(10, "rmw_send_request", rmw_client_handle=0x91, request=1, sequence_number=1)
-    trace.emit(
-        30, "rmw_send_response", rmw_service_handle=0x81, response=1, client_gid=[5] * 16,
-        sequence_number=1, timestamp=at(31),
-    )  # fmt: skip
+    trace = request_take_missing()
     calls = trace.tables()["service_calls"]
     assert rows(calls, "client_id", "service_id", "request_sent_ns", "response_sent_ns") == [
         (0, 0, 10, 30)
@@ -110,13 +92,7 @@ def test_a_request_of_which_the_take_is_missing_is_one_call() -> None:
 
 def test_endpoints_of_which_only_rmw_told_are_not_the_middlewares_own() -> None:
     """rcl's init events are missing; what goes through rcl is no discovery message."""
-    trace = one_process()
-    gone = {"rcl_publisher_init", "rcl_subscription_init"}
-    trace.declared |= gone | {"rcl_take", "rcl_publish"}
-    trace.rows = [row for row in trace.rows if row[0] not in gone]
-    trace.publish(100, PUB)
-    trace.take(150, SUB, stamp=at(102), tid=2)
-    trace.run(153, CALLBACK, tid=2)
+    trace = rcl_inits_missing()
     tables = trace.tables()
     assert tables["publications"]["topic"].to_list() == [None]
     assert tables["takes"]["topic"].to_list() == [None]
