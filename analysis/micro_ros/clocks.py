@@ -107,15 +107,22 @@ def fit_clocks(
         return _refused(count, f"{count} exchanges; {LEAST_EXCHANGES} are needed")
     # Differences first, as integers: times since the epoch leave no digits.
     origin, difference = int(t2[0]), int(t1[0] - t2[0])
+    # Stamps lie before the first arrival and after the last answer by at most their round trips.
+    # A hundredth more, since these were taken on the client's clock.
+    round_trips = 1.01 * (t4 - t1) + resolution_ns
+    first, last = float((t2 - origin - round_trips).min()), float((t3 - origin + round_trips).max())
     forward = (t2 - origin).astype(np.float64)
     least = (t1 - t2 - difference).astype(np.float64) - resolution_ns
     backward = (t3 - origin).astype(np.float64)
     most = (t4 - t3 - difference).astype(np.float64) + resolution_ns
-    span = float(max(forward[-1], backward[-1]) - min(forward[0], backward[0]))
+    span = float(max(forward.max(), backward.max()) - min(forward.min(), backward.min()))
     if span <= 0:
         return _refused(count, "all exchanges are at the same time")
-    # What is left beside a rough drift is small, whatever the length of the run.
-    rough = (least[-1] - least[0]) / span
+    # What is left beside a rough drift is small, whatever the length of the run: the slope between
+    # the quickest exchanges of both halves.
+    early = int((most - least)[: count // 2].argmin())
+    late = count // 2 + int((most - least)[count // 2 :].argmin())
+    rough = (least[late] - least[early]) / max(1.0, forward[late] - forward[early])
     least -= rough * forward
     most -= rough * backward
     # Only corners of the hull can bound a line.
@@ -137,8 +144,9 @@ def fit_clocks(
         )
         return None if found.fun is None or found.status else float(found.fun)
 
-    knots = np.linspace(float(backward[0]), float(forward[-1]), _KNOTS)
-    low, high = np.empty(_KNOTS), np.empty(_KNOTS)
+    inner = np.linspace(float(backward[0]), float(forward[-1]), _KNOTS)
+    knots = np.concatenate([[min(first, inner[0])], inner, [max(last, inner[-1])]])
+    low, high = np.empty(knots.size), np.empty(knots.size)
     for i, knot in enumerate(knots):
         at = np.array([1.0, knot / span])
         smallest, largest = bound(at), bound(-at)

@@ -38,12 +38,18 @@ def exchanges(
     *,
     asymmetry: float,
     resolution: int = 1,
+    stall_ns: int = 0,
 ) -> Truth:
-    """One exchange a millisecond; delays exponential above a floor, longer one way."""
+    """One exchange a millisecond; delays exponential above a floor, longer one way.
+
+    The first request and the last answer are held up for `stall_ns` more.
+    """
     random = np.random.default_rng(seed)
     sent = EPOCH + np.arange(count, dtype=np.int64) * 1_000_000
     there = (20_000 * asymmetry + random.exponential(30_000, count)).astype(np.int64)
     back = (20_000 + random.exponential(30_000, count)).astype(np.int64)
+    there[0] += stall_ns
+    back[-1] += stall_ns
     received = sent + there
     answered = received + 5_000
     arrived = answered + back
@@ -69,11 +75,24 @@ def exchanges(
     drift_ppb=st.integers(-500_000, 500_000),
     asymmetry=st.floats(0, 20),
     resolution=st.sampled_from([1, 40, 1000]),
+    stall_ns=st.sampled_from([0, 1_000_000, 300_000_000]),
 )
 def test_the_truth_lies_within_the_bounds(
-    *, seed: int, count: int, offset_ns: int, drift_ppb: int, asymmetry: float, resolution: int
+    *,
+    seed: int,
+    count: int,
+    offset_ns: int,
+    drift_ppb: int,
+    asymmetry: float,
+    resolution: int,
+    stall_ns: int,
 ) -> None:
-    truth = exchanges(seed, count, offset_ns, drift_ppb, asymmetry=asymmetry, resolution=resolution)
+    truth = exchanges(
+        *(seed, count, offset_ns, drift_ppb),
+        asymmetry=asymmetry,
+        resolution=resolution,
+        stall_ns=stall_ns,
+    )
     fit = fit_clocks(*truth.stamps, resolution_ns=1 + resolution)
     assert fit.refused is None
     _, low, high = fit.offset_ns
