@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -57,14 +58,44 @@ class Chain:
         return _ARROW.join(self.path)
 
 
-def flow_tables(
-    tables: Tables, *, calls: bool = True
-) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Link]]:
+Flow = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Link]]
+"""Messages, publications, callback instances and declared links."""
+
+
+class HeldFlow:
+    """What chains are found in, read once for many of them.
+
+    Parameters
+    ----------
+    tables
+        Of one run or of several.
+    runs
+        The runs that count; none: all.
+    """
+
+    def __init__(self, tables: Tables, runs: Sequence[str] | None = None) -> None:
+        messages, publications, instances, links = flow_tables(tables)
+        if runs is not None and run_keys(messages):
+            counts = pl.col("run").is_in(list(runs))
+            messages, publications, instances = (
+                frame.filter(counts) for frame in (messages, publications, instances)
+            )
+        self.flow: Flow = (messages, publications, instances, links)
+        self._tables = tables
+
+    def table(self, name: str) -> pl.LazyFrame:
+        """A table that is no part of it, of all runs."""
+        return self._tables.table(name)
+
+
+def flow_tables(tables: Tables, *, calls: bool = True) -> Flow:
     """Messages, publications, callback instances and declared links.
 
     With `calls`, service calls and action goals are among the messages
     (`roslens.analysis.flow.call_flow`).
     """
+    if calls and isinstance(tables, HeldFlow):
+        return tables.flow
     frames = [tables.table(n) for n in ("messages", "publications", "callback_instances")]
     messages, publications, instances = pl.collect_all(frames)
     if calls:

@@ -111,13 +111,13 @@ def chain_instances(
     for number, kind in enumerate(kinds, start=1):
         outputs = publications.filter(
             (pl.col("topic") == chain.topics[number]) & (pl.col("node") == chain.nodes[number])
-        ).select(*keys, pl.col("message_id").alias(f"message_id_{number}"),
-                 pl.col("publish_ns").alias("out_ns"), "callback_instance_id")  # fmt: skip
+        ).select(*keys, "message_id", pl.col("publish_ns").alias("out_ns"), "callback_instance_id")
         used = (
             _direct(outputs, keys)
             if kind is None
-            else _linked(outputs, _received(instances, chain, number, keys), keys, kind)
+            else _USED[kind](outputs, _received(instances, chain, number, keys), keys)
         )
+        used = used.rename({n: f"{n}_{number}" for n in ("message_id", "out_ns", "sure")})
         inlet = [*keys, f"callback_instance_id_{number - 1}"]
         flow = flow.join(
             used, left_on=inlet, right_on=[*keys, "callback_instance_id"], how="left",
@@ -125,7 +125,7 @@ def chain_instances(
         ).join(
             _hop(messages, chain, number), on=[*keys, f"message_id_{number}"], how="left",
             maintain_order="left",
-        ).with_columns(pl.col("out_ns").alias(f"out_ns_{number}")).drop("out_ns")  # fmt: skip
+        )
     flow = _with_begin(flow, publications, instances, keys, begin)
     flow = _with_outcome(flow, chain).with_row_index("instance")
     last = len(chain.topics) - 1
@@ -135,7 +135,12 @@ def chain_instances(
         pl.when(done).then(f"callback_end_ns_{last}").alias("end_ns"),
     ).with_columns((pl.col("end_ns") - pl.col("begin_ns")).alias("latency_ns"))
     flow = _with_worst(flow, keys)
-    columns = ["begin_ns", "end_ns", "latency_ns", "worst_ns", "outcome", "stopped_at"]
+    sure = pl.all_horizontal(pl.lit(value=True), *(f"sure_{n + 1}" for n in range(len(kinds))))
+    flow = flow.with_columns(
+        pl.when(sure.fill_null(value=True)).then(pl.lit("exact")).otherwise(pl.lit("approximate"))
+        .alias("match")
+    )  # fmt: skip
+    columns = ["begin_ns", "end_ns", "latency_ns", "worst_ns", "outcome", "stopped_at", "match"]
     return ChainInstances(
         chain=chain,
         instances=flow.select(*keys, "instance", *columns),
@@ -185,6 +190,7 @@ def _direct(outputs: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
         outputs.filter(pl.col("callback_instance_id").is_not_null())
         .sort("out_ns")
         .unique([*keys, "callback_instance_id"], keep="first", maintain_order=True)
+        .with_columns(sure=pl.lit(value=True))
     )
 
 
@@ -201,11 +207,9 @@ def _received(instances: pl.DataFrame, chain: Chain, number: int, keys: list[str
     )
 
 
-def _linked(
-    outputs: pl.DataFrame, received: pl.DataFrame, keys: list[str], kind: LinkKind
-) -> pl.DataFrame:
+def _last_received(outputs: pl.DataFrame, received: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
     """For each publication the last execution that began before it."""
-    used = (
+    return (
         outputs.drop("callback_instance_id")
         .sort("out_ns")
         .join_asof(
@@ -218,10 +222,58 @@ def _linked(
         )
         .drop_nulls("callback_instance_id")
         .drop("since_ns", strict=False)
+        .with_columns(sure=pl.lit(value=True))
     )
-    if kind == "partial_sync":
-        used = used.unique([*keys, "callback_instance_id"], keep="first", maintain_order=True)
-    return used.sort("out_ns")
+
+
+def _used_once(outputs: pl.DataFrame, received: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+    """For each publication the message that it used up.
+
+    In the callback of a message: that one. Else the last one received before it that no other
+    publication used; `sure` is false where several waited, or an older one than used before.
+    """
+    number = "callback_instance_id"
+    own = outputs.join(received, on=[*keys, number], how="semi").select(*keys, number).unique()
+    waiting = received.join(own, on=[*keys, number], how="anti")
+    comes = waiting.select(*keys, at="since_ns", **{number: pl.col(number)}, message_id=None)
+    goes = outputs.join(own, on=[*keys, number], how="anti").select(
+        *keys, at="out_ns", **{number: None}, message_id="message_id"
+    )
+    found: dict[tuple[object, ...], list[tuple[int, int, bool]]] = {}
+    stacks: dict[tuple[object, ...], list[int]] = {}
+    newest: dict[tuple[object, ...], int] = {}
+    for *key, _, instance, message in (
+        pl.concat([comes, goes], how="vertical_relaxed").sort("at", maintain_order=True).iter_rows()
+    ):
+        run = tuple(key)
+        stack = stacks.setdefault(run, [])
+        if instance is not None:
+            stack.append(instance)
+        elif stack:
+            sure = len(stack) == 1 and stack[-1] > newest.get(run, -1)
+            newest[run] = max(newest.get(run, -1), stack[-1])
+            found.setdefault(run, []).append((message, stack.pop(), sure))
+    used = pl.DataFrame(
+        [(*run, *row) for run, rows in found.items() for row in rows],
+        schema=[*keys, "message_id", number, "sure"],
+        orient="row",
+        schema_overrides={
+            **{k: outputs.schema[k] for k in (*keys, "message_id")},
+            number: received.schema[number],
+            "sure": pl.Boolean,
+        },
+    )
+    times = outputs.select(*keys, "message_id", "out_ns")
+    itself = outputs.join(own, on=[*keys, number], how="semi").with_columns(
+        sure=pl.lit(value=True)
+    )
+    columns = [*keys, "message_id", "out_ns", number, "sure"]
+    return pl.concat(
+        [itself.select(columns), used.join(times, on=[*keys, "message_id"]).select(columns)]
+    ).sort("out_ns")
+
+
+_USED = {"periodic_async": _last_received, "partial_sync": _used_once}
 
 
 def _with_begin(

@@ -10,8 +10,8 @@ from roslens.analysis.flow.chain import Chain, Tables, flow_tables, run_keys
 from roslens.analysis.flow.links import Link
 from roslens.tracing.recording import UsageError
 
-_INTERNAL = r"^/rosout$|^/parameter_events$|^ros_discovery_info$|/_action/"
-_MOST_CHAINS = 1000
+INTERNAL = r"^/rosout$|^/parameter_events$|^ros_discovery_info$|/_action/"
+MOST_CHAINS = 1000
 
 
 def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
@@ -27,7 +27,7 @@ def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
     messages, publications, instances, declared = flow_tables(tables)
     keys = run_keys(messages)
     links = [*links, *declared]
-    public = ~pl.col("topic").str.contains(_INTERNAL)
+    public = ~pl.col("topic").str.contains(INTERNAL)
     received = (
         messages.filter(public & pl.col("callback_instance_id").is_not_null())
         .group_by(pl.col("subscription_node").alias("node"), pl.col("topic").alias("inlet"))
@@ -113,9 +113,9 @@ def find_chains(tables: Tables, links: Sequence[Link] = ()) -> list[Chain]:
                 found.append(Chain((*path, receiver)))
             else:
                 open_paths += [(*path, receiver, outlet) for outlet in further]
-        if len(found) + len(open_paths) > _MOST_CHAINS:
+        if len(found) + len(open_paths) > MOST_CHAINS:
             raise UsageError(
-                f"there are more than {_MOST_CHAINS} chains; name those of interest, such as "
+                f"there are more than {MOST_CHAINS} chains; name those of interest, such as "
                 "'/camera -> /image -> /detector'"
             )
     return sorted(found, key=lambda chain: chain.path)

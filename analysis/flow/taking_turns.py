@@ -1,0 +1,109 @@
+"""Nodes that wait for several topics: found where their callbacks take turns in publishing.
+
+A node that publishes when the last of its inputs has come publishes now in the callback of one
+topic, now in that of another; each by itself looks as if it lost what the others completed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+import yaml
+
+from roslens.analysis.flow.chain import Tables, flow_tables, run_keys
+from roslens.analysis.flow.flow_graph import INTERNAL
+from roslens.analysis.flow.links import Link, link_between
+
+LEAST_PUBLICATIONS = 10
+SHARE = 0.9
+"""Of the publications so many must come after as many messages of each topic."""
+
+
+def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
+    """Links of kind ``partial_sync`` that the recordings suggest and nobody has declared.
+
+    Two or more topics of a node are such inputs of one that it publishes, if it published in the
+    callbacks of each, at least `LEAST_PUBLICATIONS` times, as often as it received each of them,
+    and nearly always (`SHARE`) no sooner: the n-th time after n messages of each. A node that sends
+    on whatever it receives publishes more often than that.
+
+    Parameters
+    ----------
+    tables
+        Of one run or of several.
+    links
+        Those that are declared; a node's topics among them are left alone.
+    """
+    _, publications, instances, declared = flow_tables(tables)
+    keys = run_keys(instances)
+    known = [*links, *declared]
+    received = instances.filter(pl.col("kind") == "subscription").select(
+        *keys,
+        "node",
+        pl.col("name").alias("inlet"),
+        "callback_instance_id",
+        pl.col("start_ns").alias("since_ns"),
+    )
+    sent = publications.filter(
+        ~pl.col("topic").str.contains(INTERNAL) & pl.col("node").is_not_null()
+    ).select(
+        *keys,
+        "node",
+        pl.col("topic").alias("outlet"),
+        "message_id",
+        pl.col("publish_ns").alias("out_ns"),
+        "callback_instance_id",
+    )
+    within = sent.join(received, on=[*keys, "node", "callback_instance_id"])
+    candidates = (
+        within.group_by("node", "outlet", maintain_order=True)
+        .agg(pl.col("inlet").unique().sort())
+        .filter(pl.col("inlet").list.len() > 1)
+        .sort("node", "outlet")
+    )
+    found: list[Link] = []
+    for node, outlet, inlets in candidates.iter_rows():
+        if any(link_between(known, node, inlet, outlet) for inlet in inlets):
+            continue
+        outputs = sent.filter((pl.col("node") == node) & (pl.col("outlet") == outlet))
+        each = [
+            received.filter((pl.col("node") == node) & (pl.col("inlet") == inlet))
+            for inlet in inlets
+        ]
+        if outputs.height >= LEAST_PUBLICATIONS and all(
+            _one_each(outputs, inputs, keys) for inputs in each
+        ):
+            found += [Link("partial_sync", node, inlet, outlet) for inlet in inlets]
+    return found
+
+
+def _one_each(outputs: pl.DataFrame, inputs: pl.DataFrame, keys: list[str]) -> bool:
+    """Whether nearly each publication found an input of its own, and few inputs are left."""
+    if outputs.height < SHARE * inputs.height:
+        return False
+    said = pl.concat(
+        [
+            outputs.select(*keys, at="out_ns", came=0, went=1),
+            inputs.select(*keys, at="since_ns", came=1, went=0),
+        ]
+    ).sort("at", maintain_order=True)
+    sums = (pl.col("came").cum_sum(), pl.col("went").cum_sum())
+    counted = said.select("went", *(
+        (x.over(keys) if keys else x).alias(name)
+        for x, name in zip(sums, ("all_came", "all_went"), strict=True)
+    ))  # fmt: skip
+    served = counted.filter((pl.col("went") == 1) & (pl.col("all_came") >= pl.col("all_went")))
+    return served.height >= SHARE * outputs.height
+
+
+def as_yaml(links: Sequence[Link]) -> str:
+    """Links as a file declares them (`roslens.analysis.flow.links.read_links`)."""
+    entries: dict[tuple[str, str, str], list[str]] = {}
+    for link in links:
+        entries.setdefault((link.kind, link.node, link.publisher), []).append(link.subscription)
+    said = [
+        {"kind": kind, "node": node, "subscriptions": inlets, "publishers": [outlet]}
+        for (kind, node, outlet), inlets in entries.items()
+    ]
+    return yaml.safe_dump({"links": said}, sort_keys=False, default_flow_style=None, width=100)
