@@ -120,10 +120,15 @@ def chain_instances(
         used = used.rename({n: f"{n}_{number}" for n in ("message_id", "out_ns", "sure")})
         inlet = [*keys, f"callback_instance_id_{number - 1}"]
         flow = flow.join(
-            used, left_on=inlet, right_on=[*keys, "callback_instance_id"], how="left",
+            used,
+            left_on=inlet,
+            right_on=[*keys, "callback_instance_id"],
+            how="left",
             maintain_order="left",
         ).join(
-            _hop(messages, chain, number), on=[*keys, f"message_id_{number}"], how="left",
+            _hop(messages, chain, number),
+            on=[*keys, f"message_id_{number}"],
+            how="left",
             maintain_order="left",
         )
     flow = _with_begin(flow, publications, instances, keys, begin)
@@ -264,9 +269,7 @@ def _used_once(outputs: pl.DataFrame, received: pl.DataFrame, keys: list[str]) -
         },
     )
     times = outputs.select(*keys, "message_id", "out_ns")
-    itself = outputs.join(own, on=[*keys, number], how="semi").with_columns(
-        sure=pl.lit(value=True)
-    )
+    itself = outputs.join(own, on=[*keys, number], how="semi").with_columns(sure=pl.lit(value=True))
     columns = [*keys, "message_id", "out_ns", number, "sure"]
     return pl.concat(
         [itself.select(columns), used.join(times, on=[*keys, "message_id"]).select(columns)]

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 import polars as pl
-import yaml
 
 from roslens.tracing.recording import UsageError
 
@@ -43,24 +41,25 @@ class Link:
     publisher: str
 
 
-def read_links(path: Path) -> list[Link]:
-    """Links from a YAML file.
+def links_of(entries: object, where: str) -> list[Link]:
+    """Links from what a YAML file says.
+
+    Parameters
+    ----------
+    where
+        The file, for what is said of errors.
 
     Raises
     ------
     UsageError
-        It cannot be read, or says something else than links.
+        It says something else than links.
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UsageError(f"{path}: no links can be read from it ({error})") from error
-    if not isinstance(content, dict) or not isinstance(content.get("links"), list):
-        raise UsageError(f"{path}: expected a list under the key 'links'")
+    if not isinstance(entries, list):
+        raise UsageError(f"{where}: expected a list under the key 'links'")
     return [
         link
-        for number, entry in enumerate(content["links"], start=1)
-        for link in _entry(entry, f"{path}: link {number}")
+        for number, entry in enumerate(entries, start=1)
+        for link in _entry(entry, f"{where}: link {number}")
     ]
 
 

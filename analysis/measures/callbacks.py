@@ -9,7 +9,7 @@ import polars as pl
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.samples import TopicGroup
 from roslens.analysis.runs import Run, cells_of
-from roslens.analysis.statistics.over_runs import mean_over_runs
+from roslens.analysis.statistics.over_runs import mean_over_runs, percentile_over_runs
 
 CALLBACK = ("kind", "name", "node")
 
@@ -62,14 +62,17 @@ def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
 
 
 def callback_duration_estimates(
-    instances: pl.LazyFrame, runs: Sequence[Run], group: TopicGroup, level: float = 0.95
+    instances: pl.LazyFrame,
+    runs: Sequence[Run],
+    group: TopicGroup,
+    level: float = 0.95,
+    percentiles: Sequence[float] = (),
 ) -> list[Estimate]:
-    """``callback_duration_mean`` of the subscription callbacks on the main topics, per cell."""
-    metric = Metric(
-        "callback_duration_mean",
-        f"callback_start -> callback_end of subscription callbacks; {group.scope}",
-        "ns",
-    )
+    """``callback_duration_mean`` of the subscription callbacks on the main topics, per cell.
+
+    With `percentiles` those instead.
+    """
+    definition = f"callback_start -> callback_end of subscription callbacks; {group.scope}"
     rows = (
         instances.filter((pl.col("kind") == "subscription") & pl.col("duration_ns").is_not_null())
         .select("run", "name", "start_ns", "duration_ns")
@@ -85,8 +88,15 @@ def callback_duration_estimates(
             )["duration_ns"].to_numpy()
             for run in members
         ]
-        if any(array.size for array in arrays):
-            estimates.append(mean_over_runs(metric, members[0].cell, arrays, level))
+        if not any(array.size for array in arrays):
+            continue
+        cell = members[0].cell
+        if not percentiles:
+            metric = Metric("callback_duration_mean", definition, "ns")
+            estimates.append(mean_over_runs(metric, cell, arrays, level))
+        for q in percentiles:
+            metric = Metric(f"callback_duration_p{round(100 * q, 6):g}", definition, "ns")
+            estimates.append(percentile_over_runs(metric, cell, arrays, q, level))
     return estimates
 
 

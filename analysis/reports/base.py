@@ -17,7 +17,7 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.loss import TracerLoss, health_findings
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
 from roslens.analysis.reports.parameters import ReportParameters
-from roslens.analysis.reports.table import ReportTable, Sentence
+from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
 from roslens.analysis.runs import Run, why_left_out
 from roslens.collectors.results.tool_result import ToolResult
@@ -26,7 +26,7 @@ from roslens.collectors.work_log import WorkLog
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import write_atomically
 
-Part = Sentence | ReportTable | Plot
+Part = Sentence | ReportTable | Plot | Verbatim
 _MOST_DISTURBED = 30
 
 

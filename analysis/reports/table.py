@@ -112,3 +112,16 @@ class Sentence:
 
     def __str__(self) -> str:
         return ("! " if self.loud else "") + self.text
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """Text to be copied as it is, such as the lines of a file."""
+
+    text: str
+
+    def _repr_html_(self) -> str:
+        return f'<pre class="roslens-verbatim">{escape(self.text)}</pre>'
+
+    def __str__(self) -> str:
+        return self.text

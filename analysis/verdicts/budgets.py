@@ -34,6 +34,7 @@ _EXAMPLE = "write it as 'latency_p99 < 50 ms'"
 _UNITS: Mapping[str, Mapping[str, float]] = {
     "ns": {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},
     "1": {"": 1, "1": 1, "%": 0.01},
+    "Hz": {"Hz": 1, "kHz": 1e3, "1/s": 1},
     "core": {"": 1, "core": 1, "cores": 1, "%": 0.01},
     "byte": {"byte": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
     | {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30},

@@ -685,6 +685,33 @@ def report(
     say(result.folder)
 
 
+@_verb(_REPORT, "chains PATH... [OPTIONS]")
+def chains(
+    *paths: Paths,
+    chain: tuple[str, ...] = (),
+    requirements: Path | None = None,
+    json_file: JsonFile = None,
+) -> int:
+    """Show how long messages take from end to end, and where the time goes.
+
+    Exit code: 0 all requirements are kept, 1 one is exceeded, 3 not enough evidence or no chain.
+
+    Parameters
+    ----------
+    chain
+        Only this chain, such as '/camera -> /image -> /detector'. May be repeated. Default: those
+        in the requirements, or every chain that is found.
+    requirements
+        A YAML file with chains and what is required of them, such as a P99 or a rate.
+    """
+    from roslens.chains import run_chains  # noqa: PLC0415
+
+    if not paths:
+        raise UsageError("no recording given; give one or more folders")
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    return run_chains(paths, requirements, chain, json_file=json_file, console=console)
+
+
 @_verb(_REPORT, "index [FOLDER]")
 def index(folder: Path = Path("data/reports"), /) -> None:
     """Write index.html, which lists all reports in a folder with their losses and verdicts.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,9 +26,7 @@ from roslens.tracing.recording.terminal import Console, say
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot
-    from roslens.analysis.latency.report import LatencyReport
 
-_PERCENTILE = re.compile(r"latency_(?:sent_)?p(\d+(?:\.\d+)?)")
 _STYLES = {
     "regression": "bold red",
     "improvement": "green",
@@ -52,7 +49,7 @@ def load_side(
     paths
         One metrics.json, or recordings and folders that hold some.
     metrics
-        Those that will be asked for; a percentile of latency may be any.
+        Those that will be asked for (`roslens.asked_metrics`).
     topics
         As in a latency report.
     collect
@@ -83,6 +80,7 @@ def load_side(
     # Loads what draws, which a metrics.json does not need.
     from roslens.analysis.latency.parameters import LatencyParameters  # noqa: PLC0415
     from roslens.analysis.latency.report import LatencyReport  # noqa: PLC0415
+    from roslens.asked_metrics import asked_estimates  # noqa: PLC0415
 
     parameters = LatencyParameters.checked(
         {"recordings": [str(p) for p in given], "topics": list(topics)}
@@ -90,11 +88,7 @@ def load_side(
     report = LatencyReport(open_recordings(given, collect=collect), parameters)
     return Side(
         path.resolve().name,
-        [
-            *report.estimates,
-            *_further_percentiles(report, metrics),
-            *_leaks(report, metrics),
-        ],
+        [*report.estimates, *asked_estimates(report, metrics)],
         [run.cell for run in report.counting],
         len(report.tables.runs),
         len(report.left_out),
@@ -102,27 +96,6 @@ def load_side(
         frozenset(run.suite for run in report.tables.runs if run.suite),
         [run.excerpt for run in report.tables.runs if run.excerpt],
     )
-
-
-def _further_percentiles(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
-    from roslens.analysis.measures.latency import latency_estimates  # noqa: PLC0415
-
-    asked = {float(m[1]) / 100 for name in metrics if (m := _PERCENTILE.fullmatch(name))}
-    wanted = sorted(q for q in asked if 0 < q < 1)
-    known = {e.metric for e in report.main_estimates}
-    if not wanted or not report.groups:
-        return []
-    found = latency_estimates(report.samples, report.groups[0], percentiles=wanted)
-    return [e for e in found if e.metric not in known]
-
-
-def _leaks(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
-    wanted = [name for name in metrics if name.startswith("memory_slope")]
-    if not wanted:
-        return []
-    from roslens.analysis.leaks.by_cell import slopes_named  # noqa: PLC0415
-
-    return slopes_named(wanted, report.tables.resources, report.messages, report.counting)
 
 
 def parse_threshold(text: str, option: str = "--threshold") -> float:

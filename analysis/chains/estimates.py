@@ -1,0 +1,180 @@
+"""Response times of chains as estimates over runs, and what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from roslens.analysis.chains.requirements import DEADLINE, NamedChain
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.flow.chains import ChainInstances
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.over_runs import (
+    fraction_over_runs,
+    maximum_over_runs,
+    mean_over_runs,
+    percentile_over_runs,
+    value_over_runs,
+)
+from roslens.analysis.verdicts.budgets import Budget, Check, Checks, check_budgets
+from roslens.analysis.verdicts.comparison import Side
+
+PERCENTILES = (0.5, 0.9, 0.99)
+RESPONSE = (
+    "first publish event of the chain's first message -> callback_end of its last callback; "
+    "instances that reached the end"
+)
+_WORST = (
+    "first publish event of the complete instance before -> callback_end of the last callback: the "
+    "longest that something waited which just missed an instance; largest of each run"
+)
+_COMPLETE = "instances that reached the chain's end / instances of which that can be told"
+_RATE = "instances that reached the chain's end per second, from the first end to the last"
+UNTOLD = ("unknown", "unfinished")
+"""Outcomes that do not say whether an instance would have reached the end."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FollowedChain:
+    """A chain with what went along it in the runs that count; its tables have ``run``."""
+
+    named: NamedChain
+    found: ChainInstances
+
+    def cell(self, run: Run) -> dict[str, str | int | float | bool]:
+        """The cell of a run, with the chain as one more level."""
+        return {**run.cell, "chain": self.named.name}
+
+    def of_run(self, run: Run) -> pl.DataFrame:
+        """Its instances in one run, in order of their begin."""
+        return self.found.instances.filter(pl.col("run") == run.name)
+
+
+def chain_estimates(
+    chain: FollowedChain,
+    runs: Sequence[Run],
+    level: float = 0.95,
+    percentiles: Sequence[float] = PERCENTILES,
+) -> list[Estimate]:
+    """Response times, completeness and rate of one chain in each cell.
+
+    ``chain_complete`` (a fraction), ``response_time_mean``, ``_p50`` and so on, ``_max``,
+    ``_worst`` (ns) and ``chain_rate`` (Hz); cells gain ``chain``.
+    """
+    estimates: list[Estimate] = []
+    for members in cells_of(runs).values():
+        each = [chain.of_run(run) for run in members]
+        cell = chain.cell(members[0])
+        done = [e.filter(pl.col("outcome") == "complete") for e in each]
+        times: list[Floats] = [d["latency_ns"].to_numpy().astype(np.float64) for d in done]
+        if any(e.height for e in each):
+            told = [e.filter(~pl.col("outcome").is_in(UNTOLD)).height for e in each]
+            estimates.append(
+                fraction_over_runs(
+                    Metric("chain_complete", _COMPLETE, "1", "higher"),
+                    cell,
+                    [d.height for d in done],
+                    told,
+                    level,
+                )
+            )
+        if not any(t.size for t in times):
+            continue
+        mean = Metric("response_time_mean", RESPONSE, "ns")
+        estimates.append(mean_over_runs(mean, cell, times, level))
+        for q in percentiles:
+            metric = Metric(f"response_time_p{round(100 * q, 6):g}", RESPONSE, "ns")
+            estimates.append(percentile_over_runs(metric, cell, times, q, level))
+        estimates.append(
+            maximum_over_runs(
+                Metric(DEADLINE, f"{RESPONSE}; largest of each run", "ns"), cell, times, level
+            )
+        )
+        worst = [d["worst_ns"].drop_nulls().to_numpy().astype(np.float64) for d in done]
+        if any(w.size for w in worst):
+            metric = Metric("response_time_worst", _WORST, "ns")
+            estimates.append(maximum_over_runs(metric, cell, worst, level))
+        rates = [rate for d in done if (rate := _rate(d)) is not None]
+        if rates:
+            metric = Metric("chain_rate", _RATE, "Hz", "higher")
+            count = sum(d.height for d in done)
+            estimates.append(value_over_runs(metric, cell, rates, count, level))
+    return estimates
+
+
+def _rate(done: pl.DataFrame) -> float | None:
+    ends = done["end_ns"].unique().sort()
+    if len(ends) < 2:
+        return None
+    return (len(ends) - 1) / (int(ends[-1]) - int(ends[0])) * 1e9
+
+
+def check_requirements(
+    chains: Sequence[FollowedChain], estimates: Sequence[Estimate], runs: Sequence[Run], side: Side
+) -> Checks:
+    """Hold what is asked of chains against what was found.
+
+    A limit of ``max`` is about each instance: one that passes it exceeds it, whatever the interval
+    of the largest per run. Where none does, the largest fraction that may is said.
+
+    Parameters
+    ----------
+    side
+        What the recordings are, without estimates.
+    """
+    budgets = [b for c in chains for b in c.named.budgets if b.metric != DEADLINE]
+    found = check_budgets(budgets, replace(side, estimates=estimates))
+    deadlines = [
+        check
+        for c in chains
+        for budget in c.named.budgets
+        if budget.metric == DEADLINE
+        for check in _deadline(c, budget, estimates, runs)
+    ]
+    return Checks([*found.checks, *deadlines], found.notes)
+
+
+def _deadline(
+    chain: FollowedChain, budget: Budget, estimates: Sequence[Estimate], runs: Sequence[Run]
+) -> list[Check]:
+    checks = []
+    for members in cells_of(runs).values():
+        cell = chain.cell(members[0])
+        largest = next(
+            (e for e in estimates if e.metric == DEADLINE and dict(e.cell) == cell), None
+        )
+        if largest is None:
+            note = "no instance reached the chain's end"
+            checks.append(Check(budget=budget, estimate=None, notes=(note,)))
+            continue
+        limit = budget.limit_for(largest)
+        done = [
+            chain.of_run(run).filter(pl.col("outcome") == "complete")["latency_ns"]
+            for run in members
+        ]
+        late, all_of_them = sum(int((d > limit).sum()) for d in done), sum(map(len, done))
+        stopped = sum(chain.of_run(run).height for run in members) - all_of_them
+        note = f"{late:,} of {all_of_them:,} instances"
+        if not late:
+            # Clopper and Pearson (1934) with none of n, one-sided; assumes independent instances.
+            most = 1 - (1 - largest.level) ** (1 / all_of_them)
+            note = f"none of {all_of_them:,} instances; at most {100 * most:.2g} % would"
+        if stopped:
+            note += f"; {stopped:,} more did not reach the end"
+        checks.append(
+            Check(
+                budget=budget,
+                estimate=largest,
+                limit=limit,
+                verdict="exceeded" if late else "within",
+                confirmed=True if late else None,
+                notes=(note,),
+            )
+        )
+    return checks

@@ -1,0 +1,140 @@
+"""Figures of chains: where the time goes, and how response times are distributed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from roslens.analysis.chains.estimates import FollowedChain
+from roslens.analysis.figures.style import (
+    FAINT,
+    Plot,
+    colour,
+    finish,
+    legend_above,
+    new_figure,
+    plain_numbers,
+    styled,
+)
+from roslens.analysis.figures.waterfall import mean_parts
+from roslens.analysis.statistics.distributions import distribution, thin
+from roslens.analysis.statistics.quantiles import quantile
+from roslens.tracing.recording.text import shown
+
+MOST_DRAWN = 12
+_KINDS = {
+    "callback": ("in callbacks", 0),
+    "transport": ("transport, and waiting for the executor", 4),
+    "held": ("held until a declared publication", 3),
+    "other": ("publishing, taking, dispatching", 5),
+}
+
+
+def kind_of_part(part: str) -> str:
+    """Which of `_KINDS` a part counts among; several joined ones by the first that is known."""
+    names = part.split("+")
+    return next((name for name in ("transport", "held", "callback") if name in names), "other")
+
+
+@styled
+def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
+    """One bar per chain, its mean response time by kind of part, and its P99 as a mark.
+
+    Parameters
+    ----------
+    chains
+        With complete instances; at most `MOST_DRAWN` are drawn, the first.
+    """
+    drawn = list(chains[:MOST_DRAWN])
+    figure = new_figure(1.1 + 0.46 * len(drawn))
+    axes = figure.subplots()
+    used: set[str] = set()
+    for row, chain in enumerate(drawn):
+        at = 0.0
+        for part in mean_parts(chain.found).iter_rows(named=True):
+            kind = kind_of_part(part["part"])
+            used.add(kind)
+            axes.barh(
+                row, part["duration_ms"], left=at, height=0.62, color=colour(_KINDS[kind][1]),
+                edgecolor="white", linewidth=0.6,
+            )  # fmt: skip
+            at += part["duration_ms"]
+        p99 = quantile(chain.found.complete["latency_ns"].to_numpy(), 0.99) / 1e6
+        axes.plot([p99, p99], [row - 0.36, row + 0.36], color="black", lw=2)
+    axes.set_yticks(range(len(drawn)), [_short(chain.named.name) for chain in drawn])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.margins(x=0.04)
+    axes.set_xlabel("time since the chain's first publication [ms]")
+    axes.grid(visible=False, axis="y")
+    finish(axes)
+    handles: list[Line2D | Patch] = [
+        Patch(color=colour(index), label=label)
+        for kind, (label, index) in _KINDS.items()
+        if kind in used
+    ]
+    handles.append(Line2D([], [], color="black", lw=2, label="P99 of all instances"))
+    figure.legend(handles=handles, loc="outside upper left", ncols=min(3, len(handles)))
+    more = len(chains) - len(drawn)
+    hidden = f" {more} faster chains are not drawn." if more else ""
+    return Plot(
+        figure,
+        "Mean response time of each chain and the parts that it is made of, in order, over all "
+        f"instances that reached the end.{hidden}",
+    )
+
+
+@styled
+def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
+    """The distribution of each chain's response times, up to seven chains by colour."""
+    drawn = list(chains[:7])
+    figure = new_figure(3.8)
+    left, right = figure.subplots(1, 2)
+    for index, chain in enumerate(drawn):
+        steps = thin(distribution(chain.found.complete["latency_ns"].to_numpy() / 1e6))
+        left.step(
+            np.r_[steps.values[:1], steps.values], np.r_[0.0, steps.at_most], where="post",
+            color=colour(index),
+        )  # fmt: skip
+        right.step(steps.values, steps.at_least, where="pre", color=colour(index))
+    for axes, title in ((left, "ECDF"), (right, "CCDF (the tail)")):
+        axes.set(xscale="log", xlabel="response time [ms]", title=title)
+        plain_numbers(axes)
+        finish(axes)
+    left.set_ylabel("fraction of instances at most so late")
+    right.set(yscale="log", ylabel="fraction of instances at least so late")
+    plain_numbers(right, "y")
+    legend_above(
+        figure,
+        [Line2D([], [], color=colour(i), lw=1.8, label=_short(chain.named.name))
+         for i, chain in enumerate(drawn)],
+    )  # fmt: skip
+    count = sum(chain.found.complete.height for chain in drawn)
+    more = len(chains) - len(drawn)
+    hidden = f" {more} faster chains are not drawn." if more else ""
+    return Plot(figure, f"Response times of {count:,} instances, all runs together.{hidden}")
+
+
+@styled
+def over_time_plot(chain: FollowedChain) -> Plot:
+    """Each instance of one chain when it began, and those that did not reach the end."""
+    found = chain.found.instances
+    first = pl.col("begin_ns").min().over("run")
+    seconds = found.select((pl.col("begin_ns") - first) / 1e9).to_series()
+    figure = new_figure(2.6)
+    axes = figure.subplots()
+    axes.plot(seconds, found["latency_ns"] / 1e6, ".", ms=2.5, color=colour(0), alpha=0.5)
+    axes.set(yscale="log", xlabel="time since the first instance [s]", ylabel="response time [ms]")
+    plain_numbers(axes, "y")
+    finish(axes)
+    axes.axhline(quantile(chain.found.complete["latency_ns"].to_numpy(), 0.5) / 1e6, color=FAINT)
+    return Plot(figure, f"{chain.named.name}: each instance when it began; the line: the median.")
+
+
+def _short(text: str, most: int = 46) -> str:
+    text = shown(text)
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}"

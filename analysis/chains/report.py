@@ -1,0 +1,269 @@
+"""What the chains notebook shows, section by section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+
+from roslens.analysis.chains.estimates import (
+    PERCENTILES,
+    FollowedChain,
+    chain_estimates,
+    check_requirements,
+)
+from roslens.analysis.chains.parameters import ChainsParameters
+from roslens.analysis.chains.requirements import NamedChain, Requirements, read_requirements
+from roslens.analysis.chains.tables import (
+    chains_table,
+    parts_table,
+    requirements_table,
+    share,
+    slowest_part,
+    slowest_table,
+    stopped_table,
+)
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.flow.chain import Chain, HeldFlow
+from roslens.analysis.flow.chains import ChainInstances, chain_instances
+from roslens.analysis.flow.flow_graph import find_chains
+from roslens.analysis.flow.links import Link
+from roslens.analysis.flow.taking_turns import as_yaml, links_found
+from roslens.analysis.reports.base import Part, Report, Section
+from roslens.analysis.reports.numbers import milliseconds
+from roslens.analysis.reports.table import Sentence, Verbatim
+from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.verdicts.budgets import Checks
+from roslens.analysis.verdicts.comparison import Side
+
+# Figures are imported where they are drawn: the command line needs the tables only.
+# ruff: noqa: PLC0415
+
+_IN_FULL = 6
+"""Of so many chains, the slowest, all parts are shown."""
+
+
+class ChainsReport(Report[ChainsParameters]):
+    """The sections of a report on chains; each is computed when it is asked for.
+
+    Raises
+    ------
+    UsageError
+        Asking for anything: a chain that is named does not exist, or the file of requirements
+        cannot be read.
+    """
+
+    # ------------------------------------------------------------ what is computed once
+
+    @cached_property
+    def requirements(self) -> Requirements:
+        """What the file of requirements says; nothing where there is none."""
+        path = self.parameters.requirements
+        return Requirements() if path is None else read_requirements(Path(path))
+
+    @cached_property
+    def _flow(self) -> HeldFlow:
+        return HeldFlow(self.tables, [run.name for run in self.counting])
+
+    @cached_property
+    def found_links(self) -> list[Link]:
+        """Nodes that wait for several topics, which nobody has declared."""
+        return links_found(self._flow, self.requirements.links)
+
+    @cached_property
+    def chains(self) -> list[FollowedChain]:
+        """The chains asked for, in their order; else all that are found, the slowest first."""
+        links = [*self.requirements.links, *self.found_links]
+        asked = [NamedChain(chain, text) for text in self.parameters.chains
+                 for chain in [Chain.of(text)]]  # fmt: skip
+        named = asked or list(self.requirements.chains)
+        wanted = named or [NamedChain(c, str(c)) for c in find_chains(self._flow, links)]
+        followed = [
+            FollowedChain(chain, self._cut(chain_instances(self._flow, chain.chain, links)))
+            for chain in wanted
+        ]
+        if named:
+            return followed
+        return sorted(followed, key=lambda c: -(_median(c) or 0))
+
+    def _cut(self, found: ChainInstances) -> ChainInstances:
+        warm_up_ns = round(self.parameters.warm_up_s * 1e9)
+        if not warm_up_ns:
+            return found
+        first = pl.col("begin_ns").min().over("run")
+        kept = found.instances.filter(pl.col("begin_ns") >= first + warm_up_ns)
+        hops = found.hops.join(kept, on=["run", "instance"], how="semi", maintain_order="left")
+        return replace(found, instances=kept, hops=hops)
+
+    @cached_property
+    def _complete(self) -> list[FollowedChain]:
+        return [chain for chain in self.chains if chain.found.complete.height]
+
+    @cached_property
+    def estimates(self) -> list[Estimate]:  # type: ignore[override]
+        """Response times, completeness and rate of each chain."""
+        return self.estimates_with(self.requirements.percentiles)
+
+    def estimates_with(self, percentiles: Sequence[float]) -> list[Estimate]:
+        """The same with further percentiles, as fractions."""
+        percentiles = sorted({*PERCENTILES, *percentiles})
+        return [
+            estimate
+            for chain in self.chains
+            for estimate in chain_estimates(chain, self.counting, self.level, percentiles)
+        ]
+
+    @cached_property
+    def checks(self) -> Checks:
+        """What is required, held against what was found; empty where nothing is."""
+        side = Side(
+            "recordings",
+            [],
+            [run.cell for run in self.counting],
+            len(self.tables.runs),
+            len(self.left_out),
+            sum(loss.discarded_events for loss in self.tables.tracer_loss),
+        )
+        return check_requirements(self.chains, self.estimates, self.counting, side)
+
+    # ------------------------------------------------------------ sections
+
+    def answer(self) -> Section:
+        """The sentence, and where the time goes."""
+        if not self.chains:
+            return Section(
+                Sentence(
+                    "No chain was found: no node publishes on its own what another one received.",
+                    loud=True,
+                )
+            )
+        sentences = [*map(Sentence, self.sentences())]
+        if not self._complete:
+            return Section(*sentences)
+        from roslens.analysis.chains.figures import where_time_goes
+
+        return Section(*sentences, where_time_goes(self._complete))
+
+    def sentences(self) -> list[str]:
+        """The answer in words: what is required, the slowest chain, what did not arrive."""
+        said = []
+        checks = self.checks.checks
+        if checks:
+            kept = sum(c.verdict == "within" for c in checks)
+            broken = [c for c in checks if c.verdict == "exceeded"]
+            unsure = len(checks) - kept - len(broken)
+            names = "; ".join(f"{c.budget.where['chain']}: {c.budget.text}" for c in broken[:3])
+            text = f"{kept} of {len(checks)} requirements are kept"
+            text += f", {len(broken)} exceeded ({names})" if broken else ""
+            said.append(text + (f", {unsure} cannot be told." if unsure else "."))
+        if self._complete:
+            slowest = max(self._complete, key=lambda c: _median(c) or 0)
+            times = slowest.found.complete["latency_ns"].to_numpy()
+            part, of_it = slowest_part(slowest)
+            one = len(self.chains) == 1
+            said.append(
+                f"{'The chain' if one else f'The slowest of {len(self.chains)} chains,'} "
+                f"{slowest.named.name}{' ' if one else ', '}takes "
+                f"{milliseconds(quantile(times, 0.5), 3)} ms at the median and "
+                f"{milliseconds(quantile(times, 0.99), 3)} ms at P99; {100 * of_it:.0f} % of it is "
+                f"{part}."
+            )
+        reached = sum(c.found.complete.height for c in self.chains)
+        stopped = sum(c.found.instances.height for c in self.chains) - reached
+        said.append(
+            f"{stopped:,} instances did not reach the end of their chain "
+            f"({share(reached, reached + stopped)} did)."
+            if stopped
+            else f"All {reached:,} instances reached the end of their chain."
+        )
+        return said
+
+    def loss(self) -> Section:
+        """What the tracer dropped, and the runs that count."""
+        return Section(*self.tracer_loss(), *self.runs_left_out(), *self.design())
+
+    def required(self) -> Section:
+        """What is required, and whether it is kept."""
+        if not self.checks.checks:
+            return Section(
+                Sentence(
+                    "Nothing is required of the chains: a file given as 'requirements' says what "
+                    "is (docs/chains.md)."
+                )
+            )
+        return Section(requirements_table(self.checks), *map(Sentence, self.checks.notes))
+
+    def overview(self) -> Section:
+        """All chains, and why instances did not reach the end."""
+        if not self.chains:
+            return Section()
+        parts: list[Part] = [chains_table(self.chains)]
+        stopped = stopped_table(self.chains)
+        if stopped is not None:
+            parts.append(stopped)
+        return Section(*parts)
+
+    def turns(self) -> Section:
+        """Links that were found and nobody declared."""
+        if not self.found_links:
+            return Section(Sentence("No node was found that waits for several topics."))
+        nodes = ", ".join(dict.fromkeys(link.node for link in self.found_links))
+        return Section(
+            Sentence(
+                f"{nodes} published once for each message of several topics, in the callback of "
+                "whichever came last. It is taken to wait for all of them; these lines in the file "
+                "of requirements declare it:"
+            ),
+            Verbatim(as_yaml(self.found_links)),
+        )
+
+    def distributions(self) -> Section:
+        """How response times are distributed."""
+        if not self._complete:
+            return Section(Sentence("No instance reached the end of its chain."))
+        from roslens.analysis.chains.figures import over_time_plot, response_times_plot
+
+        return Section(response_times_plot(self._complete), over_time_plot(self._complete[0]))
+
+    def statistics(self) -> Section:
+        """Estimates with intervals."""
+        if not self.estimates:
+            return Section()
+        return Section(estimates_table(self.estimates, "Response times over runs"))
+
+    def parts(self) -> Section:
+        """Where the time of each chain goes."""
+        shown = self._complete[:_IN_FULL]
+        more = len(self._complete) - len(shown)
+        text = f"The {len(shown)} slowest; {more} more are in chain_parts.csv."
+        said = [Sentence(text)] if more > 0 else []
+        return Section(*said, *(parts_table(chain) for chain in shown))
+
+    def slowest(self) -> Section:
+        """The slowest instances of the slowest chains."""
+        return Section(
+            *(slowest_table(chain, self.parameters.worst) for chain in self._complete[:_IN_FULL])
+        )
+
+    def files(self) -> Mapping[str, pl.DataFrame]:
+        """``chain_instances.csv`` and ``chain_parts.csv``."""
+        if not self.chains:
+            return {}
+
+        def together(which: str) -> pl.DataFrame:
+            frames = ((chain.named.name, getattr(chain.found, which)) for chain in self.chains)
+            return pl.concat(f.select(pl.lit(name).alias("chain"), pl.all()) for name, f in frames)
+
+        return {
+            "chain_instances.csv": together("instances"),
+            "chain_parts.csv": together("hops"),
+        }
+
+
+def _median(chain: FollowedChain) -> float | None:
+    times = chain.found.complete["latency_ns"].to_numpy()
+    return quantile(times, 0.5) if times.size else None

@@ -1,0 +1,128 @@
+"""What is asked of chains, as a file says it, and whether the recordings keep it.
+
+::
+
+    chains:
+      - name: perception
+        path: /camera -> /image -> /detector -> /objects -> /planner
+        response_time: {p99: 50 ms, max: 100 ms}
+        rate: 10 Hz
+        complete: 99 %
+    links:
+      - {kind: partial_sync, node: /fusion, subscriptions: [/left, /right], publishers: [/fused]}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from roslens.analysis.flow.chain import Chain
+from roslens.analysis.flow.links import Link, links_of
+from roslens.analysis.verdicts.budgets import Budget, parse_budget
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.yaml_file import read_yaml
+
+_STATISTIC = re.compile(r"p(?=.*[1-9])\d{1,2}(\.\d+)?|mean|max|worst")
+DEADLINE = "response_time_max"
+"""The metric of a limit that no instance may pass."""
+
+
+@dataclass(frozen=True)
+class NamedChain:
+    """A chain under the name that figures and budgets know it by."""
+
+    chain: Chain
+    name: str
+    budgets: Sequence[Budget] = ()
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """Chains, what is asked of each, and the links that they go along."""
+
+    chains: Sequence[NamedChain] = ()
+    links: Sequence[Link] = ()
+
+    @property
+    def percentiles(self) -> list[float]:
+        """Percentiles of response times that are asked for, as fractions, in order."""
+        names = {b.metric.rpartition("_p")[2] for c in self.chains for b in c.budgets
+                 if b.metric.startswith("response_time_p")}  # fmt: skip
+        return sorted(float(name) / 100 for name in names)
+
+
+class _Entry(BaseModel):
+    """One chain of the file."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: str
+    name: str | None = Field(None, min_length=1)
+    response_time: dict[str, str] = {}
+    rate: str | None = None
+    complete: str | None = None
+
+    def named(self) -> NamedChain:
+        """Read texts as what they say; raises UsageError."""
+        chain = Chain.of(self.path)
+        name = self.name or str(chain)
+        asked = [(f"response_time_{_statistic(s)} < {x}") for s, x in self.response_time.items()]
+        asked += [f"chain_rate > {self.rate}"] if self.rate else []
+        asked += [f"chain_complete > {self.complete}"] if self.complete else []
+        where = {"chain": name}
+        return NamedChain(
+            chain, name, tuple(parse_budget({"budget": b, "where": where}) for b in asked)
+        )
+
+
+def _statistic(name: str) -> str:
+    if not _STATISTIC.fullmatch(name):
+        raise UsageError(
+            f"response_time: {name!r} is none of mean, max, worst, or a percentile such as p50, "
+            "p99, p99.9"
+        )
+    return name
+
+
+def read_requirements(path: Path) -> Requirements:
+    """A YAML file with ``chains``, ``links``, or both.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or something in it is not understood; says what and where.
+    """
+    try:
+        data = read_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(data, dict) or not data or not set(data) <= {"chains", "links"}:
+        raise UsageError(f"{path}: give 'chains', 'links', or both, and nothing else")
+    entries = data.get("chains", [])
+    if not isinstance(entries, list):
+        raise UsageError(f"{path}: chains is a list")
+    chains = [_chain(entry, f"{path}: chain {n}") for n, entry in enumerate(entries, 1)]
+    names = [chain.name for chain in chains]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"{path}: two chains are called {twice!r}")
+    return Requirements(chains, links_of(data.get("links", []), str(path)))
+
+
+def _chain(said: object, where: str) -> NamedChain:
+    try:
+        return _Entry.model_validate(said).named()
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{where}: {f'{key}: ' if key else ''}{first['msg']}") from error
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from error

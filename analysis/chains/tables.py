@@ -1,0 +1,189 @@
+"""Chains, their parts and their slowest instances as tables to be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from roslens.analysis.chains.estimates import UNTOLD, FollowedChain
+from roslens.analysis.figures.waterfall import mean_parts
+from roslens.analysis.reports.numbers import (
+    milliseconds,
+    shown_unit,
+    significant,
+    value_and_interval,
+)
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.verdicts.budgets import Checks
+
+MOST_ROWS = 200
+
+
+def slowest_part(chain: FollowedChain) -> tuple[str, float]:
+    """The part that takes most of the mean response time, and which share of it."""
+    parts = mean_parts(chain.found)
+    row = parts.sort("duration_ms", descending=True).row(0, named=True)
+    whole = float(parts["duration_ms"].sum())
+    return f"{row['topic']} {row['part']}", row["duration_ms"] / whole if whole else 0.0
+
+
+def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
+    """One row per chain: how many instances, how far they came, how long they took."""
+    rows, marked = [], set()
+    for index, chain in enumerate(chains[:MOST_ROWS]):
+        instances, done = chain.found.instances, chain.found.complete
+        told = instances.filter(~pl.col("outcome").is_in(UNTOLD)).height
+        if done.height < told:
+            marked.add(index)
+        rows.append([chain.named.name, f"{instances.height:,}", share(done.height, told)])
+        if done.is_empty():
+            rows[-1] += ["-"] * 6
+            continue
+        times = done["latency_ns"].to_numpy()
+        part, of_it = slowest_part(chain)
+        guessed = done.filter(pl.col("match") != "exact").height
+        rows[-1] += [
+            milliseconds(int(times.min()), 3),
+            *(milliseconds(quantile(times, q), 3) for q in (0.5, 0.99)),
+            milliseconds(done["worst_ns"].max(), 3),  # type: ignore[arg-type]
+            f"{part} ({100 * of_it:.0f} %)",
+            f"{guessed:,}" if guessed else "",
+        ]
+    hidden = len(chains) - MOST_ROWS
+    return ReportTable(
+        [
+            *("chain", "instances", "reached the end", "best [ms]", "P50 [ms]", "P99 [ms]"),
+            *("worst case [ms]", "most of the time", "approximate"),
+        ],
+        rows,
+        "Chains and their response times, all runs together; intervals are below",
+        notes=[
+            "Worst case: from the begin of the complete instance before, which was just missed.",
+            "Approximate: instances for which a node had several messages that it may have used.",
+            *([f"{hidden:,} more chains are not shown."] if hidden > 0 else []),
+        ],
+        marked=frozenset(marked),
+        left=frozenset({"chain", "most of the time"}),
+    )
+
+
+def share(part: int, whole: int) -> str:
+    """``98.5 %``, rounded towards less so that only all of them are 100 %."""
+    if not whole:
+        return "cannot be told"
+    return "100 %" if part == whole else f"{min(99.99, 100 * part / whole):.4g} %"
+
+
+def stopped_table(chains: Sequence[FollowedChain]) -> ReportTable | None:
+    """Where instances stopped, and why; None where all reached the end."""
+    rows = [
+        [chain.named.name, at or "-", _WHY.get(why, why), f"{count:,}"]
+        for chain in chains
+        for at, why, count in chain.found.instances.filter(pl.col("outcome") != "complete")
+        .group_by("stopped_at", "outcome")
+        .len()
+        .sort("len", "stopped_at", descending=[True, False])
+        .iter_rows()
+    ]
+    if not rows:
+        return None
+    return ReportTable(
+        ["chain", "stopped at", "why", "instances"],
+        rows[:MOST_ROWS],
+        "Instances that did not reach the end",
+        left=frozenset({"chain", "stopped at", "why"}),
+    )
+
+
+_WHY: Mapping[str, str] = {
+    "no_output": "the node published nothing on it",
+    "unfinished": "its last callback has no end in the trace",
+    "unknown": "the trace's edge or what the tracer lost forbids saying",
+    "no_subscriber": "nobody subscribed",
+    "taken": "taken, but its callback is not in the trace",
+}
+
+
+def parts_table(chain: FollowedChain) -> ReportTable:
+    """The parts of one chain in order: mean, P50 and P99 of each, and its share of the whole."""
+    parts = mean_parts(chain.found)
+    whole = float(parts["duration_ms"].sum())
+    hops = chain.found.hops
+    rows = []
+    for row in parts.iter_rows(named=True):
+        same = [pl.col(n).eq_missing(pl.lit(row[n])) for n in ("hop", "topic", "node", "part")]
+        values = hops.filter(*same)["duration_ns"].to_numpy()
+        rows.append(
+            [
+                row["topic"],
+                row["node"] or "-",
+                row["part"],
+                significant(row["duration_ms"], 3),
+                milliseconds(quantile(values, 0.5), 3),
+                milliseconds(quantile(values, 0.99), 3),
+                f"{100 * row['duration_ms'] / whole:.1f} %" if whole else "-",
+            ]
+        )
+    return ReportTable(
+        ["topic", "node", "part", "mean [ms]", "P50 [ms]", "P99 [ms]", "share"],
+        rows,
+        f"{chain.named.name}: where the time goes",
+        notes=["The means add up to the mean response time; percentiles do not add up."],
+        left=frozenset({"topic", "node", "part"}),
+    )
+
+
+def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
+    """The slowest instances of one chain, each with its longest part."""
+    slow = chain.found.complete.top_k(count, by="latency_ns").sort("latency_ns", descending=True)
+    first = chain.found.instances.group_by("run").agg(first=pl.col("begin_ns").min())
+    longest = (
+        chain.found.hops.sort("duration_ns", descending=True)
+        .unique(["run", "instance"], keep="first", maintain_order=True)
+        .select("run", "instance", "topic", "part", "duration_ns")
+    )
+    found = slow.join(first, on="run", maintain_order="left").join(
+        longest, on=["run", "instance"], maintain_order="left"
+    )
+    return ReportTable(
+        ["run", "into the run [s]", "response time [ms]", "longest part", "of it [ms]"],
+        [
+            [
+                r["run"],
+                f"{(r['begin_ns'] - r['first']) / 1e9:.3f}",
+                milliseconds(r["latency_ns"]),
+                f"{r['topic']} {r['part']}",
+                milliseconds(r["duration_ns"], 3),
+            ]
+            for r in found.iter_rows(named=True)
+        ],
+        f"{chain.named.name}: the slowest {found.height} instances",
+        left=frozenset({"run", "longest part"}),
+    )
+
+
+def requirements_table(checks: Checks) -> ReportTable:
+    """What is asked of chains, what was found, and the verdict."""
+    rows = []
+    for c in checks.checks:
+        value, interval = ("-", "-") if c.estimate is None else value_and_interval(c.estimate)
+        unit = "" if c.estimate is None else shown_unit(c.estimate.unit)[1]
+        rows.append(
+            [
+                str(c.budget.where.get("chain", "-")),
+                c.budget.text,
+                f"{value} {unit}".strip(),
+                interval,
+                c.verdict.replace("_", " "),
+                "; ".join(c.notes),
+            ]
+        )
+    return ReportTable(
+        ["chain", "required", "found", "95 % interval", "verdict", ""],
+        rows,
+        "What is required of the chains",
+        marked=frozenset(i for i, c in enumerate(checks.checks) if c.verdict == "exceeded"),
+        left=frozenset({"chain", "required", "verdict", ""}),
+    )

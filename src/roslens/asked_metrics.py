@@ -1,0 +1,152 @@
+"""Metrics that are computed only where somebody names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.samples import INFRASTRUCTURE
+from roslens.analysis.runs import cells_of
+from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
+
+if TYPE_CHECKING:
+    from roslens.analysis.latency.report import LatencyReport
+
+Maker = Callable[["LatencyReport", Sequence[str]], list[Estimate]]
+
+# What is imported where it is used is not needed by most.
+# ruff: noqa: PLC0415
+
+
+def asked_estimates(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
+    """Estimates of those `metrics` that a report of latency does not compute by itself."""
+    found: list[Estimate] = []
+    for pattern, (make, _) in ASKED.items():
+        names = [name for name in metrics if re.fullmatch(pattern, name)]
+        if names:
+            found += make(report, names)
+    return found
+
+
+def _latency(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
+    from roslens.analysis.measures.latency import latency_estimates
+
+    known = {e.metric for e in report.main_estimates}
+    wanted = _percentiles(names)
+    if not wanted or not report.groups or known >= set(names):
+        return []
+    found = latency_estimates(report.samples, report.groups[0], percentiles=wanted)
+    return [e for e in found if e.metric not in known]
+
+
+def _memory(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
+    from roslens.analysis.leaks.by_cell import slopes_named
+
+    return slopes_named(names, report.tables.resources, report.messages, report.counting)
+
+
+def _chains(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
+    from roslens.analysis.chains.parameters import ChainsParameters
+    from roslens.analysis.chains.report import ChainsReport
+
+    parameters = ChainsParameters.checked({"recordings": report.parameters.recordings})
+    chains = ChainsReport(report.tables, parameters)
+    return chains.estimates_with(_percentiles(names))
+
+
+def _callbacks(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
+    from roslens.analysis.measures.callbacks import callback_duration_estimates
+
+    return callback_duration_estimates(
+        report.callback_instances,
+        report.counting,
+        report.groups[0],
+        report.level,
+        percentiles=_percentiles(names),
+    )
+
+
+def _periods(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
+    sent = (
+        report.tables.table("publications")
+        .filter(pl.col("topic").is_not_null() & ~pl.col("topic").is_in(INFRASTRUCTURE))
+        .sort("publish_ns")
+        .select(
+            "run",
+            pl.col("topic").alias("level"),
+            value=pl.col("publish_ns").diff().over("run", "host", "publisher_id"),
+        )
+    )
+    definition = "first publish event -> that of the same publisher's next publication"
+    return _by_level(report, sent, "topic", Metric("period", definition, "ns"), names)
+
+
+def _jitter(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
+    timers = report.tables.table("timer_activations").select(
+        "run",
+        level=pl.concat_str(
+            "node", pl.lit(" "), (pl.col("period_ns") / 1e6).round(3), pl.lit(" ms")
+        ),
+        value=pl.col("jitter_ns").abs(),
+    )
+    definition = "|start - start before - period| of the timer's callbacks"
+    return _by_level(report, timers, "timer", Metric("timer_jitter", definition, "ns"), names)
+
+
+def _by_level(
+    report: LatencyReport, rows: pl.LazyFrame, factor: str, metric: Metric, names: Sequence[str]
+) -> list[Estimate]:
+    """Percentiles of ``value`` per cell and ``level``, which becomes a factor of the cell."""
+    found = rows.drop_nulls().collect()
+    estimates = []
+    for level in found["level"].unique().sort():
+        of_level = found.filter(pl.col("level") == level)
+        for members in cells_of(report.counting).values():
+            arrays = [of_level.filter(pl.col("run") == r.name)["value"].to_numpy() for r in members]
+            if any(a.size for a in arrays):
+                cell = {**members[0].cell, factor: level}
+                estimates += [
+                    percentile_over_runs(
+                        replace(metric, name=f"{metric.name}_p{round(100 * q, 6):g}"),
+                        cell, arrays, q, report.level,
+                    )
+                    for q in _percentiles(names)
+                ]  # fmt: skip
+    return estimates
+
+
+def _busy(report: LatencyReport, _: Sequence[str]) -> list[Estimate]:
+    from roslens.analysis.executors.busy import WAIT, busy_per_run
+
+    waiting = busy_per_run(report.tables.table("executor_intervals"))
+    busy = waiting.with_columns(busy=1 - pl.col("wait"))
+    metric = Metric("executor_busy", WAIT.definition.replace("waiting", "not waiting"), "1")
+    return [
+        value_over_runs(metric, members[0].cell, values, len(values), report.level)
+        for members in cells_of(report.counting).values()
+        if (values := busy.filter(pl.col("run").is_in([r.name for r in members]))["busy"].to_list())
+    ]
+
+
+def _percentiles(names: Sequence[str]) -> list[float]:
+    found = (re.search(r"_p(\d+(?:\.\d+)?)$", name) for name in names)
+    asked = {float(match[1]) / 100 for match in found if match}
+    return sorted(q for q in asked if 0 < q < 1)
+
+
+_P = r"p\d+(\.\d+)?"
+ASKED: Mapping[str, tuple[Maker, str]] = {
+    rf"latency_(sent_)?{_P}": (_latency, "latency_p99.9"),
+    r"memory_slope.*": (_memory, "memory_slope"),
+    rf"response_time_({_P}|mean|max|worst)|chain_(rate|complete)": (_chains, "response_time_p99"),
+    rf"callback_duration_{_P}": (_callbacks, "callback_duration_p99"),
+    rf"period_{_P}": (_periods, "period_p99"),
+    rf"timer_jitter_{_P}": (_jitter, "timer_jitter_p99"),
+    r"executor_busy": (_busy, "executor_busy"),
+}
+"""By the pattern of their names: what computes them, and one such name."""

@@ -1,0 +1,77 @@
+"""``roslens chains``: end-to-end response times, and whether what is required of them is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from roslens.analysis.chains.parameters import ChainsParameters
+from roslens.analysis.chains.report import ChainsReport
+from roslens.analysis.chains.tables import chains_table, requirements_table, stopped_table
+from roslens.analysis.flow.taking_turns import as_yaml
+from roslens.analysis.reports.table import ReportTable
+from roslens.compare import write_text
+from roslens.recordings import open_recordings, resolve
+from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK
+from roslens.tracing.recording.terminal import Console, say
+
+
+def run_chains(
+    paths: Sequence[Path],
+    requirements: Path | None,
+    chains: Sequence[str],
+    *,
+    json_file: Path | None,
+    console: Console,
+) -> int:
+    """Follow, judge, print; the exit code of the verb.
+
+    Raises
+    ------
+    UsageError
+        There is no recording, a chain that is named does not exist, or the file of requirements
+        cannot be read.
+    """
+    given = [resolve(path) for path in paths]
+    parameters = ChainsParameters.checked(
+        {
+            "recordings": [str(path) for path in given],
+            "chains": list(chains),
+            "requirements": None if requirements is None else str(requirements),
+        }
+    )
+    report = ChainsReport(open_recordings(given), parameters)
+    checks = report.checks
+    if json_file is not None:
+        write_text(json_file, checks.json_text())
+    if not report.chains:
+        say(str(report.answer()))
+        return EXIT_NOT_ENOUGH_EVIDENCE
+    for sentence in report.sentences():
+        say(sentence)
+    stopped = stopped_table(report.chains)
+    shown = [chains_table(report.chains), *([stopped] if stopped else [])]
+    if checks.checks:
+        shown.append(requirements_table(checks))
+    for table in shown:
+        console.print(terminal_table(table))
+    if report.found_links:
+        say("Found, and not declared (the file of requirements can):")
+        say(as_yaml(report.found_links))
+    return checks.exit_code if checks.checks else EXIT_OK
+
+
+def terminal_table(table: ReportTable) -> Table:
+    """The table of a report for a terminal."""
+    made = Table(title=table.caption, title_justify="left", caption_justify="left")
+    for name in table.columns:
+        made.add_column(Text(name), justify="left" if name in table.left else "right")
+    for index, row in enumerate(table.rows):
+        style = "bold red" if index in table.marked else ""
+        made.add_row(*map(Text, row), style=style)
+    if table.notes:
+        made.caption = Text("\n".join(table.notes))
+    return made
