@@ -159,9 +159,10 @@ class Checks:
             return EXIT_OK
         return EXIT_NOT_ENOUGH_EVIDENCE
 
-    def json_text(self) -> str:
-        """As JSON."""
+    def json_text(self, **more: Any) -> str:
+        """As JSON, with `more` of plain data."""
         data = {
+            **more,
             "schema_version": SCHEMA_VERSION,
             "checks": [c.to_json() for c in self.checks],
             "notes": list(self.notes),

@@ -46,7 +46,8 @@ def run_chains(
     report = ChainsReport(open_recordings(given), parameters)
     checks = report.checks
     if json_file is not None:
-        write_text(json_file, checks.json_text())
+        estimates = [estimate.to_json() for estimate in report.estimates]
+        write_text(json_file, checks.json_text(estimates=estimates))
     if not report.chains:
         say(str(report.answer()))
         return EXIT_NOT_ENOUGH_EVIDENCE

@@ -23,6 +23,7 @@ from roslens.recordings import open_recordings, resolve
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import replaced_whole, write_atomically
 from roslens.tracing.recording.terminal import Console, say
+from roslens.tracing.unpacking import SUFFIXES
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot
@@ -61,7 +62,11 @@ def load_side(
         There is nothing to read, or a metrics.json beside others.
     """
     given = [resolve(p) for p in ([paths] if isinstance(paths, Path) else paths)]
-    stored = [p for p in given if p.is_file() or (p / METRICS_NAME).is_file()]
+    stored = [
+        p
+        for p in given
+        if (p.is_file() and not p.name.endswith(SUFFIXES)) or (p / METRICS_NAME).is_file()
+    ]
     if stored and len(given) > 1:
         raise UsageError(f"{stored[0]}: a metrics.json stands alone; give it or recordings")
     path = given[0]

@@ -15,7 +15,7 @@ from roslens.analysis.flow.blocking import blocking
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
 from roslens.analysis.flow.flow_graph import find_chains, flow_graph
-from roslens.analysis.flow.links import Link, read_links
+from roslens.analysis.flow.links import Link
 from roslens.tracing.recording import UsageError
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "ros2"))
@@ -404,37 +404,3 @@ def test_a_chain_that_no_message_took() -> None:
 def test_a_chain_ends_with_a_node(text: str) -> None:
     with pytest.raises(UsageError, match="ending with a node"):
         Chain.of(text)
-
-
-def test_links_from_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "links.yaml"
-    path.write_text(
-        "links:\n- {kind: partial_sync, node: /f, subscriptions: [/l, /r], publishers: [/o]}\n"
-    )
-    assert read_links(path) == [
-        Link("partial_sync", "/f", "/l", "/o"),
-        Link("partial_sync", "/f", "/r", "/o"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("links: [", "no links can be read"),
-        ("[]", "expected a list under the key 'links'"),
-        ("links:\n- {kind: direct}\n", "link 1: expected the keys"),
-        (
-            "links:\n- {kind: sync, node: /f, subscriptions: [/l], publishers: [/o]}\n",
-            "kind is 'sync'",
-        ),
-        (
-            "links:\n- {kind: partial_sync, node: /f, subscriptions: /l, publishers: [/o]}\n",
-            "lists of them",
-        ),
-    ],
-)
-def test_a_file_that_says_something_else(tmp_path: Path, text: str, problem: str) -> None:
-    path = tmp_path / "links.yaml"
-    path.write_text(text)
-    with pytest.raises(UsageError, match=problem):
-        read_links(path)

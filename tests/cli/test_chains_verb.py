@@ -1,0 +1,61 @@
+"""``roslens chains`` as a user types it, and budgets about chains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Roslens
+
+pytestmark = pytest.mark.recording
+
+SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
+REQUIRED = """
+chains:
+  - name: main
+    path: /source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink
+    response_time: {p50: 8 ms, max: 12 ms}
+    rate: 10 Hz
+    complete: 99 %
+"""
+
+
+def test_what_is_required_is_judged(roslens: Roslens, tmp_path: Path) -> None:
+    file = tmp_path / "required.yaml"
+    file.write_text(REQUIRED)
+    out = tmp_path / "out.json"
+    ended = roslens("chains", SAMPLE, "--requirements", file, "--json", out)
+    # Four instances took longer than 12 ms, by the log as well.
+    assert ended.returncode == 1
+    assert "1 exceeded (main: response_time_max < 12 ms)" in ended.stdout
+    told = json.loads(out.read_text())
+    verdicts = {c["budget"].partition(" ")[0]: c["verdict"] for c in told["checks"]}
+    assert verdicts == {
+        "response_time_p50": "not_enough_evidence",
+        "response_time_max": "exceeded",
+        "chain_rate": "not_enough_evidence",
+        "chain_complete": "not_enough_evidence",
+    }
+    assert {e["metric"] for e in told["estimates"]} >= {"response_time_p99", "chain_rate"}
+
+
+def test_a_chain_that_is_not_there(roslens: Roslens) -> None:
+    ended = roslens("chains", SAMPLE.parent / "lifecycle", "--chain", "/a -> /b -> /c")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "no message on /b from /a to /c" in ended.stderr
+
+
+def test_budgets_may_be_about_chains_callbacks_periods_and_timers(
+    roslens: Roslens, tmp_path: Path
+) -> None:
+    metrics = ("response_time_p99", "callback_duration_p99", "period_p90", "timer_jitter_p90")
+    file = tmp_path / "budgets.yaml"
+    file.write_text(f"budgets: {[f'{metric} < 1 s' for metric in (*metrics, 'latency_p95')]}")
+    out = tmp_path / "out.json"
+    ended = roslens("check", file, SAMPLE, "--json", out)
+    # One run has no interval.
+    assert ended.returncode == 3
+    checks = json.loads(out.read_text())["checks"]
+    assert {c["estimate"]["metric"] for c in checks} == {*metrics, "latency_p95"}
+    assert all(0 < c["estimate"]["value"] < 1e9 for c in checks)
