@@ -35,15 +35,21 @@ class Metrics:
         recording was looked at.
     versions
         Of what computed it; ``git_commit`` is the commit of the source tree, if it is one.
+    answer
+        What was found, in sentences; none in older files.
     """
 
     recordings: list[dict[str, Any]]
     versions: dict[str, str | None]
     estimates: list[Estimate] = field(default_factory=list)
+    answer: list[str] = field(default_factory=list)
 
 
 def metrics_of(
-    estimates: Sequence[Estimate], losses: Sequence[TracerLoss], counting: Sequence[str]
+    estimates: Sequence[Estimate],
+    losses: Sequence[TracerLoss],
+    counting: Sequence[str],
+    answer: Sequence[str] = (),
 ) -> Metrics:
     """Put together what a report found.
 
@@ -53,6 +59,8 @@ def metrics_of(
         Of every run looked at.
     counting
         Names of the runs that entered the estimates.
+    answer
+        What was found, in sentences.
     """
     recordings = [
         {
@@ -70,7 +78,7 @@ def metrics_of(
         }
         for loss in losses
     ]
-    return Metrics(recordings, versions(), list(estimates))
+    return Metrics(recordings, versions(), list(estimates), list(answer))
 
 
 def write_metrics(metrics: Metrics, folder: Path) -> Path:
@@ -79,6 +87,7 @@ def write_metrics(metrics: Metrics, folder: Path) -> Path:
     path = folder / METRICS_NAME
     data = {
         "schema_version": SCHEMA_VERSION,
+        "answer": metrics.answer,
         "recordings": metrics.recordings,
         "versions": metrics.versions,
         "estimates": [estimate.to_json() for estimate in metrics.estimates],
@@ -121,7 +130,8 @@ def read_metrics(path: Path) -> Metrics:
         ) from error
     try:
         estimates = [Estimate.from_json(entry) for entry in data["estimates"]]
-        return Metrics(list(data["recordings"]), dict(data["versions"]), estimates)
+        answer = list(data.get("answer", []))
+        return Metrics(list(data["recordings"]), dict(data["versions"]), estimates, answer)
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(f"{path}: not as expected: {error}; make the report again") from error
 

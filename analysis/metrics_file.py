@@ -57,6 +57,7 @@ class MetricsFile(_Strict):
     """The file."""
 
     schema_version: int
+    answer: list[str] = []
     recordings: list[RecordingEntry]
     versions: dict[str, str | None]
     estimates: list[EstimateEntry]

@@ -39,6 +39,12 @@ opened = (
 report = CalibrationReport(opened, parameters)
 
 # %% [markdown]
+# ## Answer
+
+# %%
+report.answer()
+
+# %% [markdown]
 # ## Every bar
 
 # %%

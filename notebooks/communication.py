@@ -42,6 +42,12 @@ report = CommunicationReport(opened, parameters, resolve(parameters.published))
 opened
 
 # %% [markdown]
+# ## Answer
+
+# %%
+report.answer()
+
+# %% [markdown]
 # ## Loss first
 #
 # What the tracer dropped, which figures are approximate or partial for it, and where a full queue

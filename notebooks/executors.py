@@ -40,6 +40,12 @@ report = ExecutorsReport(opened, parameters)
 opened
 
 # %% [markdown]
+# ## Answer
+
+# %%
+report.answer()
+
+# %% [markdown]
 # ## Loss first
 #
 # What the tracer dropped, and the runs that enter no estimate.

@@ -41,6 +41,12 @@ report = LatencyReport(opened, parameters)
 opened
 
 # %% [markdown]
+# ## Answer
+
+# %%
+report.answer()
+
+# %% [markdown]
 # ## Loss first
 #
 # What the tracer dropped, what is odd about the recordings, and which messages did not arrive.

@@ -41,6 +41,12 @@ report = LeaksReport(opened, parameters)
 opened
 
 # %% [markdown]
+# ## Answer
+
+# %%
+report.answer()
+
+# %% [markdown]
 # ## Loss first
 #
 # What the tracer dropped, and the runs that enter no estimate.

@@ -39,6 +39,12 @@ report = micro_ros_report(parameters)
 report.source()
 
 # %% [markdown]
+# ## Answer
+
+# %%
+report.answer()
+
+# %% [markdown]
 # ## Checks
 
 # %%

@@ -47,6 +47,12 @@ published = read_digests(resolve(parameters.digests or "data/published/storage")
 report = StorageReport(opened, published, parameters)
 
 # %% [markdown]
+# ## Answer
+
+# %%
+report.answer()
+
+# %% [markdown]
 # ## What ran, and what was lost
 
 # %%

@@ -33,6 +33,12 @@ parameters = ToolParameters.of_notebook(globals())
 report = ToolReport(open_tool_files(parameters.files, parameters.factors), parameters)
 
 # %% [markdown]
+# ## Answer
+
+# %%
+report.answer()
+
+# %% [markdown]
 # ## The files
 
 # %%

@@ -15,6 +15,7 @@ from roslens.analysis.calibration.results import Result, Section, from_csv, resu
 from roslens.analysis.calibration.sections import SECTIONS
 from roslens.analysis.calibration.verdicts import splits
 from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Report, Tables
 from roslens.analysis.reports.base import Section as Shown
 from roslens.analysis.reports.table import ReportTable, Sentence
@@ -80,6 +81,12 @@ class CalibrationReport(Report[CalibrationParameters]):
             marked=frozenset(marked),
             left=frozenset({"what was simulated", "fraction", "bar"}),
         )
+        (sentence,) = self.sentences()
+        missed = any(r.holds is False for r in self.results)
+        return Shown(Sentence(sentence, loud=missed), table)
+
+    def sentences(self) -> list[str]:
+        """How many bars are held."""
         missed = sum(r.holds is False for r in self.results)
         held = sum(r.holds is True for r in self.results)
         counts = sorted({r.count for r in self.results if r.holds is not None})
@@ -90,8 +97,12 @@ class CalibrationReport(Report[CalibrationParameters]):
             if len(counts) == 1
             else f"{counts[0]:,} to {counts[-1]:,}"
         )
-        sentence = f"{held} of {held + missed} cells hold their bar; {said} simulations each."
-        return Shown(Sentence(sentence, loud=missed > 0), table)
+        return [f"{held} of {held + missed} cells hold their bar; {said} simulations each."]
+
+    def picture(self) -> Plot | None:
+        """Coverage of the intervals."""
+        chosen = [r for r in self.results if r.what == "coverage"]
+        return fractions_plot(chosen) if chosen else None
 
     def examples(self) -> Shown:
         """Why the run is the unit: intervals of experiments that hold the truth, or not."""

@@ -25,7 +25,7 @@ from roslens.analysis.statistics.distributions import distribution, thin
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.tracing.recording.text import shown
 
-MOST_DRAWN = 12
+MOST_DRAWN = 8
 _KINDS = {
     "callback": ("in callbacks", 0),
     "transport": ("transport, and waiting for the executor", 4),

@@ -27,6 +27,7 @@ from roslens.analysis.chains.tables import (
     stopped_table,
 )
 from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chain import Chain, HeldFlow
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
@@ -132,24 +133,18 @@ class ChainsReport(Report[ChainsParameters]):
 
     # ------------------------------------------------------------ sections
 
-    def answer(self) -> Section:
-        """The sentence, and where the time goes."""
-        if not self.chains:
-            return Section(
-                Sentence(
-                    "No chain was found: no node publishes on its own what another one received.",
-                    loud=True,
-                )
-            )
-        sentences = [*map(Sentence, self.sentences())]
+    def picture(self) -> Plot | None:
+        """Where the time goes."""
         if not self._complete:
-            return Section(*sentences)
+            return None
         from roslens.analysis.chains.figures import where_time_goes
 
-        return Section(*sentences, where_time_goes(self._complete))
+        return where_time_goes(self._complete)
 
     def sentences(self) -> list[str]:
         """The answer in words: what is required, the slowest chain, what did not arrive."""
+        if not self.chains:
+            return ["No chain was found: no node publishes on its own what another one received."]
         said = []
         checks = self.checks.checks
         if checks:

@@ -45,11 +45,13 @@ from roslens.analysis.communication.tables import (
     published_table,
 )
 from roslens.analysis.communication.traffic import Traffic, traffic
-from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.estimate import Estimate, cell_label, short_labels
 from roslens.analysis.figures.distributions import distribution_plots
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.latency import latency_estimates, latency_metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
 from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
+from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
@@ -143,6 +145,35 @@ class CommunicationReport(Report[CommunicationParameters]):
         return sorted(wanted, key=lambda e: labels.index(cell_label(e.cell)))
 
     # ------------------------------------------------------------ sections
+
+    def sentences(self) -> list[str]:
+        """Which way of communication is fastest and slowest, and what was lost."""
+        means = [e for e in self._of("latency_mean") if e.value is not None]
+        if not means:
+            return ["No message with a latency was delivered: nothing can be said of it."]
+        of_all = dict(zip(short_labels([e.cell for e in means]), means, strict=True))
+        slow = max(of_all, key=lambda name: of_all[name].value or 0)
+        fast = min(of_all, key=lambda name: of_all[name].value or 0)
+        said = [f"Messages take {with_interval(of_all[fast])} on average"]
+        if len(of_all) > 1:
+            said[0] += f" with {fast}, and {with_interval(of_all[slow])} with {slow}"
+        said[0] += "."
+        losses = [e for e in self._of("loss") if e.value]
+        if losses:
+            most = max(losses, key=lambda e: e.value or 0)
+            names = dict(zip(map(cell_label, (e.cell for e in means)), of_all, strict=True))
+            label = names.get(cell_label(most.cell), cell_label(most.cell))
+            said.append(f"Lost were up to {with_interval(most)} of the messages ({label}).")
+        else:
+            said.append("No message was lost.")
+        return [*said, *(warning.text for warning in self._backlog_warnings()[:1])]
+
+    def picture(self) -> Plot | None:
+        """Every cell's distribution."""
+        if not any(s.delivered_ns.size for s in self.samples):
+            return None
+        definition = latency_metric("mean", self.group.scope).definition
+        return distribution_plots(self.samples, definition)[0]
 
     def loss(self) -> Section:
         """What the tracer lost, and what is approximate or partial for it."""

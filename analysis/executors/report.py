@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 import polars as pl
 
-from roslens.analysis.estimate import Cell, Estimate, telling_factors
+from roslens.analysis.estimate import Cell, Estimate, cell_label, telling_factors
 from roslens.analysis.executors.agreement import EXPLANATION, agreement
 from roslens.analysis.executors.busy import busy_estimates, busy_per_run
 from roslens.analysis.executors.entities import COUNT, ENTITY, entity_estimates
@@ -17,8 +18,10 @@ from roslens.analysis.executors.pairs import Pair, pairs
 from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.statements import cpu_statement, study_table
 from roslens.analysis.executors.work import Work, work_estimates, work_of_runs
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
+from roslens.analysis.reports.front import relation
 from roslens.analysis.reports.numbers import milliseconds, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
@@ -32,6 +35,13 @@ LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
 """Factors that are a load, the first that varies is drawn along the axis."""
 
 _BYTES = "rss"
+_PICTURED = 12
+_NAMES = {
+    "latency_p50": "The median latency",
+    "response_time_p50": "The median response time of calls",
+    "goal_time_p50": "The median time of goals",
+    "cpu": "The CPU time per second",
+}
 
 
 class ExecutorsReport(Report[ExecutorsParameters]):
@@ -145,6 +155,45 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return varying[0] if varying else ""
 
     # ------------------------------------------------------------ sections
+
+    @cached_property
+    def _headline_pairs(self) -> list[Pair]:
+        """Pairs of medians and of CPU, the largest sure difference first."""
+        found = [p for members in self.pairs.values() for p in members
+                 if not p.metric.endswith("p99") and p.ratio]  # fmt: skip
+        sure = ("more", "less")
+        return sorted(found, key=lambda p: (p.verdict not in sure, -abs(math.log(p.ratio or 1))))
+
+    def sentences(self) -> list[str]:
+        """Which executor is slower or takes more CPU, by how much; else why none can be said."""
+        factor = self.parameters.factor
+        found = self._headline_pairs
+        if not found:
+            cells = len(cells_of(self.counting))
+            return [
+                f"There are no two levels of the factor {factor!r} to compare in {cells} cells."
+            ]
+        said = []
+        for metric in dict.fromkeys(p.metric for p in found):
+            pair = next(p for p in found if p.metric == metric)
+            if pair.verdict in ("more", "less") and pair.ratio:
+                where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""
+                said.append(
+                    f"{_NAMES.get(metric, metric)} of {pair.level} is {relation(pair.ratio)} of "
+                    f"{pair.reference}: {pair.ratio:.2f} [{pair.low:.2f}, {pair.high:.2f}]{where}."
+                )
+        unsure = sum(p.verdict == "not_enough_evidence" for p in found)
+        alike = sum(p.verdict == "no_difference" for p in found)
+        rest = f"Of {len(found)} pairs {len(found) - unsure - alike} differ"
+        rest += f", {alike} do not (within {100 * self.parameters.threshold:g} %)" if alike else ""
+        said.append(rest + (f", and {unsure} cannot be told apart." if unsure else "."))
+        return said
+
+    def picture(self) -> Plot | None:
+        """The pairs, the largest differences first."""
+        if not self._headline_pairs:
+            return None
+        return pairs_plot(self._headline_pairs[:_PICTURED], self.parameters.factor)
 
     def loss(self) -> Section:
         """What the tracer lost, and the runs that enter no estimate."""

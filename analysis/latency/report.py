@@ -6,7 +6,8 @@ from functools import cached_property
 
 import polars as pl
 
-from roslens.analysis.estimate import Estimate
+from roslens.analysis.estimate import Estimate, short_labels
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.measures.callbacks import (
     callback_duration_estimates,
@@ -25,6 +26,7 @@ from roslens.analysis.measures.resources import resource_estimates, usage_over_t
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples, topic_groups
 from roslens.analysis.measures.services import service_estimates, unanswered
 from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
+from roslens.analysis.reports.front import effect_sentence, with_interval
 from roslens.analysis.reports.numbers import milliseconds
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import (
@@ -36,7 +38,7 @@ from roslens.analysis.reports.tables import (
     worst_table,
 )
 from roslens.analysis.runs import cells_of
-from roslens.analysis.statistics.factorial import Observation, effects
+from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.flags import OUTLIER, outlying, same_series, warm_up
 from roslens.analysis.statistics.omission import CorrectedRun, corrected_runs
 
@@ -116,6 +118,46 @@ class LatencyReport(Report[LatencyParameters]):
         ]
 
     # ------------------------------------------------------------ sections
+
+    def sentences(self) -> list[str]:
+        """How long messages take, which factor changes it most, and what was lost."""
+        if not self._delivered:
+            return ["No message with a latency was delivered: nothing can be said of it."]
+        said = []
+        effect = effect_sentence(self._effects, "The median latency")
+        by_metric = {
+            name: [e for e in self.main_estimates if e.metric == name and e.value is not None]
+            for name in ("latency_p50", "latency_p99", "loss")
+        }
+        cells = short_labels([e.cell for e in by_metric["latency_p50"]])
+        if effect:
+            said.append(effect)
+        of_all = dict(zip(cells, by_metric["latency_p50"], strict=True))
+        if len(of_all) == 1:
+            p99 = by_metric["latency_p99"][:1]
+            tail = f", P99 {with_interval(p99[0])}" if p99 else ""
+            said.append(f"Messages take {with_interval(*of_all.values())} at the median{tail}.")
+        elif of_all:
+            slow = max(of_all, key=lambda name: of_all[name].value or 0)
+            fast = min(of_all, key=lambda name: of_all[name].value or 0)
+            said.append(
+                f"At the median messages take from {with_interval(of_all[fast])} ({fast}) to "
+                f"{with_interval(of_all[slow])} ({slow})."
+            )
+        outcomes = outcomes_by_cell(self.samples)
+        lost, sent = int(outcomes["lost"].sum()), int(outcomes["sent"].sum())
+        unknown = int(outcomes["unknown"].sum()) if "unknown" in outcomes.columns else 0
+        told = f"{lost:,} of {sent:,} messages were lost" if lost else f"None of {sent:,} was lost"
+        said.append(told + (f"; of {unknown:,} more nobody can say." if unknown else "."))
+        return said
+
+    def picture(self) -> Plot | None:
+        """Every cell's distribution."""
+        if not self._delivered:
+            return None
+        from roslens.analysis.figures.distributions import distribution_plots
+
+        return distribution_plots(self.samples, self._definition)[0]
 
     def loss(self) -> Section:
         """What the tracer lost, what is odd about the recordings, what was not delivered."""
@@ -236,16 +278,19 @@ class LatencyReport(Report[LatencyParameters]):
 
     def factors(self) -> Section:
         """Main effects and interactions of the factors on the median of each run."""
+        if not self._effects:
+            return Section(Sentence("No factor has two levels."))
+        return Section(effects_table(self._effects, "P50 of each run"))
+
+    @cached_property
+    def _effects(self) -> list[FactorEffect]:
         values = medians(self.samples)
         observed = [
             Observation(s.run.cell, values[s.run.name], s.run.block)
             for s in self.samples
             if s.run.name in values
         ]
-        found = effects(observed, level=self.level)
-        if not found:
-            return Section(Sentence("No factor has two levels."))
-        return Section(effects_table(found, "P50 of each run"))
+        return effects(observed, level=self.level)
 
     @cached_property
     def corrected(self) -> list[CorrectedRun]:

@@ -10,6 +10,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
 from roslens.analysis.executors.statements import study_table
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.leaks.allocations import KEPT, kept_by_callback, with_traced_heap
 from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid, verdict_text
@@ -17,11 +18,15 @@ from roslens.analysis.leaks.leak import SLOPE, Leak, Series, refused
 from roslens.analysis.leaks.parameters import LeaksParameters
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.reports.base import Part, Report, Section
+from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.over_runs import estimate_of, student_t
+
+_FEW = 4
+"""Up to so many cells are drawn over time on the first screen."""
 
 
 class LeaksReport(Report[LeaksParameters]):
@@ -122,6 +127,49 @@ class LeaksReport(Report[LeaksParameters]):
         return kept_by_callback(table, self.counting, self.level)
 
     # ------------------------------------------------------------ sections
+
+    def sentences(self) -> list[str]:
+        """Where memory climbs and by how much, or which climb would have been found."""
+        if not self.leaks:
+            return ["There is no run to look at."]
+        labels = short_labels([leak.per_second.cell for leak in self.leaks])
+        climbing = [
+            (label, leak)
+            for label, leak in zip(labels, self.leaks, strict=True)
+            if leak.verdict == "climbs"
+        ]
+        unsure = sum(leak.verdict == "not_enough_evidence" for leak in self.leaks)
+        count = len(self.leaks)
+        cells = f"{count} cell{'s' * (count != 1)}"
+        said = []
+        if climbing:
+            label, leak = max(climbing, key=lambda pair: pair[1].per_second.value or 0)
+            most = f"{with_interval(leak.per_second)}"
+            if leak.per_message.low is not None:
+                most += f", {with_interval(leak.per_message)}"
+            said.append(f"Memory climbs in {len(climbing)} of {cells}, most in {label}: {most}.")
+        elif unsure < count:
+            limits = [leak.per_second.minimum_detectable for leak in self.leaks
+                      if leak.per_second.minimum_detectable is not None]  # fmt: skip
+            text = f"Memory climbs in none of {cells} that can be judged"
+            said.append(
+                f"{text}; a climb of {significant(max(limits), 3)} B/s would have been found."
+                if limits
+                else f"{text}."
+            )
+        if unsure:
+            said.append(f"There is not enough evidence in {unsure} of {cells}.")
+        return said
+
+    def picture(self) -> Plot | None:
+        """Memory over time, of all cells where they are few, else the grid of verdicts."""
+        if not self.leaks:
+            return None
+        series = [self._runs_of(leak) for leak in self.leaks]
+        if len(self.leaks) > _FEW or not any(series):
+            return verdict_grid(self.leaks)
+        labels = short_labels([leak.per_second.cell for leak in self.leaks])
+        return memory_plot(self.leaks, series, labels, self.parameters.series)
 
     def loss(self) -> Section:
         """What the tracer lost, and the runs that enter no estimate."""

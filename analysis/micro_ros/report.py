@@ -8,6 +8,7 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.micro_ros.checks import (
     budget_checks,
     checks_frame,
@@ -184,6 +185,32 @@ class MicroRosReport(Report[MicroRosParameters]):
         return self.found.throughput, self.found.latency, self.found.captures
 
     # ------------------------------------------------------------ sections
+
+    def sentences(self) -> list[str]:
+        """What the checks say, and what an entity costs."""
+        said = []
+        if self.all_checks:
+            failed = [c for c in self.all_checks if c.failed]
+            said.append(
+                f"{len(failed)} of {len(self.all_checks)} checks failed, first: {failed[0].claim} "
+                f"{failed[0].because}"
+                if failed
+                else f"None of {len(self.all_checks)} checks failed."
+            )
+        totals = [s for s in self.slopes if s.memory == "total" and not is_history(s.entity)]
+        known = [s for s in totals if s.estimate.value is not None]
+        if known:
+            each = ", ".join(f"{s.entity} {s.estimate.value:,.0f} B" for s in known[:6])
+            said.append(f"Memory per entity: {each}.")
+        return said or ["There are no figures of micro-ROS to look at."]
+
+    def picture(self) -> Plot | None:
+        """Memory per entity, else throughput."""
+        slopes = [s for s in self.slopes if not is_history(s.entity)]
+        if slopes:
+            return memory_plot(slopes)
+        found = self.found.throughput
+        return throughput_plot(found, self.lines) if found.height else None
 
     def source(self) -> Section:
         """What is looked at, and what could not be used."""

@@ -16,6 +16,7 @@ from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.loss import TracerLoss, health_findings
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
+from roslens.analysis.reports.front import Front, facts_of
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
@@ -120,6 +121,19 @@ class Report(ABC, Generic[P]):
     @abstractmethod
     def estimates(self) -> list[Estimate]:
         """All that goes into metrics.json, in the order of reading."""
+
+    @abstractmethod
+    def sentences(self) -> list[str]:
+        """What was found, in words, the answer first; at least one."""
+
+    def picture(self) -> Plot | None:
+        """The one figure that shows the answer; None: there is nothing to draw."""
+        return None
+
+    def answer(self) -> Front:
+        """The first screen."""
+        facts, loud = facts_of(self.tables.runs, self.tables.tracer_loss, len(self.left_out))
+        return Front(self.sentences(), self.picture(), facts, loud)
 
     def tracer_loss(self) -> list[Part]:
         """What the tracer lost and what is odd about the recordings; the first thing to show."""
@@ -233,7 +247,7 @@ class Report(ABC, Generic[P]):
         if self.parameters.output_dir is None:
             return Section(Sentence("metrics.json is not written: output_dir is not set."))
         counting = [run.name for run in self.counting]
-        metrics = metrics_of(self.estimates, self.tables.tracer_loss, counting)
+        metrics = metrics_of(self.estimates, self.tables.tracer_loss, counting, self.sentences())
         folder = Path(self.parameters.output_dir)
         path = write_metrics(metrics, folder)
         sentences = [Sentence(f"{len(metrics.estimates)} estimates written to {path.name}.")]

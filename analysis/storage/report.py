@@ -8,6 +8,7 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Part, Report, Section, Tables
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
@@ -35,7 +36,7 @@ from roslens.analysis.storage.tables import (
     compared_table,
     takeaways_table,
 )
-from roslens.analysis.verdicts.statement import Statement
+from roslens.analysis.verdicts.statement import Statement, told_of
 from roslens.collectors.results.storage_recovery import RECOVERY_NAME, read_recovery
 from roslens.collectors.results.storage_runs import is_storage_run, read_storage_run
 from roslens.tracing.recording import Recording, UsageError
@@ -158,6 +159,25 @@ class StorageReport(Report[StorageParameters]):
         return found
 
     # ------------------------------------------------------------ sections
+
+    def sentences(self) -> list[str]:
+        """What became of the study's takeaways."""
+        if self.digests.is_empty():
+            count = len(self.live) + len(self.recovery)
+            return [f"None of {count} runs has the factors of the study; see the estimates."]
+        against = [s for s in self.takeaways if s.failed]
+        said = [told_of(self.takeaways, "takeaways of the study")]
+        said += [f"{s.told.capitalize()}: {s.claim} {s.because}" for s in against[:2]]
+        if self._opened is not None and self.live:
+            said.append("Measured are the Rust crate mcap and SQLite, not rosbag2's own plugins.")
+        return said
+
+    def picture(self) -> Plot | None:
+        """Throughput of every configuration."""
+        if self.digests.is_empty():
+            return None
+        definition = _PUBLISHED.definition if self._opened is None else _DEFINITION
+        return bars_plot(self.cells, str(self.digests["machine"][0]), definition)
 
     def loss(self) -> Section:
         """What ran, what the tracer lost, what is not whole."""

@@ -9,6 +9,7 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.numbers import shown_unit, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
@@ -40,6 +41,26 @@ class ToolReport(Report[ToolParameters]):
     def values(self) -> list[tuple[ToolRun, Value]]:
         """Every figure of every run."""
         return [(one, value) for one in self.results.runs for value in values_of(one)]
+
+    def sentences(self) -> list[str]:
+        """What was read, and what in it was wrong."""
+        runs = self.results.runs
+        tools = ", ".join(sorted({one.result.tool for one in runs}))
+        notes = {note for one in runs for note in one.result.notes}
+        said = [
+            f"{count_of_runs(len(runs))} of {tools}: {len(self.values):,} figures were read."
+            if runs
+            else "None of the files could be read."
+        ]
+        if notes:
+            said.append(f"{len(notes)} kinds of figures were corrected or left out; see below.")
+        if self.results.refused:
+            said.append(f"{len(self.results.refused)} files are refused; see below.")
+        return said
+
+    def picture(self) -> Plot | None:
+        """The estimates over runs."""
+        return runs_plot(self.estimates) if any(map(drawable, self.estimates)) else None
 
     def read(self) -> Section:
         """The files, those that could not be read, and copies."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,3 +69,24 @@ class Statement:
     def told(self) -> str:
         """The verdict for people."""
         return self.verdict.replace("_", " ") + self.note
+
+
+def told_of(found: Sequence[Statement], what: str) -> str:
+    """How many of each verdict, such as ``Of 3 takeaways 2 are confirmed, 1 is refuted``.
+
+    Parameters
+    ----------
+    what
+        Their name in the plural.
+    """
+    counts = Counter(statement.verdict.replace("_", " ") for statement in found)
+    said = ", ".join(f"{n} {'is' if n == 1 else 'are'} {_AS_SAID.get(v, v)}" for v, n in
+                     counts.most_common())  # fmt: skip
+    return f"Of {len(found)} {what} {said}."
+
+
+_AS_SAID = {
+    "holds": "kept",
+    "not enough evidence": "not to be told",
+    "not in these recordings": "not about these recordings",
+}

@@ -48,11 +48,10 @@ def run_chains(
     if json_file is not None:
         estimates = [estimate.to_json() for estimate in report.estimates]
         write_text(json_file, checks.json_text(estimates=estimates))
-    if not report.chains:
-        say(str(report.answer()))
-        return EXIT_NOT_ENOUGH_EVIDENCE
     for sentence in report.sentences():
         say(sentence)
+    if not report.chains:
+        return EXIT_NOT_ENOUGH_EVIDENCE
     stopped = stopped_table(report.chains)
     shown = [chains_table(report.chains), *([stopped] if stopped else [])]
     if checks.checks:

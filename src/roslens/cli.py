@@ -647,6 +647,7 @@ def report(
         Make a separate report of each, and one page that lists them all. Only with this option,
         --workers or --scheduler may be given.
     """
+    from roslens.analysis.metrics import read_metrics  # noqa: PLC0415
     from roslens.report import parse_parameter, run_report, show_parameters  # noqa: PLC0415
     from roslens.summary import summary_table  # noqa: PLC0415
 
@@ -678,6 +679,8 @@ def report(
     # Beside a terminal there is no width to keep to but that of a log.
     console = Console(width=None if sys.stdout.isatty() else 110)
     if result.metrics is not None:
+        for sentence in read_metrics(result.metrics).answer:
+            say(sentence)
         console.print(summary_table(result.metrics, result.notebook.stem))
     if result.files:
         say(f"also written: {', '.join(path.name for path in result.files)}")

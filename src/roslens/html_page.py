@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
-from html import escape, unescape
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
 
 import nbformat
 from nbconvert.exporters import HTMLExporter
@@ -20,7 +22,18 @@ h1, h2, h3 { line-height: 1.2; margin: 1.6em 0 .5em; }
 h1 { margin-top: .4em; }
 h2 { border-bottom: 1px solid var(--line); padding-bottom: .25em; }
 a { color: var(--link); } a.anchor-link { display: none; }
-nav { font-size: 14px; margin: 1em 0; } nav a { margin-right: 1em; white-space: nowrap; }
+nav { font-size: 13px; margin: .8em 0; } nav a { margin-right: 1em; white-space: nowrap; }
+details { border-bottom: 1px solid var(--line); padding: .1em 0; }
+summary { cursor: pointer; } summary h2 { display: inline-block; border: 0; font-size: 1.15em;
+  margin: .45em 0; padding: 0; }
+.roslens-front p { margin: .35em 0; } .roslens-front figcaption { display: none; }
+.roslens-answer { font-size: 1.25em; line-height: 1.35; font-weight: 600; }
+.roslens-front figure { margin: .5em 0 !important; }
+.roslens-front img { width: auto !important; max-width: 100% !important; max-height: 460px; }
+.roslens-facts { font-size: 13px; color: var(--soft); } .roslens-facts span { margin-right: 1.2em;
+  display: inline-block; } .roslens-facts .roslens-loud { padding: 0 .4em; }
+.roslens-filter { font: inherit; font-size: 13px; padding: .2em .4em; margin-top: .8em; }
+.roslens-table th[data-sort] { cursor: pointer; }
 pre { overflow-x: auto; color: var(--soft); }
 p { max-width: 60em; }
 .roslens-table { border-collapse: collapse; font-size: 13px; margin: 1.2em 0 .3em;
@@ -36,7 +49,8 @@ figcaption { font-size: 12.5px; color: var(--soft); }
 @media print { :root { color-scheme: light; --text: #000; --page: #fff; --line: #c8c8c8;
     --soft: #444; --stripe: #f5f6f8; --link: #00456e; }
   @page { margin: 15mm; }
-  body { max-width: none; padding: 0; font-size: 10.5pt; } nav { display: none; }
+  body { max-width: none; padding: 0; font-size: 10.5pt; } nav, .roslens-filter { display: none; }
+  details::details-content { content-visibility: visible; display: block; }
   figure, tr, .roslens-loud { break-inside: avoid; } h1, h2, h3, caption { break-after: avoid; }
   .roslens-table { display: table; overflow: visible; font-size: 8pt; max-width: 100%; }
   .roslens-table caption { display: table-caption; } thead { display: table-header-group; }
@@ -52,19 +66,21 @@ figcaption { font-size: 12.5px; color: var(--soft); }
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _EXPLORED = '<p class="roslens-note">To be explored in the notebook.</p>'
-_HEADING = re.compile(r'<h2 id="([^"]+)">(.*?)</h2>', re.DOTALL)
+_SCRIPT = (Path(__file__).parent / "report_page.js").read_text(encoding="utf-8")
 _ANCHOR = re.compile(r'<a class="anchor-link".*?</a>', re.DOTALL)
 
 
 def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> str:
     """The outputs and texts of a notebook, without its code, as a page of its own.
 
-    No script, style sheet, font or picture is loaded from elsewhere.
+    What the section ``## Answer`` shows is the first screen; every other section is folded, and
+    opened by a click, a link to it, or printing. No style sheet, font or picture is loaded from
+    elsewhere; without scripts everything can be read.
 
     Parameters
     ----------
     lead
-        HTML that stands above everything but the title and the contents.
+        HTML that is folded right below the answer, as "In short".
     """
     exporter = HTMLExporter(  # type: ignore[no-untyped-call]
         template_name="basic",
@@ -73,17 +89,59 @@ def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> st
         exclude_output_prompt=True,
         embed_images=True,
     )
-    body, _ = exporter.from_notebook_node(_without_widgets(notebook))
-    body = _ANCHOR.sub("", body)
-    links = " ".join(
-        f'<a href="#{anchor}">{escape(unescape(re.sub("<[^>]+>", "", text)).strip())}</a>'
-        for anchor, text in _HEADING.findall(body)
+    still = _without_widgets(notebook)
+
+    def html_of(cells: Sequence[nbformat.NotebookNode]) -> str:
+        part = nbformat.from_dict({**still, "cells": list(cells)})  # type: ignore[no-untyped-call]
+        return _ANCHOR.sub("", exporter.from_notebook_node(part)[0])
+
+    (_, opening), *sections = _sections(still.cells)
+    heading, before = opening[:1], opening[1:]
+    front = [cells[1:] for name, cells in sections if name == ANSWER]
+    folded = [(name, html_of(cells[1:]), cells[0]) for name, cells in sections if name != ANSWER]
+    body = [html_of(heading), *map(html_of, front)]
+    if lead:
+        body.append(_folded("In short", lead))
+    if before and not front:
+        body.append(html_of(before))
+    links = []
+    for name, html, first in folded:
+        rest = first.source.partition("\n")[2].strip()
+        text = html_of([nbformat.from_dict({**first, "source": rest})]) if rest else ""  # type: ignore[no-untyped-call]
+        body.append(_folded(name, text + html))
+        links.append(f'<a href="#{_anchor(name)}">{escape(name)}</a>')
+    if before and front:
+        body.append(_folded("What was opened", html_of(before)))
+    nav = f"<nav>{' '.join(links)}</nav>" if links else ""
+    body.insert(2 if front else 1, nav)
+    return html_document(title, "\n".join(body) + f"<script>{_SCRIPT}</script>")
+
+
+ANSWER = "Answer"
+"""The heading of the section that is the first screen."""
+
+
+def _sections(
+    cells: Sequence[nbformat.NotebookNode],
+) -> list[tuple[str, list[nbformat.NotebookNode]]]:
+    """Cells by the heading of second order that they stand below; first those above any."""
+    found: list[tuple[str, list[nbformat.NotebookNode]]] = [("", [])]
+    for cell in cells:
+        if cell.cell_type == "markdown" and cell.source.startswith("## "):
+            found.append((cell.source.splitlines()[0].removeprefix("## ").strip(), []))
+        found[-1][1].append(cell)
+    return found
+
+
+def _folded(name: str, html: str) -> str:
+    return (
+        f'<details id="{_anchor(name)}"><summary><h2>{escape(name)}</h2></summary>\n{html}\n'
+        "</details>"
     )
-    # The contents go below the title, which is the notebook's own first heading.
-    head, end_of_title, rest = body.partition("</h1>")
-    if end_of_title:
-        body = f"{head}{end_of_title}\n<nav>{links}</nav>{lead}{rest}"
-    return html_document(title, body)
+
+
+def _anchor(name: str) -> str:
+    return escape(name.replace(" ", "-"), quote=True)
 
 
 def html_document(title: str, body: str) -> str:

@@ -47,6 +47,16 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
             "queue_depth_seen": "queue depth seen",
         },
     ),
+    "chains": (
+        "Chains, first publication to the end of the last callback",
+        {
+            "response_time_p50": "P50 [ms]",
+            "response_time_p99": "P99 [ms]",
+            "response_time_max": "max [ms]",
+            "chain_complete": "complete [%]",
+            "chain_rate": "rate [Hz]",
+        },
+    ),
     "leaks": (
         "Memory, slope over runs",
         {

@@ -24,10 +24,12 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@])")
 
 @dataclass(frozen=True)
 class Summary:
-    """Loss first, then verdicts, then the figures.
+    """The answer, loss, verdicts, then the figures.
 
     Attributes
     ----------
+    answer
+        What was found, in sentences; none in the files of older versions.
     runs
         How many, and what the tracer lost.
     lossy
@@ -38,6 +40,7 @@ class Summary:
         The estimates, with reasons of refusals below.
     """
 
+    answer: tuple[str, ...]
     runs: str
     lossy: bool
     verdicts: str
@@ -68,7 +71,7 @@ class Summary:
                            if made.justify != "right"),
         )  # fmt: skip
         told = ", ".join(f"{count} {name}" for name, count in verdicts.items())
-        return cls(runs, lossy, told, table)
+        return cls(tuple(found.answer), runs, lossy, told, table)
 
     def section(self) -> Section:
         """For the top of a page."""
@@ -79,7 +82,9 @@ class Summary:
     def markdown(self) -> str:
         """For a pull request."""
         table = self.table
-        lines = [f"### {escaped(table.caption)}", "", f"{escaped(self.runs)}.", ""]
+        lines = [f"**{escaped(self.answer[0])}**", ""] if self.answer else []
+        lines += [line for text in self.answer[1:] for line in (escaped(text), "")]
+        lines += [f"### {escaped(table.caption)}", "", f"{escaped(self.runs)}.", ""]
         if self.verdicts:
             lines += [f"Verdicts: {escaped(self.verdicts)}.", ""]
         sides = [":---" if name in table.left else "---:" for name in table.columns]

@@ -1,0 +1,143 @@
+"""The first screen of a report: its answer in a sentence, one picture, and what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+from math import log
+
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.measures.loss import TracerLoss
+from roslens.analysis.reports.numbers import shown_unit, value_and_interval
+from roslens.analysis.runs import Run
+from roslens.analysis.statistics.factorial import FactorEffect
+
+
+@dataclass(frozen=True)
+class Front:
+    """The first screen.
+
+    Attributes
+    ----------
+    sentences
+        The answer first.
+    picture
+        The one that shows it; None where there is nothing to draw.
+    facts
+        What was recorded, by name; those that nobody knows are left out.
+    loud
+        Names of facts that must not be overlooked.
+    """
+
+    sentences: Sequence[str]
+    picture: Plot | None
+    facts: Mapping[str, str]
+    loud: frozenset[str] = frozenset()
+
+    def _repr_html_(self) -> str:
+        first, *more = self.sentences
+        facts = "".join(
+            f"<span{_LOUD if name in self.loud else ''}><b>{escape(name)}</b> {escape(text)}</span>"
+            for name, text in self.facts.items()
+        )
+        return (
+            f'<div class="roslens-front"><p class="roslens-answer">{escape(first)}</p>'
+            + "".join(f"<p>{escape(text)}</p>" for text in more)
+            + (self.picture._repr_html_() if self.picture else "")
+            + f'<p class="roslens-facts">{facts}</p></div>'
+        )
+
+    def __repr__(self) -> str:
+        facts = "; ".join(f"{name}: {text}" for name, text in self.facts.items())
+        picture = [str(self.picture)] if self.picture else []
+        return "\n".join([*self.sentences, *picture, facts])
+
+
+_LOUD = ' class="roslens-loud"'
+
+
+def facts_of(
+    runs: Sequence[Run], losses: Sequence[TracerLoss], left_out: int
+) -> tuple[dict[str, str], frozenset[str]]:
+    """What was recorded, in a few words each, and which of it must not be overlooked."""
+    if not runs:
+        return {}, frozenset()
+    found: dict[str, str] = {}
+    suites = sorted({f"{run.suite}/{run.campaign}" for run in runs if run.suite})
+    if suites:
+        found["suite"] = _several(suites)
+    dates = sorted({_date(run.start_ns) for run in runs if run.start_ns is not None})
+    if dates:
+        found["recorded"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    found["runs"] = f"{len(runs)}" + (f" ({left_out} left out)" if left_out else "")
+    for name in ("ROS 2", "RMW", "tracer", "CPUs"):
+        told = sorted({run.made_with[name] for run in runs if name in run.made_with})
+        if told:
+            found[name] = _several(told)
+    discarded = sum(loss.discarded_events for loss in losses)
+    packets = sum(loss.lost_packets for loss in losses)
+    cut = sum(loss.truncated for loss in losses)
+    lost = [f"{n:,} {what}" for n, what in ((discarded, "events"), (packets, "packets")) if n]
+    lost += [f"{cut} streams cut off"] if cut else []
+    found["tracer lost"] = ", ".join(lost) or "nothing"
+    loud = {"tracer lost"} if lost else set()
+    disturbed = sum(bool(run.disturbances) for run in runs)
+    if disturbed:
+        found["disturbed"] = f"{disturbed} of {len(runs)} runs"
+        loud.add("disturbed")
+    return found, frozenset(loud)
+
+
+def _several(texts: Sequence[str], most: int = 2) -> str:
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def _date(ns: int) -> str:
+    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d")
+
+
+def with_interval(estimate: Estimate) -> str:
+    """``0.642 ms [0.610, 0.674]``, or the value alone where the interval is refused."""
+    value, interval = value_and_interval(estimate)
+    bounds = "" if estimate.low is None else f" {interval}"
+    return f"{value} {shown_unit(estimate.unit)[1]}{bounds}"
+
+
+def effect_sentence(found: Sequence[FactorEffect], what: str) -> str | None:
+    """The largest main effect that is sure, as a sentence; None where none is.
+
+    Parameters
+    ----------
+    what
+        What is larger or smaller, such as ``the median latency``.
+    """
+    sure = [
+        e
+        for e in found
+        if len(e.factors) == 1
+        and e.scale == "ratio"
+        and e.value
+        and e.low is not None
+        and e.high is not None
+        and (e.low > 1 or e.high < 1)
+        and (e.p_holm is None or e.p_holm < 0.05)
+    ]
+    if not sure:
+        return None
+    e = max(sure, key=lambda x: abs(log(x.value or 1)))
+    assert e.value is not None
+    return (
+        f"{what} with {e.factors[0]} {e.levels[0]} is {relation(e.value)} with {e.references[0]}: "
+        f"{e.value:.2f} [{e.low:.2f}, {e.high:.2f}], {e.replications} blocks or runs."
+    )
+
+
+def relation(ratio: float) -> str:
+    """``36 % above that``, ``26 % below that``, ``2.3 times that``."""
+    if ratio >= 2:
+        return f"{ratio:.2g} times that"
+    return f"{100 * abs(ratio - 1):.0f} % {'above' if ratio > 1 else 'below'} that"

@@ -1,0 +1,54 @@
+// Folded sections open where a link leads into them and for printing; long tables sort and filter.
+"use strict";
+const opened = () => {
+  const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const folded = target && target.closest("details");
+  if (folded) { folded.open = true; target.scrollIntoView(); }
+};
+addEventListener("hashchange", opened);
+opened();
+addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
+
+const number = (text) => {
+  const found = text.replace(/,/g, "").match(/^[-+]?[\d.]+(e[-+]?\d+)?/i);
+  return found ? parseFloat(found[0]) : NaN;
+};
+document.querySelectorAll(".roslens-table").forEach((table) => {
+  const body = table.tBodies[0];
+  if (!body || body.rows.length < 4) return;
+  // A cell may be named only where it changes.
+  let before = "";
+  const rows = [...body.rows].map((row) => {
+    before = row.cells[0].textContent || before;
+    return { row, first: before };
+  });
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    let up = false;
+    head.dataset.sort = "";
+    head.title = "Sort by this column";
+    head.addEventListener("click", () => {
+      up = !up;
+      const text = (r) => (column ? r.row.cells[column].textContent : r.first);
+      const order = [...rows].sort((a, b) => {
+        const [x, y] = [text(a), text(b)], [m, n] = [number(x), number(y)];
+        if (isNaN(m) !== isNaN(n)) return isNaN(m) ? 1 : -1;
+        return (up ? 1 : -1) * (isNaN(m) ? x.localeCompare(y) : m - n);
+      });
+      order.forEach((r) => { r.row.cells[0].textContent || (r.row.cells[0].textContent = r.first); body.append(r.row); });
+    });
+  });
+  if (rows.length < 10) return;
+  const filter = document.createElement("input");
+  filter.className = "roslens-filter";
+  filter.type = "search";
+  filter.placeholder = `Filter ${rows.length} rows`;
+  filter.setAttribute("aria-label", filter.placeholder);
+  filter.addEventListener("input", () => {
+    const words = filter.value.toLowerCase().split(/\s+/);
+    rows.forEach((r) => {
+      const text = `${r.first} ${r.row.textContent}`.toLowerCase();
+      r.row.hidden = !words.every((word) => text.includes(word));
+    });
+  });
+  table.before(filter);
+});
