@@ -184,7 +184,8 @@ class ExecutorsReport(Report[ExecutorsParameters]):
                 )
         unsure = sum(p.verdict == "not_enough_evidence" for p in found)
         alike = sum(p.verdict == "no_difference" for p in found)
-        rest = f"Of {len(found)} pairs {len(found) - unsure - alike} differ"
+        differ = len(found) - unsure - alike
+        rest = f"Of {len(found)} pairs {differ} differ{'s' * (differ == 1)}"
         rest += f", {alike} do not (within {100 * self.parameters.threshold:g} %)" if alike else ""
         said.append(rest + (f", and {unsure} cannot be told apart." if unsure else "."))
         return said

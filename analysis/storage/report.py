@@ -167,7 +167,7 @@ class StorageReport(Report[StorageParameters]):
             return [f"None of {count} runs has the factors of the study; see the estimates."]
         against = [s for s in self.takeaways if s.failed]
         said = [told_of(self.takeaways, "takeaways of the study")]
-        said += [f"{s.told.capitalize()}: {s.claim} {s.because}" for s in against[:2]]
+        said += [f"{s.told.capitalize()}: {s.claim}: {s.because}." for s in against[:2]]
         if self._opened is not None and self.live:
             said.append("Measured are the Rust crate mcap and SQLite, not rosbag2's own plugins.")
         return said

@@ -73,9 +73,9 @@ _ANCHOR = re.compile(r'<a class="anchor-link".*?</a>', re.DOTALL)
 def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> str:
     """The outputs and texts of a notebook, without its code, as a page of its own.
 
-    What the section ``## Answer`` shows is the first screen; every other section is folded, and
-    opened by a click, a link to it, or printing. No style sheet, font or picture is loaded from
-    elsewhere; without scripts everything can be read.
+    What the section ``## Answer`` shows is the first screen; where there is one, every other
+    section is folded, and opened by a click, a link to it, or printing. No style sheet, font or
+    picture is loaded from elsewhere; without scripts everything can be read.
 
     Parameters
     ----------
@@ -98,17 +98,17 @@ def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> st
     (_, opening), *sections = _sections(still.cells)
     heading, before = opening[:1], opening[1:]
     front = [cells[1:] for name, cells in sections if name == ANSWER]
-    folded = [(name, html_of(cells[1:]), cells[0]) for name, cells in sections if name != ANSWER]
+    below = [(name, html_of(cells[1:]), cells[0]) for name, cells in sections if name != ANSWER]
     body = [html_of(heading), *map(html_of, front)]
     if lead:
         body.append(_folded("In short", lead))
     if before and not front:
         body.append(html_of(before))
     links = []
-    for name, html, first in folded:
+    for name, html, first in below:
         rest = first.source.partition("\n")[2].strip()
         text = html_of([nbformat.from_dict({**first, "source": rest})]) if rest else ""  # type: ignore[no-untyped-call]
-        body.append(_folded(name, text + html))
+        body.append(_folded(name, text + html, folded=bool(front)))
         links.append(f'<a href="#{_anchor(name)}">{escape(name)}</a>')
     if before and front:
         body.append(_folded("What was opened", html_of(before)))
@@ -133,11 +133,10 @@ def _sections(
     return found
 
 
-def _folded(name: str, html: str) -> str:
-    return (
-        f'<details id="{_anchor(name)}"><summary><h2>{escape(name)}</h2></summary>\n{html}\n'
-        "</details>"
-    )
+def _folded(name: str, html: str, *, folded: bool = True) -> str:
+    head = f"<summary><h2>{escape(name)}</h2></summary>"
+    is_open = "" if folded else " open"
+    return f'<details id="{_anchor(name)}"{is_open}>{head}\n{html}\n</details>'
 
 
 def _anchor(name: str) -> str:

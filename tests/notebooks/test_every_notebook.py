@@ -10,21 +10,24 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 import roslens as rl
 from roslens.report import ReportResult
 from roslens.summary_text import SUMMARY_NAME, Summary
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "workbench"))
 import golden
 import independent
+import running_lab
 
 # What a browser would load: everything but what is within the page itself, and links to click on.
 LOADED = re.compile(
@@ -41,9 +44,37 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = running_lab.chromium(playwright)
+        yield browser
+        browser.close()
+
+
+def first_screen(browser: Browser, page: Path, answer: str) -> None:
+    """The answer and its picture end above 900 px; nothing is wider than a telephone."""
+    for width in (1200, 420):
+        view = browser.new_page(viewport={"width": width, "height": 900})
+        view.goto(page.as_uri())
+        assert view.locator(".roslens-answer").inner_text() == answer
+        ends = view.evaluate(
+            "() => [...document.querySelectorAll('.roslens-answer, .roslens-front img')]"
+            ".map((e) => e.getBoundingClientRect().bottom)"
+        )
+        assert width < 1200 or max(ends) <= 900
+        view.evaluate(
+            "() => document.querySelectorAll('details').forEach((d) => { d.open = true })"
+        )
+        assert view.evaluate("() => document.documentElement.scrollWidth") <= width
+        view.close()
+
+
 @pytest.mark.recording
 @pytest.mark.parametrize(("notebook", "sample"), golden.pairs())
-def test_a_notebook_on_a_sample(samples: Path, tmp_path: Path, notebook: str, sample: str) -> None:
+def test_a_notebook_on_a_sample(
+    samples: Path, tmp_path: Path, browser: Browser, notebook: str, sample: str
+) -> None:
     kept = kept_of(notebook, sample)
     result = golden.run(notebook, samples / sample, tmp_path / "out")
     found = golden.found_by(result)
@@ -66,7 +97,7 @@ def test_a_notebook_on_a_sample(samples: Path, tmp_path: Path, notebook: str, sa
                 assert have[name] == close, about
     page = result.html.read_text()
     assert not LOADED.search(page)
-    assert "<script" not in page
+    assert page.count("<script") == 1
     assert "@import" not in page
     assert "url(" not in page
     assert len(page) < 5_000_000
@@ -74,9 +105,11 @@ def test_a_notebook_on_a_sample(samples: Path, tmp_path: Path, notebook: str, sa
     assert "@media print" in page
     if result.metrics is not None:
         # Runs and loss, then verdicts and figures in short, stand above everything else.
-        told = Summary.read(result.metrics, notebook).runs
-        assert page.index(escape(told)) < page.index("<table")
-        assert (result.metrics.parent / SUMMARY_NAME).read_text().startswith("### ")
+        told = Summary.read(result.metrics, notebook)
+        assert page.index(escape(told.runs)) < page.index("<table")
+        assert told.answer
+        assert (result.metrics.parent / SUMMARY_NAME).read_text().startswith("**")
+        first_screen(browser, result.html, told.answer[0])
 
 
 def kept_of(notebook: str, sample: str) -> dict[str, Any]:

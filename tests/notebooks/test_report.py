@@ -71,7 +71,9 @@ def logged_loss() -> float:
 @pytest.mark.recording
 def test_the_page_needs_nothing_from_anywhere(result: ReportResult, sample: Path) -> None:
     page = result.html.read_text()
-    assert "<script" not in page
+    # One script, which is ours.
+    assert page.count("<script") == 1
+    assert f"<script>{(ROOT / 'src/roslens/report_page.js').read_text()}</script>" in page
     assert LOADED.findall(page) == []
     assert "@import" not in page
     assert "url(" not in page
