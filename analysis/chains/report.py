@@ -105,7 +105,7 @@ class ChainsReport(Report[ChainsParameters]):
         return [chain for chain in self.chains if chain.found.complete.height]
 
     @cached_property
-    def estimates(self) -> list[Estimate]:  # type: ignore[override]
+    def estimates(self) -> list[Estimate]:
         """Response times, completeness and rate of each chain."""
         return self.estimates_with(self.requirements.percentiles)
 
@@ -249,13 +249,16 @@ class ChainsReport(Report[ChainsParameters]):
         if not self.chains:
             return {}
 
-        def together(which: str) -> pl.DataFrame:
-            frames = ((chain.named.name, getattr(chain.found, which)) for chain in self.chains)
-            return pl.concat(f.select(pl.lit(name).alias("chain"), pl.all()) for name, f in frames)
+        def together(frames: list[pl.DataFrame]) -> pl.DataFrame:
+            named = zip(self.chains, frames, strict=True)
+            return pl.concat(
+                frame.select(pl.lit(chain.named.name).alias("chain"), pl.all())
+                for chain, frame in named
+            )
 
         return {
-            "chain_instances.csv": together("instances"),
-            "chain_parts.csv": together("hops"),
+            "chain_instances.csv": together([chain.found.instances for chain in self.chains]),
+            "chain_parts.csv": together([chain.found.hops for chain in self.chains]),
         }
 
 

@@ -1,126 +1,28 @@
 """A recording as a Perfetto trace, for ui.perfetto.dev.
 
-One track per thread and node with a slice per callback and per publish call; flows from each
-publication to the callbacks that received it, and from a service request over its callback to the
-response; counters of CPU and memory per process.
-
-The format is protobuf (``protos/perfetto/trace/trace.proto``). All packets of one kind get one
-layout, with numbers in varints of a fixed width (allowed, if longer than needed), so that they are
-written column by column.
+One track per thread and node with a slice per callback and per publish call; one per topic with a
+slice per message, from its publication to the start of its callback; one per thread of an executor
+with its states; flows from each publication to the callbacks that received it, and from a service
+request over its callback to the response; counters of CPU and memory per process. Slices have
+categories and arguments, so that PerfettoSQL answers questions about latency.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import heapq
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
-from roslens.tracing.recording import RunFailedError
-from roslens.tracing.recording.files import replaced_whole
-
-_Bytes = npt.NDArray[np.uint8]
-
-# TracePacket
-_TIMESTAMP, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60
-# TrackEvent
-_TYPE, _NAME_IID, _TRACK_UUID, _COUNTER_VALUE, _FLOW = 9, 10, 11, 44, 47
-_BEGIN, _END, _INSTANT, _COUNTER = 1, 2, 3, 4
-_FIRST_OF_SEQUENCE, _LATER = 1, 2
-_CHUNK = 100_000
-
-
-class _Names:
-    """Numbers for names, from 1."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def of(self, names: pl.Series) -> npt.NDArray[np.uint64]:
-        for name in names.unique().sort().to_list():
-            self.numbers.setdefault(name, len(self.numbers) + 1)
-        return names.replace_strict(self.numbers, return_dtype=pl.UInt64).to_numpy()
-
-
-class _Writer:
-    """Tracks and packets of one trace."""
-
-    def __init__(self) -> None:
-        self.names = _Names()
-        self.tracks: dict[tuple[object, ...], int] = {}
-        self.descriptors: list[bytes] = []
-        self.packets: list[pl.DataFrame] = []
-
-    def track(self, key: tuple[object, ...], *, parent: int = 0, **fields: bytes | str) -> int:
-        """The number of a track, described when it is new."""
-        if key not in self.tracks:
-            number = self.tracks[key] = len(self.tracks) + 1
-            body = _number(1, number)
-            if "name" in fields:
-                body += _text(2, str(fields["name"]))
-            for field, kind in (("process", 3), ("thread", 4), ("counter", 8)):
-                if field in fields:
-                    body += _message(kind, fields[field])  # type: ignore[arg-type]
-            if parent:
-                body += _number(5, parent)
-            self.descriptors.append(_message(1, _number(_SEQUENCE, 1) + _message(_TRACK, body)))
-        return self.tracks[key]
-
-    def process(self, host: str, vpid: int, name: str | None) -> int:
-        return self.track(
-            ("process", host, vpid),
-            process=_number(1, vpid) + _text(6, f"{name or 'process'} ({host})"),
-        )
-
-    def events(self, frame: pl.DataFrame, kind: int, *, order: int, flows: int = 0) -> None:
-        """Add packets: ``time_ns``, ``track``, ``name`` (not of ends), ``flow_0``, ``value``."""
-        if frame.is_empty():
-            return
-        rows = frame.height
-        event = [_constant(_number(_TYPE, kind), rows), _varints(_TRACK_UUID, frame["track"], 5)]
-        if "name" in frame.columns:
-            event.append(_varints(_NAME_IID, pl.Series(self.names.of(frame["name"])), 5))
-        event += [_fixed(_FLOW, frame[f"flow_{k}"].cast(pl.UInt64)) for k in range(flows)]
-        if kind == _COUNTER:
-            event.append(_fixed(_COUNTER_VALUE, frame["value"].cast(pl.Float64)))
-        packet = [
-            _varints(_TIMESTAMP, frame["time_ns"], 10),
-            _constant(_number(_SEQUENCE, 1) + _number(_FLAGS, _LATER), rows),
-            *_wrapped(_TRACK_EVENT, event),
-        ]
-        whole = np.hstack(_wrapped(1, packet))
-        rows_of = pa.FixedSizeBinaryArray.from_buffers(
-            pa.binary(whole.shape[1]), rows, [None, pa.py_buffer(whole.tobytes())]
-        )
-        self.packets.append(
-            pl.DataFrame(
-                {
-                    "time_ns": frame["time_ns"],
-                    "order": pl.Series([order], dtype=pl.Int8).new_from_index(0, rows),
-                    "packet": pl.Series(rows_of.cast(pa.binary())),
-                }
-            )
-        )
-
-    def write(self, path: Path) -> None:
-        names = b"".join(
-            _message(2, _number(1, number) + _text(2, name))
-            for name, number in self.names.numbers.items()
-        )
-        first = _number(_SEQUENCE, 1) + _number(_FLAGS, _FIRST_OF_SEQUENCE)
-        try:
-            with replaced_whole(path) as temporary, temporary.open("wb") as file:
-                file.write(_message(1, first + _message(_INTERNED, names)))
-                file.writelines(self.descriptors)
-                if self.packets:
-                    line = pl.concat(self.packets).sort("time_ns", "order", maintain_order=True)
-                    for part in line.iter_slices(_CHUNK):
-                        file.write(b"".join(part["packet"].to_list()))
-        except OSError as error:
-            raise RunFailedError(f"{path}: cannot be written: {error.strerror}") from error
+from roslens.analysis.interop.perfetto_packets import (
+    BEGIN,
+    COUNTER,
+    END,
+    INSTANT,
+    Writer,
+    thread_of,
+)
 
 
 def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
@@ -130,7 +32,7 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     ----------
     tables
         ``processes``, ``callback_instances``, ``publications``, ``messages``, ``service_calls``
-        and, where they were recorded, ``resources`` and ``heap``.
+        and, where they were recorded, ``executor_intervals``, ``resources`` and ``heap``.
     path
         File to write.
 
@@ -139,13 +41,16 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     RunFailedError
         It cannot be written.
     """
-    writer = _Writer()
+    writer = Writer()
     for host, vpid, name in tables["processes"].select("host", "vpid", "procname").iter_rows():
         writer.process(host, vpid, name)
     calls = _calls(tables)
     _callbacks(writer, tables, calls)
     _publications(writer, tables)
     _requests(writer, calls)
+    _messages(writer, tables["messages"])
+    if "executor_intervals" in tables:
+        _executors(writer, tables["executor_intervals"])
     if "resources" in tables:
         _counters(writer, tables["resources"])
     if "heap" in tables:
@@ -156,13 +61,13 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
 _PLACE = ("host", "vpid", "vtid", "node")
 
 
-def _on_tracks(writer: _Writer, frame: pl.DataFrame) -> pl.DataFrame:
+def _on_tracks(writer: Writer, frame: pl.DataFrame) -> pl.DataFrame:
     """Add the track of each row's thread and node."""
     places = frame.select(_PLACE).unique(maintain_order=True).sort(_PLACE, nulls_last=True)
     numbers = []
     for host, vpid, vtid, node in places.iter_rows():
         process = writer.process(host, vpid or 0, None)
-        thread = _number(1, vpid or 0) + _number(2, vtid or 0)
+        thread = thread_of(vpid or 0, vtid or 0)
         parent = writer.track(("thread", host, vpid, vtid), parent=process, thread=thread)
         name = f"{node or 'unknown node'} [{vtid}]"
         numbers.append(writer.track(("node", host, vpid, vtid, node), parent=parent, name=name))
@@ -170,11 +75,17 @@ def _on_tracks(writer: _Writer, frame: pl.DataFrame) -> pl.DataFrame:
     return frame.join(places, on=_PLACE, how="left", nulls_equal=True, maintain_order="left")
 
 
-def _callbacks(writer: _Writer, tables: Mapping[str, pl.DataFrame], calls: pl.DataFrame) -> None:
+def _callbacks(writer: Writer, tables: Mapping[str, pl.DataFrame], calls: pl.DataFrame) -> None:
     number = "callback_instance_id"
-    received = _pairs(tables["messages"]).select(number, "flow").drop_nulls()
+    received = (
+        _pairs(tables["messages"])
+        .select(number, "flow", "message_id", latency_us=pl.col("latency_ns") / 1e3)
+        .drop_nulls(["flow", number])
+    )
     served = calls.select(number, "flow").drop_nulls()
-    flows = pl.concat([received, served]).unique(number, keep="first", maintain_order=True)
+    flows = pl.concat([received, served], how="diagonal").unique(
+        number, keep="first", maintain_order=True
+    )
     instances = tables["callback_instances"].join(
         flows, on=number, how="left", maintain_order="left"
     )
@@ -188,17 +99,20 @@ def _callbacks(writer: _Writer, tables: Mapping[str, pl.DataFrame], calls: pl.Da
     )
     whole = pl.col("end_ns").is_not_null()
     linked = pl.col("flow_0").is_not_null()
-    for kind, of_kind in ((_BEGIN, whole), (_INSTANT, ~whole)):
-        writer.events(slices.filter(of_kind & linked), kind, order=1, flows=1)
-        writer.events(slices.filter(of_kind & ~linked), kind, order=1)
+    for kind, of_kind in ((BEGIN, whole), (INSTANT, ~whole)):
+        for these, flows_of in ((linked, 1), (~linked, 0)):
+            writer.events(
+                slices.filter(of_kind & these), kind, order=1, flows=flows_of, category="callback",
+                arguments=(number, "kind", "node", "symbol", "message_id", "latency_us"),
+            )  # fmt: skip
     ends = slices.filter(whole).select("start_ns", pl.col("end_ns").alias("time_ns"), "track")
     # What ends goes before what begins, but for what has no length.
     short = pl.col("start_ns") == pl.col("time_ns")
-    writer.events(ends.filter(~short), _END, order=0)
-    writer.events(ends.filter(short), _END, order=4)
+    writer.events(ends.filter(~short), END, order=0)
+    writer.events(ends.filter(short), END, order=4)
 
 
-def _publications(writer: _Writer, tables: Mapping[str, pl.DataFrame]) -> None:
+def _publications(writer: Writer, tables: Mapping[str, pl.DataFrame]) -> None:
     pairs = _pairs(tables["messages"]).filter(pl.col("callback_instance_id").is_not_null())
     flows = pairs.group_by("message_id", maintain_order=True).agg("flow")
     last = pl.max_horizontal("publish_ns", "rcl_publish_ns", "rmw_publish_ns")
@@ -213,9 +127,12 @@ def _publications(writer: _Writer, tables: Mapping[str, pl.DataFrame]) -> None:
         some = sent.filter(pl.col("flows") == count).with_columns(
             pl.col("flow").list.get(k, null_on_oob=True).alias(f"flow_{k}") for k in range(count)
         )
-        writer.events(some, _BEGIN, order=2, flows=count)
+        writer.events(
+            some, BEGIN, order=2, flows=count, category="publish",
+            arguments=("message_id", "topic", "node"),
+        )  # fmt: skip
     # Those of no length end after their begin, and before what begins next.
-    writer.events(sent.select(pl.col("last_ns").alias("time_ns"), "track"), _END, order=3)
+    writer.events(sent.select(pl.col("last_ns").alias("time_ns"), "track"), END, order=3)
 
 
 def _pairs(messages: pl.DataFrame) -> pl.DataFrame:
@@ -250,7 +167,7 @@ def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     )
 
 
-def _requests(writer: _Writer, calls: pl.DataFrame) -> None:
+def _requests(writer: Writer, calls: pl.DataFrame) -> None:
     """Moments at the client: when the request was sent and the response taken."""
     known = calls.filter(pl.col("client_node").is_not_null())
     for what, column in (("request", "request_sent_ns"), ("response", "response_taken_ns")):
@@ -268,13 +185,78 @@ def _requests(writer: _Writer, calls: pl.DataFrame) -> None:
                 ),
                 pl.col("flow").alias("flow_0"),
             ),
-            _INSTANT,
+            INSTANT,
             order=1,
             flows=1,
+            category="service",
         )
 
 
-def _counters(writer: _Writer, resources: pl.DataFrame) -> None:
+def _messages(writer: Writer, messages: pl.DataFrame) -> None:
+    """A slice per delivered message on its topic's track, a moment for each that did not arrive.
+
+    Messages of a topic overlap: each goes into the first lane that is free, and lanes of the same
+    name are shown as one track.
+    """
+    told = ["message_id", "topic", "publisher_node", "subscription_node", "outcome", "match"]
+    shown = messages.filter(pl.col("publish_ns").is_not_null() & pl.col("topic").is_not_null())
+    shown = shown.sort("publish_ns", maintain_order=True).with_columns(
+        name=pl.col("topic"),
+        latency_us=pl.col("latency_ns") / 1e3,
+        begin_ns=pl.col("publish_ns"),
+        end_ns=pl.when(pl.col("latency_ns") >= 0).then("callback_start_ns"),
+    )
+    lanes: list[int] = []
+    free: dict[str, list[tuple[int, int]]] = {}
+    count: dict[str, int] = {}
+    for topic, begin, end in shown.select("topic", "begin_ns", "end_ns").iter_rows():
+        waiting = free.setdefault(topic, [])
+        if waiting and waiting[0][0] <= begin:
+            lane = heapq.heappop(waiting)[1]
+        else:
+            lane = count[topic] = count.get(topic, -1) + 1
+        heapq.heappush(waiting, (begin if end is None else end, lane))
+        lanes.append(writer.track(("messages", topic, lane), name=f"messages {topic}"))
+    shown = shown.with_columns(
+        pl.Series("track", lanes, dtype=pl.UInt64), pl.col("begin_ns").alias("time_ns")
+    )
+    arrived = pl.col("end_ns").is_not_null()
+    for kind, these in ((BEGIN, arrived), (INSTANT, ~arrived)):
+        writer.events(
+            shown.filter(these), kind, order=2, category="message",
+            arguments=[*told, "latency_us"],
+        )  # fmt: skip
+    ends = shown.filter(arrived).select(pl.col("end_ns").alias("time_ns"), "track", "begin_ns")
+    short = pl.col("begin_ns") == pl.col("time_ns")
+    writer.events(ends.filter(~short), END, order=0)
+    writer.events(ends.filter(short), END, order=4)
+
+
+def _executors(writer: Writer, intervals: pl.DataFrame) -> None:
+    """What the threads of executors did: waiting, busy."""
+    ended = intervals.filter(pl.col("end_ns") > pl.col("begin_ns"))
+    places = ("host", "vpid", "vtid")
+    tracks = pl.DataFrame(
+        [
+            (*place, writer.track(
+                ("executor", *place), parent=writer.process(place[0], place[1] or 0, None),
+                name=f"executor [{place[2]}]",
+            ))
+            for place in ended.select(places).unique(maintain_order=True).rows()
+        ],
+        schema={**{name: ended.schema[name] for name in places}, "track": pl.UInt64},
+        orient="row",
+    )  # fmt: skip
+    states = ended.join(tracks, on=places, maintain_order="left").with_columns(
+        name=pl.col("state"), time_ns=pl.col("begin_ns"), callback_us=pl.col("callback_ns") / 1e3
+    )
+    writer.events(
+        states, BEGIN, order=2, category="executor", arguments=("executed", "callback_us")
+    )
+    writer.events(states.select(pl.col("end_ns").alias("time_ns"), "track"), END, order=0)
+
+
+def _counters(writer: Writer, resources: pl.DataFrame) -> None:
     who = ["host", "vpid"]
     used = resources.sort(*who, "time_ns").with_columns(
         (pl.col("cpu_time_ns").diff() / pl.col("time_ns").diff()).over(who).alias("CPU [cores]"),
@@ -285,14 +267,14 @@ def _counters(writer: _Writer, resources: pl.DataFrame) -> None:
     _counted(writer, used, ("CPU [cores]", "RSS [MiB]", "PSS [MiB]", "heap [MiB]"))
 
 
-def _heap(writer: _Writer, heap: pl.DataFrame) -> None:
+def _heap(writer: Writer, heap: pl.DataFrame) -> None:
     """Live bytes as the allocator's events tell."""
     live = (pl.col("live_bytes") / 2**20).alias("traced heap [MiB]")
     name = pl.lit(None, dtype=pl.String).alias("process")
     _counted(writer, heap.select("host", "vpid", "time_ns", name, live), (live.meta.output_name(),))
 
 
-def _counted(writer: _Writer, used: pl.DataFrame, counters: Sequence[str]) -> None:
+def _counted(writer: Writer, used: pl.DataFrame, counters: Sequence[str]) -> None:
     """Counters of each process; ``process`` is its name where it is not known yet."""
     who = ["host", "vpid"]
     for host, vpid, name in used.select(*who, "process").unique(who, maintain_order=True).rows():
@@ -307,59 +289,4 @@ def _counted(writer: _Writer, used: pl.DataFrame, counters: Sequence[str]) -> No
                     ("counter", host, vpid, counter), parent=parent, name=counter, counter=b""
                 )
                 values = values.with_columns(pl.lit(track, dtype=pl.UInt64).alias("track"))
-                writer.events(values, _COUNTER, order=1)
-
-
-# Protobuf: one value, then columns of values.
-
-
-def _plain(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _number(field: int, value: int) -> bytes:
-    return _plain(field << 3) + _plain(value)
-
-
-def _message(field: int, body: bytes) -> bytes:
-    return _plain(field << 3 | 2) + _plain(len(body)) + body
-
-
-def _text(field: int, text: str) -> bytes:
-    return _message(field, text.encode())
-
-
-def _constant(data: bytes, rows: int) -> _Bytes:
-    return np.broadcast_to(np.frombuffer(data, dtype=np.uint8), (rows, len(data)))
-
-
-def _varints(field: int, values: pl.Series, width: int) -> _Bytes:
-    """Varints of `width` bytes each, whatever their value."""
-    numbers = values.cast(pl.UInt64).to_numpy()
-    key = _plain(field << 3)
-    out = np.empty((len(numbers), len(key) + width), dtype=np.uint8)
-    out[:, : len(key)] = np.frombuffer(key, dtype=np.uint8)
-    for place in range(width):
-        more = 0x80 if place < width - 1 else 0
-        out[:, len(key) + place] = (numbers >> np.uint64(7 * place)) & np.uint64(0x7F) | np.uint64(
-            more
-        )
-    return out
-
-
-def _fixed(field: int, values: pl.Series) -> _Bytes:
-    """Numbers of 8 bytes each."""
-    numbers = np.ascontiguousarray(values.to_numpy()).view(np.uint8).reshape(-1, 8)
-    return np.hstack([_constant(_plain(field << 3 | 1), len(numbers)), numbers])
-
-
-def _wrapped(field: int, columns: Sequence[_Bytes] | Iterable[_Bytes]) -> list[_Bytes]:
-    """A message of these columns: its key and length before them."""
-    given = list(columns)
-    head = _plain(field << 3 | 2) + _plain(sum(column.shape[1] for column in given))
-    return [_constant(head, len(given[0])), *given]
+                writer.events(values, COUNTER, order=1)

@@ -27,12 +27,21 @@ EVENT = pb.TrackEvent
 
 
 class Decoded:
-    """What a viewer makes of a file: slices by stack per track, moments, counters, flows."""
+    """What a viewer makes of a file: slices by stack per track, moments, counters, flows.
 
-    def __init__(self, path: Path) -> None:
+    Slices and moments of messages and of executors stand by themselves, with their arguments.
+    """
+
+    def __init__(self, path: Path) -> None:  # noqa: PLR0915  (one format, read once)
         trace = pb.Trace()
         trace.ParseFromString(path.read_bytes())
         names: dict[int, str] = {}
+        categories: dict[int, str] = {}
+        arguments: dict[int, str] = {}
+        texts: dict[int, str] = {}
+        self.messages: list[tuple[int, int | None, dict[str, Any]]] = []
+        self.states: list[tuple[str, int, int]] = []
+        self.told: list[dict[str, Any]] = []
         self.tracks: dict[int, Any] = {}
         self.slices: list[tuple[str, str, int, int, tuple[int, ...]]] = []
         self.moments: list[tuple[str, str, int, tuple[int, ...]]] = []
@@ -41,8 +50,11 @@ class Decoded:
         last = 0
         for packet in trace.packet:
             assert packet.trusted_packet_sequence_id == 1
-            for name in packet.interned_data.event_names:
-                names[name.iid] = name.name
+            names |= {n.iid: n.name for n in packet.interned_data.event_names}
+            categories |= {n.iid: n.name for n in packet.interned_data.event_categories}
+            arguments |= {n.iid: n.name for n in packet.interned_data.debug_annotation_names}
+            strings = packet.interned_data.debug_annotation_string_values
+            texts |= {text.iid: text.str.decode() for text in strings}
             if packet.HasField("track_descriptor"):
                 self.tracks[packet.track_descriptor.uuid] = packet.track_descriptor
             if not packet.HasField("track_event"):
@@ -52,17 +64,34 @@ class Decoded:
             last = packet.timestamp
             track = self.tracks[event.track_uuid].name
             flows = tuple(event.flow_ids)
+            category = "".join(categories[iid] for iid in event.category_iids)
+            told = {arguments[a.name_iid]: value_of(a, texts) for a in event.debug_annotations}
             if event.type == EVENT.TYPE_SLICE_BEGIN:
-                open_slices[event.track_uuid].append((names[event.name_iid], last, flows))
+                began = (names[event.name_iid], last, flows, category, told)
+                open_slices[event.track_uuid].append(began)
             elif event.type == EVENT.TYPE_SLICE_END:
-                name, begin, flows = open_slices[event.track_uuid].pop()
-                self.slices.append((track, name, begin, last, flows))
+                name, begin, flows, category, told = open_slices[event.track_uuid].pop()
+                if category == "message":
+                    self.messages.append((begin, last, told))
+                elif category == "executor":
+                    self.states.append((name, begin, last))
+                else:
+                    self.slices.append((track, name, begin, last, flows))
+                    self.told.append({"category": category, **told})
+            elif event.type == EVENT.TYPE_INSTANT and category == "message":
+                self.messages.append((last, None, told))
             elif event.type == EVENT.TYPE_INSTANT:
                 self.moments.append((track, names[event.name_iid], last, flows))
             else:
                 self.counters.append((track, last, event.double_counter_value))
         assert not any(open_slices.values())
         self.slices.sort(key=lambda slice_: (slice_[2], -slice_[3]))
+
+
+def value_of(argument: Any, texts: dict[int, str]) -> Any:
+    if argument.HasField("string_value_iid"):
+        return texts[argument.string_value_iid]
+    return getattr(argument, argument.WhichOneof("value"))
 
 
 def decoded(tables: dict[str, pl.DataFrame], path: Path) -> Decoded:
@@ -84,6 +113,38 @@ def test_a_message_and_its_flow(tmp_path: Path) -> None:
     assert (thread.pid, thread.tid) == (2, 2)
     process = found.tracks[found.tracks[node.parent_uuid].parent_uuid].process
     assert (process.pid, process.process_name) == (2, "p2 (h0)")
+
+
+def test_messages_and_callbacks_have_arguments(tmp_path: Path) -> None:
+    """One message that waits behind another, and one that is lost; all three overlap."""
+    trace = talker_and_listener()
+    for us in (100, 110, 120):
+        trace.publish(us, PUB)
+    trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
+    trace.receive(160, SUB, CALLBACK, stamp=at(122), pid=2)
+    found = decoded(trace.tables(), tmp_path / "t")
+    way = {"topic": "/data", "publisher_node": "/talker", "subscription_node": "/listener"}
+    ends = {message["message_id"]: (begin, end) for begin, end, message in found.messages}
+    assert sorted(ends.values(), key=str) == sorted(
+        [(at(100), at(153)), (at(110), None), (at(120), at(163))], key=str
+    )
+    for begin, end, message in found.messages:
+        assert message.items() >= way.items()
+        assert message.get("latency_us") == (None if end is None else (end - begin) / 1e3)
+        assert message["outcome"] == ("delivered" if end else "lost")
+    callbacks = [told for told in found.told if told["category"] == "callback"]
+    assert [told["latency_us"] for told in callbacks] == [53.0, 43.0]
+    assert {told["node"] for told in callbacks} == {"/listener"}
+
+
+def test_states_of_executors(tmp_path: Path) -> None:
+    trace = talker_and_listener()
+    trace.emit(100, "rclcpp_executor_wait_for_work", timeout=-1, pid=2)
+    trace.emit(150, "rclcpp_executor_get_next_ready", pid=2)
+    trace.emit(180, "rclcpp_executor_wait_for_work", timeout=-1, pid=2)
+    found = decoded(trace.tables(), tmp_path / "t")
+    assert ("wait", at(100), at(150)) in found.states
+    assert ("busy", at(150), at(180)) in found.states
 
 
 def test_one_publication_for_two_and_one_for_nobody(tmp_path: Path) -> None:

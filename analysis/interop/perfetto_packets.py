@@ -1,0 +1,254 @@
+"""Packets of a Perfetto trace: tracks, events with arguments, interned names.
+
+The format is protobuf (``protos/perfetto/trace/trace.proto``). All packets of one kind get one
+layout, with numbers in varints of a fixed width (allowed, if longer than needed), so that they are
+written column by column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from roslens.tracing.recording import RunFailedError
+from roslens.tracing.recording.files import replaced_whole
+
+_Bytes = npt.NDArray[np.uint8]
+
+# TracePacket
+_TIMESTAMP, _SEQUENCE, _TRACK_EVENT, _INTERNED, _FLAGS, _TRACK = 8, 10, 11, 12, 13, 60
+# TrackEvent
+_CATEGORY, _ARGUMENT, _TYPE, _NAME_IID, _TRACK_UUID, _COUNTER_VALUE, _FLOW = 3, 4, 9, 10, 11, 44, 47
+BEGIN, END, INSTANT, COUNTER = 1, 2, 3, 4
+# DebugAnnotation
+_ARGUMENT_NAME, _INTEGER, _REAL, _STRING = 1, 4, 5, 17
+# InternedData
+_CATEGORIES, _NAMES, _ARGUMENT_NAMES, _STRINGS = 1, 2, 3, 29
+_FIRST_OF_SEQUENCE, _LATER = 1, 2
+_CHUNK = 100_000
+
+
+class _Names:
+    """Numbers for names, from 1."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def of(self, names: pl.Series) -> npt.NDArray[np.uint64]:
+        for name in names.unique().sort().to_list():
+            self.numbers.setdefault(name, len(self.numbers) + 1)
+        return names.replace_strict(self.numbers, return_dtype=pl.UInt64).to_numpy()
+
+    def one(self, name: str) -> int:
+        return self.numbers.setdefault(name, len(self.numbers) + 1)
+
+
+class Writer:
+    """Tracks and packets of one trace."""
+
+    def __init__(self) -> None:
+        self.interned = {
+            kind: _Names() for kind in (_CATEGORIES, _NAMES, _ARGUMENT_NAMES, _STRINGS)
+        }
+        self.tracks: dict[tuple[object, ...], int] = {}
+        self.descriptors: list[bytes] = []
+        self.packets: list[pl.DataFrame] = []
+
+    def track(self, key: tuple[object, ...], *, parent: int = 0, **fields: bytes | str) -> int:
+        """The number of a track, described when it is new."""
+        if key not in self.tracks:
+            number = self.tracks[key] = len(self.tracks) + 1
+            body = _number(1, number)
+            if "name" in fields:
+                body += _text(2, str(fields["name"]))
+            for field, kind in (("process", 3), ("thread", 4), ("counter", 8)):
+                if field in fields:
+                    body += _message(kind, fields[field])  # type: ignore[arg-type]
+            if parent:
+                body += _number(5, parent)
+            self.descriptors.append(_message(1, _number(_SEQUENCE, 1) + _message(_TRACK, body)))
+        return self.tracks[key]
+
+    def process(self, host: str, vpid: int, name: str | None) -> int:
+        """The number of a process' track."""
+        return self.track(
+            ("process", host, vpid),
+            process=_number(1, vpid) + _text(6, f"{name or 'process'} ({host})"),
+        )
+
+    def events(
+        self,
+        frame: pl.DataFrame,
+        kind: int,
+        *,
+        order: int,
+        flows: int = 0,
+        category: str = "",
+        arguments: Sequence[str] = (),
+    ) -> None:
+        """Add packets: ``time_ns``, ``track``, ``name`` (not of ends), ``flow_0``, ``value``.
+
+        Parameters
+        ----------
+        order
+            Among events of the same time.
+        flows
+            How many of the columns ``flow_0``, ``flow_1`` ... there are.
+        arguments
+            Columns that become arguments of the same names; a null is left out.
+        """
+        known = [name for name in arguments if name in frame.columns]
+        if not frame.is_empty() and known:
+            # One layout for those that have the same arguments.
+            there = frame.select(pl.concat_list(pl.col(name).is_not_null() for name in known))
+            for has, part in frame.with_columns(there.to_series().alias("_has")).group_by(
+                "_has", maintain_order=True
+            ):
+                told = [n for n, is_there in zip(known, has[0], strict=True) if is_there]
+                self._packets(part, kind, order=order, flows=flows, category=category, told=told)
+        else:
+            self._packets(frame, kind, order=order, flows=flows, category=category, told=())
+
+    def _packets(
+        self,
+        frame: pl.DataFrame,
+        kind: int,
+        *,
+        order: int,
+        flows: int,
+        category: str,
+        told: Sequence[str],
+    ) -> None:
+        if frame.is_empty():
+            return
+        rows = frame.height
+        event = [_constant(_number(_TYPE, kind), rows), _varints(_TRACK_UUID, frame["track"], 5)]
+        if category:
+            number = self.interned[_CATEGORIES].one(category)
+            event.append(_constant(_number(_CATEGORY, number), rows))
+        if "name" in frame.columns:
+            names = pl.Series(self.interned[_NAMES].of(frame["name"]))
+            event.append(_varints(_NAME_IID, names, 5))
+        for name in told:
+            event += _wrapped(_ARGUMENT, self._argument(name, frame[name]))
+        event += [_fixed(_FLOW, frame[f"flow_{k}"].cast(pl.UInt64)) for k in range(flows)]
+        if kind == COUNTER:
+            event.append(_fixed(_COUNTER_VALUE, frame["value"].cast(pl.Float64)))
+        packet = [
+            _varints(_TIMESTAMP, frame["time_ns"], 10),
+            _constant(_number(_SEQUENCE, 1) + _number(_FLAGS, _LATER), rows),
+            *_wrapped(_TRACK_EVENT, event),
+        ]
+        whole = np.hstack(_wrapped(1, packet))
+        rows_of = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(whole.shape[1]), rows, [None, pa.py_buffer(whole.tobytes())]
+        )
+        self.packets.append(
+            pl.DataFrame(
+                {
+                    "time_ns": frame["time_ns"],
+                    "order": pl.Series([order], dtype=pl.Int8).new_from_index(0, rows),
+                    "packet": pl.Series(rows_of.cast(pa.binary())),
+                }
+            )
+        )
+
+    def _argument(self, name: str, values: pl.Series) -> list[_Bytes]:
+        number = self.interned[_ARGUMENT_NAMES].one(name)
+        head = _constant(_number(_ARGUMENT_NAME, number), values.len())
+        if values.dtype.is_float():
+            return [head, _fixed(_REAL, values.cast(pl.Float64))]
+        if values.dtype.is_integer():
+            return [head, _varints(_INTEGER, values.cast(pl.Int64).reinterpret(signed=False), 10)]
+        texts = self.interned[_STRINGS].of(values.cast(pl.String))
+        return [head, _varints(_STRING, pl.Series(texts), 5)]
+
+    def write(self, path: Path) -> None:
+        """Write all of it.
+
+        Raises
+        ------
+        RunFailedError
+            It cannot be written.
+        """
+        names = b"".join(
+            _message(kind, _number(1, number) + _text(2, name))
+            for kind, interned in self.interned.items()
+            for name, number in interned.numbers.items()
+        )
+        first = _number(_SEQUENCE, 1) + _number(_FLAGS, _FIRST_OF_SEQUENCE)
+        try:
+            with replaced_whole(path) as temporary, temporary.open("wb") as file:
+                file.write(_message(1, first + _message(_INTERNED, names)))
+                file.writelines(self.descriptors)
+                if self.packets:
+                    line = pl.concat(self.packets).sort("time_ns", "order", maintain_order=True)
+                    for part in line.iter_slices(_CHUNK):
+                        file.write(b"".join(part["packet"].to_list()))
+        except OSError as error:
+            raise RunFailedError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+# Protobuf: one value, then columns of values.
+
+
+def _plain(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _number(field: int, value: int) -> bytes:
+    return _plain(field << 3) + _plain(value)
+
+
+def _message(field: int, body: bytes) -> bytes:
+    return _plain(field << 3 | 2) + _plain(len(body)) + body
+
+
+def _text(field: int, text: str) -> bytes:
+    return _message(field, text.encode())
+
+
+def _constant(data: bytes, rows: int) -> _Bytes:
+    return np.broadcast_to(np.frombuffer(data, dtype=np.uint8), (rows, len(data)))
+
+
+def _varints(field: int, values: pl.Series, width: int) -> _Bytes:
+    """Varints of `width` bytes each, whatever their value."""
+    numbers = values.cast(pl.UInt64).to_numpy()
+    key = _plain(field << 3)
+    out = np.empty((len(numbers), len(key) + width), dtype=np.uint8)
+    out[:, : len(key)] = np.frombuffer(key, dtype=np.uint8)
+    for place in range(width):
+        more = 0x80 if place < width - 1 else 0
+        out[:, len(key) + place] = (numbers >> np.uint64(7 * place)) & np.uint64(0x7F) | np.uint64(
+            more
+        )
+    return out
+
+
+def _fixed(field: int, values: pl.Series) -> _Bytes:
+    """Numbers of 8 bytes each."""
+    numbers = np.ascontiguousarray(values.to_numpy()).view(np.uint8).reshape(-1, 8)
+    return np.hstack([_constant(_plain(field << 3 | 1), len(numbers)), numbers])
+
+
+def _wrapped(field: int, columns: Sequence[_Bytes] | Iterable[_Bytes]) -> list[_Bytes]:
+    """A message of these columns: its key and length before them."""
+    given = list(columns)
+    head = _plain(field << 3 | 2) + _plain(sum(column.shape[1] for column in given))
+    return [_constant(head, len(given[0])), *given]
+
+
+def thread_of(pid: int, tid: int) -> bytes:
+    """The description of a thread's track."""
+    return _number(1, pid) + _number(2, tid)
