@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
-from rich.text import Text
-
 from roslens.analysis.chains.parameters import ChainsParameters
 from roslens.analysis.chains.report import ChainsReport
 from roslens.analysis.chains.tables import chains_table, requirements_table, stopped_table
 from roslens.analysis.flow.taking_turns import as_yaml
-from roslens.analysis.reports.table import ReportTable
 from roslens.compare import write_text
+from roslens.printed import terminal_table
 from roslens.recordings import open_recordings, resolve
 from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK
 from roslens.tracing.recording.terminal import Console, say
@@ -62,16 +59,3 @@ def run_chains(
         say("Found, and not declared (the file of requirements can):")
         say(as_yaml(report.found_links))
     return checks.exit_code if checks.checks else EXIT_OK
-
-
-def terminal_table(table: ReportTable) -> Table:
-    """The table of a report for a terminal."""
-    made = Table(title=table.caption, title_justify="left", caption_justify="left")
-    for name in table.columns:
-        made.add_column(Text(name), justify="left" if name in table.left else "right")
-    for index, row in enumerate(table.rows):
-        style = "bold red" if index in table.marked else ""
-        made.add_row(*map(Text, row), style=style)
-    if table.notes:
-        made.caption = Text("\n".join(table.notes))
-    return made

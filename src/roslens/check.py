@@ -5,29 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.table import Table
-from rich.text import Text
-
 from roslens.analysis.estimate import cell_label
 from roslens.analysis.reports.numbers import shown_unit, value_and_interval
+from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.verdicts.budgets import Budget, Checks, check_budgets, read_budgets
 from roslens.analysis.verdicts.comparison import Side
 from roslens.compare import load_side, reference, write_text
-from roslens.tracing.recording.terminal import Console, say
+from roslens.printed import labels_of, numbered, print_verdicts
+from roslens.tracing.recording.terminal import Console
 
-_STYLES = {"within": "", "exceeded": "bold red", "not_enough_evidence": "yellow"}
+_VERDICTS = ("within", "exceeded", "not_enough_evidence")
 
 
 def run_check(
-    budgets_file: Path, paths: Sequence[Path], *, json_file: Path | None, console: Console
+    budgets_file: Path,
+    paths: Sequence[Path],
+    *,
+    json_file: Path | None,
+    console: Console,
+    markdown: bool = False,
 ) -> int:
     """Check, print the table, write JSON if asked for; the exit code of the verb."""
     budgets = read_budgets(budgets_file)
     found = check_budgets(budgets, load(budgets, paths))
     if json_file is not None:
         write_text(json_file, found.json_text())
-    console.print(checks_table(found))
-    say(summary(found))
+    print_verdicts(checks_table(found), summary(found), console, markdown=markdown)
     return found.exit_code
 
 
@@ -52,44 +55,37 @@ def load(budgets: Sequence[Budget], paths: Sequence[Path], *, collect: bool = Tr
     )
 
 
-def checks_table(found: Checks) -> Table:
-    """Each budget with value, interval and verdict; reasons below."""
+def checks_table(found: Checks) -> ReportTable:
+    """Each budget's verdict with value and interval; reasons below."""
     notes: list[str] = []
-    table = Table()
-    for heading in ("budget", "cell"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("runs", "value", "95 % interval"):
-        table.add_column(Text(heading), justify="right")
-    table.add_column("verdict")
-    for check in found.checks:
+    cells = [c.budget.where if c.estimate is None else c.estimate.cell for c in found.checks]
+    labels, common = labels_of(cells)
+    rows = []
+    for check, label in zip(found.checks, labels, strict=True):
         said = list(check.notes)
         if check.runs_needed is not None:
             said.append(f"about {check.runs_needed} runs would probably do")
         references = "".join(f" ({reference(note, notes)})" for note in said)
-        verdict = Text(check.verdict + references, style=_STYLES[check.verdict])
+        row = [check.verdict + references, check.budget.text, label]
         if check.estimate is None:
-            cell = cell_label(check.budget.where)
-            table.add_row(Text(check.budget.text), Text(cell), "0", "-", "-", verdict)
+            rows.append([*row, "-", "-", "0"])
             continue
         value, interval = value_and_interval(check.estimate)
         unit = shown_unit(check.estimate.unit)[1]
-        table.add_row(
-            Text(check.budget.text),
-            Text(cell_label(check.estimate.cell)),
-            str(check.estimate.runs),
-            f"{value} {unit}" if check.estimate.value is not None else "-",
-            Text(interval),
-            verdict,
-        )
-    lines = [*found.notes, *(f"({i}) {note}" for i, note in enumerate(notes, 1))]
-    if lines:
-        table.caption = Text("\n".join(lines))
-    return table
+        shown = f"{value} {unit}" if check.estimate.value is not None else "-"
+        rows.append([*row, shown, interval, str(check.estimate.runs)])
+    table = ReportTable(
+        ["verdict", "budget", "cell", "value", "95 % interval", "runs"],
+        rows,
+        "Budgets",
+        left=frozenset({"verdict", "budget", "cell"}),
+    )
+    return numbered(table, notes, [*found.notes, *common])
 
 
 def summary(found: Checks) -> str:
     """One line: how many of each verdict, and what is exceeded."""
-    counts = dict.fromkeys(_STYLES, 0)
+    counts = dict.fromkeys(_VERDICTS, 0)
     for check in found.checks:
         counts[check.verdict] += 1
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]

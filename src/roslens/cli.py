@@ -110,6 +110,10 @@ JsonFile = Annotated[
 PlotFile = Annotated[
     Path | None, Parameter(help="Also draw the changes to this file (.png, .svg or .pdf).")
 ]
+MarkdownSwitch = Annotated[
+    bool,
+    Parameter(name="--markdown", help="Print Markdown for a pull request: only what changed."),
+]
 Threshold = Annotated[str, Parameter(help="Changes smaller than this do not matter.")]
 
 
@@ -739,6 +743,7 @@ def compare(
     threshold: Threshold = "5%",
     json_file: JsonFile = None,
     plot: PlotFile = None,
+    markdown: MarkdownSwitch = False,
 ) -> int:
     """Compare two sets of recordings and say what got slower.
 
@@ -763,12 +768,17 @@ def compare(
         json_file=json_file,
         plot_file=plot,
         console=Console(),
+        markdown=markdown,
     )
 
 
 @_verb(_JUDGE, "check BUDGETS PATH... [OPTIONS]")
 def check(
-    budgets: Path, /, *paths: Annotated[Path, Parameter(name="PATH")], json_file: JsonFile = None
+    budgets: Path,
+    /,
+    *paths: Annotated[Path, Parameter(name="PATH")],
+    json_file: JsonFile = None,
+    markdown: MarkdownSwitch = False,
 ) -> int:
     """Check recordings against absolute budgets.
 
@@ -785,7 +795,7 @@ def check(
 
     if not paths:
         raise UsageError("no recording given; give one or more folders, or a metrics.json")
-    return run_check(budgets, paths, json_file=json_file, console=Console())
+    return run_check(budgets, paths, json_file=json_file, console=Console(), markdown=markdown)
 
 
 SuiteOption = Annotated[
@@ -815,6 +825,7 @@ def trend(
     false_alarms: str = "1%",
     json_file: JsonFile = None,
     plot: PlotFile = None,
+    markdown: MarkdownSwitch = False,
     file: CatalogFile = None,
     workers: WorkersOption = None,
     scheduler: SchedulerOption = None,
@@ -847,6 +858,7 @@ def trend(
         json_file=json_file,
         plot_file=plot,
         console=console,
+        markdown=markdown,
     )
 
 

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-from rich.text import Text
-
-from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.estimate import Estimate
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
 from roslens.analysis.reports.numbers import shown_unit, value_and_interval
+from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.verdicts.comparison import (
     Comparison,
     Comparisons,
@@ -19,21 +17,20 @@ from roslens.analysis.verdicts.comparison import (
     compare_sides,
     label_of,
 )
+from roslens.printed import labels_of, numbered, print_verdicts
 from roslens.recordings import open_recordings, resolve
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import replaced_whole, write_atomically
-from roslens.tracing.recording.terminal import Console, say
+from roslens.tracing.recording.terminal import Console
 from roslens.tracing.unpacking import SUFFIXES
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot
 
-_STYLES = {
-    "regression": "bold red",
-    "improvement": "green",
-    "no_difference": "",
-    "not_enough_evidence": "yellow",
-}
+_VERDICTS = ("regression", "improvement", "no_difference", "not_enough_evidence")
+_WITHIN_REACH = 50
+"""More runs than that nobody will make."""
+_POWER = 1 + 0.8416 / 1.9600
 
 
 def load_side(
@@ -131,6 +128,7 @@ def run_compare(
     json_file: Path | None,
     plot_file: Path | None,
     console: Console,
+    markdown: bool = False,
 ) -> int:
     """Compare, print the table, write what was asked for; the exit code of the verb."""
     fraction = parse_threshold(threshold)
@@ -139,8 +137,7 @@ def run_compare(
         write_text(json_file, found.json_text())
     if plot_file is not None:
         write_plot(plot_file, found)
-    console.print(comparison_table(found))
-    say(summary(found))
+    print_verdicts(comparison_table(found), summary(found), console, markdown=markdown)
     return found.exit_code
 
 
@@ -186,41 +183,44 @@ def save_plot(path: Path, plot: Plot) -> None:
         raise UsageError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def comparison_table(found: Comparisons) -> Table:
-    """Values of both sides, change with interval, verdict; reasons below."""
+def comparison_table(found: Comparisons) -> ReportTable:
+    """Verdict, change with interval, values of both sides; reasons below."""
     notes: list[str] = []
-    table = Table(title=f"{found.base.name} -> {found.new.name}")
-    for heading in ("metric", "cell"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("runs", "base", "new", "worse by [%]"):
-        table.add_column(Text(heading), justify="right")
-    table.add_column("verdict")
-    for comparison in found.compared:
+    labels, common = labels_of(
+        [c.cell for c in found.compared] + [unmatched.cell for unmatched in found.unmatched]
+    )
+    rows = []
+    for comparison, label in zip(found.compared, labels, strict=False):
         base, unit = _value(comparison.base)
         new, _ = _value(comparison.new)
         references = "".join(f" ({reference(note, notes)})" for note in _all_notes(comparison))
-        table.add_row(
-            Text(f"{comparison.metric} [{unit}]"),
-            Text(cell_label(comparison.cell)),
-            f"{comparison.base.runs}, {comparison.new.runs}",
-            base,
-            new,
-            Text(_change(comparison)),
-            Text(comparison.verdict + references, style=_STYLES[comparison.verdict]),
+        runs = f"{comparison.base.runs}, {comparison.new.runs}"
+        rows.append(
+            [
+                comparison.verdict + references,
+                f"{comparison.metric} [{unit}]",
+                label,
+                _change(comparison),
+                base,
+                new,
+                runs,
+            ]
         )
-    for unmatched in found.unmatched:
-        empty = ("", "", "", "")
-        verdict = Text(f"only in {unmatched.only_in.upper()}", style="yellow")
-        table.add_row(Text(unmatched.metric), Text(cell_label(unmatched.cell)), *empty, verdict)
-    lines = [*found.notes, *(f"({i}) {note}" for i, note in enumerate(notes, 1))]
-    if lines:
-        table.caption = Text("\n".join(lines))
-    return table
+    for unmatched, label in zip(found.unmatched, labels[len(found.compared) :], strict=True):
+        verdict = f"only in {unmatched.only_in.upper()}"
+        rows.append([verdict, unmatched.metric, label, "", "", "", ""])
+    table = ReportTable(
+        ["verdict", "metric", "cell", "worse by [%]", "base", "new", "runs"],
+        rows,
+        f"{found.base.name} -> {found.new.name}",
+        left=frozenset({"verdict", "metric", "cell"}),
+    )
+    return numbered(table, notes, [*found.notes, *common])
 
 
 def summary(found: Comparisons) -> str:
     """One line: how many of each verdict, and what regressed."""
-    counts = dict.fromkeys(_STYLES, 0)
+    counts = dict.fromkeys(_VERDICTS, 0)
     for comparison in found.compared:
         counts[comparison.verdict] += 1
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
@@ -248,8 +248,12 @@ def _change(comparison: Comparison) -> str:
 
 def _all_notes(comparison: Comparison) -> list[str]:
     notes = list(comparison.notes)
-    if comparison.runs_needed is not None:
+    if comparison.runs_needed is not None and comparison.runs_needed <= _WITHIN_REACH:
         notes.append(f"about {comparison.runs_needed} runs on each side would probably do")
+    elif comparison.low and comparison.high and comparison.high < 1e6:
+        # A change is found with a probability of 0.8 from 1.43 half widths of the interval on.
+        least = (comparison.high / comparison.low) ** (_POWER / 2) - 1
+        notes.append(f"these runs can show a change from about {100 * least:.2g} % on")
     return notes
 
 

@@ -37,6 +37,7 @@ from roslens.analysis.verdicts.comparison import (
     verdict_of,
 )
 from roslens.compare import comparison_table, load_side, parse_threshold, summary
+from roslens.printed import as_markdown, terminal_table
 from roslens.recordings import open_recordings
 from roslens.tracing.recording import UsageError
 
@@ -355,12 +356,21 @@ def test_recordings_and_their_metrics_give_the_same_verdicts(campaigns: Path) ->
 def test_what_is_shown(campaigns: Path) -> None:
     found = compare_sides(load_side(campaigns / "base_m"), load_side(campaigns / "new_m"))
     console = Console(width=160, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    console.print(comparison_table(found))
+    console.print(terminal_table(comparison_table(found)))
     text = console.export_text()
     assert "latency_p50 [ms]" in text
     assert "regression" in text
     assert "zero in every run of both sides" in text
     assert summary(found).startswith("compare: 2 regression, 6 no_difference (threshold 0.05)")
+    # For a pull request: the verdict first, then only what changed; verdicts are whole.
+    first, _, *rows = as_markdown(comparison_table(found), summary(found)).splitlines()
+    assert first.startswith("**compare: 2 regression")
+    told = [row for row in rows if row.startswith("| regression ") or "no_difference" in row]
+    assert len(told) == 2
+    assert "6 more are as before or within limits." in rows
+    narrow = Console(width=60, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    narrow.print(terminal_table(comparison_table(found)))
+    assert narrow.export_text().count("no_difference") == 6
     data = json.loads(found.json_text())
     assert data["exit_code"] == 1
     assert len(data["comparisons"]) == 8

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from roslens.analysis.estimate import cell_label
 from roslens.analysis.reports.numbers import shown_unit, significant
+from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.trend import Series, Trends
 from roslens.compare import parse_threshold, reference, save_plot, write_text
@@ -25,6 +26,7 @@ from roslens.fleet.dataset import Written
 from roslens.fleet.selection import Selection
 from roslens.fleet.series import series_of, trends_of
 from roslens.fleet.trees import open_tree
+from roslens.printed import labels_of, numbered, print_verdicts
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.terminal import Console, say
 
@@ -110,6 +112,7 @@ def run_trend(
     json_file: Path | None,
     plot_file: Path | None,
     console: Console,
+    markdown: bool = False,
 ) -> int:
     """Look for changes over time, print them, write what was asked for; the exit code."""
     fraction = parse_threshold(threshold)
@@ -127,50 +130,50 @@ def run_trend(
         from roslens.analysis.figures.trend import trend_plot  # noqa: PLC0415  (matplotlib)
 
         save_plot(plot_file, trend_plot(trends))
-    console.print(trend_table(trends, left_out))
-    say(summary(trends))
+    print_verdicts(trend_table(trends, left_out), summary(trends), console, markdown=markdown)
     return trends.exit_code
 
 
-def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> Table:
+def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> ReportTable:
     """Each change with what changed beside it; a series without any has one line."""
     notes = [*left_out, *filter(None, map(_odd_ones, trends.series))]
-    table = Table(title="changes over time")
-    for heading in ("metric", "cell"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("campaigns", justify="right")
-    table.add_column("since", overflow="fold")
-    for heading in ("before", "after", "worse by [%]"):
-        table.add_column(Text(heading), justify="right")
-    table.add_column("verdict")
-    table.add_column("changed with it", overflow="fold")
-    for series in trends.series:
+    labels, common = labels_of([series.cell for series in trends.series])
+    rows = []
+    for series, label in zip(trends.series, labels, strict=True):
         factor, unit = shown_unit(series.unit)
-        name = (Text(f"{series.metric} [{unit}]"), Text(cell_label(series.cell)))
-        count = str(len(series.nights))
+        name = (f"{series.metric} [{unit}]", label, str(len(series.nights)))
         if series.refused is not None or not series.changes:
             means = [sum(n.values) / len(n.values) for n in series.nights]
             level = series.levels[0][1] if series.levels else sum(means) / len(means)
             verdict = "no change"
             if series.refused is not None:
                 verdict = f"not_enough_evidence ({reference(series.refused, notes)})"
-            table.add_row(*name, count, "", "", significant(level * factor), "", verdict, "")
+            rows.append([verdict, *name, "", "", significant(level * factor), "", ""])
         for change in series.changes:
             night = series.nights[change.index]
             lasts = "" if change.lasts or change.verdict != "regression" else " (no longer)"
-            table.add_row(
-                *name,
-                count,
-                Text(f"{night.campaign}, {night.start:%Y-%m-%d}"),
-                significant(change.before.mean * factor),
-                significant(change.after.mean * factor),
-                _percent(change.effect),
-                Text(change.verdict + lasts, style=_STYLES.get(change.verdict, "")),
-                Text("; ".join(f"{n} {_short(a)} -> {_short(b)}" for n, a, b in change.software)),
+            rows.append(
+                [
+                    change.verdict + lasts,
+                    *name,
+                    f"{night.campaign}, {night.start:%Y-%m-%d}",
+                    significant(change.before.mean * factor),
+                    significant(change.after.mean * factor),
+                    _percent(change.effect),
+                    "; ".join(f"{n} {_short(a)} -> {_short(b)}" for n, a, b in change.software),
+                ]
             )
-    if notes:
-        table.caption = Text("\n".join(f"({i}) {note}" for i, note in enumerate(notes, 1)))
-    return table
+    left = ("verdict", "metric", "cell", "since", "changed with it")
+    table = ReportTable(
+        [
+            *("verdict", "metric", "cell", "campaigns", "since", "before", "after"),
+            *("worse by [%]", "changed with it"),
+        ],
+        rows,
+        "Changes over time",
+        left=frozenset(left),
+    )
+    return numbered(table, notes, common)
 
 
 def _odd_ones(series: Series) -> str | None:

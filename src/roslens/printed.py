@@ -1,0 +1,94 @@
+"""Tables of verdicts for a terminal, for a log of any width, and as Markdown for a pull request."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from roslens.analysis.estimate import Cell, shared_levels, short_labels
+from roslens.analysis.reports.table import ReportTable
+from roslens.summary_text import escaped
+from roslens.tracing.recording.terminal import Console, say
+
+STYLES: Mapping[str, str] = {
+    "regression": "bold red",
+    "exceeded": "bold red",
+    "improvement": "green",
+    "not_enough_evidence": "yellow",
+    "only in": "yellow",
+}
+"""By what a verdict begins with."""
+
+_UNCHANGED = ("no_difference", "no change", "within")
+_LOG_WIDTH = 200
+
+
+def labels_of(cells: Sequence[Cell]) -> tuple[list[str], list[str]]:
+    """Labels with the factors that tell cells apart, and a note on what all have in common."""
+    common = shared_levels(cells)
+    if not common or len(cells) < 2:
+        return short_labels(cells), []
+    labels = ["" if label == common else label for label in short_labels(cells)]
+    return labels, [f"In all cells: {common}."]
+
+
+def print_verdicts(
+    table: ReportTable, sentence: str, console: Console, *, markdown: bool = False
+) -> None:
+    """Print a table whose first column is the verdict, and the sentence that sums it up."""
+    if markdown:
+        say(as_markdown(table, sentence))
+        return
+    if not sys.stdout.isatty():
+        # A log has no width; a cell that is cut is of no use.
+        console = Console(width=_LOG_WIDTH)
+    console.print(terminal_table(table))
+    say(sentence)
+
+
+def terminal_table(table: ReportTable) -> Table:
+    """A table for a terminal; verdicts are never cut."""
+    made = Table(
+        title=table.caption, title_justify="left", caption_justify="left", box=SIMPLE_HEAD,
+        pad_edge=False,
+    )  # fmt: skip
+    for name in table.columns:
+        side = "left" if name in table.left else "right"
+        made.add_column(Text(name), justify=side, no_wrap=name == "verdict", overflow="fold")  # type: ignore[arg-type]
+    for index, row in enumerate(table.rows):
+        begins = (style for verdict, style in STYLES.items() if row[0].startswith(verdict))
+        style = next(begins, "bold red" if index in table.marked else "")
+        made.add_row(*map(Text, row), style=style)
+    if table.notes:
+        made.caption = Text("\n".join(table.notes))
+    return made
+
+
+def as_markdown(table: ReportTable, sentence: str) -> str:
+    """The sentence, then only what changed, then the notes that it needs."""
+    changed = [row for row in table.rows if not row[0].startswith(_UNCHANGED)]
+    lines = [f"**{escaped(sentence)}**", ""]
+    if changed:
+        sides = [":---" if name in table.left else "---:" for name in table.columns]
+        lines += [_row(list(map(escaped, table.columns))), _row(sides)]
+        lines += [_row(list(map(escaped, row))) for row in changed]
+        lines += [""]
+    same = len(table.rows) - len(changed)
+    if same:
+        lines += [f"{same} more {'is' if same == 1 else 'are'} as before or within limits.", ""]
+    lines += [f"{escaped(note)}  " for note in table.notes]
+    return "\n".join(lines).rstrip()
+
+
+def numbered(table: ReportTable, notes: Sequence[str], lead: Sequence[str] = ()) -> ReportTable:
+    """The same table with numbered notes below it, after those of `lead`."""
+    return replace(table, notes=[*lead, *(f"({i}) {note}" for i, note in enumerate(notes, 1))])
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
