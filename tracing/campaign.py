@@ -19,6 +19,7 @@ from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import SessionDaemon, TracingOptions, session_daemon
 from roslens.tracing.lttng.tool import find_program
+from roslens.tracing.needs import lacking
 from roslens.tracing.plan import (
     Plan,
     PlannedRun,
@@ -212,6 +213,10 @@ def run_campaign(
     seed = choose_seed(suite) if seed is None else seed
     ros = choose_ros(suite.workload.ros, lambda text: on_event(Event("note", text=text)))
     find_program("lttng")
+    if ros is not None:
+        chosen, left_out = lacking(suite, chosen, ros.environment)
+        for line in left_out:
+            on_event(Event("note", text=line))
     variables = prepared_variables(suite.workload, lambda text: on_event(Event("note", text=text)))
     folder = new_campaign(root / suite.name, name)
     plan = Plan(

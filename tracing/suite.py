@@ -23,10 +23,11 @@ from roslens.tracing.sampling.rates import SamplerRates
 SHIPPED = shipped("tracing", "suites")
 WORKLOADS = shipped("tracing", "workloads")
 
-RosChoice = Literal["auto", "sourced", "embedded", "none"]
+RosChoice = Literal["auto", "sourced", "embedded", "rclcpp", "none"]
 Factors = dict[str, Level]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+NEEDS = ("package", "header", "python")
 RESERVED = ("native", "ready", "seconds", "messages", "repetition", "order")
 """Placeholders that every template knows beside factors and parameters."""
 
@@ -62,7 +63,8 @@ class WorkloadSpec(_Part):
     ros: RosChoice = Field(
         default="auto",
         description="sourced: the ROS 2 of the shell; embedded: the one roslens makes; auto: the "
-        "sourced one where there is one, else the embedded one; none",
+        "sourced one where there is one, else the embedded one; rclcpp: the same for programs in "
+        "C++ (the embedded one gets an rclcpp, compiled once); none",
     )
     trace_rclpy: bool = Field(
         default=False, description="whether Python nodes emit callback and publish events"
@@ -113,6 +115,20 @@ class LevelSettings(_Part):
     tracing: dict[str, Any] = Field(
         default_factory=dict, description="fields of 'tracing' with other values"
     )
+    needs: tuple[str, ...] = Field(
+        default=(),
+        description="without one of these in the ROS 2 the level is left out: package:NAME, "
+        "header:PATH, python:MODULE.NAME",
+    )
+
+    @field_validator("needs")
+    @classmethod
+    def _known_needs(cls, needs: tuple[str, ...]) -> tuple[str, ...]:
+        for need in needs:
+            kind, _, what = need.partition(":")
+            if kind not in NEEDS or not what:
+                raise ValueError(f"{need!r}: give {', '.join(f'{x}:...' for x in NEEDS)}")
+        return needs
 
 
 class Suite(_Part):
@@ -221,13 +237,16 @@ class Suite(_Part):
 
     def settings(self, factors: Mapping[str, Level]) -> LevelSettings:
         """What is special about the runs of a combination; a later factor has the last word."""
-        special = [self.levels.get(name, {}).get(level) for name, level in factors.items()]
-        found = [x for x in special if x is not None]
+        found = [self.level(name, level) for name, level in factors.items()]
         return LevelSettings(
             parameters={k: v for x in found for k, v in x.parameters.items()},
             environment={k: v for x in found for k, v in x.environment.items()},
             tracing={k: v for x in found for k, v in x.tracing.items()},
         )
+
+    def level(self, factor: str, level: Level) -> LevelSettings:
+        """What is special about one level of a factor."""
+        return self.levels.get(factor, {}).get(level) or LevelSettings()
 
     def parameters_of(self, factors: Mapping[str, Level]) -> dict[str, Level]:
         """The workload's parameters in the runs of a combination."""
