@@ -354,6 +354,23 @@ def suite_schema() -> dict[str, Any]:
     }
 
 
+def suite_path(name_or_path: str | Path) -> Path:
+    """The file of a suite, by the name of one that ships with roslens or by its file.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    path = Path(name_or_path)
+    if _NAME.fullmatch(str(name_or_path)) and (SHIPPED / f"{name_or_path}.yaml").is_file():
+        return SHIPPED / f"{name_or_path}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))
+        raise UsageError(f"{name_or_path}: no such suite; there is: {known}, or give a YAML file")
+    return path
+
+
 def load_suite(name_or_path: str | Path) -> tuple[Suite, str]:
     """A suite and its text, by the name of one that ships with roslens or by its file.
 
@@ -362,12 +379,7 @@ def load_suite(name_or_path: str | Path) -> tuple[Suite, str]:
     UsageError
         There is none of that name, or the file is not a valid suite.
     """
-    path = Path(name_or_path)
-    if _NAME.fullmatch(str(name_or_path)) and (SHIPPED / f"{name_or_path}.yaml").is_file():
-        path = SHIPPED / f"{name_or_path}.yaml"
-    elif not path.is_file():
-        known = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))
-        raise UsageError(f"{name_or_path}: no such suite; there is: {known}, or give a YAML file")
+    path = suite_path(name_or_path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

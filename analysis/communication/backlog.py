@@ -118,9 +118,7 @@ def backlogs(messages: pl.DataFrame, queues: pl.DataFrame) -> dict[str, Backlog]
     outrun = (pl.col("outcome") == "lost") & (depth > 0) & (behind >= depth)
     lost = (
         messages.filter(~taken)
-        .join(
-            queues.unique(["run", "subscription_id"]), on=["run", "subscription_id"], how="left"
-        )
+        .join(queues.unique(["run", "subscription_id"]), on=["run", "subscription_id"], how="left")
         .filter(outrun | pl.col("outcome").is_in(_PUSHED_OUT))
     )
     pushed_out = dict(lost.group_by("run").len().iter_rows())

@@ -16,10 +16,10 @@ from roslens.analysis.communication.estimates import (
     cpu_estimates,
     depth_estimates,
     full_runs,
-    latency_measures,
     heap_estimates,
     hop_estimates,
     labelled,
+    latency_measures,
     period_estimates,
 )
 from roslens.analysis.communication.evidence import Evidence, evidence

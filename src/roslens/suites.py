@@ -7,7 +7,7 @@ from rich.markup import escape
 from roslens.tracing.campaign import planned_seconds
 from roslens.tracing.progress import duration
 from roslens.tracing.recording.terminal import Console
-from roslens.tracing.suite import Suite, list_suites, load_suite
+from roslens.tracing.suite import Suite, list_suites, load_suite, suite_path
 
 
 def show_suites(console: Console) -> None:
@@ -26,6 +26,7 @@ def explain_suite(name: str, console: Console) -> None:
     """
     suite, _ = load_suite(name)
     _head(suite.name, suite, console)
+    console.print(f"  file: {suite_path(name)}", highlight=False, markup=False, soft_wrap=True)
     for title, lines in _parts(suite):
         console.print(f"  [bold]{title}[/]")
         for line in lines:

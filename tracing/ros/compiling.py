@@ -71,9 +71,7 @@ def need_space(folder: Path, size: int, what: str) -> None:
         )
 
 
-def run_steps(
-    steps: Sequence[Step], *, what: str, log: Path, note: Callable[[str], None]
-) -> None:
+def run_steps(steps: Sequence[Step], *, what: str, log: Path, note: Callable[[str], None]) -> None:
     """Run those steps whose files are not there yet, as many at once as cores and memory allow.
 
     Parameters
@@ -136,7 +134,8 @@ def run_logged(command: Sequence[str], log: Path, what: str, environment: dict[s
         stream.write(f"$ {shlex.join(command)}\n{done.stdout}")
     if done.returncode:
         lines = [x.strip() for x in done.stdout.splitlines() if x.strip()]
-        errors = [x for x in lines if "error" in x.lower() or "no space" in x.lower()]
+        signs = ("error:", "undefined reference", "no space")
+        errors = [x for sign in signs[1:] + signs[:1] for x in lines if sign in x.lower()]
         first = (errors or lines[-1:] or ["it says nothing"])[0]
         raise RunFailedError(f"{what} cannot be made: {first} (all of it: {log})")
 

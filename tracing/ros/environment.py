@@ -369,7 +369,15 @@ def _install(folder: Path, interpreter: str, progress: Progress) -> None:
         _run([interpreter, "-P", "-m", "venv", str(folder)], "make its environment")
     progress(f"installing the wheels of ROS 2 {EMBEDDED_DISTRO}")
     _run(
-        [*install_command(python), "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(PINS)],
+        [
+            *install_command(python),
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "-r",
+            str(PINS),
+        ],
         "install its wheels; is a Python package index reachable?",
     )
 

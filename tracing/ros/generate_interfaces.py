@@ -32,9 +32,7 @@ def interfaces(share: Path, package: Path, output: Path) -> None:
     translated = output / "idl" / name
     files = []
     for message in sorted((package / "msg").glob("*.msg")):
-        made = convert_msg_to_idl(
-            package, name, message.relative_to(package), translated / "msg"
-        )
+        made = convert_msg_to_idl(package, name, message.relative_to(package), translated / "msg")
         files.append(f"{translated}:msg/{made.name}")
     code = output / name
     hashes = HashTypeDescription("hash").generate_type_hashes(name, files, known, code)

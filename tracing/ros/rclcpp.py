@@ -77,7 +77,7 @@ SOURCES = ("libstatistics_collector", "rclcpp", "cm_executors", "rcl_interfaces"
 
 @dataclass(frozen=True)
 class Rclcpp:
-    """rclcpp and what belongs to it, compiled for one embedded ROS 2.
+    """An rclcpp and what belongs to it, compiled for one embedded ROS 2.
 
     Attributes
     ----------
@@ -109,20 +109,23 @@ class Rclcpp:
         # A path of the program that holds for the libraries of its libraries, too: the wheels'
         # own do not find each other.
         search = [self.prefix / "lib", self.ros / "lib", *_bundled(self.ros)]
+        own = sorted(x.name for x in (self.prefix / "lib").glob("*.so"))
         return [
             *(f"-L{self.prefix / 'lib'}", f"-L{self.ros / 'lib'}", "-pthread"),
-            *("-Wl,--as-needed", "-Wl,--disable-new-dtags"),
+            "-Wl,--disable-new-dtags",
             *(f"-Wl,-rpath,{folder}" for folder in search),
             # Those of the wheels name more than they need.
             "-Wl,--unresolved-symbols=ignore-in-shared-libs",
-            *(f"-l{library.name.removeprefix('lib')}" for library in reversed(LIBRARIES)),
+            # The code of an interface is in several libraries, of which only the first is named.
+            *("-Wl,--no-as-needed", *(f"-l:{x}" for x in own if x.startswith(f"lib{_MESSAGES}"))),
+            *("-Wl,--as-needed", *(f"-l:{x}" for x in own if "generator_py" not in x)),
             *_wheel_libraries(self.ros),
         ]
 
     def environment(self, ros: RosEnvironment) -> RosEnvironment:
         """The embedded ROS 2 with it."""
         packages = self.facts["packages"]
-        assert isinstance(packages, dict)  # noqa: S101  (ours)
+        assert isinstance(packages, dict)
         paths = f"{self.prefix}:{ros.variables['AMENT_PREFIX_PATH']}"
         return replace(
             ros,
@@ -134,7 +137,7 @@ class Rclcpp:
 def rclcpp_for(
     ros: RosEnvironment, note: Callable[[str], None] = lambda _: None, sources: Path | None = None
 ) -> Rclcpp:
-    """rclcpp for the embedded ROS 2, compiled if it is not there yet.
+    """Find the rclcpp of the embedded ROS 2, compiled if it is not there yet.
 
     Parameters
     ----------
@@ -171,8 +174,8 @@ def rclcpp_for(
     return found
 
 
-def existing(ros: RosEnvironment) -> Iterator[Path]:
-    """The folders of all that was compiled for an embedded ROS 2, complete or not."""
+def existing() -> Iterator[Path]:
+    """The folders of all that was compiled so far, complete or not."""
     yield from sorted(x for x in cache_folder().glob("ros/rclcpp-*") if x.is_dir())
 
 
@@ -200,7 +203,8 @@ def _build(
     prefix, build, log = made.prefix, made.prefix / "build", made.prefix / LOG
     build.mkdir(exist_ok=True)
     messages = trees["rcl_interfaces"] / _MESSAGES
-    code = _generated(made, ros, trees, build, log, note)
+    note("making the code of interfaces")
+    code = _generated(made, ros, trees, log)
     include = prefix / "include"
     for library in LIBRARIES:
         folder = trees[library.source] / library.folder / "include"
@@ -211,8 +215,7 @@ def _build(
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(header, place)
     groups = {
-        library.name: _listed(trees[library.source] / library.folder)
-        for library in LIBRARIES
+        library.name: _listed(trees[library.source] / library.folder) for library in LIBRARIES
     }
     groups = {name: _joined(files, build / name) for name, files in groups.items()}
     groups |= _message_groups(code / _MESSAGES)
@@ -273,18 +276,16 @@ def _generated(
     made: Rclcpp,
     ros: RosEnvironment,
     trees: Mapping[str, Path],
-    build: Path,
     log: Path,
-    note: Callable[[str], None],
 ) -> Path:
     """Code of messages that the wheels do not have, and rclcpp's headers made from templates."""
+    build = made.prefix / "build"
     code, done = build / "generated", build / "generated-complete"
     if done.is_file():
         return code
     shutil.rmtree(code, ignore_errors=True)
     tools = build / "tools"
     shutil.rmtree(tools, ignore_errors=True)
-    note("making the code of interfaces")
     environment = {
         **{k: v for k, v in os.environ.items() if k not in {"LD_PRELOAD", "VIRTUAL_ENV"}},
         **ros.variables,

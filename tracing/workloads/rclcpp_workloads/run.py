@@ -21,6 +21,11 @@ from pathlib import Path
 
 PROGRAMS = ("messages", "services", "actions", "timers", "chain", "lifecycle")
 PACKAGE = "rclcpp_workloads"
+OF_MESSAGES = (
+    *("publishers", "subscriptions", "topics", "payload", "messages", "pointer", "leak", "role"),
+    *("intra_process", "depth", "reliability"),
+)
+"""Options that only this workload has: factors of a suite that has others beside it."""
 HEADER = (
     *("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns"),
     *("publisher", "subscription"),
@@ -84,6 +89,8 @@ def main() -> int:
         return _fail(f"--workload {workload}: there is {', '.join(PROGRAMS)}")
     if processes not in {"1", "2"} or (processes == "2" and workload != "messages"):
         return _fail("--processes is 1, or 2 for messages")
+    if workload != "messages":
+        options = {name: value for name, value in options.items() if name not in OF_MESSAGES}
     program = find_program(workload)
     if program is None:
         return _fail(
