@@ -310,7 +310,14 @@ def record(
             "give either '--suite NAME' or '-- COMMAND ...' to record, or '--resume' to go on"
         )
     if suite is not None and dry_run:
-        recording.show_plan(suite, seed, repetitions, duration, only, console)
+        recording.show_plan(
+            suite,
+            seed=seed,
+            repetitions=repetitions,
+            duration_s=duration,
+            only=only,
+            console=console,
+        )
     elif suite is not None:
         recording.record_suite(
             suite,

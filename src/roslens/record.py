@@ -223,6 +223,7 @@ def _runs_table(state: CampaignState) -> Table:
 
 def show_plan(
     suite_name: str,
+    *,
     seed: int | None,
     repetitions: int | None,
     duration_s: float | None,

@@ -28,6 +28,7 @@ from roslens.tracing.ros.cache import cache_folder, locked, private_folder, trus
 
 VARIABLE = "ROSLENS_SOURCES"
 TABLE = shipped("tracing", "sources", "pinned.yaml")
+HOST = "https://github.com"
 _CLONE_SECONDS = 300
 _SUFFIXES = (".tar.zst", ".tar.gz", ".tar")
 
@@ -62,7 +63,7 @@ class Source:
     @property
     def url(self) -> str:
         """What git clones."""
-        return f"https://github.com/{self.repository}"
+        return f"{HOST}/{self.repository}"
 
 
 @cache
