@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from roslens.tracing.recording import UsageError
+from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.ros import embedded_ros, find_ros, sourced_ros
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.run import Ros
@@ -41,7 +41,13 @@ def choose_ros(choice: RosChoice, note: Callable[[str], None] = lambda _: None) 
             environment = sourced_ros(os.environ, rclpy=False)
         else:
             embedded = embedded_ros(note)
-            environment = rclcpp_for(embedded, note).environment(embedded)
+            try:
+                environment = rclcpp_for(embedded, note).environment(embedded)
+            except (UsageError, RunFailedError) as error:
+                raise type(error)(
+                    f"{error}; or take a suite without -rclcpp in its name: it does the like with "
+                    "rclpy, which is there"
+                ) from error
     elif choice == "auto":
         environment = find_ros(note)
     elif choice == "embedded":

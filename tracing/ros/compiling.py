@@ -143,6 +143,9 @@ def run_logged(command: Sequence[str], log: Path, what: str, environment: dict[s
 def _run(step: Step, log: Path) -> None:
     made = step.makes.with_name(f".{os.getpid()}.{step.makes.name}")
     step.makes.parent.mkdir(parents=True, exist_ok=True)
+    # Of one that was killed.
+    for torn in step.makes.parent.glob(f".*.{step.makes.name}"):
+        torn.unlink(missing_ok=True)
     # Messages by which errors are found, whatever the user's language.
     environment = {**os.environ, "LC_ALL": "C"}
     try:
