@@ -50,7 +50,7 @@ def test_executors_and_middlewares_that_are_not_there(jazzy: RosEnvironment) -> 
     # What was not asked for is not spoken of.
     chosen = chosen_levels(suite, ["executor=Events", "rmw=rmw_cyclonedds_cpp"])
     assert lacking(suite, chosen, jazzy) == (chosen, [])
-    with pytest.raises(UsageError, match="executor EventsCBG is left out: .* or cm_executors"):
+    with pytest.raises(UsageError, match=r"executor EventsCBG is left out: .* or cm_executors"):
         lacking(suite, chosen_levels(suite, ["executor=EventsCBG"]), jazzy)
 
 

@@ -90,16 +90,16 @@ def test_what_is_not_the_pinned_commit_is_refused_and_not_kept(
     table: dict[str, Source], tmp_path: Path
 ) -> None:
     (folder := tmp_path / "archives").mkdir()
-    with pytest.raises(UsageError, match="archives: has no own.tar.zst"):
+    with pytest.raises(UsageError, match=r"archives: has no own\.tar\.zst"):
         obtain("own", folder)
     written(tmp_path / "tree")
     (tmp_path / "tree" / "a" / "one.cpp").write_bytes(b"int two;\n")
     with tarfile.open(folder / "own.tar", "w") as tar:
         tar.add(tmp_path / "tree", "own")
-    with pytest.raises(UsageError, match="own.tar: is not roslens/own at 000000000000"):
+    with pytest.raises(UsageError, match=r"own\.tar: is not roslens/own at 000000000000"):
         obtain("own", folder)
     (folder / "own.tar").write_bytes((folder / "own.tar").read_bytes()[:700])
-    with pytest.raises(UsageError, match=r"own.tar: (damaged|is not|has no)"):
+    with pytest.raises(UsageError, match=r"own\.tar: (damaged|is not|has no)"):
         obtain("own", folder)
     left = tmp_path / "cache" / "sources"
     assert [x.name for x in left.iterdir() if x.is_dir()] == []

@@ -47,21 +47,24 @@ def merge(folder: Path) -> None:
     with (folder / "messages_publisher.csv").open(newline="") as stream:
         for row in csv.DictReader(stream):
             sent[row["topic"], row["publisher"], row["sequence"]] = row["publish_realtime_ns"]
-    seen = set()
+    seen: set[tuple[tuple[str, str, str], str]] = set()
+    subscriptions: dict[str, set[str]] = {}
     with (folder / "messages.csv").open("w", newline="") as output:
         writer = csv.DictWriter(output, HEADER, lineterminator="\n")
         writer.writeheader()
         with (folder / "messages_subscriber.csv").open(newline="") as stream:
             for row in csv.DictReader(stream):
                 key = row["topic"], row["publisher"], row["sequence"]
-                seen.add(key)
+                seen.add((key, row["subscription"]))
+                subscriptions.setdefault(row["topic"], set()).add(row["subscription"])
                 writer.writerow({**row, "publish_realtime_ns": sent.get(key, "")})
-        # What no subscription received.
+        # What a subscription did not receive; which there are is known of those that got anything.
         for key, time in sent.items():
-            if key not in seen:
-                topic, publisher, sequence = key
-                values = (topic, sequence, time, "", publisher, "")
-                writer.writerow(dict(zip(HEADER, values, strict=True)))
+            topic, publisher, sequence = key
+            for subscription in sorted(subscriptions.get(topic, {""})):
+                if (key, subscription) not in seen:
+                    values = (topic, sequence, time, "", publisher, subscription)
+                    writer.writerow(dict(zip(HEADER, values, strict=True)))
 
 
 def split(arguments: list[str]) -> dict[str, str]:
