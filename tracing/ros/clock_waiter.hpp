@@ -1,4 +1,4 @@
-// rclcpp::ClockWaiter, which cm_executors wants and rclcpp has only since 29.4: waiting until a
+// rclcpp::ClockWaiter, which cm_executors wants and later versions of rclcpp have: waiting until a
 // time of a clock, or until somebody says that the condition may hold. Included before cm_executors.
 #ifndef ROSLENS__CLOCK_WAITER_HPP_
 #define ROSLENS__CLOCK_WAITER_HPP_
