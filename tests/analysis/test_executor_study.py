@@ -248,6 +248,15 @@ def test_statements_about_memory_are_confirmed_and_refuted() -> None:
     second = leak_statements(quiet, [])  # type: ignore[arg-type]
     assert second[0].verdict == "refuted"
     assert second[2].verdict == "confirmed"
+    # As the suite of rclcpp names its workloads and executors.
+    rclcpp = [
+        leak_of("actions", "EventsCBGMultiThreaded", 3e4),
+        leak_of("actions", "SingleThreaded", 0.0),
+        leak_of("messages", "Events", 3e4),
+        leak_of("services", "Events", 5e3, 300),
+    ]
+    third = leak_statements(rclcpp, [])  # type: ignore[arg-type]
+    assert [s.verdict for s in third[:3]] == ["confirmed"] * 3
 
 
 def test_the_statement_about_cpu() -> None:

@@ -11,6 +11,7 @@ from roslens.tracing.needs import lacking
 from roslens.tracing.plan import chosen_levels
 from roslens.tracing.recording import UsageError
 from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.ros_choice import choose_ros
 from roslens.tracing.suite import Suite, load_suite, parse_suite
 
 
@@ -77,3 +78,21 @@ def test_every_shipped_level_needs_something_known() -> None:
         assert suite.level("executor", "Events").needs == (
             "python:rclpy.experimental.EventsExecutor",
         )
+
+
+def test_programs_in_cpp_need_no_rclpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DISTRO", "jazzy")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.delenv("RMW_IMPLEMENTATION", raising=False)
+    with pytest.raises(UsageError, match="rclpy cannot be imported"):
+        choose_ros("auto")
+    found = choose_ros("rclcpp")
+    assert found is not None
+    assert (found.environment.kind, found.environment.distro) == ("sourced", "jazzy")
+    # Which middleware a program takes by default cannot be asked, and is not guessed.
+    assert found.environment.rmw is None
+    monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_cyclonedds_cpp")
+    again = choose_ros("rclcpp")
+    assert again is not None
+    assert again.environment.rmw == "rmw_cyclonedds_cpp"

@@ -155,8 +155,8 @@ class RosEnvironment:
                     **self.variables,
                     "ROS_DOMAIN_ID": str(domain),
                     "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-                    # the same, for distributions before Iron
-                    "ROS_LOCALHOST_ONLY": "0" if self.distro >= "iron" else "1",
+                    # The same before Iron; from then on whatever it is, ROS warns of it.
+                    **({} if self.distro >= "iron" else {"ROS_LOCALHOST_ONLY": "1"}),
                     "ROS_LOG_DIR": str(log_folder.resolve()),
                 },
             )
