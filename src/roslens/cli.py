@@ -382,7 +382,8 @@ def ros(action: Literal["build", "status", "clean"], /, *, sources: Path | None 
     Parameters
     ----------
     action
-        build: compile what is not there yet. status: show what is there. clean: remove it.
+        What to do. build: compile what is not there yet. status: show what is there. clean:
+        remove it.
     sources
         Folder with archives of the pinned sources. Default: $ROSLENS_SOURCES; without it they
         are cloned from their public repositories.

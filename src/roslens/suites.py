@@ -80,12 +80,18 @@ def _parts(suite: Suite) -> list[tuple[str, list[str]]]:
     special = [
         f"{name} {level}: "
         + ", ".join(
-            f"{field} {key} = {value}"
-            for field, values in settings.model_dump(exclude_defaults=True).items()
-            for key, value in values.items()
+            [
+                *(
+                    f"{field} {key} = {value}"
+                    for field, values in given.items()
+                    for key, value in values.items()
+                ),
+                *([f"needs {' or '.join(settings.needs)}"] if settings.needs else []),
+            ]
         )
         for name, levels in suite.levels.items()
         for level, settings in levels.items()
+        for given in [settings.model_dump(exclude_defaults=True, exclude={"needs"})]
     ]
     if special:
         parts.append(("is different for", special))

@@ -23,6 +23,9 @@ def test_suites_are_explained_and_have_a_schema(roslens: Roslens) -> None:
     said = roslens("suites", "tracer-cost").stdout
     for words in ("built-in demo", "is different for", "recorded take: tracing events"):
         assert words in said
+    said = " ".join(roslens("suites", "executors-rclcpp").stdout.split())
+    assert "executor EventsCBG: needs header:rclcpp/executors/events_cbg_executor/" in said
+    assert "rmw rmw_fastrtps_cpp: environment RMW_IMPLEMENTATION = rmw_fastrtps_cpp, needs" in said
     schema = json.loads(roslens("suites", "--schema").stdout)
     assert schema["properties"]["factors"]
     check_one_line(roslens("suites", "nope"), 2, "nope: no such suite")

@@ -221,7 +221,8 @@ def _build(
     groups |= _message_groups(code / _MESSAGES)
     flags = made.compile_flags()
     before = {x.name: ("-include", str(x.before)) for x in LIBRARIES if x.before}
-    steps, objects = [], {}
+    steps: list[Step] = []
+    objects: dict[str, list[Path]] = {}
     for name, files in groups.items():
         objects[name] = []
         for file in files:

@@ -193,7 +193,9 @@ def _opened(archive: Path) -> IO[bytes]:
         import pyarrow as pa  # noqa: PLC0415  (slow to import, and only needed here)
 
         return cast("IO[bytes]", pa.CompressedInputStream(str(archive), "zstd"))
-    return gzip.open(archive) if archive.name.endswith(".gz") else archive.open("rb")
+    if archive.name.endswith(".gz"):
+        return cast("IO[bytes]", gzip.open(archive))
+    return archive.open("rb")
 
 
 def _clone(source: Source, folder: Path) -> str:
