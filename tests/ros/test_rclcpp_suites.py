@@ -20,6 +20,7 @@ import roslens as rl
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.sources import VARIABLE
+from roslens.tracing.suite import load_suite
 from roslens.tracing.workloads.rclcpp_workloads.prepare import prepare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,8 +89,6 @@ def test_messages_on_every_executor(tmp_path: Path) -> None:
 
 def without_levels(changes: dict[str, Any], kept: set[str]) -> dict[str, Any]:
     """The changes, and of the suite's special levels only those of these factors."""
-    from roslens.tracing.suite import load_suite
-
     levels = load_suite("executors-rclcpp")[0].levels
     special = {
         name: {level: settings.model_dump() for level, settings in levels[name].items()}
