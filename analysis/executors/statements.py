@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roslens.analysis.estimate import cell_label
+from roslens.analysis.estimate import Cell, cell_label
 from roslens.analysis.executors.pairs import Pair
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
@@ -117,6 +117,12 @@ def _upwards(pair: Pair) -> str:
 
 EVENTS_CBG, SINGLE = "EventsCBG", "SingleThreaded"
 LEAST_SAVING = 0.15
+MANY_PUBLISHERS = 10
+
+
+def _publishers(conditions: Cell) -> float:
+    count = conditions.get("publishers", 1)
+    return float(count) if isinstance(count, int | float) else 1.0
 
 
 def saving_statement(cpu_pairs: Sequence[Pair]) -> Statement:
@@ -140,14 +146,18 @@ def saving_statement(cpu_pairs: Sequence[Pair]) -> Statement:
             ratios.append((1 / pair.ratio, 1 / pair.high, 1 / pair.low, pair.conditions))
     if not ratios:
         return Statement(content, "not_in_these_recordings", "no such pair with an interval")
+    of_its_load = [x for x in ratios if _publishers(x[3]) >= MANY_PUBLISHERS]
     told = "; ".join(
         f"{100 * (1 - ratio):.0f} % less [{100 * (1 - high):.0f}, {100 * (1 - low):.0f}]"
         f" ({cell_label(conditions)})"
-        for ratio, low, high, conditions in ratios
+        for ratio, low, high, conditions in of_its_load or ratios
     )
+    if not of_its_load:
+        because = f"it is of many publishers; with fewer than {MANY_PUBLISHERS}: {told}"
+        return Statement(content, "not_in_these_recordings", because)
     verdict = borne_out(
-        all_for=all(high <= 1 - LEAST_SAVING for _, _, high, _ in ratios),
-        any_against=any(low > 1 - LEAST_SAVING for _, low, _, _ in ratios),
+        all_for=all(high <= 1 - LEAST_SAVING for _, _, high, _ in of_its_load),
+        any_against=any(low > 1 - LEAST_SAVING for _, low, _, _ in of_its_load),
     )
     return Statement(content, verdict, told)
 

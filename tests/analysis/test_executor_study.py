@@ -297,18 +297,23 @@ def test_the_statement_about_the_payload_looks_at_the_widest_step() -> None:
     assert payload_statement("CPU", []).verdict == "not_in_these_recordings"
 
 
+def many(found: list[Observation]) -> list[Observation]:
+    return [Observation({**o.cell, "publishers": 20}, o.value, o.block) for o in found]
+
+
 def test_the_saving_of_the_executor_by_callback_group() -> None:
     def of(single: float, cbg: float, *, swapped: bool = False) -> str:
         levels = {"SingleThreaded": single, "EventsCBG": cbg}
         order = dict(reversed(levels.items())) if swapped else levels
-        found = pairs("cpu", observations(order), "executor")
+        found = pairs("cpu", many(observations(order)), "executor")
         return saving_statement(found).verdict
 
     assert of(1.0, 0.8) == of(1.0, 0.8, swapped=True) == "confirmed"
     assert of(1.0, 0.95) == of(1.0, 0.95, swapped=True) == "refuted"
-    said = saving_statement(
-        pairs("cpu", observations({"SingleThreaded": 1.0, "EventsCBG": 0.75}), "executor")
-    )
+    # It was said of many publishers: one tells nothing against it, nor for it.
+    one = pairs("cpu", observations({"SingleThreaded": 1.0, "EventsCBG": 0.75}), "executor")
+    said = saving_statement(one)
+    assert said.verdict == "not_in_these_recordings"
     assert "25 % less" in said.because
     assert saving_statement([]).verdict == "not_in_these_recordings"
 
