@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import select
 import shutil
@@ -19,6 +20,7 @@ from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import SessionDaemon, TracingOptions, session_daemon
 from roslens.tracing.lttng.tool import find_program
+from roslens.tracing.needs import lacking
 from roslens.tracing.plan import (
     Plan,
     PlannedRun,
@@ -129,8 +131,8 @@ class CampaignResult:
         runs = [*self.complete, *self.failed, *torn]
         return sum(m.loss.discarded_events or 0 for m in runs)
 
-    def summary(self) -> str:
-        """One line for people."""
+    def counts(self) -> str:
+        """How the runs ended, in one line for people."""
         torn = int(self.interrupted_run is not None)
         total = len(self.complete) + len(self.failed) + self.not_run + torn
         text = f"{len(self.complete)} of {total} runs complete"
@@ -139,12 +141,18 @@ class CampaignResult:
         if self.retried:
             text += f", {self.retried} after failed attempts, which are kept"
         if self.failed:
-            first = self.failed[0]
-            text += f", {len(self.failed)} not (first: {first.run}: {first.failure})"
+            text += f", {len(self.failed)} not"
         if torn:
             text += ", 1 interrupted"
         if self.not_run:
             text += f", {self.not_run} not begun"
+        return text
+
+    def summary(self) -> str:
+        """The same, with why they are not all complete."""
+        text = self.counts()
+        if self.failed:
+            text += f"; first: {self.failed[0].run}: {self.failed[0].failure}"
         if self.stopped_by:
             text += f" ({self.stopped_by})"
         return text
@@ -175,6 +183,7 @@ def run_campaign(
     name: str | None = None,
     seed: int | None = None,
     repetitions: int | None = None,
+    duration: float | None = None,
     only: Sequence[str] = (),
     on_event: OnEvent = lambda _: None,
 ) -> CampaignResult:
@@ -193,7 +202,7 @@ def run_campaign(
         The campaign's; default: the UTC start time.
     seed
         Of the order; default: the suite's, else a new one.
-    repetitions
+    repetitions, duration
         In place of the suite's.
     only
         ``factor=level`` texts: only the combinations with these levels.
@@ -207,11 +216,15 @@ def run_campaign(
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
-    suite = with_repetitions(suite, repetitions)
+    suite = with_changes(suite, repetitions, duration)
     chosen = chosen_levels(suite, only)
     seed = choose_seed(suite) if seed is None else seed
     ros = choose_ros(suite.workload.ros, lambda text: on_event(Event("note", text=text)))
     find_program("lttng")
+    if ros is not None:
+        chosen, left_out = lacking(suite, chosen, ros.environment)
+        for line in left_out:
+            on_event(Event("note", text=line))
     variables = prepared_variables(suite.workload, lambda text: on_event(Event("note", text=text)))
     folder = new_campaign(root / suite.name, name)
     plan = Plan(
@@ -256,19 +269,22 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
     return _execute(folder, ros, variables, on_event)
 
 
-def with_repetitions(suite: Suite, repetitions: int | None) -> Suite:
-    """The suite with another number of repetitions, if one is given.
+def with_changes(
+    suite: Suite, repetitions: int | None = None, duration: float | None = None
+) -> Suite:
+    """The suite with another number of repetitions or seconds a run, where they are given.
 
     Raises
     ------
     UsageError
-        It is less than 1.
+        There would be no repetition or no time.
     """
-    if repetitions is None:
-        return suite
-    if repetitions < 1:
+    if repetitions is not None and repetitions < 1:
         raise UsageError(f"repetitions must be at least 1, not {repetitions}")
-    return suite.model_copy(update={"repetitions": repetitions})
+    if duration is not None and not 0 < duration < math.inf:
+        raise UsageError(f"the duration must be more than 0 s, not {duration:g}")
+    changes = {"repetitions": repetitions, "duration": duration}
+    return suite.model_copy(update={k: v for k, v in changes.items() if v is not None})
 
 
 def _execute(

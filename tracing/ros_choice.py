@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from roslens.tracing.recording import UsageError
+from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.ros import embedded_ros, find_ros, sourced_ros
+from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.run import Ros
 from roslens.tracing.suite import RosChoice
 
@@ -21,7 +22,8 @@ def choose_ros(choice: RosChoice, note: Callable[[str], None] = lambda _: None) 
     Parameters
     ----------
     choice
-        ``auto``: the sourced one where there is one, else the embedded one.
+        ``auto``: the sourced one where there is one, else the embedded one. ``rclcpp``: the same,
+        for programs in C++: the sourced one need not have rclpy, the embedded one gets an rclcpp.
     note
         Called with one line when something takes long.
 
@@ -30,11 +32,23 @@ def choose_ros(choice: RosChoice, note: Callable[[str], None] = lambda _: None) 
     UsageError
         None is sourced though one was asked for; or the embedded one cannot run here.
     RunFailedError
-        The embedded one cannot be made.
+        The embedded one cannot be made, or no rclcpp for it.
     """
     if choice == "none":
         return None
-    if choice == "auto":
+    if choice == "rclcpp":
+        if is_sourced():
+            environment = sourced_ros(os.environ, rclpy=False)
+        else:
+            embedded = embedded_ros(note)
+            try:
+                environment = rclcpp_for(embedded, note).environment(embedded)
+            except (UsageError, RunFailedError) as error:
+                raise type(error)(
+                    f"{error}; or take a suite without -rclcpp in its name: it does the like with "
+                    "rclpy, which is there"
+                ) from error
+    elif choice == "auto":
         environment = find_ros(note)
     elif choice == "embedded":
         environment = embedded_ros(note)

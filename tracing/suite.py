@@ -23,10 +23,11 @@ from roslens.tracing.sampling.rates import SamplerRates
 SHIPPED = shipped("tracing", "suites")
 WORKLOADS = shipped("tracing", "workloads")
 
-RosChoice = Literal["auto", "sourced", "embedded", "none"]
+RosChoice = Literal["auto", "sourced", "embedded", "rclcpp", "none"]
 Factors = dict[str, Level]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+NEEDS = ("package", "header", "python")
 RESERVED = ("native", "ready", "seconds", "messages", "repetition", "order")
 """Placeholders that every template knows beside factors and parameters."""
 
@@ -62,7 +63,8 @@ class WorkloadSpec(_Part):
     ros: RosChoice = Field(
         default="auto",
         description="sourced: the ROS 2 of the shell; embedded: the one roslens makes; auto: the "
-        "sourced one where there is one, else the embedded one; none",
+        "sourced one where there is one, else the embedded one; rclcpp: the same for programs in "
+        "C++ (the embedded one gets an rclcpp, compiled once); none",
     )
     trace_rclpy: bool = Field(
         default=False, description="whether Python nodes emit callback and publish events"
@@ -113,6 +115,20 @@ class LevelSettings(_Part):
     tracing: dict[str, Any] = Field(
         default_factory=dict, description="fields of 'tracing' with other values"
     )
+    needs: tuple[str, ...] = Field(
+        default=(),
+        description="without one of these in the ROS 2 the level is left out: package:NAME, "
+        "header:PATH, python:MODULE.NAME",
+    )
+
+    @field_validator("needs")
+    @classmethod
+    def _known_needs(cls, needs: tuple[str, ...]) -> tuple[str, ...]:
+        for need in needs:
+            kind, _, what = need.partition(":")
+            if kind not in NEEDS or not what:
+                raise ValueError(f"{need!r}: give {', '.join(f'{x}:...' for x in NEEDS)}")
+        return needs
 
 
 class Suite(_Part):
@@ -221,13 +237,16 @@ class Suite(_Part):
 
     def settings(self, factors: Mapping[str, Level]) -> LevelSettings:
         """What is special about the runs of a combination; a later factor has the last word."""
-        special = [self.levels.get(name, {}).get(level) for name, level in factors.items()]
-        found = [x for x in special if x is not None]
+        found = [self.level(name, level) for name, level in factors.items()]
         return LevelSettings(
             parameters={k: v for x in found for k, v in x.parameters.items()},
             environment={k: v for x in found for k, v in x.environment.items()},
             tracing={k: v for x in found for k, v in x.tracing.items()},
         )
+
+    def level(self, factor: str, level: Level) -> LevelSettings:
+        """What is special about one level of a factor."""
+        return self.levels.get(factor, {}).get(level) or LevelSettings()
 
     def parameters_of(self, factors: Mapping[str, Level]) -> dict[str, Level]:
         """The workload's parameters in the runs of a combination."""
@@ -335,6 +354,23 @@ def suite_schema() -> dict[str, Any]:
     }
 
 
+def suite_path(name_or_path: str | Path) -> Path:
+    """The file of a suite, by the name of one that ships with roslens or by its file.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    path = Path(name_or_path)
+    if _NAME.fullmatch(str(name_or_path)) and (SHIPPED / f"{name_or_path}.yaml").is_file():
+        return SHIPPED / f"{name_or_path}.yaml"
+    if not path.is_file():
+        known = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))
+        raise UsageError(f"{name_or_path}: no such suite; there is: {known}, or give a YAML file")
+    return path
+
+
 def load_suite(name_or_path: str | Path) -> tuple[Suite, str]:
     """A suite and its text, by the name of one that ships with roslens or by its file.
 
@@ -343,12 +379,7 @@ def load_suite(name_or_path: str | Path) -> tuple[Suite, str]:
     UsageError
         There is none of that name, or the file is not a valid suite.
     """
-    path = Path(name_or_path)
-    if _NAME.fullmatch(str(name_or_path)) and (SHIPPED / f"{name_or_path}.yaml").is_file():
-        path = SHIPPED / f"{name_or_path}.yaml"
-    elif not path.is_file():
-        known = ", ".join(sorted(p.stem for p in SHIPPED.glob("*.yaml")))
-        raise UsageError(f"{name_or_path}: no such suite; there is: {known}, or give a YAML file")
+    path = suite_path(name_or_path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

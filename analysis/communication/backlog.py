@@ -2,8 +2,10 @@
 
 No event marks the moment at which a sample reaches the subscription's queue, so waiting in it
 and the way to it cannot be told apart. What the trace does tell is how many later messages the
-same publisher had sent by then: where they reach the queue's depth, the queue was full, and the
-message's latency measures its length, not the transport.
+same publisher had sent by then. The oldest message of a full queue has depth - 1 others behind it:
+where that is the rule, latency measures the queue's length, not the transport. And a message that
+was lost while at least depth later ones were sent before the next was taken was pushed out of a
+full queue, as was each that was overwritten.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ QUEUE_DEPTH_SEEN = Metric(
 )
 
 _WAY = ["run", "publisher_id"]
+_DELIVERY = [*_WAY, "subscription_id"]
+_PUSHED_OUT = ("overwritten", "replaced")
 
 
 def with_publications_behind(messages: pl.DataFrame, published: pl.DataFrame) -> pl.DataFrame:
     """Add ``behind``: publications by the same publisher within (publish_ns, take_ns].
 
-    Null for a message that was not taken, or of which the publisher is not known.
+    For a message that was not taken, up to when the same subscription took the next one of that
+    publisher. Null where none was taken any more, or the publisher is not known.
 
     Parameters
     ----------
@@ -60,7 +65,12 @@ def with_publications_behind(messages: pl.DataFrame, published: pl.DataFrame) ->
             .select("place", pl.col("number").alias(f"until_{name}"))
         )
         rows = rows.join(until, on="place", how="left", maintain_order="left")
-    behind = pl.col("until_take_ns") - pl.col("until_publish_ns")
+    next_taken = (
+        rows.sort("publish_ns", "place")
+        .select("place", pl.col("until_take_ns").backward_fill().over(_DELIVERY))
+        .sort("place")["until_take_ns"]
+    )
+    behind = next_taken - rows["until_publish_ns"]
     return rows.with_columns(behind.alias("behind")).drop(
         "place", "until_take_ns", "until_publish_ns"
     )
@@ -76,24 +86,43 @@ class Backlog:
         Median of ``behind`` over received messages; None where none was taken.
     queue_depth
         Of the subscriptions, the smallest; None where it was not recorded.
+    pushed_out
+        Messages that were lost because a queue was full.
     """
 
     depth_seen: float | None
     queue_depth: int | None
+    pushed_out: int = 0
+
+    @property
+    def waited(self) -> bool:
+        """Whether at least half of the received messages were the oldest of a full queue."""
+        return (
+            self.depth_seen is not None
+            and bool(self.queue_depth)
+            and self.depth_seen >= (self.queue_depth or 0) - 1 > 0
+        )
 
     @property
     def full(self) -> bool:
-        """Whether at least half of the messages found a full queue behind them."""
-        return (
-            self.depth_seen is not None
-            and self.queue_depth is not None
-            and self.queue_depth > 0
-            and self.depth_seen >= self.queue_depth
-        )
+        """Whether the queue was full: it pushed messages out, or half of them waited in it."""
+        return self.pushed_out > 0 or self.waited
 
 
 def backlogs(messages: pl.DataFrame, queues: pl.DataFrame) -> dict[str, Backlog]:
     """The backlog of each run, from messages with ``behind``."""
     depths = dict(queues.group_by("run").agg(pl.col("queue_depth").min()).iter_rows())
-    seen = dict(messages.group_by("run").agg(pl.col("behind").median()).iter_rows())
-    return {run: Backlog(seen.get(run), depths.get(run)) for run in {**depths, **seen}}
+    taken, behind = pl.col("take_ns").is_not_null(), pl.col("behind")
+    seen = dict(messages.filter(taken).group_by("run").agg(behind.median()).iter_rows())
+    depth = pl.col("queue_depth")
+    outrun = (pl.col("outcome") == "lost") & (depth > 0) & (behind >= depth)
+    lost = (
+        messages.filter(~taken)
+        .join(queues.unique(["run", "subscription_id"]), on=["run", "subscription_id"], how="left")
+        .filter(outrun | pl.col("outcome").is_in(_PUSHED_OUT))
+    )
+    pushed_out = dict(lost.group_by("run").len().iter_rows())
+    return {
+        run: Backlog(seen.get(run), depths.get(run), pushed_out.get(run, 0))
+        for run in {**depths, **seen, **pushed_out}
+    }

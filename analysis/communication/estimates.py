@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 import polars as pl
 
@@ -33,6 +34,7 @@ CPU_PER_PUBLICATION = Metric(
 
 FULL, NOT_FULL = "queue_full", "queue_not_full"
 BACKLOG_NOTE = "; the queue was full: this measures its backlog, not the transport"
+AT_TIMES_NOTE = "; the queue was full at times: this holds waiting in it"
 
 
 def period_estimates(found: Traffic, runs: Sequence[Run], level: float) -> list[Estimate]:
@@ -51,7 +53,8 @@ def depth_estimates(
     found: Traffic, backlogs: Mapping[str, Backlog], runs: Sequence[Run], level: float
 ) -> list[Estimate]:
     """``queue_depth_seen`` of each cell; its verdict says whether the queue was full."""
-    counts = found.messages.group_by("run").agg(pl.col("behind").count())
+    taken = found.messages.filter(pl.col("take_ns").is_not_null())
+    counts = taken.group_by("run").agg(pl.col("behind").count())
     of_run = counts.with_columns(
         pl.col("run")
         .replace_strict(
@@ -77,8 +80,21 @@ def depth_estimates(
 def full_runs(runs: Sequence[Run], backlogs: Mapping[str, Backlog]) -> tuple[int, int]:
     """How many of the runs had a full queue, and of how many that is known."""
     of_runs = [backlogs[run.name] for run in runs if run.name in backlogs]
-    known = [b for b in of_runs if b.depth_seen is not None and b.queue_depth]
+    known = [b for b in of_runs if b.full or (b.depth_seen is not None and b.queue_depth)]
     return sum(b.full for b in known), len(known)
+
+
+def latency_measures(
+    runs: Sequence[Run], backlogs: Mapping[str, Backlog]
+) -> Literal["backlog", "latency and backlog", "latency", "not known"]:
+    """What the latency of a cell is: where its messages waited in a full queue, its backlog."""
+    full, known = full_runs(runs, backlogs)
+    if not known:
+        return "not known"
+    waited = sum(backlogs[run.name].waited for run in runs if run.name in backlogs)
+    if waited == known:
+        return "backlog"
+    return "latency and backlog" if full else "latency"
 
 
 def hop_estimates(messages: pl.DataFrame, runs: Sequence[Run], level: float) -> list[Estimate]:
@@ -160,8 +176,8 @@ def _labelled(
 ) -> Estimate:
     definition, method, refused = estimate.definition, estimate.method, estimate.refused
     if estimate.metric.startswith("latency") or estimate.metric == "hop_queue_and_transport":
-        full, known = full_runs(members, backlogs)
-        definition += BACKLOG_NOTE if known and full == known else ""
+        what = latency_measures(members, backlogs)
+        definition += {"backlog": BACKLOG_NOTE, "latency and backlog": AT_TIMES_NOTE}.get(what, "")
     inexact = [evidence[run.name] for run in members if run.name in evidence]
     inexact = [e for e in inexact if e.kind != "exact"]
     if inexact:

@@ -19,6 +19,7 @@ from roslens.analysis.communication.estimates import (
     heap_estimates,
     hop_estimates,
     labelled,
+    latency_measures,
     period_estimates,
 )
 from roslens.analysis.communication.evidence import Evidence, evidence
@@ -347,10 +348,16 @@ class CommunicationReport(Report[CommunicationParameters]):
             seen = [self.backlogs[run.name] for run in members if run.name in self.backlogs]
             depths = ", ".join(sorted({significant(b.depth_seen, 3) for b in seen if b.full}))
             queue = ", ".join(sorted({str(b.queue_depth) for b in seen if b.full}))
+            lost = sum(b.pushed_out for b in seen)
             text = (
                 f"{label}: the queue was full in {full} of {count_of_runs(known)} (depth seen "
-                f"{depths} of {queue}). Its latency measures the backlog, about depth x publisher "
-                "period, and not the transport."
+                f"{depths} of {queue}; {lost:,} messages were pushed out of it). "
+            )
+            text += (
+                "Its latency measures the backlog, about depth x publisher period, and not the "
+                "transport."
+                if latency_measures(members, self.backlogs) == "backlog"
+                else "Its latency holds waiting in the queue."
             )
             found.append(Sentence(text, loud=True))
         return found

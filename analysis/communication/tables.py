@@ -9,7 +9,7 @@ import polars as pl
 from roslens.analysis.communication.backlog import Backlog
 from roslens.analysis.communication.cells import COLUMNS
 from roslens.analysis.communication.copies import copies_of, signature
-from roslens.analysis.communication.estimates import FULL, full_runs
+from roslens.analysis.communication.estimates import FULL, full_runs, latency_measures
 from roslens.analysis.communication.published import published_cell
 from roslens.analysis.communication.traffic import Traffic
 from roslens.analysis.estimate import Estimate, cell_label
@@ -187,13 +187,7 @@ def backlog_table(
                 ),
                 significant(ratio, 3),
                 significant(product),
-                "backlog"
-                if known and full == known
-                else "backlog in some runs"
-                if full
-                else "latency"
-                if known
-                else "not known",
+                latency_measures(members, backlogs),
             ]
         )
     return ReportTable(
@@ -206,8 +200,9 @@ def backlog_table(
         notes=[
             (
                 "Depth seen: median over received messages of the publications by the same "
-                "publisher within (publish_ns, take_ns]. The queue is full where it reaches its "
-                "depth."
+                "publisher within (publish_ns, take_ns]. The queue was full where half of the "
+                "messages had depth - 1 others behind them, or where it pushed messages out: they "
+                "were overwritten, or as many as it holds were sent before the next was taken."
             ),
             (
                 "No event marks a sample's arrival: waiting in the queue and transport cannot be "

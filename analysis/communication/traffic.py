@@ -9,12 +9,9 @@ import polars as pl
 
 from roslens.analysis.communication.backlog import with_publications_behind
 from roslens.analysis.communication.hops import with_hops
-from roslens.analysis.measures.samples import INFRASTRUCTURE
+from roslens.analysis.measures.samples import DISCOVERY, INFRASTRUCTURE
 from roslens.analysis.reports.base import Tables
 from roslens.analysis.runs import Run
-
-DISCOVERY = "ros_discovery_info"
-"""What middlewares tell each other; no topic of anybody's."""
 
 
 @dataclass(frozen=True)

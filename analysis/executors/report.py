@@ -16,7 +16,13 @@ from roslens.analysis.executors.entities import COUNT, ENTITY, entity_estimates
 from roslens.analysis.executors.figures import effects_plot, load_plot, pairs_plot
 from roslens.analysis.executors.pairs import Pair, pairs
 from roslens.analysis.executors.parameters import ExecutorsParameters
-from roslens.analysis.executors.statements import cpu_statement, study_table
+from roslens.analysis.executors.statements import (
+    cpu_statement,
+    latency_statement,
+    payload_statement,
+    saving_statement,
+    study_table,
+)
 from roslens.analysis.executors.work import Work, work_estimates, work_of_runs
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
@@ -33,6 +39,10 @@ from roslens.tracing.recording import UsageError
 
 LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
 """Factors that are a load, the first that varies is drawn along the axis."""
+
+PAYLOADS = ("payload", "message_bytes", "size")
+_TAILS = ("p99", "mean", "max")
+"""Statistics that are for statements and tables, not for figures."""
 
 _BYTES = "rss"
 _PICTURED = 12
@@ -110,8 +120,14 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         for run in (run for members in cells_of(self.counting).values() for run in members):
             if run.name in work:
                 w = work[run.name]
-                for name, q in (("p50", 0.5), ("p99", 0.99)):
-                    observation = self._observation(run, quantile(w.values_ns, q))
+                statistics = {
+                    "p50": quantile(w.values_ns, 0.5),
+                    "p99": quantile(w.values_ns, 0.99),
+                    "mean": float(w.values_ns.mean()),
+                    "max": float(w.values_ns.max()),
+                }
+                for name, value in statistics.items():
+                    observation = self._observation(run, value)
                     found.setdefault(f"{w.kind.prefix}_{name}", []).append(observation)
             if run.name in cpu:
                 found.setdefault("cpu", []).append(self._observation(run, float(cpu[run.name])))
@@ -277,7 +293,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         if not found:
             text = f"There are no two levels of the factor {self.parameters.factor!r} to compare."
             return Section(Sentence(text))
-        shown = [p for p in found if not p.metric.endswith("p99")][:120]
+        shown = [p for p in found if not p.metric.endswith(_TAILS)][:120]
         return Section(
             Sentence(
                 f"A difference matters from {100 * self.parameters.threshold:g} % on. Ratios are "
@@ -290,7 +306,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         """Main effects and interactions, per kind of work."""
         parts: list[Part] = []
         for metric, members in self.observations.items():
-            if metric.endswith("p99"):
+            if metric.endswith(_TAILS):
                 continue
             for title, part in _whole_designs(members):
                 found = self._effects(part)
@@ -352,8 +368,38 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             for effect in self._effects(part)
             if effect.factors == (factor,)
         ]
-        found = cpu_statement(self.pairs.get("cpu", []), main, self.parameters.threshold)
-        return Section(study_table([found]))
+        cpu_pairs = self.pairs.get("cpu", [])
+        means = {m: x for m, x in self.observations.items() if m.endswith("_mean")}
+        return Section(
+            study_table(
+                [
+                    cpu_statement(cpu_pairs, main, self.parameters.threshold),
+                    latency_statement(self._pairs_of("_mean"), self._pairs_of("_max")),
+                    payload_statement("CPU", self._by_payload({"cpu": cpu})),
+                    payload_statement("Latency", self._by_payload(means)),
+                    saving_statement(cpu_pairs),
+                ]
+            )
+        )
+
+    def _pairs_of(self, statistic: str) -> list[Pair]:
+        return [p for m, found in self.pairs.items() if m.endswith(statistic) for p in found]
+
+    def _by_payload(self, observations: Mapping[str, Sequence[Observation]]) -> list[Pair]:
+        """Pairs of payloads, in all conditions; none where another load was varied."""
+        if self.load not in PAYLOADS:
+            return []
+        return [
+            pair
+            for metric, members in observations.items()
+            for pair in pairs(
+                metric,
+                [o for o in members if isinstance(o.cell.get(self.load), int | float)],
+                self.load,
+                threshold=self.parameters.threshold,
+                level=self.level,
+            )
+        ]
 
     def files(self) -> Mapping[str, pl.DataFrame]:
         """All pairs."""

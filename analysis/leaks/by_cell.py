@@ -10,6 +10,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.leaks.leak import MARGIN, PUBLICATION, SLOPE, Leak, Series, leak, refused
+from roslens.analysis.measures.samples import DISCOVERY, INFRASTRUCTURE
 from roslens.analysis.runs import Run, cells_of
 from roslens.collectors.work_log import WorkLog
 
@@ -39,7 +40,8 @@ def memory_series(
         ``resources.parquet`` with ``run``.
     messages
         Columns ``run``, ``topic``, ``message_id``, ``publish_ns``; publications on the run's
-        work topic are counted, each once however many subscriptions it has.
+        work topic (where it has neither that nor a log, on all topics of the application) are
+        counted, each once however many subscriptions it has.
     name
         Which size.
     work
@@ -56,14 +58,14 @@ def memory_series(
         .sort("run", "time_ns")
         .collect()
     )
-    topics = pl.DataFrame(
-        [(run.name, run.work_topic) for run in runs if run.work_topic],
-        schema={"run": pl.String, "topic": pl.String},
-        orient="row",
-    )
+    named = {run.name: run.work_topic for run in runs if run.work_topic}
+    work_topic = pl.col("run").replace_strict(named, default=None, return_dtype=pl.String)
+    own = ~pl.col("topic").is_in([*INFRASTRUCTURE, DISCOVERY])
+    own = own & ~pl.col("topic").str.contains("/_action/") & ~pl.col("run").is_in([*(work or {})])
     published = (
         messages.select("run", "topic", "message_id", "publish_ns")
-        .join(topics.lazy(), on=["run", "topic"])
+        # Without a work topic or a log, whatever the application publishes is the work.
+        .filter((pl.col("topic") == work_topic).fill_null(own & work_topic.is_null()))
         .drop_nulls("publish_ns")
         .unique(["run", "message_id"])
         .sort("run", "publish_ns")

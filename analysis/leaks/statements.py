@@ -11,8 +11,9 @@ from roslens.analysis.estimate import Estimate
 from roslens.analysis.leaks.leak import Leak
 from roslens.analysis.verdicts.statement import Statement, borne_out
 
-ACTION, SERVICE, PUBSUB = "action", "service", "pubsub"
-_EVENTS = ("events", "events_cbg", "eventscbg")
+# As the suites of rclpy and of rclcpp name their workloads.
+ACTION, SERVICE, PUBSUB = {"action", "actions"}, {"service", "services"}, {"pubsub", "messages"}
+_EVENTS = ("events", "events_cbg", "eventscbg", "eventscbgmulti")
 
 
 def leak_statements(leaks: Sequence[Leak], baselines: Sequence[Estimate]) -> list[Statement]:
@@ -20,12 +21,12 @@ def leak_statements(leaks: Sequence[Leak], baselines: Sequence[Estimate]) -> lis
     return [_actions(leaks), _messages(leaks), _services(leaks), _baseline(baselines)]
 
 
-def _of(leaks: Sequence[Leak], workload: str, *executors: str) -> list[Leak]:
+def _of(leaks: Sequence[Leak], workload: set[str], *executors: str) -> list[Leak]:
     """Cells of a workload, and of executors if any are named."""
     return [
         leak
         for leak in leaks
-        if str(leak.per_second.cell.get("workload", "")).lower() == workload
+        if str(leak.per_second.cell.get("workload", "")).lower() in workload
         and (not executors or _executor(leak.per_second) in executors)
     ]
 

@@ -16,6 +16,9 @@ Floats = NDArray[np.float64]
 INFRASTRUCTURE = ("/rosout", "/parameter_events")
 """Topics of every node, of no application."""
 
+DISCOVERY = "ros_discovery_info"
+"""What middlewares tell each other; no topic of anybody's."""
+
 LOST = ("lost", "overwritten")
 ARRIVED = ("delivered", "taken")
 """Messages sent are those that arrived and those that were lost. Of ``unknown`` ones nobody can

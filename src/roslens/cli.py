@@ -216,6 +216,7 @@ def record(
     name: Annotated[str | None, _FOR_SUITE] = None,
     seed: Annotated[int | None, _FOR_SUITE] = None,
     repetitions: Annotated[int | None, _FOR_SUITE] = None,
+    duration: Annotated[float | None, _FOR_SUITE] = None,
     only: Annotated[tuple[str, ...], _FOR_SUITE] = (),
     dry_run: Annotated[bool, _FOR_SUITE] = False,
     resume: Annotated[list[str] | None, Parameter(group=_SUITE, consume_multiple=True)] = None,
@@ -253,6 +254,8 @@ def record(
         Seed for the random order of the runs.
     repetitions
         Number of repetitions, instead of the suite's own.
+    duration
+        Seconds that each run works, instead of the suite's own.
     only
         Record only the combinations with this FACTOR=LEVEL. May be repeated.
     dry_run
@@ -299,7 +302,8 @@ def record(
         return
     if resume is not None:
         given = {"a command": command, "--name": name, "--only": only, "--seed": seed is not None}
-        given |= {"--repetitions": repetitions is not None, "--dry-run": dry_run}
+        given |= {"--repetitions": repetitions is not None, "--duration": duration is not None}
+        given |= {"--dry-run": dry_run}
         for what, there in given.items():
             if there:
                 raise UsageError(f"--resume goes on as planned: {what} cannot be given with it")
@@ -310,7 +314,14 @@ def record(
             "give either '--suite NAME' or '-- COMMAND ...' to record, or '--resume' to go on"
         )
     if suite is not None and dry_run:
-        recording.show_plan(suite, seed, repetitions, only, console)
+        recording.show_plan(
+            suite,
+            seed=seed,
+            repetitions=repetitions,
+            duration_s=duration,
+            only=only,
+            console=console,
+        )
     elif suite is not None:
         recording.record_suite(
             suite,
@@ -318,6 +329,7 @@ def record(
             name=name,
             seed=seed,
             repetitions=repetitions,
+            duration_s=duration,
             only=only,
             console=console,
         )
@@ -363,6 +375,33 @@ def suites(name: str | None = None, /, *, schema: bool = False) -> None:
         shown.explain_suite(name, Console())
     else:
         shown.show_suites(Console())
+
+
+@_verb(_RECORD, "ros build [--sources DIR]", "ros status", "ros clean")
+def ros(action: Literal["build", "status", "clean"], /, *, sources: Path | None = None) -> None:
+    """Compile rclcpp for the embedded ROS 2, which suites for rclcpp run on.
+
+    They do it by themselves when it is needed and no ROS 2 is sourced.
+
+    Parameters
+    ----------
+    action
+        What to do. build: compile what is not there yet. status: show what is there. clean:
+        remove it.
+    sources
+        Folder with archives of the pinned sources. Default: $ROSLENS_SOURCES; without it they
+        are cloned from their public repositories.
+    """
+    from roslens import ros as compiled  # noqa: PLC0415
+
+    if action == "build":
+        compiled.build(sources, Console())
+    elif sources is not None:
+        raise UsageError("--sources is for 'roslens ros build'")
+    elif action == "status":
+        compiled.status(Console())
+    else:
+        compiled.clean(Console())
 
 
 @_verb(_LOOK, "info PATH [--json]")

@@ -14,7 +14,7 @@ from roslens.tracing.campaign import (
     planned_seconds,
     resume_campaign,
     run_campaign,
-    with_repetitions,
+    with_changes,
 )
 from roslens.tracing.command import exit_code, record_command
 from roslens.tracing.lttng import TracingOptions
@@ -52,6 +52,7 @@ def record_suite(
     name: str | None,
     seed: int | None,
     repetitions: int | None,
+    duration_s: float | None,
     only: Sequence[str],
     console: Console,
 ) -> None:
@@ -75,6 +76,7 @@ def record_suite(
             name=name,
             seed=seed,
             repetitions=repetitions,
+            duration=duration_s,
             only=only,
             on_event=on_event,
         )
@@ -151,7 +153,7 @@ def resume_suite(
 
 def _end(result: CampaignResult, console: Console) -> None:
     console.print(
-        f"{result.summary()} in {duration(result.elapsed_seconds)}; "
+        f"{escape(result.counts())} in {duration(result.elapsed_seconds)}; "
         f"{_loss(Loss(discarded_events=result.discarded_events))}",
         highlight=False,
         soft_wrap=True,
@@ -177,7 +179,7 @@ def show_status(
     root = root or RECORDINGS
     folders = [find_campaign(root, x, suite) for x in names] or find_campaigns(root, suite)
     if not folders:
-        console.print(f"no campaign below {root}", highlight=False)
+        console.print(f"no campaign below {root}", highlight=False, markup=False)
         return
     states = [campaign_state(folder) for folder in folders]
     table = Table(
@@ -221,14 +223,16 @@ def _runs_table(state: CampaignState) -> Table:
 
 def show_plan(
     suite_name: str,
+    *,
     seed: int | None,
     repetitions: int | None,
+    duration_s: float | None,
     only: Sequence[str],
     console: Console,
 ) -> None:
     """Print what a suite would do, and how long it would take."""
     suite, _ = load_suite(suite_name)
-    suite = with_repetitions(suite, repetitions)
+    suite = with_changes(suite, repetitions, duration_s)
     seed = choose_seed(suite) if seed is None else seed
     runs = plan_runs(suite, seed, chosen_levels(suite, only))
     table = Table("order", "repetition", *suite.factors, box=None, header_style="bold")
@@ -263,7 +267,7 @@ def _disturbed(runs: Sequence[Manifest]) -> str:
         return ""
     return (
         f"[yellow]the host was disturbed in {len(found)} of {len(runs)} runs[/] (such as "
-        f"{found[0].run}: {escape('; '.join(found[0].disturbances))})"
+        f"{escape(found[0].run)}: {escape('; '.join(found[0].disturbances))})"
     )
 
 

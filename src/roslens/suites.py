@@ -7,7 +7,7 @@ from rich.markup import escape
 from roslens.tracing.campaign import planned_seconds
 from roslens.tracing.progress import duration
 from roslens.tracing.recording.terminal import Console
-from roslens.tracing.suite import Suite, list_suites, load_suite
+from roslens.tracing.suite import Suite, list_suites, load_suite, suite_path
 
 
 def show_suites(console: Console) -> None:
@@ -26,6 +26,7 @@ def explain_suite(name: str, console: Console) -> None:
     """
     suite, _ = load_suite(name)
     _head(suite.name, suite, console)
+    console.print(f"  file: {suite_path(name)}", highlight=False, markup=False, soft_wrap=True)
     for title, lines in _parts(suite):
         console.print(f"  [bold]{title}[/]")
         for line in lines:
@@ -79,12 +80,18 @@ def _parts(suite: Suite) -> list[tuple[str, list[str]]]:
     special = [
         f"{name} {level}: "
         + ", ".join(
-            f"{field} {key} = {value}"
-            for field, values in settings.model_dump(exclude_defaults=True).items()
-            for key, value in values.items()
+            [
+                *(
+                    f"{field} {key} = {value}"
+                    for field, values in given.items()
+                    for key, value in values.items()
+                ),
+                *([f"needs {' or '.join(settings.needs)}"] if settings.needs else []),
+            ]
         )
         for name, levels in suite.levels.items()
         for level, settings in levels.items()
+        for given in [settings.model_dump(exclude_defaults=True, exclude={"needs"})]
     ]
     if special:
         parts.append(("is different for", special))

@@ -14,10 +14,15 @@ import roslens as rl
 from roslens.analysis.executors.agreement import agreement
 from roslens.analysis.executors.busy import busy_estimates, busy_per_run
 from roslens.analysis.executors.entities import entity_estimates
-from roslens.analysis.executors.pairs import pairs
+from roslens.analysis.executors.pairs import Pair, pairs
 from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.report import ExecutorsReport
-from roslens.analysis.executors.statements import cpu_statement
+from roslens.analysis.executors.statements import (
+    cpu_statement,
+    latency_statement,
+    payload_statement,
+    saving_statement,
+)
 from roslens.analysis.executors.work import CALL, GOAL, work_estimates, work_of_runs
 from roslens.analysis.leaks.leak import Series, leak
 from roslens.analysis.leaks.statements import leak_statements
@@ -243,6 +248,15 @@ def test_statements_about_memory_are_confirmed_and_refuted() -> None:
     second = leak_statements(quiet, [])  # type: ignore[arg-type]
     assert second[0].verdict == "refuted"
     assert second[2].verdict == "confirmed"
+    # As the suite of rclcpp names its workloads and executors.
+    rclcpp = [
+        leak_of("actions", "EventsCBGMultiThreaded", 3e4),
+        leak_of("actions", "SingleThreaded", 0.0),
+        leak_of("messages", "Events", 3e4),
+        leak_of("services", "Events", 5e3, 300),
+    ]
+    third = leak_statements(rclcpp, [])  # type: ignore[arg-type]
+    assert [s.verdict for s in third[:3]] == ["confirmed"] * 3
 
 
 def test_the_statement_about_cpu() -> None:
@@ -251,6 +265,57 @@ def test_the_statement_about_cpu() -> None:
     assert cpu_statement(same).verdict == "confirmed"
     assert cpu_statement(differ).verdict == "refuted"
     assert cpu_statement([]).verdict == "not_in_these_recordings"
+
+
+def test_the_statement_about_latency_wants_equal_means_and_other_maxima() -> None:
+    same = pairs("mean", observations({"a": 1.0, "b": 1.0}), "executor")
+    differ = pairs("max", observations({"a": 1.0, "b": 2.0}), "executor")
+    assert latency_statement(same, differ).verdict == "confirmed"
+    assert latency_statement(same, same).verdict == "not_enough_evidence"
+    assert latency_statement(differ, differ).verdict == "refuted"
+    assert latency_statement([], differ).verdict == "not_in_these_recordings"
+
+
+def test_the_statement_about_the_payload_looks_at_the_widest_step() -> None:
+    rng = np.random.default_rng(3)
+
+    def of(values: dict[int, float]) -> list[Pair]:
+        rows = [
+            Observation({"payload": size, "executor": "a"}, value * noise, str(block))
+            for size, value in values.items()
+            for block in range(5)
+            for noise in [1 + 0.004 * rng.standard_normal()]
+        ]
+        return pairs("cpu", rows, "payload")
+
+    # From 10 to 1000 it rises, whatever the step between does.
+    assert payload_statement("CPU", of({10: 1.0, 100: 0.9, 1000: 2.0})).verdict == "confirmed"
+    assert payload_statement("CPU", of({1000: 2.0, 10: 1.0})).verdict == "confirmed"
+    flat = payload_statement("CPU", of({10: 1.0, 1000: 1.0}))
+    assert flat.verdict == "refuted"
+    assert "in 0 of 1 conditions it does; not in: executor=a" in flat.because
+    assert payload_statement("CPU", []).verdict == "not_in_these_recordings"
+
+
+def many(found: list[Observation]) -> list[Observation]:
+    return [Observation({**o.cell, "publishers": 20}, o.value, o.block) for o in found]
+
+
+def test_the_saving_of_the_executor_by_callback_group() -> None:
+    def of(single: float, cbg: float, *, swapped: bool = False) -> str:
+        levels = {"SingleThreaded": single, "EventsCBG": cbg}
+        order = dict(reversed(levels.items())) if swapped else levels
+        found = pairs("cpu", many(observations(order)), "executor")
+        return saving_statement(found).verdict
+
+    assert of(1.0, 0.8) == of(1.0, 0.8, swapped=True) == "confirmed"
+    assert of(1.0, 0.95) == of(1.0, 0.95, swapped=True) == "refuted"
+    # It was said of many publishers: one tells nothing against it, nor for it.
+    one = pairs("cpu", observations({"SingleThreaded": 1.0, "EventsCBG": 0.75}), "executor")
+    said = saving_statement(one)
+    assert said.verdict == "not_in_these_recordings"
+    assert "25 % less" in said.because
+    assert saving_statement([]).verdict == "not_in_these_recordings"
 
 
 # ---------------------------------------------------------------- the report

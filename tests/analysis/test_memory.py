@@ -57,6 +57,23 @@ def test_publications_on_the_work_topic_are_counted_once() -> None:
     assert found.messages.tolist() == [0, 2]
 
 
+def test_without_a_work_topic_or_a_log_what_the_application_publishes_is_counted() -> None:
+    # Several topics of their own, as the rclcpp suites have; not those of ROS itself.
+    rows = [("r", "/data_0", 1, 0.5), ("r", "/data_1", 2, 0.9), ("r", "/data_0", 3, 2.0)]
+    others = ("/rosout", "/parameter_events", "ros_discovery_info", "/x/_action/feedback")
+    rows += [("r", topic, 10 + i, 1.5) for i, topic in enumerate(others)]
+    sampled = resources([("r", 1, t, 100) for t in range(3)])
+    found = memory_series(sampled, messages(rows), [Run("r")], "pss")["r"]
+    assert found.messages is not None
+    assert found.messages.tolist() == [0, 2, 3]
+    # A log of what the run did knows better.
+    times = (np.array([0.2, 1.2, 1.8, 2.0]) * SECOND).astype(np.int64)
+    log = WorkLog("request", times)
+    known = memory_series(sampled, messages(rows), [Run("r")], "pss", {"r": log})["r"]
+    assert known.messages is not None
+    assert known.messages.tolist() == [0, 1, 4]
+
+
 def test_leaks_by_cell() -> None:
     # 1 kB and 0 per message at 10 Hz; rss and heap were not measured.
     runs, sampled, sent = [], [], []

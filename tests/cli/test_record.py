@@ -23,6 +23,9 @@ def test_suites_are_explained_and_have_a_schema(roslens: Roslens) -> None:
     said = roslens("suites", "tracer-cost").stdout
     for words in ("built-in demo", "is different for", "recorded take: tracing events"):
         assert words in said
+    said = " ".join(roslens("suites", "executors-rclcpp").stdout.split())
+    assert "executor EventsCBG: needs header:rclcpp/executors/events_cbg_executor/" in said
+    assert "rmw rmw_fastrtps_cpp: environment RMW_IMPLEMENTATION = rmw_fastrtps_cpp, needs" in said
     schema = json.loads(roslens("suites", "--schema").stdout)
     assert schema["properties"]["factors"]
     check_one_line(roslens("suites", "nope"), 2, "nope: no such suite")
@@ -40,6 +43,36 @@ def test_wrong_use_of_resume_and_only(roslens: Roslens, tmp_path: Path) -> None:
         *("--repetitions", "3"),
     )
     assert "6 runs" in done.stdout
+
+
+def test_a_run_can_be_made_shorter(roslens: Roslens) -> None:
+    said = roslens("record", "--suite", "demo", "--dry-run", "--duration", "1.5").stdout
+    # 20 runs of 1.5 s and 3 s of overhead.
+    assert "20 runs, about 1:30" in said
+    check_one_line(roslens("record", "--suite", "demo", "--duration", "0"), 2, "more than 0 s")
+    check_one_line(roslens("record", "--resume", "--duration", "2"), 2, "--duration cannot be")
+    assert "suites/demo.yaml" in roslens("suites", "demo").stdout.replace("\n", "")
+
+
+@pytest.mark.live
+def test_what_a_failing_program_says_is_no_markup_and_said_once(
+    roslens: Roslens, tmp_path: Path
+) -> None:
+    text = "[ERROR] [1795340840.19] [/camera/driver]: no device"
+    suite = f"""
+name: wrong
+workload: {{command: [sh, -c, "echo '{text}' >&2; exit 3"], ros: none}}
+duration: 0.1
+expect: {{ros2_events: false}}
+"""
+    (tmp_path / "wrong.yaml").write_text(suite)
+    done = roslens("record", "--suite", "wrong.yaml", "--name", "c")
+    assert done.returncode == 4, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout.splitlines()[-1] == "data/recordings/wrong/c"
+    # As the run ends, and as why the command failed.
+    assert done.stderr.count(text) == 2
+    assert text not in done.stdout
 
 
 @pytest.mark.live

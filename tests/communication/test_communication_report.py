@@ -124,7 +124,7 @@ def test_hops_add_up_to_the_latency_of_each_message(report: CommunicationReport)
 def test_a_full_queue_is_said_to_measure_backlog(report: CommunicationReport) -> None:
     text = repr(report.loss())
     assert "callback=unique_ptr, intra_process=False: the queue was full in 3 of 3 runs" in text
-    assert "(depth seen 10.0 of 10)" in text
+    assert "(depth seen 10.0 of 10; " in text
     assert "measures the backlog" in text
     depths = {
         (e.cell["callback"], e.cell["intra_process"]): e.verdict

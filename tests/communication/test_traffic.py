@@ -88,6 +88,9 @@ def test_the_interval_is_open_at_the_publication_and_closed_at_the_take() -> Non
         {"publish_ns": 15, "take_ns": 40, "publisher_id": 1},
     )
     assert with_publications_behind(messages, messages)["behind"].to_list() == [2, 0, None, 0]
+    # Of one that was lost: until the same subscription took the next one of that publisher.
+    later = pl.concat([messages, rows({"message_id": 9, "publish_ns": 30, "take_ns": 41})])
+    assert with_publications_behind(later, later)["behind"].to_list() == [2, 0, 1, 0, 0]
 
 
 def test_a_publication_for_many_subscriptions_is_one() -> None:
@@ -116,16 +119,51 @@ def test_depth_is_what_counting_gives(published: list[int], waits: list[int]) ->
 
 @pytest.mark.parametrize(
     ("seen", "depth", "full"),
-    [(10.0, 10, True), (9.5, 10, False), (11.0, 10, True), (0.0, 0, False), (5.0, None, False)],
-)
-def test_full_is_reaching_the_depth(seen: float, depth: int | None, full: bool) -> None:
+    # The oldest of ten has nine behind it. In a queue of one nobody waits behind another.
+    [(9.0, 10, True), (8.5, 10, False), (10.0, 10, True), (0.0, 0, False), (5.0, None, False),
+     (0.0, 1, False)],
+)  # fmt: skip
+def test_messages_wait_in_a_queue_that_is_full_behind_them(
+    seen: float, depth: int | None, full: bool
+) -> None:
+    assert Backlog(seen, depth).waited is full
     assert Backlog(seen, depth).full is full
+    assert Backlog(seen, depth, pushed_out=1).full
 
 
 def test_the_backlog_of_a_run_is_the_median_and_the_smallest_queue() -> None:
-    messages = pl.DataFrame({"run": "r", "behind": [1, 5, 9, None]})
-    queues = pl.DataFrame({"run": "r", "subscription_id": [0, 1], "queue_depth": [10, 5]})
-    assert backlogs(messages, queues) == {"r": Backlog(5.0, 5)}
+    messages = rows(
+        *({"publish_ns": 10 * i, "take_ns": 10 * i + 10 * wait} for i, wait in
+          enumerate([1, 2, 3, 0, 0, 0])),
+    )  # fmt: skip
+    # Three of which nothing was sent after, that is 1, 2 and 3 publications behind the others.
+    found = backlogs(with_publications_behind(messages, messages), queues(10, 5))
+    assert found == {"r": Backlog(0.5, 5)}
+
+
+def queues(*depths: int) -> pl.DataFrame:
+    ids = pl.Series("subscription_id", range(len(depths)), dtype=pl.Int64)
+    return pl.DataFrame([ids]).with_columns(
+        run=pl.lit("r"), queue_depth=pl.Series(depths, dtype=pl.Int64)
+    )
+
+
+def test_what_a_full_queue_pushed_out_was_lost_to_it() -> None:
+    # Nothing is taken while 15 are published, then the queue of 10 is taken: 5 were pushed out, the
+    # first of them with 14 later ones before the next take, the last with 10. A message that is
+    # lost though the next one was taken before the queue could be full was not.
+    burst = [{"publish_ns": i, "outcome": "lost"} for i in range(5)]
+    burst += [{"publish_ns": i, "take_ns": 20 + i} for i in range(5, 15)]
+    alone = [{"publish_ns": 50, "outcome": "lost"}, {"publish_ns": 51, "take_ns": 52}]
+    messages = rows(*burst, *alone)
+    behind = with_publications_behind(messages, messages)
+    assert behind["behind"].to_list()[:5] == [14, 13, 12, 11, 10]
+    assert backlogs(behind, queues(10))["r"].pushed_out == 5
+    assert backlogs(behind, queues(11))["r"].pushed_out == 4
+    # Of one that was overwritten there is no doubt, of one whose queue is not known there is.
+    overwritten = rows({"publish_ns": 0, "outcome": "overwritten"}, {"publish_ns": 1})
+    assert backlogs(with_publications_behind(overwritten, overwritten), queues(10))["r"].full
+    assert not backlogs(behind, queues(10).clear())["r"].full
 
 
 moments = st.one_of(st.none(), st.integers(0, 10**12))

@@ -1,15 +1,16 @@
-"""How the rclcpp programs are found or built. There is no colcon here: a script stands in for it,
+"""How the rclcpp programs are found or built for a sourced ROS 2. A script stands in for colcon,
 which makes the file that colcon's install would, so these tests are of what is done around it."""
 
 from __future__ import annotations
 
-import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.workloads.rclcpp_workloads.prepare import VARIABLE, prepare
+from roslens.tracing.workloads.rclcpp_workloads.run import merge
 
 STAND_IN = """#!/bin/sh
 while [ $# -gt 0 ]; do
@@ -27,13 +28,16 @@ INSTALLS = (
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with a ROS 2 sourced, a cache of its own, and no colcon yet."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    """A machine with a ROS 2 sourced, a cache of its own, and no colcon yet, whatever ours has."""
+    monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ROS_DISTRO", "jazzy")
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "ros"))
     monkeypatch.setenv("COUNT", str(tmp_path / "count"))
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv(VARIABLE, raising=False)
     (tmp_path / "bin").mkdir()
+    for name in ("mkdir", "chmod"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name, path="/usr/bin:/bin") or name)
     return tmp_path
 
 
@@ -60,18 +64,54 @@ def test_what_the_sourced_ros_has_is_not_built(machine: Path) -> None:
     assert prepare() == {}
 
 
-def test_without_ros_or_colcon_it_says_what_to_do(
-    machine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_colcon_it_says_what_to_do(machine: Path) -> None:
     with pytest.raises(UsageError, match="there is no colcon: install"):
         prepare()
-    monkeypatch.delenv("AMENT_PREFIX_PATH")
-    with pytest.raises(UsageError, match="need rclcpp: source a ROS 2"):
-        prepare()
+    assert machine.is_dir()
+
+
+def test_another_version_of_what_was_linked_is_built_for(machine: Path) -> None:
+    colcon(machine, INSTALLS)
+
+    def install(name: str, version: str) -> str:
+        package = machine / "ros" / "share" / name / "package.xml"
+        package.parent.mkdir(parents=True, exist_ok=True)
+        package.write_text(f"<name>{name}</name><version>{version}</version>")
+        return prepare()[VARIABLE]
+
+    # As after an upgrade of rclcpp, and after cm_executors was installed beside it.
+    built = [install("rclcpp", "28.1.6"), install("rclcpp", "28.1.7"), install("cm_executors", "1")]
+    assert len(set(built)) == 3
+    assert install("cm_executors", "1") == built[-1]
+    assert (machine / "count").read_text() == "run\n" * 3
+
+
+def test_a_message_that_one_of_two_subscriptions_got_is_logged_for_both(tmp_path: Path) -> None:
+    (tmp_path / "messages_publisher.csv").write_text(
+        "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription\n"
+        "/data,0,10,,0,\n/data,1,20,,0,\n/data_1,0,30,,1,\n"
+    )
+    (tmp_path / "messages_subscriber.csv").write_text(
+        "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription\n"
+        "/data,0,,11,0,0\n/data,0,,12,0,1\n/data,1,,21,0,1\n"
+    )
+    merge(tmp_path)
+    assert (tmp_path / "messages.csv").read_text().splitlines()[1:] == [
+        "/data,0,10,11,0,0",
+        "/data,0,10,12,0,1",
+        "/data,1,20,21,0,1",
+        "/data,1,20,,0,0",
+        # Nobody got any of this topic.
+        "/data_1,0,30,,1,",
+    ]
 
 
 @pytest.mark.parametrize("action", ["echo no rclcpp here >&2; exit 1", "echo no rclcpp here >&2"])
-def test_a_build_that_fails_says_colcon_s_last_line(machine: Path, action: str) -> None:
+def test_a_build_that_fails_says_colcon_s_last_line_and_where_the_rest_is(
+    machine: Path, action: str
+) -> None:
     colcon(machine, action)
-    with pytest.raises(RunFailedError, match="did not build rclcpp_workloads: no rclcpp here"):
+    with pytest.raises(
+        RunFailedError, match=r"did not build rclcpp_workloads: no rclcpp here .*build\.log"
+    ):
         prepare()

@@ -21,9 +21,11 @@ from ground_truth import (  # noqa: E402
     compare,
     compare_calls,
     compare_goals,
+    compare_timers,
     compare_transitions,
     goals_of,
     recordings,
+    timers_of,
     transitions_of,
     truth_of,
 )
@@ -189,6 +191,7 @@ def goals(*rows: tuple[int, int, int | None, int]) -> pl.DataFrame:
     return frame.with_row_index("action_goal_id").with_columns(
         pl.lit("/a").alias("action"),
         (pl.col("result_taken_ns") - pl.col("goal_sent_ns")).alias("total_ns"),
+        (pl.col("goal_response_taken_ns") + 100).alias("first_feedback_ns"),
     )
 
 
@@ -205,6 +208,12 @@ def test_the_check_of_goals() -> None:
         (goals((1010, 1290, 1890, 3), second), "other feedback"),
     ):
         assert any(problem in found for found in compare_goals(wrong, GOALS).problems)
+    # Feedback that came before the client knew the goal it has not logged; it logs no other.
+    early = pl.lit(1200).alias("first_feedback_ns")
+    more = goals((1010, 1290, 1890, 3), second).with_columns(early)
+    assert compare_goals(more, GOALS).problems == []
+    less = goals((1010, 1290, 1890, 1), second).with_columns(early)
+    assert compare_goals(less, GOALS).problems == ["1 other feedback than logged"]
 
 
 def test_where_samples_of_the_chain_lead_to() -> None:
@@ -220,3 +229,87 @@ def test_where_samples_of_the_chain_lead_to() -> None:
     )
     assert along_the_chain(samples, linked=False).rows() == [(1, 15), (3, 51)]
     assert along_the_chain(samples, linked=True).rows() == [(1, 15), (3, 50)]
+
+
+def deliveries(*rows: tuple[int, int, int, int | None]) -> pl.DataFrame:
+    """Rows of one topic: message, publisher's and subscription's id, latency; published at 1000."""
+    return pl.DataFrame(
+        [
+            {
+                "topic": "/t",
+                "message_id": m,
+                "publisher_id": p,
+                "subscription_id": s,
+                "publish_ns": 1000 * m,
+                "latency_ns": latency,
+                "outcome": "lost" if latency is None else "delivered",
+            }
+            for m, p, s, latency in rows
+        ],
+        schema_overrides={"latency_ns": pl.Int64},
+    )
+
+
+def test_one_publisher_and_several_subscriptions(tmp_path: Path) -> None:
+    """Three messages; the second subscription, whose id is 9, got all but the last."""
+    (tmp_path / "messages.csv").write_text(
+        "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription\n"
+        + "".join(f"/t,{i},{1000 * i - 10},{1000 * i + 50},0,0\n" for i in (1, 2, 3))
+        + "/t,1,990,1060,0,1\n/t,2,1990,2060,0,1\n/t,3,2990,,0,1\n"
+    )
+    truth = truth_of(tmp_path)
+    assert truth is not None
+    own = [(i, 4, 7, 40) for i in (1, 2, 3)]
+    right = compare(deliveries(*own, (1, 4, 9, 45), (2, 4, 9, 45), (3, 4, 9, None)), truth)
+    assert right.problems == []
+    assert (right.logged, right.received) == (6, 5)
+    assert sorted(right.longer_ns) == [20, 20, 20, 25, 25]
+    # The other subscription's loss would go unseen if they were not told apart.
+    wrong = compare(
+        deliveries(*own[:2], (3, 4, 7, None), *[(i, 4, 9, 45) for i in (1, 2, 3)]), truth
+    )
+    assert wrong.problems == [
+        "1 received, but not delivered",
+        "1 not received, but not lost either",
+    ]
+    assert compare(deliveries(*own, (1, 4, 9, 45), (2, 4, 9, 45)), truth).problems
+
+
+def test_two_processes_leave_two_files(tmp_path: Path) -> None:
+    head = "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription\n"
+    (tmp_path / "messages_publisher.csv").write_text(head + "/t,0,990,,0,\n/t,1,1990,,0,\n")
+    (tmp_path / "messages_subscriber.csv").write_text(
+        head + "/t,0,,1050,0,0\n/t,1,,2050,0,0\n/t,1,,2060,0,1\n"
+    )
+    truth = truth_of(tmp_path)
+    assert truth is not None
+    rows = truth.sort("subscription", "sent_ns").select("sent_ns", "received_ns").rows()
+    assert rows == [(990, 1050), (1990, 2050), (990, None), (1990, 2060)]
+    assert list(recordings([tmp_path])) == [tmp_path]
+
+
+def test_the_check_of_timers(tmp_path: Path) -> None:
+    (tmp_path / "timers.csv").write_text(
+        "timer,sequence,start_realtime_ns,end_realtime_ns\n0,0,110,190\n0,1,310,390\n"
+    )
+    truth = timers_of(tmp_path)
+    assert truth is not None
+
+    def instances(*spans: tuple[int, int]) -> pl.DataFrame:
+        rows = [
+            {"kind": "timer", "callback_instance_id": i, "start_ns": begin, "end_ns": end}
+            for i, (begin, end) in enumerate(spans)
+        ]
+        # What is no timer's is not looked at.
+        return pl.DataFrame([*rows, {**rows[0], "kind": "service", "callback_instance_id": 99}])
+
+    right = compare_timers(instances((100, 200), (300, 400)), truth)
+    assert right.problems == []
+    assert right.longer_ns.to_list() == [-20, -20]
+    for wrong, problem in (
+        (instances((100, 200)), "1 logged, but not in the table"),
+        (instances((100, 200), (300, 350)), "1 logged, but not in the table"),
+        (instances((100, 200), (300, 400), (500, 600)), "1 in the table, but not logged"),
+        (instances((100, 400)), "2 more than one in a row"),
+    ):
+        assert problem in compare_timers(wrong, truth).problems

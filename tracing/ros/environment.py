@@ -34,6 +34,10 @@ PINS = shipped("requirements", f"ros-{EMBEDDED_DISTRO}.txt")
 RCLPY_TRACING = shipped("tracing", "rclpy_tracing")
 
 _MARKER = "roslens-complete"
+_NAMED_PACKAGES = (
+    *("rclcpp", "rclcpp_action", "rclcpp_lifecycle", "cm_executors"),
+    *("rclpy", "rcl", "tracetools"),
+)
 _PROBE = """
 import sys, json
 import rclpy
@@ -151,8 +155,8 @@ class RosEnvironment:
                     **self.variables,
                     "ROS_DOMAIN_ID": str(domain),
                     "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-                    # the same, for distributions before Iron
-                    "ROS_LOCALHOST_ONLY": "0" if self.distro >= "iron" else "1",
+                    # The same before Iron; from then on whatever it is, ROS warns of it.
+                    **({} if self.distro >= "iron" else {"ROS_LOCALHOST_ONLY": "1"}),
                     "ROS_LOG_DIR": str(log_folder.resolve()),
                 },
             )
@@ -183,13 +187,20 @@ def find_ros(
     return embedded_ros(progress)
 
 
-def sourced_ros(environ: Mapping[str, str]) -> RosEnvironment:
+def sourced_ros(environ: Mapping[str, str], *, rclpy: bool = True) -> RosEnvironment:
     """The ROS that is sourced in `environ`.
+
+    Parameters
+    ----------
+    environ
+        The environment to look in.
+    rclpy
+        Whether it must have rclpy. Without it, only a variable tells the middleware.
 
     Raises
     ------
     UsageError
-        ``python3 -c 'import rclpy'`` does not work in it.
+        ``python3 -c 'import rclpy'`` does not work in it, though it must.
     """
     distro = environ["ROS_DISTRO"]
     python = shutil.which("python3", path=environ.get("PATH"))
@@ -216,9 +227,18 @@ def sourced_ros(environ: Mapping[str, str]) -> RosEnvironment:
                 rmw=found["rmw"],
                 python=Path(candidate),
                 python_version=found["python"],
-                packages=_ament_packages(environ["AMENT_PREFIX_PATH"]),
+                packages=ament_packages(environ["AMENT_PREFIX_PATH"]),
             )
         failure = failure or (probe.stderr.strip().splitlines() or ["no message"])[-1]
+    if not rclpy:
+        return RosEnvironment(
+            kind="sourced",
+            distro=distro,
+            rmw=environ.get("RMW_IMPLEMENTATION") or None,
+            python=Path(python),
+            python_version=platform.python_version(),
+            packages=ament_packages(environ["AMENT_PREFIX_PATH"]),
+        )
     raise UsageError(
         f"ROS 2 {distro} is sourced, but rclpy cannot be imported ({failure}); "
         "repair it, or start roslens in a shell where no ROS is sourced"
@@ -337,7 +357,6 @@ def _install(folder: Path, interpreter: str, progress: Progress) -> None:
             [uv, "venv", "--quiet", "--python", interpreter, str(folder)],
             f"make its environment with {Path(interpreter).name}",
         )
-        install = [uv, "pip", "install", "--quiet", "--python", str(python)]
     else:
         if subprocess.run(
             [interpreter, "-P", "-c", "import venv, ensurepip"], capture_output=True, check=False
@@ -348,12 +367,27 @@ def _install(folder: Path, interpreter: str, progress: Progress) -> None:
                 f"install it (apt-get install {version}-venv) or install uv"
             )
         _run([interpreter, "-P", "-m", "venv", str(folder)], "make its environment")
-        install = [str(python), "-P", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     progress(f"installing the wheels of ROS 2 {EMBEDDED_DISTRO}")
     _run(
-        [*install, "--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(PINS)],
+        [
+            *install_command(python),
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "-r",
+            str(PINS),
+        ],
         "install its wheels; is a Python package index reachable?",
     )
+
+
+def install_command(python: Path) -> list[str]:
+    """What installs packages for an interpreter: uv where it is there, else its pip."""
+    uv = shutil.which("uv")
+    if uv:
+        return [uv, "pip", "install", "--quiet", "--python", str(python)]
+    return [str(python), "-P", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
 
 
 def _run(command: list[str], what: str) -> None:
@@ -378,11 +412,11 @@ def _wheel_packages(folder: Path) -> dict[str, str]:
     return dict(sorted(packages.items()))
 
 
-def _ament_packages(prefixes: str) -> dict[str, str]:
+def ament_packages(prefixes: str) -> dict[str, str]:
     """Versions of the packages of an ament installation that matter for a recording."""
     packages = {}
     for prefix in prefixes.split(":"):
-        for name in ("rclcpp", "rclpy", "rcl", "tracetools", *_rmws(prefix)):
+        for name in (*_NAMED_PACKAGES, *_rmws(prefix)):
             manifest = Path(prefix) / "share" / name / "package.xml"
             if name not in packages and manifest.is_file():
                 found = re.search(

@@ -72,6 +72,9 @@ class Process:
         Path("/proc/self/comm").write_text(f"demo_{name}", encoding="ascii")
         self.name, self.options = name, options
         self.signal = 0
+        # Before a signal can come, for it is what a signal ends.
+        self.finished: Future[None] = Future()
+        self.executor: Any = None
         # Ours stop the executor without ending the context, so that logs can still be written.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
@@ -79,7 +82,6 @@ class Process:
         self.node = Node(name)
         self.executor = _make_executor(options.executor)
         self.executor.add_node(self.node)
-        self.finished: Future[None] = Future()
         self._commands: dict[str, Callable[[str], None]] = {}
 
     def on(self, command: str, action: Callable[[str], None]) -> None:
@@ -113,7 +115,8 @@ class Process:
         """Let `run` return."""
         if not self.finished.done():
             self.finished.set_result(None)
-            self.executor.wake()
+            if self.executor is not None:
+                self.executor.wake()
 
     def run(self) -> None:
         """Tell the launcher that all is ready, then execute callbacks until `finish`."""

@@ -1,4 +1,4 @@
-"""Builds the rclcpp programs with colcon, once, where the sourced ROS 2 does not have them."""
+"""Builds the rclcpp programs once: with colcon for a sourced ROS 2, else against our own rclcpp."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.ros.cache import cache_folder, locked
-from roslens.tracing.workloads.rclcpp_workloads.run import PACKAGE, find_program
+from roslens.tracing.ros import embedded_ros
+from roslens.tracing.ros.cache import cache_folder, locked, private_folder
+from roslens.tracing.ros.compiling import Step, need_space, run_steps
+from roslens.tracing.ros.environment import ament_packages
+from roslens.tracing.ros.rclcpp import LOG, rclcpp_for
+from roslens.tracing.workloads.rclcpp_workloads.run import PACKAGE, PROGRAMS, find_program
 
 VARIABLE = "RCLCPP_WORKLOADS"
 _HERE = Path(__file__).resolve().parent
 _SOURCES = ("CMakeLists.txt", "package.xml")
+_SPACE = 50_000_000
 
 
 def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
@@ -29,30 +34,47 @@ def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
     Raises
     ------
     UsageError
-        No ROS 2 with rclcpp is sourced, or there is no colcon.
+        A ROS 2 is sourced, but there is no colcon.
     RunFailedError
         They do not build.
     """
     if find_program("messages") is not None:
         return {}
     if not os.environ.get("AMENT_PREFIX_PATH"):
-        raise UsageError(
-            "these workloads need rclcpp: source a ROS 2 installation first (the embedded ROS 2 "
-            "has rclpy only; its suites are those without -rclcpp in their names)"
-        )
+        return {VARIABLE: str(_compiled(note))}
     colcon = shutil.which("colcon")
     if colcon is None:
         raise UsageError(
-            f"{PACKAGE} is not built, and there is no colcon: install "
-            "python3-colcon-common-extensions, or build the package and source its setup.sh"
+            f"{PACKAGE} is not built, and there is no colcon: install it (apt-get install colcon, "
+            "or pip install colcon-common-extensions), or build the package and source its setup.sh"
         )
     folder = cache_folder() / PACKAGE / _key()
     programs = folder / "install" / "lib" / PACKAGE
     with locked(folder.with_name(folder.name + ".lock")):
         if not (programs / "messages").is_file():
-            note(f"building {PACKAGE} with colcon, once: some minutes")
+            note(f"building {PACKAGE} with colcon, once: some minutes; see {folder / LOG}")
             _build(colcon, folder)
     return {VARIABLE: str(programs)}
+
+
+def _compiled(note: Callable[[str], None]) -> Path:
+    """The folder of the programs, compiled against the rclcpp of the embedded ROS 2."""
+    rclcpp = rclcpp_for(embedded_ros(note), note)
+    folder = cache_folder() / PACKAGE / f"{rclcpp.prefix.name}-{_key()}"
+    with locked(folder.with_name(folder.name + ".lock")):
+        private_folder(folder)
+        flags, libraries = rclcpp.compile_flags(), rclcpp.link_flags()
+        steps = [
+            Step(
+                folder / name,
+                (*rclcpp.compiler, *flags, str(_HERE / "src" / f"{name}.cpp"), *libraries),
+            )
+            for name in PROGRAMS
+        ]
+        if not all(step.makes.is_file() for step in steps):
+            need_space(folder, _SPACE, f"compiling {PACKAGE}")
+            run_steps(steps, what=PACKAGE, log=folder / LOG, note=note)
+    return folder
 
 
 def _build(colcon: str, folder: Path) -> None:
@@ -61,24 +83,32 @@ def _build(colcon: str, folder: Path) -> None:
         *(colcon, "--log-base", str(folder / "log"), "build", "--merge-install"),
         *("--base-paths", str(_HERE), "--packages-select", PACKAGE),
         *("--build-base", str(folder / "build"), "--install-base", str(folder / "install")),
+        *("--event-handlers", "console_direct+"),
         *("--cmake-args", "-DCMAKE_BUILD_TYPE=Release"),
     ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    log = folder / LOG
+    with log.open("w", encoding="utf-8") as stream:
+        done = subprocess.run(
+            command, cwd=folder, stdout=stream, stderr=subprocess.STDOUT, check=False
+        )
     built = (folder / "install" / "lib" / PACKAGE / "messages").is_file()
     if done.returncode or not built:
         shutil.rmtree(folder / "install", ignore_errors=True)
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise RunFailedError(
-            f"colcon did not build {PACKAGE}: {said[-1] if said else 'it said nothing'} "
-            f"(all of it: {folder / 'log'})"
-        )
+        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        errors = [x for x in said if "error" in x.lower()]
+        first = (errors or said[-1:] or ["it said nothing"])[0]
+        raise RunFailedError(f"colcon did not build {PACKAGE}: {first} (all of it: {log})")
 
 
 def _key() -> str:
-    """Of the sources and of the ROS 2 that they are built for."""
+    """Of the sources and of the ROS 2 that they are built for, with the versions of its packages.
+
+    An rclcpp that was upgraded, or an executor that was installed later, is another ROS 2.
+    """
     digest = hashlib.sha256()
     for path in (*(_HERE / name for name in _SOURCES), *sorted((_HERE / "src").iterdir())):
         digest.update(path.read_bytes())
-    for name in ("ROS_DISTRO", "AMENT_PREFIX_PATH"):
-        digest.update(os.environ.get(name, "").encode())
+    prefixes = os.environ.get("AMENT_PREFIX_PATH", "")
+    for text in (os.environ.get("ROS_DISTRO", ""), prefixes, repr(ament_packages(prefixes))):
+        digest.update(text.encode())
     return digest.hexdigest()[:16]

@@ -21,6 +21,11 @@ from pathlib import Path
 
 PROGRAMS = ("messages", "services", "actions", "timers", "chain", "lifecycle")
 PACKAGE = "rclcpp_workloads"
+OF_MESSAGES = (
+    *("publishers", "subscriptions", "topics", "payload", "messages", "pointer", "leak", "role"),
+    *("intra_process", "depth", "reliability"),
+)
+"""Options that only this workload has: factors of a suite that has others beside it."""
 HEADER = (
     *("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns"),
     *("publisher", "subscription"),
@@ -42,21 +47,24 @@ def merge(folder: Path) -> None:
     with (folder / "messages_publisher.csv").open(newline="") as stream:
         for row in csv.DictReader(stream):
             sent[row["topic"], row["publisher"], row["sequence"]] = row["publish_realtime_ns"]
-    seen = set()
+    seen: set[tuple[tuple[str, str, str], str]] = set()
+    subscriptions: dict[str, set[str]] = {}
     with (folder / "messages.csv").open("w", newline="") as output:
         writer = csv.DictWriter(output, HEADER, lineterminator="\n")
         writer.writeheader()
         with (folder / "messages_subscriber.csv").open(newline="") as stream:
             for row in csv.DictReader(stream):
                 key = row["topic"], row["publisher"], row["sequence"]
-                seen.add(key)
+                seen.add((key, row["subscription"]))
+                subscriptions.setdefault(row["topic"], set()).add(row["subscription"])
                 writer.writerow({**row, "publish_realtime_ns": sent.get(key, "")})
-        # What no subscription received.
+        # What a subscription did not receive; which there are is known of those that got anything.
         for key, time in sent.items():
-            if key not in seen:
-                topic, publisher, sequence = key
-                values = (topic, sequence, time, "", publisher, "")
-                writer.writerow(dict(zip(HEADER, values, strict=True)))
+            topic, publisher, sequence = key
+            for subscription in sorted(subscriptions.get(topic, {""})):
+                if (key, subscription) not in seen:
+                    values = (topic, sequence, time, "", publisher, subscription)
+                    writer.writerow(dict(zip(HEADER, values, strict=True)))
 
 
 def split(arguments: list[str]) -> dict[str, str]:
@@ -84,6 +92,8 @@ def main() -> int:
         return _fail(f"--workload {workload}: there is {', '.join(PROGRAMS)}")
     if processes not in {"1", "2"} or (processes == "2" and workload != "messages"):
         return _fail("--processes is 1, or 2 for messages")
+    if workload != "messages":
+        options = {name: value for name, value in options.items() if name not in OF_MESSAGES}
     program = find_program(workload)
     if program is None:
         return _fail(

@@ -2,6 +2,7 @@
 #ifndef RCLCPP_WORKLOADS__WORKLOAD_HPP_
 #define RCLCPP_WORKLOADS__WORKLOAD_HPP_
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -207,9 +208,9 @@ inline std::shared_ptr<rclcpp::Executor> make_executor(const Options & options)
   }
 #endif
 #ifdef WORKLOADS_EVENTS_CBG
-  if (name == "EventsCBG") {
+  if (name == "EventsCBG" || name == "EventsCBGMultiThreaded") {
     return std::make_shared<rclcpp::executors::EventsCBGExecutor>(
-      rclcpp::ExecutorOptions(), threads);
+      rclcpp::ExecutorOptions(), name == "EventsCBG" ? 1 : threads);
   }
 #endif
   throw std::invalid_argument("--executor: this rclcpp has none of the name " + name);
@@ -227,16 +228,21 @@ public:
     for (const auto & node : nodes_) {
       executor_->add_node(node);
     }
-    thread_ = std::thread([this] {executor_->spin();});
+    thread_ = std::thread(
+      [this] {
+        executor_->spin();
+        ended_ = true;
+      });
   }
 
   ~Spinning()
   {
-    // A cancel before spin() has begun would be lost.
-    while (rclcpp::ok() && !executor_->is_spinning()) {
+    // A cancel before spin() has begun is lost, and is_spinning() is not virtual: EventsCBGExecutor
+    // has one of its own.
+    while (!ended_) {
+      executor_->cancel();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    executor_->cancel();
     thread_.join();
     for (const auto & node : nodes_) {
       executor_->remove_node(node);
@@ -249,6 +255,7 @@ public:
 private:
   std::shared_ptr<rclcpp::Executor> executor_;
   std::vector<rclcpp::node_interfaces::NodeBaseInterface::SharedPtr> nodes_;
+  std::atomic<bool> ended_{false};
   std::thread thread_;
 };
 

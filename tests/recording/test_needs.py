@@ -1,0 +1,98 @@
+"""Levels of a suite that a ROS 2 does not have are left out before the first run, by name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from roslens.tracing.needs import lacking
+from roslens.tracing.plan import chosen_levels
+from roslens.tracing.recording import UsageError
+from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.ros_choice import choose_ros
+from roslens.tracing.suite import Suite, load_suite, parse_suite
+
+
+@pytest.fixture
+def jazzy(tmp_path: Path) -> RosEnvironment:
+    """A sourced ROS 2 with rclcpp, one middleware, and no EventsExecutor in its rclpy."""
+    prefix = tmp_path / "jazzy"
+    for name in ("rclcpp", "rmw_cyclonedds_cpp"):
+        (prefix / "share" / name).mkdir(parents=True)
+        (prefix / "share" / name / "package.xml").write_text("<version>1.0.0</version>")
+    header = "rclcpp/rclcpp/experimental/executors/events_executor/events_executor.hpp"
+    (prefix / "include" / header).parent.mkdir(parents=True)
+    (prefix / "include" / header).touch()
+    (prefix / "lib" / "rclpy").mkdir(parents=True)
+    (prefix / "lib" / "rclpy" / "__init__.py").touch()
+    return RosEnvironment(
+        kind="sourced",
+        distro="jazzy",
+        rmw="rmw_cyclonedds_cpp",
+        python=Path(sys.executable),
+        python_version="3.12",
+        variables={"AMENT_PREFIX_PATH": str(prefix), "PYTHONPATH": str(prefix / "lib")},
+    )
+
+
+def test_executors_and_middlewares_that_are_not_there(jazzy: RosEnvironment) -> None:
+    suite, _ = load_suite("executors-rclcpp")
+    kept, said = lacking(suite, {}, jazzy)
+    assert kept == {
+        "executor": ("SingleThreaded", "MultiThreaded", "Events"),
+        "rmw": ("rmw_cyclonedds_cpp",),
+    }
+    assert len(said) == 3
+    assert said[2] == (
+        "rmw rmw_fastrtps_cpp is left out: the sourced ROS 2 jazzy has no rmw_fastrtps_cpp"
+    )
+    # What was not asked for is not spoken of.
+    chosen = chosen_levels(suite, ["executor=Events", "rmw=rmw_cyclonedds_cpp"])
+    assert lacking(suite, chosen, jazzy) == (chosen, [])
+    with pytest.raises(UsageError, match=r"executor EventsCBG is left out: .* or cm_executors"):
+        lacking(suite, chosen_levels(suite, ["executor=EventsCBG"]), jazzy)
+
+
+def test_the_demo_runs_without_rclpy_s_events_executor(jazzy: RosEnvironment) -> None:
+    suite, _ = load_suite("demo")
+    kept, (said,) = lacking(suite, {}, jazzy)
+    assert kept == {"executor": ("SingleThreaded",)}
+    assert "jazzy has no rclpy.experimental.EventsExecutor" in said
+    # Kilted is the first that has it.
+    module = Path(jazzy.variables["PYTHONPATH"]) / "rclpy" / "experimental.py"
+    module.write_text("class EventsExecutor: pass\n")
+    assert lacking(suite, {}, jazzy) == ({}, [])
+
+
+def test_every_shipped_level_needs_something_known() -> None:
+    with pytest.raises(UsageError, match="'cm_executors': give package:"):
+        parse_suite(
+            "name: a\nworkload: {command: [a]}\nfactors: {x: [1]}\n"
+            "levels: {x: {1: {needs: [cm_executors]}}}\n",
+            "a.yaml",
+        )
+    for name in ("demo", "executors", "executors-long", "executors-sim-time"):
+        suite: Suite = load_suite(name)[0]
+        assert suite.level("executor", "Events").needs == (
+            "python:rclpy.experimental.EventsExecutor",
+        )
+
+
+def test_programs_in_cpp_need_no_rclpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROS_DISTRO", "jazzy")
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path))
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.delenv("RMW_IMPLEMENTATION", raising=False)
+    with pytest.raises(UsageError, match="rclpy cannot be imported"):
+        choose_ros("auto")
+    found = choose_ros("rclcpp")
+    assert found is not None
+    assert (found.environment.kind, found.environment.distro) == ("sourced", "jazzy")
+    # Which middleware a program takes by default cannot be asked, and is not guessed.
+    assert found.environment.rmw is None
+    monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_cyclonedds_cpp")
+    again = choose_ros("rclcpp")
+    assert again is not None
+    assert again.environment.rmw == "rmw_cyclonedds_cpp"

@@ -1,0 +1,160 @@
+"""Pinned sources: from an archive, from a repository, and what is not the pinned commit."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roslens.tracing import sources
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.sources import Source, obtain, pinned, tree_digest
+
+FILES = {"a/one.cpp": b"int one;\n", "a/two.hpp": b"#pragma once\n", "run": b"#!/bin/sh\n"}
+
+
+def written(folder: Path) -> Path:
+    for name, content in FILES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    (folder / "run").chmod(0o755)
+    (folder / "link").symlink_to("a/one.cpp")
+    return folder
+
+
+def by_hand() -> str:
+    """The digest as its docstring says, without the code."""
+    lines = [
+        f"file {hashlib.sha256(FILES['a/one.cpp']).hexdigest()} a/one.cpp\n",
+        f"file {hashlib.sha256(FILES['a/two.hpp']).hexdigest()} a/two.hpp\n",
+        f"link {hashlib.sha256(b'a/one.cpp').hexdigest()} link\n",
+        f"program {hashlib.sha256(FILES['run']).hexdigest()} run\n",
+    ]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Source]:
+    """A table with one source, and a cache of our own."""
+    monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv(sources.VARIABLE, raising=False)
+    found = {"own": Source("own", "roslens/own", "0" * 40, "MIT", by_hand())}
+    monkeypatch.setattr(sources, "pinned", lambda: found)
+    return found
+
+
+def archive(tmp_path: Path, suffix: str = ".tar.gz") -> Path:
+    """A folder with an archive of the source."""
+    folder = tmp_path / "archives"
+    folder.mkdir()
+    with tarfile.open(folder / f"own{suffix}", "w:gz" if suffix == ".tar.gz" else "w") as tar:
+        tar.add(written(tmp_path / "tree"), "own")
+    return folder
+
+
+def test_the_digest_is_of_names_kinds_and_contents(tmp_path: Path) -> None:
+    tree = written(tmp_path)
+    assert tree_digest(tree) == by_hand()
+    assert tree_digest(tree, ["a", "link", "run"]) == by_hand()
+    (tree / "run").chmod(0o644)
+    assert tree_digest(tree) != by_hand()
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", ".tar"])
+def test_a_folder_of_archives(table: dict[str, Source], tmp_path: Path, suffix: str) -> None:
+    folder = archive(tmp_path, suffix)
+    place = obtain("own", folder)
+    assert (place / "a" / "one.cpp").read_bytes() == FILES["a/one.cpp"]
+    # It is had once, and then without the folder.
+    assert obtain("own", Path("/nowhere")) == place
+    assert table["own"].name == place.name
+
+
+def test_the_variable_names_the_folder(
+    table: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(sources.VARIABLE, str(archive(tmp_path)))
+    assert obtain("own").is_dir()
+    monkeypatch.setenv(sources.VARIABLE, str(tmp_path / "none"))
+    with pytest.raises(UsageError, match="none: no such folder of sources"):
+        sources.given_folder()
+    assert table
+
+
+def test_what_is_not_the_pinned_commit_is_refused_and_not_kept(
+    table: dict[str, Source], tmp_path: Path
+) -> None:
+    (folder := tmp_path / "archives").mkdir()
+    with pytest.raises(UsageError, match=r"archives: has no own\.tar\.zst"):
+        obtain("own", folder)
+    written(tmp_path / "tree")
+    (tmp_path / "tree" / "a" / "one.cpp").write_bytes(b"int two;\n")
+    with tarfile.open(folder / "own.tar", "w") as tar:
+        tar.add(tmp_path / "tree", "own")
+    with pytest.raises(UsageError, match=r"own\.tar: is not roslens/own at 000000000000"):
+        obtain("own", folder)
+    (folder / "own.tar").write_bytes((folder / "own.tar").read_bytes()[:700])
+    with pytest.raises(UsageError, match=r"own\.tar: (damaged|is not|has no)"):
+        obtain("own", folder)
+    left = tmp_path / "cache" / "sources"
+    assert [x.name for x in left.iterdir() if x.is_dir()] == []
+    assert table
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    return subprocess.run(
+        ["git", "-C", str(folder), *who, *arguments],
+        env={k: v for k, v in os.environ.items() if not k.startswith("GIT_")},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+
+
+def test_a_repository_is_cloned_at_the_commit(
+    table: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = written(tmp_path / "hub" / "roslens" / "own")
+    git(tree, "init", "-q")
+    git(tree, "config", "uploadpack.allowAnySHA1InWant", "true")
+    git(tree, "add", "-A")
+    git(tree, "commit", "-qm", "one")
+    commit = git(tree, "rev-parse", "HEAD")
+    # A later one, which is not what is wanted.
+    (tree / "a" / "one.cpp").write_bytes(b"int later;\n")
+    git(tree, "commit", "-qam", "two")
+    monkeypatch.setattr(sources, "HOST", (tmp_path / "hub").as_uri())
+    table["own"] = replace(table["own"], commit=commit)
+    said: list[str] = []
+    place = obtain("own", note=said.append)
+    assert tree_digest(place) == by_hand()
+    assert said == [f"cloning {(tmp_path / 'hub').as_uri()}/roslens/own at {commit[:12]}"]
+
+
+def test_offline_it_says_what_to_do(
+    table: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "HOST", (tmp_path / "no hub").as_uri())
+    with pytest.raises(RunFailedError, match=r"cannot be cloned \(.*set ROSLENS_SOURCES to a"):
+        obtain("own")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RunFailedError, match="there is no git; install it"):
+        obtain("own")
+    assert table
+
+
+def test_the_archives_at_hand_are_the_pinned_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = os.environ.get(sources.VARIABLE)
+    if folder is None:
+        pytest.skip(f"{sources.VARIABLE} names no folder of sources")
+    monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path))
+    for name, source in pinned().items():
+        assert tree_digest(obtain(name, Path(folder)), source.folders) == source.sha256

@@ -1,0 +1,77 @@
+"""Which levels of a suite the ROS 2 at hand does not have, found before the first run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.manifest import Level
+from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.suite import Suite
+
+
+def lacking(
+    suite: Suite, chosen: Mapping[str, Sequence[Level]], ros: RosEnvironment
+) -> tuple[dict[str, tuple[Level, ...]], list[str]]:
+    """The levels that are left, and for each that is left out one line.
+
+    Parameters
+    ----------
+    suite
+        Its levels may name what they need.
+    chosen
+        Of these factors only these levels are asked for.
+    ros
+        The ROS 2 that is to run.
+
+    Returns
+    -------
+    tuple
+        `chosen` without what is missing; why each level is left out.
+
+    Raises
+    ------
+    UsageError
+        Nothing would be left.
+    """
+    kept, lines = dict(chosen), []
+    for name, levels in suite.factors.items():
+        wanted = tuple(chosen.get(name, levels))
+        missing = [x for x in wanted if not _has(ros, suite.level(name, x).needs)]
+        if missing:
+            kept[name] = tuple(x for x in wanted if x not in missing)
+            lines += [_why(name, x, suite.level(name, x).needs, ros) for x in missing]
+        if not kept.get(name, levels):
+            raise UsageError("; ".join(lines))
+    return {name: tuple(levels) for name, levels in kept.items()}, lines
+
+
+def _why(name: str, level: Level, needs: Sequence[str], ros: RosEnvironment) -> str:
+    wanted = " or ".join(need.partition(":")[2] for need in needs)
+    return f"{name} {level} is left out: the {ros.kind} ROS 2 {ros.distro} has no {wanted}"
+
+
+def _has(ros: RosEnvironment, needs: Sequence[str]) -> bool:
+    return not needs or any(_is_there(ros, *need.split(":", 1)) for need in needs)
+
+
+def _is_there(ros: RosEnvironment, kind: str, what: str) -> bool:
+    environment = ros.process_environment()
+    if kind == "python":
+        module, _, attribute = what.rpartition(".")
+        code = f"import {module}; {module}.{attribute}"
+        # Never modules of the working directory.
+        command = [str(ros.python), "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, check=False, cwd="/")
+        return done.returncode == 0
+    prefixes = filter(None, environment.get("AMENT_PREFIX_PATH", "").split(os.pathsep))
+    pattern = f"share/{what}/package.xml" if kind == "package" else f"include/*/{what}"
+    plain = f"include/{what}"
+    return any(
+        next(Path(x).glob(pattern), None) is not None
+        or (kind == "header" and (Path(x) / plain).is_file())
+        for x in prefixes
+    )

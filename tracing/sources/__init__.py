@@ -1,0 +1,246 @@
+"""Public sources that are compiled on demand: a table of pinned commits, verified, never shipped.
+
+They are cloned from their public repositories, or taken from a folder that holds an archive
+``NAME.tar.zst`` (or ``.tar.gz``, ``.tar``) with ``NAME/...`` of each: ``ROSLENS_SOURCES``.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, cast
+
+import yaml
+
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import shipped
+from roslens.tracing.ros.cache import cache_folder, locked, private_folder, trusted
+
+VARIABLE = "ROSLENS_SOURCES"
+TABLE = shipped("tracing", "sources", "pinned.yaml")
+HOST = "https://github.com"
+_CLONE_SECONDS = 300
+_SUFFIXES = (".tar.zst", ".tar.gz", ".tar")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A pinned source.
+
+    Attributes
+    ----------
+    name
+        Of its archive and its folder.
+    repository
+        ``owner/name`` on GitHub.
+    commit
+        What is taken.
+    licence
+        SPDX expression.
+    sha256
+        `tree_digest` of what is taken.
+    folders
+        The only entries of its root that are taken; none: all.
+    """
+
+    name: str
+    repository: str
+    commit: str
+    licence: str
+    sha256: str
+    folders: tuple[str, ...] = ()
+
+    @property
+    def url(self) -> str:
+        """What git clones."""
+        return f"{HOST}/{self.repository}"
+
+
+@cache
+def pinned() -> dict[str, Source]:
+    """The table of pinned sources, by name."""
+    table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    return {
+        name: Source(name, **{**row, "folders": tuple(row.get("folders", ()))})
+        for name, row in table.items()
+    }
+
+
+def given_folder(folder: Path | None = None) -> Path | None:
+    """The folder of archives: the one given, else ``$ROSLENS_SOURCES``; None for none.
+
+    Raises
+    ------
+    UsageError
+        It is no folder.
+    """
+    configured = os.environ.get(VARIABLE)
+    if folder is None and configured:
+        folder = Path(configured)
+    if folder is not None and not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder of sources ({VARIABLE}, --sources)")
+    return folder
+
+
+def obtain(
+    name: str, folder: Path | None = None, note: Callable[[str], None] = lambda _: None
+) -> Path:
+    """The verified files of a pinned source, in the user's cache.
+
+    Parameters
+    ----------
+    name
+        In the table.
+    folder
+        Of archives; default: ``$ROSLENS_SOURCES``. None: it is cloned.
+    note
+        Called with one line where it is cloned.
+
+    Raises
+    ------
+    UsageError
+        The folder has no archive of it, or what it holds is not the pinned commit.
+    RunFailedError
+        It cannot be cloned.
+    """
+    source = pinned()[name]
+    place = cache_folder() / "sources" / f"{name}-{source.commit[:12]}"
+    if place.is_dir():
+        return trusted(place) / name
+    archives = given_folder(folder)
+    with locked(place.with_name(place.name + ".lock")):
+        if not place.is_dir():
+            with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{name}.") as scratch:
+                made = Path(scratch) / "made"
+                private_folder(made)
+                if archives is None:
+                    note(f"cloning {source.url} at {source.commit[:12]}")
+                    where = _clone(source, made)
+                else:
+                    where = _unpack(source, archives, made)
+                _verify(source, made / name, where)
+                made.rename(place)
+    return place / name
+
+
+def tree_digest(folder: Path, entries: Sequence[str] = ()) -> str:
+    """SHA-256 over the names, kinds and contents of files, in the order of their paths.
+
+    Parameters
+    ----------
+    folder
+        Their root.
+    entries
+        The only entries of the root that count; none: all.
+    """
+    digest = hashlib.sha256()
+    roots = [folder / entry for entry in entries] or [folder]
+    files = {x for root in roots for x in (root, *root.rglob("*"))}
+    for path in sorted(files, key=lambda x: x.relative_to(folder).as_posix()):
+        state = path.lstat()
+        if stat.S_ISLNK(state.st_mode):
+            kind, content = "link", os.fsencode(path.readlink())
+        elif stat.S_ISREG(state.st_mode):
+            kind = "program" if state.st_mode & stat.S_IXUSR else "file"
+            content = path.read_bytes()
+        else:
+            continue
+        name = path.relative_to(folder).as_posix()
+        digest.update(f"{kind} {hashlib.sha256(content).hexdigest()} {name}\n".encode())
+    return digest.hexdigest()
+
+
+def _verify(source: Source, folder: Path, where: str) -> None:
+    missing = [x for x in source.folders if not (folder / x).exists()]
+    if missing or not folder.is_dir():
+        raise UsageError(f"{where}: has no {source.name}/{missing[0] if missing else ''}")
+    if tree_digest(folder, source.folders) != source.sha256:
+        raise UsageError(
+            f"{where}: is not {source.repository} at {source.commit[:12]}: its files differ from "
+            "the pinned ones; give an unchanged archive of that commit"
+        )
+
+
+def _unpack(source: Source, archives: Path, folder: Path) -> str:
+    names = [source.name + suffix for suffix in _SUFFIXES]
+    archive = next((archives / x for x in names if (archives / x).is_file()), None)
+    if archive is None:
+        raise UsageError(
+            f"{archives}: has no {names[0]} ({source.repository} at {source.commit[:12]}); "
+            f"without {VARIABLE} it is cloned"
+        )
+    try:
+        with _opened(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+            tar.extractall(folder, filter="data")
+    except (OSError, EOFError, tarfile.TarError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(f"{archive}: damaged or no archive: {reason}") from error
+    return str(archive)
+
+
+def _opened(archive: Path) -> IO[bytes]:
+    if archive.name.endswith(".zst"):
+        import pyarrow as pa  # noqa: PLC0415  (slow to import, and only needed here)
+
+        return cast("IO[bytes]", pa.CompressedInputStream(str(archive), "zstd"))
+    if archive.name.endswith(".gz"):
+        return cast("IO[bytes]", gzip.open(archive))
+    return archive.open("rb")
+
+
+def _clone(source: Source, folder: Path) -> str:
+    git = shutil.which("git")
+    if git is None:
+        raise RunFailedError(
+            f"{source.repository} cannot be cloned: there is no git; install it, or set "
+            f"{VARIABLE} to a folder with {source.name}.tar.zst"
+        )
+    repository = folder / ".git-of-it"
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    environment |= {"GIT_TERMINAL_PROMPT": "0"}
+
+    def run(*arguments: str) -> None:
+        done = subprocess.run(
+            [git, *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_CLONE_SECONDS,
+        )
+        if done.returncode:
+            said = [x for x in done.stderr.splitlines() if x.strip()] or ["git says nothing"]
+            raise RunFailedError(
+                f"{source.url}: cannot be cloned ({said[0].strip()}); set {VARIABLE} to a folder "
+                f"with {source.name}.tar.zst of commit {source.commit[:12]}"
+            )
+
+    try:
+        run("init", "--quiet", "--bare", str(repository))
+        at = ("-C", str(repository))
+        run(*at, "fetch", "--quiet", "--depth", "1", source.url, source.commit)
+        archive = folder / "archive.tar"
+        run(
+            *(*at, "archive", f"--prefix={source.name}/", f"--output={archive}"),
+            *("FETCH_HEAD", "--", *source.folders),
+        )
+    except subprocess.TimeoutExpired as error:
+        raise RunFailedError(
+            f"{source.url}: not cloned within {_CLONE_SECONDS} s; set {VARIABLE} to a folder with "
+            f"{source.name}.tar.zst of commit {source.commit[:12]}"
+        ) from error
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    archive.unlink()
+    shutil.rmtree(repository)
+    return source.url
