@@ -217,6 +217,7 @@ def record(
     resume: Annotated[list[str] | None, Parameter(group=_SUITE, consume_multiple=True)] = None,
     status: Annotated[list[str] | None, Parameter(group=_SUITE, consume_multiple=True)] = None,
     event: Annotated[tuple[str, ...], _FOR_COMMAND] = ("ros2:*",),
+    tracer: Literal["lttng", "native", "auto"] | None = None,
     context: Annotated[tuple[str, ...], _FOR_COMMAND] = (),
     kernel: Annotated[Literal["auto", "off", "required"], _FOR_COMMAND] = "auto",
     mode: Annotated[
@@ -230,7 +231,7 @@ def record(
     trace_rclpy: Annotated[bool, _FOR_COMMAND] = False,
     time_limit: Annotated[float | None, _FOR_COMMAND] = None,
 ) -> None:
-    """Record a suite of experiments, or any command, with LTTng.
+    """Record a suite of experiments, or any command.
 
     The last line printed is the folder of what was recorded.
 
@@ -260,6 +261,9 @@ def record(
         Show how far these campaigns are. Without a name: all campaigns.
     event
         User-space events to record; * stands for any text. May be repeated.
+    tracer
+        What records the events. native: a tracer of roslens' own, which needs neither LTTng nor
+        root. auto: LTTng if it is installed, else native. Default: the suite's choice, or LTTng.
     context
         Contexts to record with each event besides vpid, vtid and procname, such as pid_ns. May
         be repeated.
@@ -296,6 +300,7 @@ def record(
     if resume is not None:
         given = {"a command": command, "--name": name, "--only": only, "--seed": seed is not None}
         given |= {"--repetitions": repetitions is not None, "--dry-run": dry_run}
+        given |= {"--tracer": tracer is not None}
         for what, there in given.items():
             if there:
                 raise UsageError(f"--resume goes on as planned: {what} cannot be given with it")
@@ -315,6 +320,7 @@ def record(
             seed=seed,
             repetitions=repetitions,
             only=only,
+            tracer=tracer,
             console=console,
         )
     else:
@@ -322,6 +328,7 @@ def record(
             command,
             output,
             options=TracingOptions.checked(
+                tracer=tracer or "lttng",
                 events=event,
                 contexts=context,
                 kernel=kernel,

@@ -18,6 +18,7 @@ from roslens.tracing.campaign import (
 )
 from roslens.tracing.command import exit_code, record_command
 from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.lttng.settings import TracerName
 from roslens.tracing.plan import choose_seed, chosen_levels, plan_runs
 from roslens.tracing.progress import duration, show_progress
 from roslens.tracing.recording import (
@@ -36,7 +37,7 @@ from roslens.tracing.state import (
     find_campaigns,
     last_unfinished,
 )
-from roslens.tracing.suite import RosChoice, load_suite
+from roslens.tracing.suite import RosChoice, load_suite, with_tracer
 
 
 class InterruptedRunError(RoslensError):
@@ -53,6 +54,7 @@ def record_suite(
     seed: int | None,
     repetitions: int | None,
     only: Sequence[str],
+    tracer: TracerName | None,
     console: Console,
 ) -> None:
     """Record a suite; prints the campaign's folder last.
@@ -67,6 +69,8 @@ def record_suite(
         It was asked to end.
     """
     suite, text = load_suite(suite_name)
+    if tracer is not None:
+        suite = with_tracer(suite, tracer)
     with show_progress() as on_event:
         result = run_campaign(
             suite,

@@ -110,9 +110,7 @@ def _length(field: Field, instrumentation: Instrumentation) -> int:
         raise HeaderError(f"{field.name}: the length '{text}' of an array is no number") from None
 
 
-def _metadata(
-    number: int, name: str, point: Tracepoint, instrumentation: Instrumentation
-) -> str:
+def _metadata(number: int, name: str, point: Tracepoint, instrumentation: Instrumentation) -> str:
     fields = []
     for field in point.fields:
         kind = field.kind.removesuffix("_hex")
@@ -184,8 +182,7 @@ def _event(number: int, point: Tracepoint, instrumentation: Instrumentation) -> 
         else:
             length = _type(field.arguments[3], hexadecimal=False, where=point.name)
             prepare += [
-                f"  {length.c_type} length{at} = {value} ? "
-                f"({length.c_type}) ({field.arguments[4]}) : 0;\n",
+                f"  {length.c_type} length{at} = {value} ? {field.arguments[4]} : 0;\n",
                 f"  length{at} = length{at} < {_MOST_ELEMENTS} ? length{at} : {_MOST_ELEMENTS};\n",
             ]
             size.append(f"{length.size} + length{at} * {element.size}")

@@ -1,0 +1,143 @@
+"""Recording with the native tracer: no daemon, only a folder and two variables."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from roslens.tracing.guard import guarded
+from roslens.tracing.lttng.daemon import MARKER
+from roslens.tracing.lttng.settings import NEEDED_CONTEXTS, TracingOptions
+from roslens.tracing.native_tracer.library import EVENTS_VARIABLE, FOLDER_VARIABLE, prepare
+from roslens.tracing.native_tracer.trace_files import cut_to_content, read_written
+from roslens.tracing.recording import RunFailedError
+from roslens.tracing.recording.manifest import Loss, TracingSettings
+
+VERSION = "1"
+_LEAST_FREE_BYTES = 1 << 20
+
+
+@dataclass
+class NativeTracer:
+    """What stands in for a session daemon; attributes as those of `SessionDaemon`."""
+
+    token: str
+    home: Path
+    notes: list[str] = field(default_factory=list)
+    kernel: Literal[False] = False
+
+    @property
+    def workload_variables(self) -> dict[str, str]:
+        """What the programs to record need in their environment, whichever their folder."""
+        return {MARKER: self.token}
+
+    def is_alive(self) -> bool:
+        """Always: there is nothing that could end."""
+        return True
+
+
+@contextmanager
+def native_tracer(kernel: str, hold: Sequence[int] = ()) -> Iterator[NativeTracer]:
+    """A tracer for as long as the context lasts; what it started ends with this process.
+
+    Parameters
+    ----------
+    kernel
+        As in `TracingOptions`.
+    hold
+        Descriptors that are kept open until all is cleared up, although this process is killed.
+    """
+    token = secrets.token_hex(6)
+    home = Path(tempfile.mkdtemp(prefix="roslens-")).resolve()
+    notes = [] if kernel == "off" else ["no kernel trace: the native tracer records programs only"]
+    try:
+        with guarded(f"{MARKER}={token}", home, hold=hold):
+            yield NativeTracer(token, home, notes)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@dataclass
+class NativeSession:
+    """A session that records; attributes as those of `roslens.tracing.lttng.Session`."""
+
+    tracer: NativeTracer
+    options: TracingOptions
+    output: Path
+    loss: Loss = field(default_factory=Loss)
+    troubles: list[str] = field(default_factory=list)
+    snapshots: int = 0
+
+    @property
+    def workload_variables(self) -> dict[str, str]:
+        """What the programs to record need in their environment."""
+        return {
+            FOLDER_VARIABLE: str(self.output.resolve()),
+            EVENTS_VARIABLE: ",".join(self.options.events),
+        }
+
+    @property
+    def settings(self) -> TracingSettings:
+        """For the manifest."""
+        return TracingSettings(
+            tracer="native",
+            tracer_version=VERSION,
+            domains=["ust"],
+            events=list(self.options.events),
+            contexts=list(NEEDED_CONTEXTS),
+            notes=list(self.tracer.notes),
+        )
+
+    def is_out_of_space(self) -> bool:
+        """Whether the disk has no room for further packets."""
+        return shutil.disk_usage(self.output).free < _LEAST_FREE_BYTES
+
+    def has_events(self) -> bool:
+        """Whether any event was recorded or discarded."""
+        written = read_written(self.output)
+        return written.any_event or written.discarded > 0
+
+    def begin_events(self) -> None:
+        """Nothing: they are recorded from the begin."""
+
+    def snapshot(self) -> None:
+        """Nothing: all is written all the time."""
+
+
+@contextmanager
+def native_session(
+    tracer: NativeTracer, options: TracingOptions, output: Path, library: Path
+) -> Iterator[NativeSession]:
+    """Record into the folder `output` as long as the context lasts.
+
+    Parameters
+    ----------
+    tracer, options, output
+        With what, what, and where to.
+    library
+        That the programs load.
+
+    Raises
+    ------
+    RunFailedError
+        The folder cannot be made or written.
+    """
+    try:
+        # Nobody else's: what others could change there, programs would map.
+        output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        output.chmod(0o700)
+    except OSError as error:
+        raise RunFailedError(f"{output}: cannot be made: {error.strerror}") from error
+    prepare(library, output)
+    session = NativeSession(tracer, options, output)
+    try:
+        yield session
+    finally:
+        session.loss = Loss(discarded_events=read_written(output).discarded, lost_packets=0)
+        cut_to_content(output)
