@@ -12,6 +12,7 @@ fetched into a private environment first. Arguments after ``--`` go to the sessi
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -224,9 +225,16 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
 
 @nox.session
 def trace(session: nox.Session) -> None:
-    """Record a suite with LTTng, collect it, execute its notebook, print the results."""
+    """Record a suite, collect it, execute its notebook, print the results.
+
+    ``-- --tracer native`` records without LTTng.
+    """
     arguments = session.posargs
-    need(*RECORDING, *(MICRO_ROS if "micro-ros" in arguments else ()))
+    own = {"--tracer=native", "--tracer=auto"} & set(arguments) or any(
+        pair in itertools.pairwise(arguments)
+        for pair in (("--tracer", "native"), ("--tracer", "auto"))
+    )
+    need(*((COMPILER,) if own else RECORDING), *(MICRO_ROS if "micro-ros" in arguments else ()))
     install(session)
     if "--suite" not in arguments:
         arguments = ["--suite", "demo", *arguments]

@@ -345,6 +345,34 @@ def record(
         )
 
 
+@_verb(_RECORD, "env [--tracer native] [-o FOLDER]")
+def env(
+    *,
+    tracer: Literal["native"] = "native",
+    output: OutputOption = None,
+    event: tuple[str, ...] = ("ros2:*",),
+) -> None:
+    """Print the variables with which any ROS 2 program records itself.
+
+    For launch systems, containers and services: 'eval "$(roslens env)"', then start the programs.
+    What they do is written as it happens, so the folder can be read at any time, whatever ends
+    them.
+
+    Parameters
+    ----------
+    tracer
+        What records the events; only the native tracer needs no daemon beside the programs.
+    output
+        Folder of the trace. Default: a new one below data/recordings/env.
+    event
+        User-space events to record; * stands for any text. May be repeated.
+    """
+    from roslens import record as recording  # noqa: PLC0415
+
+    del tracer
+    recording.print_variables(output, event)
+
+
 @_verb(_RECORD, "suites [NAME]", "suites --schema")
 def suites(name: str | None = None, /, *, schema: bool = False) -> None:
     """List the suites that come with roslens, or explain one.

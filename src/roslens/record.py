@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rich.table import Table
 from roslens.tracing.campaign import (
     RECORDINGS,
     CampaignResult,
+    new_campaign,
     planned_seconds,
     resume_campaign,
     run_campaign,
@@ -19,6 +21,7 @@ from roslens.tracing.campaign import (
 from roslens.tracing.command import exit_code, record_command
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import TracerName
+from roslens.tracing.native_tracer.session import native_variables
 from roslens.tracing.plan import choose_seed, chosen_levels, plan_runs
 from roslens.tracing.progress import duration, show_progress
 from roslens.tracing.recording import (
@@ -38,6 +41,7 @@ from roslens.tracing.state import (
     last_unfinished,
 )
 from roslens.tracing.suite import RosChoice, load_suite, with_tracer
+from roslens.tracing.tracer import needed_preload
 
 
 class InterruptedRunError(RoslensError):
@@ -128,6 +132,24 @@ def record_one(
         raise InterruptedRunError(f"interrupted; what was recorded is in {folder}")
     if code != EXIT_OK:
         raise RunFailedError(f"{manifest.failure}; what was recorded is in {folder}")
+
+
+def print_variables(output: Path | None, events: Sequence[str]) -> None:
+    """Print what a shell is to export so that ROS 2 programs record themselves.
+
+    Raises
+    ------
+    UsageError
+        There is no library for the ROS 2 that is sourced.
+    RunFailedError
+        The folder cannot be written.
+    """
+    options = TracingOptions.checked(tracer="native", events=tuple(events), kernel="off")
+    preload = needed_preload(options, None)
+    folder = output or new_campaign(RECORDINGS / "env", None)
+    for name, value in native_variables(folder, options, preload).items():
+        others = "${LD_PRELOAD:+:$LD_PRELOAD}" if name == "LD_PRELOAD" else ""
+        say(f"export {name}={shlex.quote(value)}{others}")
 
 
 def resume_suite(

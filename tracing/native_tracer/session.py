@@ -77,10 +77,7 @@ class NativeSession:
     @property
     def workload_variables(self) -> dict[str, str]:
         """What the programs to record need in their environment."""
-        return {
-            FOLDER_VARIABLE: str(self.output.resolve()),
-            EVENTS_VARIABLE: ",".join(self.options.events),
-        }
+        return _variables(self.output, self.options)
 
     @property
     def settings(self) -> TracingSettings:
@@ -110,6 +107,47 @@ class NativeSession:
         """Nothing: all is written all the time."""
 
 
+def native_variables(
+    output: Path, options: TracingOptions, preload: Sequence[Path]
+) -> dict[str, str]:
+    """What any program needs in its environment to record itself into the folder `output`.
+
+    Parameters
+    ----------
+    output
+        The folder; made.
+    options
+        What to record.
+    preload
+        What the programs preload; the tracer's library is the first.
+
+    Raises
+    ------
+    RunFailedError
+        The folder cannot be made or written.
+    """
+    _make(output, preload[0])
+    return {**_variables(output, options), "LD_PRELOAD": ":".join(map(str, preload))}
+
+
+def _variables(output: Path, options: TracingOptions) -> dict[str, str]:
+    return {
+        FOLDER_VARIABLE: str(output.resolve()),
+        EVENTS_VARIABLE: ",".join(options.events),
+    }
+
+
+def _make(output: Path, library: Path) -> None:
+    """Make a trace's folder, where its programs find all they need."""
+    try:
+        # Nobody else's: what others could change there, programs would map.
+        output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        output.chmod(0o700)
+    except OSError as error:
+        raise RunFailedError(f"{output}: cannot be made: {error.strerror}") from error
+    prepare(library, output)
+
+
 @contextmanager
 def native_session(
     tracer: NativeTracer, options: TracingOptions, output: Path, library: Path
@@ -128,13 +166,7 @@ def native_session(
     RunFailedError
         The folder cannot be made or written.
     """
-    try:
-        # Nobody else's: what others could change there, programs would map.
-        output.mkdir(mode=0o700, parents=True, exist_ok=True)
-        output.chmod(0o700)
-    except OSError as error:
-        raise RunFailedError(f"{output}: cannot be made: {error.strerror}") from error
-    prepare(library, output)
+    _make(output, library)
     session = NativeSession(tracer, options, output)
     try:
         yield session
