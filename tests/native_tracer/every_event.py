@@ -12,11 +12,14 @@ from roslens.tracing.native_tracer.table import instrumentation_of
 EXTREMES = {"int64_t": -(2**63), "uint64_t": 2**64 - 1}
 
 
-def program(distribution: str) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
+def program(
+    distribution: str, *, nulls: bool = True
+) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
     """C source and, in order, each event's name and fields.
 
     Each event is emitted three times: by ``ros_trace_X``, and by ``ros_trace_do_X`` with other
-    pointers, strings and numbers, then with null pointers.
+    pointers, strings and numbers, then with null pointers, which LTTng does not survive where
+    they are an array's.
     """
     found = instrumentation_of(distribution)
     declarations, calls, expected = [], [], []
@@ -27,7 +30,7 @@ def program(distribution: str) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
             f"void ros_trace_{point.name}({types}); void ros_trace_do_{point.name}({types}); "
             f"bool ros_trace_enabled_{point.name}(void);"
         )
-        for turn, function in enumerate(("", "do_", "do_")):
+        for turn, function in enumerate(("", "do_", "do_")[: 3 if nulls else 2]):
             values = {p.name: _value(p.type, number, turn) for p in parameters}
             texts = [values[p.name][0] for p in parameters]
             calls.append(f"  ros_trace_{function}{point.name}({', '.join(texts)});")
