@@ -79,7 +79,7 @@ static bool write_all(int file, const void * bytes, size_t size, uint64_t offset
    mapping does. */
 static bool append(int file, uint64_t offset, const struct tracer_head * head, size_t size)
 {
-  static const char zeros[LARGEST_PACKET];
+  static char zeros[LARGEST_PACKET]; /* never written, so never in memory */
   struct iovec parts[] = {
     {(void *) head, TRACER_HEAD}, {(void *) zeros, size - TRACER_HEAD}};
   if (syscall(SYS_fallocate, file, FALLOC_FL_KEEP_SIZE, offset, size) != 0 &&
