@@ -252,6 +252,25 @@ def test_a_folder_that_becomes_writable_has_the_loss_before(tmp_path, library):
     assert counted(folder) == (7, 500)
 
 
+def test_a_program_that_loads_unloads_and_executes_another(emit, library, folder):
+    script = (
+        "import ctypes, _ctypes, os, sys; tools = ctypes.PyDLL(sys.argv[1]); "
+        "tools.ros_trace_callback_start(None, True); _ctypes.dlclose(tools._handle); "
+        "tools.ros_trace_callback_start(None, True); "
+        "os.environ['LD_PRELOAD'] = sys.argv[1]; os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(library), str(emit), "run", "5", "2"],
+        env={**os.environ, "ROSLENS_TRACE_FOLDER": str(folder)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout == "10\n"
+    assert counted(folder) == (2 + 10, 0)
+    assert open_trace(folder).read([EVENT])[EVENT]["vpid"].n_unique() == 1
+
+
 def kill_at_random(emit: Path, library: Path, folder: Path, seed: int) -> None:
     """Kill a program that emits all the time; what it had completed must be there."""
     said = folder.with_name(f"{folder.name}-emitted")
