@@ -224,6 +224,7 @@ def record(
         Literal["discard", "overwrite", "blocking", "snapshot"], _FOR_COMMAND
     ] = "discard",
     max_disk: Annotated[str | None, _FOR_COMMAND] = None,
+    flight: Annotated[float | None, _FOR_COMMAND] = None,
     daemon: Annotated[Literal["private", "machine"], _FOR_COMMAND] = "private",
     subbuf_size: Annotated[str, _FOR_COMMAND] = "1M",
     subbuf_count: Annotated[int, _FOR_COMMAND] = 8,
@@ -275,6 +276,9 @@ def record(
         only what the buffers still hold.
     max_disk
         Largest size of the trace, such as 500M. Beyond it the oldest part is dropped.
+    flight
+        With the native tracer: keep only the last so many seconds of each thread before the end,
+        and what names nodes and topics.
     daemon
         The LTTng session daemon that records. private: one of its own. machine: the machine's,
         which also records programs that are already running.
@@ -334,6 +338,7 @@ def record(
                 kernel=kernel,
                 mode=mode,
                 max_disk=max_disk,
+                flight=flight,
                 daemon=daemon,
                 subbuf_size=subbuf_size,
                 subbuf_count=subbuf_count,
@@ -351,6 +356,7 @@ def env(
     tracer: Literal["native"] = "native",
     output: OutputOption = None,
     event: tuple[str, ...] = ("ros2:*",),
+    flight: float | None = None,
 ) -> None:
     """Print the variables with which any ROS 2 program records itself.
 
@@ -366,11 +372,34 @@ def env(
         Folder of the trace. Default: a new one below data/recordings/env.
     event
         User-space events to record; * stands for any text. May be repeated.
+    flight
+        Keep only the last so many seconds of each thread, and what names nodes and topics:
+        'roslens snapshot' makes a recording of them.
     """
     from roslens import record as recording  # noqa: PLC0415
 
     del tracer
-    recording.print_variables(output, event)
+    recording.print_variables(output, event, flight)
+
+
+@_verb(_RECORD, "snapshot FOLDER -o OUTPUT")
+def snapshot(folder: Path, /, *, output: OutputOption = None) -> None:
+    """Make a recording of what a flight recorder holds now; its programs go on.
+
+    Parameters
+    ----------
+    folder
+        The folder of 'roslens env --flight SECONDS -o FOLDER', or 'flight' in the folder of a
+        run that is being recorded.
+    output
+        The new folder of the recording. Default: beside FOLDER, with the time in its name.
+    """
+    from roslens.tracing.campaign import utc_name  # noqa: PLC0415
+    from roslens.tracing.native_tracer.snapshot import take_snapshot  # noqa: PLC0415
+
+    output = output or folder.with_name(f"{folder.name}-{utc_name()}")
+    take_snapshot(folder, output)
+    say(output)
 
 
 @_verb(_RECORD, "suites [NAME]", "suites --schema")

@@ -134,7 +134,7 @@ def record_one(
         raise RunFailedError(f"{manifest.failure}; what was recorded is in {folder}")
 
 
-def print_variables(output: Path | None, events: Sequence[str]) -> None:
+def print_variables(output: Path | None, events: Sequence[str], flight: float | None) -> None:
     """Print what a shell is to export so that ROS 2 programs record themselves.
 
     Raises
@@ -144,7 +144,9 @@ def print_variables(output: Path | None, events: Sequence[str]) -> None:
     RunFailedError
         The folder cannot be written.
     """
-    options = TracingOptions.checked(tracer="native", events=tuple(events), kernel="off")
+    options = TracingOptions.checked(
+        tracer="native", events=tuple(events), flight=flight, kernel="off"
+    )
     preload = needed_preload(options, None)
     folder = output or new_campaign(RECORDINGS / "env", None)
     for name, value in native_variables(folder, options, preload).items():

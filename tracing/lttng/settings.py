@@ -97,6 +97,13 @@ class TracingOptions(BaseModel):
         description="bytes that the trace may take on the disk, such as 500M: the oldest part is "
         "given up for the newest; what names nodes and topics is kept apart and longer",
     )
+    flight: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1e6,
+        description="seconds: the native tracer keeps each thread's last ones only, and all that "
+        "names nodes and topics",
+    )
     start: Literal["begin", "ready"] = Field(
         default="begin",
         description="ready: before the workload says that it is ready only what names nodes, "
@@ -147,6 +154,8 @@ class TracingOptions(BaseModel):
             raise ValueError("max_disk is for traces that are written all the time")
         if self.tracer == "native":
             self._check_native()
+        if self.tracer == "lttng" and self.flight is not None:
+            raise ValueError("flight is for the native tracer; LTTng's is mode: snapshot")
         return self
 
     def _check_native(self) -> None:

@@ -30,6 +30,9 @@ FOLDER_VARIABLE = "ROSLENS_TRACE_FOLDER"
 EVENTS_VARIABLE = "ROSLENS_TRACE_EVENTS"
 """Which events it writes, such as ``ros2:rcl_*,ros2:callback_start``; default: all."""
 
+FLIGHT_VARIABLE = "ROSLENS_TRACE_FLIGHT"
+"""How many seconds back the files of a flight recorder reach; without it, all is kept."""
+
 FLAGS = (
     *("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"),
     f"-Wl,-soname,{LIBRARY_NAME}",
@@ -93,10 +96,19 @@ def native_preload(ros: RosEnvironment | None) -> list[Path]:
     return preload
 
 
-def prepare(library: Path, folder: Path) -> None:
+def prepare(library: Path, folder: Path, flight: float = 0.0) -> None:
     """Make what a trace needs below `folder` before any program runs.
 
     It is there although the disk fills up later, and all programs have the same clock.
+
+    Parameters
+    ----------
+    library
+        That the programs load.
+    folder
+        Their ``ROSLENS_TRACE_FOLDER``.
+    flight
+        Their ``ROSLENS_TRACE_FLIGHT``; 0 for none.
 
     Raises
     ------
@@ -104,8 +116,8 @@ def prepare(library: Path, folder: Path) -> None:
         It cannot be made; says what the folder must be.
     """
     call = ctypes.CDLL(str(library)).roslens_tracer_prepare
-    call.restype, call.argtypes = ctypes.c_bool, (ctypes.c_char_p,)
-    if not call(str(folder.resolve()).encode()):
+    call.restype, call.argtypes = ctypes.c_bool, (ctypes.c_char_p, ctypes.c_double)
+    if not call(str(folder.resolve()).encode(), flight):
         raise RunFailedError(
             f"{folder}: no trace can be written there: it must be a folder of your own, that "
             "only you can write to, on a disk that is not full"

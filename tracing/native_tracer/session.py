@@ -14,12 +14,20 @@ from typing import Literal
 from roslens.tracing.guard import guarded
 from roslens.tracing.lttng.daemon import MARKER
 from roslens.tracing.lttng.settings import NEEDED_CONTEXTS, TracingOptions
-from roslens.tracing.native_tracer.library import EVENTS_VARIABLE, FOLDER_VARIABLE, prepare
+from roslens.tracing.native_tracer.library import (
+    EVENTS_VARIABLE,
+    FLIGHT_VARIABLE,
+    FOLDER_VARIABLE,
+    prepare,
+)
+from roslens.tracing.native_tracer.snapshot import take_snapshot
 from roslens.tracing.native_tracer.trace_files import cut_to_content, read_written
 from roslens.tracing.recording import RunFailedError
 from roslens.tracing.recording.manifest import Loss, TracingSettings
 
 VERSION = "1"
+FLIGHT_NAME = "flight"
+"""In the run's folder, as long as it lasts."""
 _LEAST_FREE_BYTES = 1 << 20
 
 
@@ -77,7 +85,12 @@ class NativeSession:
     @property
     def workload_variables(self) -> dict[str, str]:
         """What the programs to record need in their environment."""
-        return _variables(self.output, self.options)
+        return _variables(self.written, self.options)
+
+    @property
+    def written(self) -> Path:
+        """Where the programs write; a flight recorder's is read only as a snapshot."""
+        return self.output if self.options.flight is None else self.output.with_name(FLIGHT_NAME)
 
     @property
     def settings(self) -> TracingSettings:
@@ -88,12 +101,13 @@ class NativeSession:
             domains=["ust"],
             events=list(self.options.events),
             contexts=list(NEEDED_CONTEXTS),
+            flight_seconds=self.options.flight,
             notes=list(self.tracer.notes),
         )
 
     def is_out_of_space(self) -> bool:
         """Whether the disk has no room for further packets."""
-        return shutil.disk_usage(self.output).free < _LEAST_FREE_BYTES
+        return shutil.disk_usage(self.output.parent).free < _LEAST_FREE_BYTES
 
     def has_events(self) -> bool:
         """Whether any event was recorded or discarded."""
@@ -126,18 +140,20 @@ def native_variables(
     RunFailedError
         The folder cannot be made or written.
     """
-    _make(output, preload[0])
+    _make(output, preload[0], options)
     return {**_variables(output, options), "LD_PRELOAD": ":".join(map(str, preload))}
 
 
 def _variables(output: Path, options: TracingOptions) -> dict[str, str]:
+    flight = {} if options.flight is None else {FLIGHT_VARIABLE: f"{options.flight:g}"}
     return {
+        **flight,
         FOLDER_VARIABLE: str(output.resolve()),
         EVENTS_VARIABLE: ",".join(options.events),
     }
 
 
-def _make(output: Path, library: Path) -> None:
+def _make(output: Path, library: Path, options: TracingOptions) -> None:
     """Make a trace's folder, where its programs find all they need."""
     try:
         # Nobody else's: what others could change there, programs would map.
@@ -145,7 +161,7 @@ def _make(output: Path, library: Path) -> None:
         output.chmod(0o700)
     except OSError as error:
         raise RunFailedError(f"{output}: cannot be made: {error.strerror}") from error
-    prepare(library, output)
+    prepare(library, output, options.flight or 0.0)
 
 
 @contextmanager
@@ -166,10 +182,13 @@ def native_session(
     RunFailedError
         The folder cannot be made or written.
     """
-    _make(output, library)
     session = NativeSession(tracer, options, output)
+    _make(session.written, library, options)
     try:
         yield session
     finally:
+        if session.written != output:
+            take_snapshot(session.written, output)
+            shutil.rmtree(session.written, ignore_errors=True)
         session.loss = Loss(discarded_events=read_written(output).discarded, lost_packets=0)
         cut_to_content(output)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from fnmatch import fnmatch
 
+from roslens.tracing.lttng.settings import INIT_EVENTS
 from roslens.tracing.ros.header import Field, HeaderError, Instrumentation, Tracepoint
 from roslens.tracing.ros.provider import passed_arguments
 
@@ -156,6 +158,9 @@ def _functions(number: int, point: Tracepoint, instrumentation: Instrumentation)
 
 def _event(number: int, point: Tracepoint, instrumentation: Instrumentation) -> list[str]:
     prepare, size, put = [], ["0"], []
+    full = f"{instrumentation.provider}:{point.name}"
+    names = any(fnmatch(full, pattern) for pattern in INIT_EVENTS)
+    kind_of_writer = "tracer_kind_of_names" if names else "TRACER_EVENTS"
     for at, field in enumerate(point.fields):
         kind = field.kind.removesuffix("_hex")
         if kind == "ctf_string":
@@ -193,8 +198,9 @@ def _event(number: int, point: Tracepoint, instrumentation: Instrumentation) -> 
     return [
         f"  if (!tracer_enabled[{number}]) {{return;}}\n",
         *prepare,
-        f"  unsigned char * at = tracer_begin({number}, {' + '.join(size)});\n",
+        f"  struct tracer_writer * writer = &tracer_writers[{kind_of_writer}];\n",
+        f"  unsigned char * at = tracer_begin(writer, {number}, {' + '.join(size)});\n",
         "  if (!at) {return;}\n",
         *put,
-        "  tracer_end(at);\n",
+        "  tracer_end(writer, at);\n",
     ]

@@ -1,4 +1,4 @@
-"""What the native tracer wrote: its loss, and the end of its files.
+"""What the native tracer wrote: its packets, its loss, and the end of its files.
 
 No length in a file is trusted: the traced programs could write anything into it.
 """
@@ -9,13 +9,13 @@ import fcntl
 import os
 import struct
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-_HEAD = struct.Struct("=IIQQQQQQ")
+HEAD = struct.Struct("=IIQQQQQQ")
 """magic, stream, begin, end, content and packet in bits, number, discarded events so far."""
-_MAGIC = 0xC1FC1FC1
+MAGIC = 0xC1FC1FC1
 _PACKET_BITS_AT = 32
 
 
@@ -36,21 +36,56 @@ class Written:
 
 
 @dataclass(frozen=True)
-class _Packet:
+class Packet:
+    """One packet: where it is in its file, its content and whole size in bytes, and its head."""
+
     offset: int
     content: int
     size: int
+    begin: int
+    number: int
     discarded: int
+
+
+def packets(file: int) -> Iterator[Packet]:
+    """The packets of an open stream file, up to the first one that is none."""
+    size, offset = os.fstat(file).st_size, 0
+    while offset + HEAD.size <= size:
+        magic, _, begin, _, content, total, number, discarded = HEAD.unpack(
+            os.pread(file, HEAD.size, offset)
+        )
+        if magic != MAGIC or not HEAD.size * 8 <= content <= total or content % 8 or total % 8:
+            return
+        if offset + content // 8 > size:
+            return
+        yield Packet(offset, content // 8, total // 8, begin, number, discarded)
+        offset += total // 8
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """A descriptor to read a file, which must not be a link.
+
+    Raises
+    ------
+    OSError
+        It cannot be opened.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield file
+    finally:
+        os.close(file)
 
 
 def read_written(trace: Path) -> Written:
     """What the files below a folder hold; may be asked while they are written."""
     any_event, discarded = False, 0
-    for path in _stream_files(trace):
+    for path in trace.glob("ros2-*/ros2_*"):
         last = 0
-        with suppress(OSError), path.open("rb") as stream:
-            for packet in _packets(stream.fileno()):
-                any_event = any_event or packet.content > _HEAD.size
+        with suppress(OSError), opened(path) as file:
+            for packet in packets(file):
+                any_event = any_event or packet.content > HEAD.size
                 last = packet.discarded
         discarded += last
     return Written(any_event, discarded)
@@ -62,45 +97,19 @@ def cut_to_content(trace: Path) -> None:
     A file that a program may still write to is left as it is: without its pages, the program
     would be killed.
     """
-    for path in _stream_files(trace):
+    for path in trace.glob("ros2-*/ros2_*"):
         with suppress(OSError):
-            file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
+            with opened(path) as file:
                 # Refused while anybody has it open for writing, or mapped so.
                 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
                 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
-                packets = list(_packets(file))
-            finally:
-                os.close(file)
-            _cut(path, packets)
+                found = list(packets(file))
+            if found:
+                _cut(path, found[-1])
 
 
-def _cut(path: Path, packets: list[_Packet]) -> None:
-    if not packets:
-        return
-    last = packets[-1]
+def _cut(path: Path, last: Packet) -> None:
     with path.open("r+b") as stream:
         stream.seek(last.offset + _PACKET_BITS_AT)
         stream.write(struct.pack("=Q", last.content * 8))
         stream.truncate(last.offset + last.content)
-
-
-def _stream_files(trace: Path) -> Iterator[Path]:
-    for path in trace.glob("ros2-*/ros2_*"):
-        if path.is_file() and not path.is_symlink():
-            yield path
-
-
-def _packets(file: int) -> Iterator[_Packet]:
-    """The packets of a stream, up to the first one that is none."""
-    size, offset = os.fstat(file).st_size, 0
-    while offset + _HEAD.size <= size:
-        magic, _, _, _, content, total, _, discarded = _HEAD.unpack(
-            os.pread(file, _HEAD.size, offset)
-        )
-        if magic != _MAGIC or not _HEAD.size * 8 <= content <= total or content % 8 or total % 8:
-            return
-        if offset + content // 8 > size:
-            return
-        yield _Packet(offset, content // 8, total // 8, discarded)
-        offset += total // 8

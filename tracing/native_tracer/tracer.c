@@ -26,6 +26,7 @@
 #define SLOTS_LOOKED_AT 128
 #define RETRY_NS 20000000u /* after a failure, so that events do not pay for it one by one */
 #define LOSS_NAME "ros2_discarded"
+#define KIND_AT 30 /* threads have smaller numbers */
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
 #endif
@@ -35,14 +36,17 @@
 
 /* A stream file. A thread owns it; when that has ended, another one goes on with it. */
 struct slot {
-  uint64_t owner; /* generation << 32 | thread */
+  uint64_t owner; /* generation << 32 | kind << KIND_AT | thread */
   struct tracer_head * packet;
   uint64_t size; /* of the file */
   uint64_t retry_at;
+  uint64_t begun; /* of the file */
   bool made;
 };
 
-__thread struct tracer_writer tracer_writer __attribute__((tls_model("initial-exec")));
+__thread struct tracer_writer tracer_writers[TRACER_KINDS]
+  __attribute__((tls_model("initial-exec")));
+unsigned tracer_kind_of_names;
 volatile uint64_t * tracer_generation;
 
 static char folder[PATH_MAX];
@@ -51,6 +55,10 @@ static unsigned slots_used;
 /* Discarded events of threads that have no packet: shared by all processes of the folder. */
 static struct tracer_head * loss;
 static uint64_t pending, retry_at;
+/* Of a flight recorder: how far back its files reach at least; else 0. Their metadata has a name
+   that readers do not know, for what these files no longer have looks like events that were not. */
+static uint64_t flight_ns;
+static const char * metadata_name = "metadata";
 
 /* ------------------------------------------------------------------ system calls
 
@@ -209,7 +217,7 @@ static bool write_metadata(int where)
     unlinkat(where, own, 0);
     return false;
   }
-  return name_it(where, own, "metadata");
+  return name_it(where, own, metadata_name);
 }
 
 /* An empty packet, so that it is known when nothing was lost yet, and one with the count. */
@@ -249,7 +257,7 @@ static bool prepare(const char * path)
   if (where < 0) {
     return false;
   }
-  bool done = (faccessat(where, "metadata", F_OK, 0) == 0 || write_metadata(where)) &&
+  bool done = (faccessat(where, metadata_name, F_OK, 0) == 0 || write_metadata(where)) &&
     (faccessat(where, LOSS_NAME, F_OK, 0) == 0 || write_loss(where));
   close_it(where);
   return done;
@@ -351,10 +359,17 @@ static bool has_ended(int32_t thread)
   return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
 }
 
-/* A stream of a thread that has ended, else a new one; -1 if there are too many. */
-static int32_t take_slot(uint64_t generation, int32_t thread)
+static void renew(struct slot * slot)
 {
-  uint64_t own = generation << 32 | (uint32_t) thread;
+  slot->packet = NULL;
+  slot->size = slot->retry_at = 0;
+  slot->made = false;
+}
+
+/* A stream of a thread that has ended, else a new one; -1 if there are too many. */
+static int32_t take_slot(uint64_t generation, int32_t thread, uint32_t kind)
+{
+  uint64_t own = generation << 32 | kind << KIND_AT | (uint32_t) thread;
   unsigned used = __atomic_load_n(&slots_used, __ATOMIC_ACQUIRE);
   used = used < SLOTS ? used : SLOTS;
   unsigned looks = used < SLOTS_LOOKED_AT ? used : SLOTS_LOOKED_AT;
@@ -363,8 +378,9 @@ static int32_t take_slot(uint64_t generation, int32_t thread)
     struct slot * slot = &slots[(first + i) % used];
     uint64_t owner = __atomic_load_n(&slot->owner, __ATOMIC_ACQUIRE);
     bool ours = owner >> 32 == (uint32_t) generation;
+    int32_t its = (int32_t) (owner & ((1u << KIND_AT) - 1));
     /* One of our number that is not ours has ended: this thread has none yet. */
-    if (ours && (int32_t) owner != thread && !has_ended((int32_t) owner)) {
+    if (ours && ((owner >> KIND_AT & 1) != kind || (its != thread && !has_ended(its)))) {
       continue;
     }
     if (__atomic_compare_exchange_n(
@@ -372,9 +388,7 @@ static int32_t take_slot(uint64_t generation, int32_t thread)
     {
       if (!ours) {
         /* A parent's: its file is not ours. */
-        slot->packet = NULL;
-        slot->size = slot->retry_at = 0;
-        slot->made = false;
+        renew(slot);
       }
       return (int32_t) (slot - slots);
     }
@@ -391,32 +405,42 @@ static int32_t take_slot(uint64_t generation, int32_t thread)
   if (none >> 32 == (uint32_t) generation || !__atomic_compare_exchange_n(
       &slots[next].owner, &none, own, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
   {
-    return take_slot(generation, thread);
+    return take_slot(generation, thread, kind);
   }
-  slots[next].packet = NULL;
-  slots[next].size = slots[next].retry_at = 0;
-  slots[next].made = false;
+  renew(&slots[next]);
   return (int32_t) next;
 }
 
 /* The next packet of a stream, on the disk and mapped; NULL if that cannot be had. */
 static struct tracer_head * next_packet(
-  struct slot * slot, int32_t number, uint64_t generation, uint64_t now)
+  struct slot * slot, int32_t number, uint64_t generation, uint64_t now, bool names)
 {
-  char name[64];
+  char name[64], before[sizeof "_before" + 64];
   struct tracer_head head;
-  uint64_t size = slot->packet ? LARGEST_PACKET : SMALLEST_PACKET;
+  uint64_t size = slot->packet && !flight_ns ? LARGEST_PACKET : SMALLEST_PACKET;
   void * mapped = MAP_FAILED;
-  head_of(&head, now, slot->packet ? slot->packet->number + 1 : 0, size);
+  /* From 1 for a flight recorder: a reader can then be told that the first ones are gone. */
+  head_of(&head, now, slot->packet ? slot->packet->number + 1 : flight_ns != 0, size);
   snprintf(
-    name, sizeof name, "ros2_%d_%llx_%d", (int) getpid(), (unsigned long long) generation,
-    (int) number);
+    name, sizeof name, "ros2_%s%d_%llx_%d", names ? "names_" : "", (int) getpid(),
+    (unsigned long long) generation, (int) number);
   int where = open_folder(folder);
+  if (where >= 0 && flight_ns && !names && slot->made && now - slot->begun >= flight_ns) {
+    /* The file before this one has all that is asked for, when this one has. */
+    snprintf(before, sizeof before, "%s_before", name);
+    if (renameat(where, name, where, before) == 0) {
+      slot->size = 0;
+      slot->made = false;
+    }
+  }
   int file = where < 0 ? -1 :
     open_at(where, name, O_RDWR | (slot->made ? 0 : O_CREAT | O_EXCL), 0600);
   close_it(where);
   if (file < 0) {
     return NULL;
+  }
+  if (!slot->made) {
+    slot->begun = now;
   }
   slot->made = true;
   if (is_own_file(file, slot->size)) {
@@ -453,6 +477,7 @@ static void write_into(struct tracer_writer * writer, struct tracer_head * packe
 
 static bool go_on(struct tracer_writer * writer, size_t size)
 {
+  uint32_t kind = (uint32_t) (writer - tracer_writers);
   uint64_t now = writer->now, generation = generation_now(now);
   if (writer->generation != generation) {
     writer->next = writer->end = NULL;
@@ -475,7 +500,7 @@ static bool go_on(struct tracer_writer * writer, size_t size)
     describe_thread(writer);
     int32_t thread;
     memcpy(&thread, writer->context + 4, 4);
-    writer->slot = take_slot(generation, thread);
+    writer->slot = take_slot(generation, thread, kind);
     if (writer->slot < 0) {
       return false;
     }
@@ -490,7 +515,8 @@ static bool go_on(struct tracer_writer * writer, size_t size)
   if (now < slot->retry_at) {
     return false;
   }
-  struct tracer_head * packet = next_packet(slot, writer->slot, generation, now);
+  struct tracer_head * packet = next_packet(
+    slot, writer->slot, generation, now, kind == TRACER_NAMES);
   if (!packet) {
     slot->retry_at = now + RETRY_NS;
     return false;
@@ -557,13 +583,24 @@ static bool is_wanted(const char * name, const char * list)
   return false;
 }
 
+static void set_flight(double seconds)
+{
+  if (seconds > 0 && seconds < 1e6) {
+    flight_ns = (uint64_t) (seconds * 1e9);
+    metadata_name = "metadata_of_flight";
+    tracer_kind_of_names = TRACER_NAMES;
+  }
+}
+
 __attribute__((constructor)) static void begin(void)
 {
   const char * parent = secure_getenv("ROSLENS_TRACE_FOLDER");
   const char * events = secure_getenv("ROSLENS_TRACE_EVENTS");
+  const char * flight = secure_getenv("ROSLENS_TRACE_FLIGHT");
   if (!parent || parent[0] != '/' || !folder_below(parent, folder)) {
     return;
   }
+  set_flight(flight ? strtod(flight, NULL) : 0);
   void * page = mmap(
     NULL, (size_t) sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
     -1, 0);
@@ -580,9 +617,10 @@ __attribute__((constructor)) static void begin(void)
 }
 
 /* Make the folder of a trace below `parent`, so that it is there although the disk fills up. */
-TRACER_PUBLIC bool roslens_tracer_prepare(const char * parent)
+TRACER_PUBLIC bool roslens_tracer_prepare(const char * parent, double flight_seconds)
 {
   char path[PATH_MAX];
+  set_flight(flight_seconds);
   return folder_below(parent, path) && prepare(path);
 }
 

@@ -46,8 +46,12 @@ struct tracer_writer {
   unsigned char context[TRACER_CONTEXT];
 };
 
-/* initial-exec: the other models may allocate at a thread's first access. */
-extern __thread struct tracer_writer tracer_writer __attribute__((tls_model("initial-exec")));
+/* A thread's writers: of what happens, and of what gives names. Only a flight recorder keeps these
+   apart. initial-exec: the other models may allocate at a thread's first access. */
+enum {TRACER_EVENTS, TRACER_NAMES, TRACER_KINDS};
+extern __thread struct tracer_writer tracer_writers[TRACER_KINDS]
+  __attribute__((tls_model("initial-exec")));
+extern unsigned tracer_kind_of_names;
 
 /* Lies in a page that the kernel clears in a forked child: there it is no writer's generation, so
    that a child never writes into its parent's packets, however it was forked. */
@@ -71,9 +75,8 @@ static inline uint64_t tracer_now(void)
 }
 
 /* Where the fields of an event go, `size` bytes of them; NULL if it is discarded. */
-static inline unsigned char * tracer_begin(unsigned id, size_t size)
+static inline unsigned char * tracer_begin(struct tracer_writer * writer, unsigned id, size_t size)
 {
-  struct tracer_writer * writer = &tracer_writer;
   if (TRACER_UNLIKELY(writer->busy)) {
     tracer_discard(writer);
     return NULL;
@@ -100,9 +103,8 @@ static inline unsigned char * tracer_begin(unsigned id, size_t size)
 }
 
 /* The event is complete; `end` is the byte after its last field. */
-static inline void tracer_end(unsigned char * end)
+static inline void tracer_end(struct tracer_writer * writer, unsigned char * end)
 {
-  struct tracer_writer * writer = &tracer_writer;
   struct tracer_head * packet = writer->packet;
   writer->next = end;
   packet->end = writer->now;
