@@ -5,6 +5,9 @@ of a program that does nothing else, without tracing, with the native tracer and
 and of ``clock_gettime`` alone in the same process. Processes take turns; the interval (95 %,
 Student t) is over processes, ratios and differences are of processes of the same turn.
 
+``python benchmarks/native_tracer.py latency CAMPAIGN``, of the suite programs/tracers.yaml: the
+demo's latency by its own clock, over runs, and its ratio to the untraced run of the same block.
+
 ``python benchmarks/native_tracer.py hold``: 100 kills at random moments, 100 forks, 64 threads at
 a time that start and end, a million events per second from two threads for ten seconds.
 """
@@ -12,7 +15,9 @@ a time that start and end, a million events per second from two threads for ten 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,6 +28,7 @@ from roslens.analysis.statistics.over_runs import Interval, student_t
 from roslens.collectors.reader import open_trace
 from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
 from roslens.tracing.native_tracer.library import native_library
+from roslens.tracing.recording import find_recordings
 from roslens.tracing.ros import embedded_ros
 
 ROOT = Path(__file__).parents[1]
@@ -39,10 +45,14 @@ BURST = 100_000
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("cost", "hold"))
+    parser.add_argument("what", choices=("cost", "latency", "hold"))
+    parser.add_argument("campaign", type=Path, nargs="?")
     parser.add_argument("--processes", type=int, default=25, help="for each tracer")
     parser.add_argument("--kills", type=int, default=100)
     options = parser.parse_args()
+    if options.what == "latency":
+        latency(options.campaign)
+        return
     native = native_library("kilted")
     with tempfile.TemporaryDirectory() as scratch:
         emit = Path(scratch) / "emit"
@@ -99,6 +109,32 @@ def burst(emit: Path, library: Path, variables: dict[str, str]) -> tuple[float, 
     )
     event, clock = map(float, run.stdout.split())
     return event, clock
+
+
+def latency(campaign: Path) -> None:
+    runs: dict[str, dict[int, tuple[float, float]]] = {}
+    discarded = 0
+    for recording in find_recordings(campaign):
+        manifest = recording.manifest
+        if manifest is None or manifest.status != "complete":
+            continue
+        discarded += manifest.loss.discarded_events or 0
+        with (recording.native / "messages.csv").open() as stream:
+            rows = [x for x in csv.DictReader(stream) if x["callback_realtime_ns"]]
+        found = [int(x["callback_realtime_ns"]) - int(x["publish_realtime_ns"]) for x in rows]
+        cuts = statistics.quantiles(found, n=100)
+        of_tracer = runs.setdefault(str(manifest.factors["recorded_by"]), {})
+        of_tracer[manifest.repetition] = (cuts[49] / 1e3, cuts[98] / 1e3)
+    print(f"{sum(map(len, runs.values()))} runs, {discarded} events discarded")
+    for tracer, blocks in runs.items():
+        for at, name in enumerate(("P50", "P99")):
+            values = [x[at] for x in blocks.values()]
+            both = sorted(set(blocks) & set(runs["nothing"]))
+            ratios = [blocks[b][at] / runs["nothing"][b][at] for b in both]
+            print(
+                f"{tracer:10}{name} {text(student_t(values))} us, "
+                f"{text(student_t(ratios), 2)} times that without"
+            )
 
 
 def text(found: Interval, digits: int = 1) -> str:

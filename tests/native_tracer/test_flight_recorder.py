@@ -65,6 +65,7 @@ def check_window(recording: Path, flight: float = FLIGHT) -> tuple[int, int]:
     assert numbers.len() == last - first + 1
     span = times[-1] - times[0]
     info = trace.info()
+    assert info.warnings == []
     if first > 1:
         assert span >= flight * 1e9
         (lost,) = info.losses.filter(pl.col("kind") == "lost_packets").to_dicts()

@@ -20,7 +20,6 @@ FLIGHT_METADATA = "metadata_of_flight"
 _STREAM = re.compile(r"(ros2_(?:names_)?\d+_[0-9a-f]+_\d+)(_before)?")
 _LOSS = "ros2_discarded"
 _SIZES_AT = 24
-_FIRST_NUMBER = 1
 
 
 def take_snapshot(folder: Path, output: Path) -> None:
@@ -78,12 +77,10 @@ def _copy(trace: Path, copied: Path) -> None:
         if not held:
             continue
         with (copied / name).open("xb") as stream:
-            first = min(held)
-            if first > _FIRST_NUMBER:
-                # What was before it is gone, from the begin on: a reader must not take that for
-                # a time in which nothing happened.
-                bits = HEAD.size * 8
-                stream.write(HEAD.pack(MAGIC, 0, begun, begun, bits, bits, 0, 0))
+            # An empty packet before the first. Where those between are gone, a reader then knows
+            # from the begin on, and does not take it for a time in which nothing happened.
+            bits = HEAD.size * 8
+            stream.write(HEAD.pack(MAGIC, 0, begun, begun, bits, bits, 0, 0))
             for number in sorted(held):
                 stream.write(held[number])
 
