@@ -26,6 +26,7 @@ from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.daemon import MARKER
 from roslens.tracing.lttng.session import INIT_CHANNEL, has_events
 from roslens.tracing.lttng.tool import LttngError
+from roslens.tracing.native_tracer.session import diagnose_no_native_events
 from roslens.tracing.processes import marked
 from roslens.tracing.recording import Manifest, RunFailedError, write_manifest
 from roslens.tracing.recording.layout import MANIFEST_NAME
@@ -416,7 +417,9 @@ class _Run:
         loaded = self.sampler is not None and self.sampler.seen
         if spec.expect_events == "yes" or (spec.expect_events == "loaded" and loaded):
             self.failures.append(
-                diagnose_no_events(
+                diagnose_no_native_events(self.environment)
+                if spec.options.tracer == "native"
+                else diagnose_no_events(
                     self.environment,
                     preload_expected=bool(spec.preload),
                     home_of_daemon=self.daemon.home,

@@ -186,3 +186,17 @@ def test_what_only_lttng_does_is_refused():
     for option in ({"mode": "overwrite"}, {"max_disk": "1G"}, {"kernel": "required"}):
         with pytest.raises(UsageError, match="the native tracer does not do"):
             TracingOptions.checked(tracer="native", **option)
+
+
+def test_a_run_without_events_is_told_likely_causes(tmp_path):
+    # It has loaded ROS 2's library, as far as anybody can see, and makes no event.
+    script = "import ctypes, rclpy, time; time.sleep(1)"
+    _, manifest = record_command(
+        ["env", "-u", "LD_PRELOAD", "python", "-c", script],
+        tmp_path / "run",
+        options=TracingOptions(tracer="native"),
+        ros="embedded",
+    )
+    assert manifest.status == "failed"
+    assert "dropped LD_PRELOAD" in manifest.failure
+    assert "lttng" not in manifest.failure

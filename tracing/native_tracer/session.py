@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,6 +142,26 @@ def native_variables(
     """
     _make(output, preload[0], options)
     return {**_variables(output, options), "LD_PRELOAD": ":".join(map(str, preload))}
+
+
+def diagnose_no_native_events(environ: Mapping[str, str]) -> str:
+    """Likely causes of a run without any event of the native tracer, on one line.
+
+    Parameters
+    ----------
+    environ
+        The environment that the workload had.
+    """
+    wanted = [Path(x) for x in environ.get("LD_PRELOAD", "").split(":") if "libtracetools" in x]
+    if not any(path.is_file() for path in wanted):
+        cause = "LD_PRELOAD of the workload does not name the tracer's library"
+    else:
+        cause = (
+            "the workload ran no ROS 2 node, dropped LD_PRELOAD (sudo, env -i), ran as another "
+            "user or in a container without the folder, or its ROS 2 was built with "
+            "TRACETOOLS_DISABLED"
+        )
+    return f"no ros2 events were recorded; likely cause: {cause}"
 
 
 def _variables(output: Path, options: TracingOptions) -> dict[str, str]:

@@ -91,7 +91,7 @@ static bool append(int file, uint64_t offset, const struct tracer_head * head, s
   struct iovec parts[] = {
     {(void *) head, TRACER_HEAD}, {(void *) zeros, size - TRACER_HEAD}};
   if (syscall(SYS_fallocate, file, FALLOC_FL_KEEP_SIZE, offset, size) != 0 &&
-    errno != EOPNOTSUPP)
+    errno != EOPNOTSUPP && errno != ENOSYS)
   {
     return false;
   }
@@ -273,8 +273,7 @@ static struct tracer_head * open_loss(void)
   int where = open_folder(folder);
   int file = where < 0 ? -1 : open_at(where, LOSS_NAME, O_RDWR, 0);
   void * mapped = MAP_FAILED;
-  if (file >= 0 && is_own_file(file, 2 * TRACER_HEAD) &&
-    syscall(SYS_fallocate, file, FALLOC_FL_KEEP_SIZE, 0, 2 * TRACER_HEAD) == 0)
+  if (file >= 0 && is_own_file(file, 2 * TRACER_HEAD))
   {
     mapped = mmap(NULL, 2 * TRACER_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   }
@@ -447,9 +446,9 @@ static struct tracer_head * next_packet(
     if (append(file, slot->size, &head, size)) {
       mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t) slot->size);
       /* Faults now, and not one by one later; and where the disk does not hold what it
-         promised, this says so. */
+         promised, this says so. Before Linux 5.14 there is no such advice. */
       if (mapped != MAP_FAILED && madvise(mapped, size, MADV_POPULATE_WRITE) != 0 &&
-        errno != EINVAL)
+        errno == EFAULT)
       {
         munmap(mapped, size);
         mapped = MAP_FAILED;
