@@ -395,10 +395,10 @@ def snapshot(folder: Path, /, *, output: OutputOption = None) -> None:
         The new folder of the recording. Default: beside FOLDER, with the time in its name.
     """
     from roslens.tracing.campaign import utc_name  # noqa: PLC0415
-    from roslens.tracing.native_tracer.snapshot import take_snapshot  # noqa: PLC0415
+    from roslens.tracing.native_tracer.snapshot import record_snapshot  # noqa: PLC0415
 
     output = output or folder.with_name(f"{folder.name}-{utc_name()}")
-    take_snapshot(folder, output)
+    record_snapshot(folder, output)
     say(output)
 
 

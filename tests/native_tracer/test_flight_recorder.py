@@ -14,8 +14,8 @@ from roslens.collectors.reader import open_trace
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.native_tracer.library import native_library
-from roslens.tracing.native_tracer.snapshot import take_snapshot
-from roslens.tracing.recording import UsageError
+from roslens.tracing.native_tracer.snapshot import record_snapshot, take_snapshot
+from roslens.tracing.recording import UsageError, find_recordings, read_manifest
 
 # One name, then numbered events at 20,000 per second for as many seconds as it is told, or, without
 # end, until it is killed.
@@ -85,7 +85,7 @@ def test_a_snapshot_of_a_program_that_goes_on(flying, library, tmp_path):
         lasts = []
         for number in range(8):
             time.sleep(0.25)
-            take_snapshot(folder, tmp_path / f"s{number}")
+            record_snapshot(folder, tmp_path / f"s{number}")
             first, last = check_window(tmp_path / f"s{number}")
             lasts.append(last)
         assert program.poll() is None
@@ -93,6 +93,12 @@ def test_a_snapshot_of_a_program_that_goes_on(flying, library, tmp_path):
         program.kill()
         program.wait()
     assert lasts == sorted(lasts)
+    # Each is a recording by itself: together they do not count an event twice.
+    assert [x.path.name for x in find_recordings(tmp_path)][:8] == [f"s{n}" for n in range(8)]
+    manifest = read_manifest(tmp_path / "s7" / "manifest.json")
+    assert manifest.tracing.flight_seconds == pytest.approx(FLIGHT)
+    assert manifest.start_ns < manifest.end_ns
+    assert manifest.host.steal_fraction is None
     assert first > 1
     # Whatever ended it, its last seconds are there.
     take_snapshot(folder, tmp_path / "after")

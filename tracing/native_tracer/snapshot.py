@@ -10,15 +10,22 @@ import os
 import re
 import shutil
 import struct
+import time
 from contextlib import suppress
 from pathlib import Path
 
-from roslens.tracing.native_tracer.trace_files import HEAD, MAGIC, opened, packets
-from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.host import HostWatch
+from roslens.tracing.lttng.settings import NEEDED_CONTEXTS
+from roslens.tracing.native_tracer.trace_files import HEAD, MAGIC, opened, packets, read_written
+from roslens.tracing.recording import Manifest, RunFailedError, UsageError, write_manifest
+from roslens.tracing.recording.layout import MANIFEST_NAME
+from roslens.tracing.recording.manifest import Loss, TracingSettings
 
 FLIGHT_METADATA = "metadata_of_flight"
 _STREAM = re.compile(r"(ros2_(?:names_)?\d+_[0-9a-f]+_\d+)(_before)?")
+TRACE_NAME = "trace"
 _LOSS = "ros2_discarded"
+_OVER_TIME = ("steal_fraction", "swapped_pages", "temperature_end_c", "other_cpu_fraction")
 _SIZES_AT = 24
 
 
@@ -57,6 +64,35 @@ def take_snapshot(folder: Path, output: Path) -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise RunFailedError(f"{output}: cannot be written: {reason}") from error
+
+
+def record_snapshot(folder: Path, output: Path) -> None:
+    """Make a recording of its own of what a flight recorder holds now, with a manifest.
+
+    Parameters, errors: as `take_snapshot`.
+    """
+    if output.exists():
+        raise UsageError(f"{output}: is there already; give a new folder")
+    take_snapshot(folder, output / TRACE_NAME)
+    metadata = sorted(folder.glob(f"ros2-*/{FLIGHT_METADATA}"))
+    told = re.search(r"flight_ns = (\d+);", metadata[-1].read_text(encoding="utf-8"))
+    manifest = Manifest(
+        suite="flight",
+        campaign=folder.name,
+        run=output.name,
+        # Nobody watched the host meanwhile.
+        host=HostWatch().facts().model_copy(update=dict.fromkeys(_OVER_TIME)),
+        tracing=TracingSettings(
+            tracer="native",
+            contexts=list(NEEDED_CONTEXTS),
+            flight_seconds=int(told.group(1)) / 1e9 if told else None,
+        ),
+        start_ns=min(path.stat().st_mtime_ns for path in metadata),
+        end_ns=time.time_ns(),
+        status="complete",
+        loss=Loss(discarded_events=read_written(output / TRACE_NAME).discarded),
+    )
+    write_manifest(manifest, output / MANIFEST_NAME)
 
 
 def _copy(trace: Path, copied: Path) -> None:

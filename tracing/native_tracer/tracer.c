@@ -188,7 +188,8 @@ static bool write_metadata(int where)
     "\tbyte_order = %s;\n"
     "\tpacket.header := struct {\n\t\tu32 magic;\n\t\tu32 stream_id;\n\t};\n};\n\n"
     "env {\n\thostname = \"%s\";\n\tdomain = \"ust\";\n\ttracer_name = \"roslens\";\n"
-    "\ttracer_major = 1;\n\ttracer_minor = 0;\n\ttracetools = \"%s\";\n};\n\n"
+    "\ttracer_major = 1;\n\ttracer_minor = 0;\n\ttracetools = \"%s\";\n"
+    "\tflight_ns = %llu;\n};\n\n"
     "clock {\n\tname = \"monotonic\";\n\tuuid = \"%s\";\n\tfreq = 1000000000;\n"
     "\toffset = %llu;\n};\n\n"
     "typealias integer { size = 64; align = 8; signed = false; map = clock.monotonic.value; }"
@@ -205,7 +206,7 @@ static bool write_metadata(int where)
     "\t};\n};\n\n",
     id[0], id[1], id[2], id[3], id[4], id[5], id[6], id[7], id[8], id[9], id[10], id[11], id[12],
     id[13], id[14], id[15], __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? "le" : "be",
-    host.nodename, tracer_abi, boot, (unsigned long long) clock_offset(), TRACER_PROCNAME);
+    host.nodename, tracer_abi, (unsigned long long) flight_ns, boot, (unsigned long long) clock_offset(), TRACER_PROCNAME);
   snprintf(own, sizeof own, ".metadata_%d_%llx", (int) getpid(), (unsigned long long) tracer_now());
   int file = open_at(where, own, O_WRONLY | O_CREAT | O_EXCL, 0600);
   size_t rest = strlen(tracer_event_metadata);
