@@ -336,8 +336,8 @@ def wheels(session: nox.Session) -> None:
     """
     need(COMPILER)
     groups = nox.project.dependency_groups(PYPROJECT, "wheels")
-    own = PYPROJECT["project"]["dependencies"]
-    session.install(*groups, *own, "-c", str(CONSTRAINTS))
+    dependencies = PYPROJECT["project"]["dependencies"]
+    session.install(*groups, *dependencies, "-c", str(CONSTRAINTS))
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
     for target in WHEEL_TARGETS:
         own = target.startswith(platform.machine())

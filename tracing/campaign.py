@@ -303,7 +303,9 @@ def _execute(
         clear_torn(state, note)
         daemons = stack.enter_context(_Daemons(note, hold))
         if not state.finished:
-            for text in daemons.current(state.plan.suite.tracing.resolved()).notes:
+            first = next(run.planned for run in state.runs if run.wanted)
+            options = state.plan.suite.tracing_of(first.factors).resolved()
+            for text in daemons.current(options).notes:
                 note(text)
         return _Execution(
             state, ros, preloads, variables, daemons, interruption, on_event

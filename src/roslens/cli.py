@@ -350,7 +350,7 @@ def record(
         )
 
 
-@_verb(_RECORD, "env [--tracer native] [-o FOLDER]")
+@_verb(_RECORD, "env [--flight SECONDS] [-o FOLDER]")
 def env(
     *,
     tracer: Literal["native"] = "native",

@@ -48,13 +48,15 @@ __thread struct tracer_writer tracer_writers[TRACER_KINDS]
   __attribute__((tls_model("initial-exec")));
 unsigned tracer_kind_of_names;
 volatile uint64_t * tracer_generation;
+/* Beside it, for a child has its own: discarded events that no file tells of yet. */
+#define PENDING (tracer_generation + 1)
 
 static char folder[PATH_MAX];
 static struct slot slots[SLOTS];
 static unsigned slots_used;
 /* Discarded events of threads that have no packet: shared by all processes of the folder. */
 static struct tracer_head * loss;
-static uint64_t pending, retry_at;
+static uint64_t retry_at;
 /* Of a flight recorder: how far back its files reach at least; else 0. Their metadata has a name
    that readers do not know, for what these files no longer have looks like events that were not. */
 static uint64_t flight_ns;
@@ -274,8 +276,7 @@ static struct tracer_head * open_loss(void)
   int where = open_folder(folder);
   int file = where < 0 ? -1 : open_at(where, LOSS_NAME, O_RDWR, 0);
   void * mapped = MAP_FAILED;
-  if (file >= 0 && is_own_file(file, 2 * TRACER_HEAD))
-  {
+  if (file >= 0 && is_own_file(file, 2 * TRACER_HEAD)) {
     mapped = mmap(NULL, 2 * TRACER_HEAD, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   }
   close_it(file);
@@ -313,22 +314,22 @@ void tracer_discard(struct tracer_writer * writer)
   } else if (counted) {
     count_loss(counted, 1);
   } else {
-    __atomic_fetch_add(&pending, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(PENDING, 1, __ATOMIC_RELAXED);
   }
 }
 
 static void count_pending(void)
 {
   struct tracer_head * counted = __atomic_load_n(&loss, __ATOMIC_ACQUIRE);
-  if (counted && __atomic_load_n(&pending, __ATOMIC_RELAXED)) {
-    count_loss(counted, __atomic_exchange_n(&pending, 0, __ATOMIC_RELAXED));
+  if (counted && __atomic_load_n(PENDING, __ATOMIC_RELAXED)) {
+    count_loss(counted, __atomic_exchange_n(PENDING, 0, __ATOMIC_RELAXED));
   }
 }
 
 /* Discarded events that no file tells of: there was none that could be written. */
 TRACER_PUBLIC uint64_t roslens_tracer_pending(void)
 {
-  return __atomic_load_n(&pending, __ATOMIC_RELAXED);
+  return tracer_generation ? __atomic_load_n(PENDING, __ATOMIC_RELAXED) : 0;
 }
 
 /* ------------------------------------------------------------------ streams */
@@ -550,7 +551,7 @@ bool tracer_make_room(struct tracer_writer * writer, size_t size)
 
 static void forget(void)
 {
-  *tracer_generation = 0;
+  *tracer_generation = *PENDING = 0;
 }
 
 /* Whether a name is one of a list such as "ros2:rcl_*,ros2:callback_start". */
