@@ -12,6 +12,7 @@ fetched into a private environment first. Arguments after ``--`` go to the sessi
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import platform
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parent
 CONSTRAINTS = ROOT / "requirements" / "constraints.txt"
 NOX_REQUIREMENT = "nox[uv]==2026.10.20"
 OLDEST_PYTHON = (3, 11)
+NATIVE_LIBRARIES = ROOT / "tracing" / "native_tracer" / "lib"
 WHEEL_TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 
 
@@ -224,9 +226,16 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
 
 @nox.session
 def trace(session: nox.Session) -> None:
-    """Record a suite with LTTng, collect it, execute its notebook, print the results."""
+    """Record a suite, collect it, execute its notebook, print the results.
+
+    ``-- --tracer native`` records without LTTng.
+    """
     arguments = session.posargs
-    need(*RECORDING, *(MICRO_ROS if "micro-ros" in arguments else ()))
+    tracers = {value for name, value in itertools.pairwise(arguments) if name == "--tracer"}
+    need(
+        *((COMPILER,) if tracers & {"native", "auto"} else RECORDING),
+        *(MICRO_ROS if "micro-ros" in arguments else ()),
+    )
     install(session)
     if "--suite" not in arguments:
         arguments = ["--suite", "demo", *arguments]
@@ -323,21 +332,30 @@ def wheels(session: nox.Session) -> None:
     """Build wheels for Linux on x86-64 and aarch64, and the sdist, into dist/.
 
     zig compiles and links for both, so that they run with glibc 2.17 and newer; one wheel is for
-    every Python from 3.11 on.
+    every Python from 3.11 on. The native tracer's libraries go into each, for its machine.
     """
     need(COMPILER)
     groups = nox.project.dependency_groups(PYPROJECT, "wheels")
-    session.install(*groups, "-c", str(CONSTRAINTS))
+    dependencies = PYPROJECT["project"]["dependencies"]
+    session.install(*groups, *dependencies, "-c", str(CONSTRAINTS))
     shutil.rmtree(ROOT / "dist", ignore_errors=True)
     for target in WHEEL_TARGETS:
         own = target.startswith(platform.machine())
         if not own and not (shutil.which("rustup") and ok("rustup", "target", "add", target)):
             session.warn(f"no wheel for {target}: rustup cannot fetch Rust's library for it")
             continue
+        machine = target.partition("-")[0]
+        session.run(
+            *("python", "-P", "-m", "roslens.tracing.native_tracer.prebuilt", machine),
+            str(NATIVE_LIBRARIES),
+            env={"PYTHONPATH": str(ROOT / "src")},
+        )
         session.run(
             *("maturin", "build", "--release", "--locked", "--zig", "--target", target),
             *("--compatibility", "manylinux_2_17", "--out", "dist"),
         )
+        # Not in the other machine's wheel, nor in the sdist.
+        shutil.rmtree(NATIVE_LIBRARIES)
     session.run("maturin", "sdist", "--out", "dist")
     made = [str(path) for path in sorted((ROOT / "dist").glob("*.whl"))]
     session.run("abi3audit", "--strict", *made)

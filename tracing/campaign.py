@@ -18,7 +18,7 @@ from typing import Literal, Self
 
 from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
-from roslens.tracing.lttng import SessionDaemon, TracingOptions, session_daemon
+from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.tool import find_program
 from roslens.tracing.needs import lacking
 from roslens.tracing.plan import (
@@ -41,10 +41,12 @@ from roslens.tracing.recording import (
     UsageError,
 )
 from roslens.tracing.recording.manifest import Design, Level, Timing
+from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros_choice import choose_ros, with_python
-from roslens.tracing.run import READY_NAME, Ros, RunSpec, git_state, record_run
+from roslens.tracing.run import READY_NAME, RunSpec, git_state, record_run
 from roslens.tracing.state import CampaignState, RunState, campaign_state, clear_torn
 from roslens.tracing.suite import Suite, suite_command, suite_variables
+from roslens.tracing.tracer import Tracer, fits, needed_preload, start_tracer
 
 RECORDINGS = Path("data/recordings")
 OVERHEAD_SECONDS = 3.0
@@ -220,11 +222,11 @@ def run_campaign(
     chosen = chosen_levels(suite, only)
     seed = choose_seed(suite) if seed is None else seed
     ros = choose_ros(suite.workload.ros, lambda text: on_event(Event("note", text=text)))
-    find_program("lttng")
     if ros is not None:
-        chosen, left_out = lacking(suite, chosen, ros.environment)
+        chosen, left_out = lacking(suite, chosen, ros)
         for line in left_out:
             on_event(Event("note", text=line))
+    preloads = _preloads(suite, ros)
     variables = prepared_variables(suite.workload, lambda text: on_event(Event("note", text=text)))
     folder = new_campaign(root / suite.name, name)
     plan = Plan(
@@ -242,7 +244,7 @@ def run_campaign(
         reason = (error.strerror or str(error)).lower()
         raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
     try:
-        return _execute(folder, ros, variables, on_event)
+        return _execute(folder, ros, preloads, variables, on_event)
     except RoslensError:
         if not any(x.is_dir() for x in folder.iterdir()):
             # Nothing was recorded, so there is nothing to resume either.
@@ -263,10 +265,11 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
-    workload = read_plan(folder).suite.workload
+    suite = read_plan(folder).suite
+    workload = suite.workload
     ros = choose_ros(workload.ros, lambda text: on_event(Event("note", text=text)))
     variables = prepared_variables(workload, lambda text: on_event(Event("note", text=text)))
-    return _execute(folder, ros, variables, on_event)
+    return _execute(folder, ros, _preloads(suite, ros), variables, on_event)
 
 
 def with_changes(
@@ -287,8 +290,24 @@ def with_changes(
     return suite.model_copy(update={k: v for k, v in changes.items() if v is not None})
 
 
+def _preloads(suite: Suite, ros: RosEnvironment | None) -> dict[str, tuple[Path, ...]]:
+    """What the programs preload, for each tracer that runs of a suite have."""
+    found: dict[str, tuple[Path, ...]] = {}
+    for factors in suite.combinations():
+        options = suite.tracing_of(factors).resolved()
+        if options.tracer not in found:
+            if options.tracer == "lttng":
+                find_program("lttng")
+            found[options.tracer] = needed_preload(options, ros)
+    return found
+
+
 def _execute(
-    folder: Path, ros: Ros | None, variables: Mapping[str, str], on_event: OnEvent
+    folder: Path,
+    ros: RosEnvironment | None,
+    preloads: Mapping[str, tuple[Path, ...]],
+    variables: Mapping[str, str],
+    on_event: OnEvent,
 ) -> CampaignResult:
     def note(text: str) -> None:
         on_event(Event("note", text=text))
@@ -298,22 +317,26 @@ def _execute(
         hold = stack.enter_context(claimed(folder, note))
         state = campaign_state(folder)
         clear_torn(state, note)
-        daemons = stack.enter_context(_Daemons(state.plan.suite.tracing, note, hold))
+        daemons = stack.enter_context(_Daemons(note, hold))
         if not state.finished:
-            for text in daemons.current().notes:
+            first = next(run.planned for run in state.runs if run.wanted)
+            options = state.plan.suite.tracing_of(first.factors).resolved()
+            for text in daemons.current(options).notes:
                 note(text)
-        return _Execution(state, ros, variables, daemons, interruption, on_event).execute()
+        return _Execution(
+            state, ros, preloads, variables, daemons, interruption, on_event
+        ).execute()
 
 
 class _Daemons:
-    """The session daemon of a campaign; a new one when it has died."""
+    """The tracer of a campaign; a new one when it has died or the next run has another."""
 
-    def __init__(self, options: TracingOptions, note: Callable[[str], None], hold: int) -> None:
-        self._options, self._note, self._hold = options, note, hold
+    def __init__(self, note: Callable[[str], None], hold: int) -> None:
+        self._note, self._hold = note, hold
         self._stack = ExitStack()
-        self._daemon: SessionDaemon | None = None
+        self._daemon: Tracer | None = None
 
-    def current(self) -> SessionDaemon:
+    def current(self, options: TracingOptions) -> Tracer:
         """One that answers.
 
         Raises
@@ -321,10 +344,11 @@ class _Daemons:
         RunFailedError
             None can be started.
         """
-        if self._daemon is None or not self._daemon.is_alive():
+        usable = self._daemon is not None and self._daemon.is_alive()
+        if self._daemon is None or not usable or not fits(self._daemon, options):
             self._stack.close()
             self._daemon = self._stack.enter_context(
-                session_daemon(kernel=self._options.kernel, progress=self._note, hold=(self._hold,))
+                start_tracer(options, self._note, (self._hold,))
             )
         return self._daemon
 
@@ -340,7 +364,8 @@ class _Execution:
     """A campaign under way."""
 
     state: CampaignState
-    ros: Ros | None
+    ros: RosEnvironment | None
+    preloads: Mapping[str, tuple[Path, ...]]
     variables: Mapping[str, str]
     daemons: _Daemons
     interruption: Interruption
@@ -364,9 +389,8 @@ class _Execution:
                 if self.interruption.wanted:
                     break
                 self._tell("run_begin", run.planned)
-                manifest = record_run(
-                    self._spec(run, execution), self.daemons.current(), self.interruption
-                )
+                spec = self._spec(run, execution)
+                manifest = record_run(spec, self.daemons.current(spec.options), self.interruption)
                 if manifest.status == "interrupted":
                     result.interrupted_run = manifest
                 else:
@@ -442,6 +466,7 @@ class _Execution:
             "repetition": planned.repetition,
             "order": planned.order,
         }
+        options = suite.tracing_of(planned.factors).resolved()
         command = suite_command(suite, planned.factors, values)
         if self.ros is not None:
             command = with_python(command, self.ros)
@@ -452,7 +477,8 @@ class _Execution:
             suite=suite.name,
             campaign=self.plan.campaign,
             command=command,
-            options=suite.tracing_of(planned.factors),
+            options=options,
+            preload=self.preloads[options.tracer],
             variables={
                 **self.variables,
                 **suite_variables(suite, planned.factors, values),

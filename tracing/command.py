@@ -9,8 +9,9 @@ from pathlib import Path
 
 from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign
 from roslens.tracing.interruption import Interruption
-from roslens.tracing.lttng import TracingOptions, session_daemon
+from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.recording import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Manifest, UsageError
+from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros_choice import (
     choose_ros,
     is_python,
@@ -18,8 +19,9 @@ from roslens.tracing.ros_choice import (
     with_python,
     with_rclpy_traced,
 )
-from roslens.tracing.run import Ros, RunSpec, git_state, record_run
+from roslens.tracing.run import RunSpec, git_state, record_run
 from roslens.tracing.suite import RosChoice
+from roslens.tracing.tracer import needed_preload, start_tracer
 from roslens.tracing.workload import resolve_command
 
 COMMAND_SUITE = "command"
@@ -85,21 +87,18 @@ def record_command(
     resolve_command(command)
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UsageError(f"{output}: is there already; give a new folder")
-    options = options or TracingOptions()
+    options = (options or TracingOptions()).resolved()
     chosen = _ros_for(command, ros, note)
+    preload = needed_preload(options, chosen)
     if trace_rclpy:
         if chosen is None:
             raise UsageError("to trace rclpy, give 'python SCRIPT.py' or 'python -m MODULE'")
         command = with_rclpy_traced(command, chosen)
-    elif chosen is not None and chosen.environment.kind == "embedded":
+    elif chosen is not None and chosen.kind == "embedded":
         command = with_python(command, chosen)
     with ExitStack() as stack:
         interruption = stack.enter_context(Interruption())
-        daemon = stack.enter_context(
-            session_daemon(
-                kernel=options.kernel, machine=options.daemon == "machine", progress=note
-            )
-        )
+        daemon = stack.enter_context(start_tracer(options, note))
         for text in daemon.notes:
             note(text)
         # What to take away again if nothing can be run.
@@ -114,6 +113,7 @@ def record_command(
             command=command,
             options=options,
             ros=chosen,
+            preload=preload,
             trace_rclpy=trace_rclpy,
             time_limit=time_limit,
             sampler_hz=sampler_hz,
@@ -136,7 +136,9 @@ def exit_code(manifest: Manifest) -> int:
     return {"complete": EXIT_OK, "interrupted": EXIT_INTERRUPTED}.get(manifest.status, EXIT_FAILED)
 
 
-def _ros_for(command: Sequence[str], ros: RosChoice, note: Callable[[str], None]) -> Ros | None:
+def _ros_for(
+    command: Sequence[str], ros: RosChoice, note: Callable[[str], None]
+) -> RosEnvironment | None:
     if ros != "auto" or is_python(command[0]) or command[0].endswith(".py"):
         return choose_ros(ros, note)
     if is_sourced():

@@ -8,15 +8,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.ros import embedded_ros, find_ros, sourced_ros
+from roslens.tracing.ros import RosEnvironment, embedded_ros, find_ros, sourced_ros
 from roslens.tracing.ros.rclcpp import rclcpp_for
-from roslens.tracing.run import Ros
 from roslens.tracing.suite import RosChoice
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
-def choose_ros(choice: RosChoice, note: Callable[[str], None] = lambda _: None) -> Ros | None:
+def choose_ros(
+    choice: RosChoice, note: Callable[[str], None] = lambda _: None
+) -> RosEnvironment | None:
     """The ROS 2 for a workload, made ready; None for none.
 
     Parameters
@@ -38,28 +39,25 @@ def choose_ros(choice: RosChoice, note: Callable[[str], None] = lambda _: None) 
         return None
     if choice == "rclcpp":
         if is_sourced():
-            environment = sourced_ros(os.environ, rclpy=False)
-        else:
-            embedded = embedded_ros(note)
-            try:
-                environment = rclcpp_for(embedded, note).environment(embedded)
-            except (UsageError, RunFailedError) as error:
-                raise type(error)(
-                    f"{error}; or take a suite without -rclcpp in its name: it does the like with "
-                    "rclpy, which is there"
-                ) from error
-    elif choice == "auto":
-        environment = find_ros(note)
-    elif choice == "embedded":
-        environment = embedded_ros(note)
-    elif is_sourced():
-        environment = sourced_ros(os.environ)
-    else:
-        raise UsageError(
-            "no ROS 2 is sourced; run '. /opt/ros/<distribution>/setup.sh' first, or take the "
-            "embedded one"
-        )
-    return Ros(environment, tuple(environment.preload()))
+            return sourced_ros(os.environ, rclpy=False)
+        embedded = embedded_ros(note)
+        try:
+            return rclcpp_for(embedded, note).environment(embedded)
+        except (UsageError, RunFailedError) as error:
+            raise type(error)(
+                f"{error}; or take a suite without -rclcpp in its name: it does the like with "
+                "rclpy, which is there"
+            ) from error
+    if choice == "auto":
+        return find_ros(note)
+    if choice == "embedded":
+        return embedded_ros(note)
+    if is_sourced():
+        return sourced_ros(os.environ)
+    raise UsageError(
+        "no ROS 2 is sourced; run '. /opt/ros/<distribution>/setup.sh' first, or take the "
+        "embedded one"
+    )
 
 
 def is_sourced() -> bool:
@@ -72,9 +70,9 @@ def is_python(program: str) -> bool:
     return _PYTHON.fullmatch(Path(program).name) is not None
 
 
-def with_python(command: Sequence[str], ros: Ros) -> list[str]:
+def with_python(command: Sequence[str], ros: RosEnvironment) -> list[str]:
     """The command of a Python program with the interpreter that has rclpy; others unchanged."""
-    python = str(ros.environment.python)
+    python = str(ros.python)
     if command[0].endswith(".py"):
         return [python, *command]
     if is_python(command[0]):
@@ -82,7 +80,7 @@ def with_python(command: Sequence[str], ros: Ros) -> list[str]:
     return list(command)
 
 
-def with_rclpy_traced(command: Sequence[str], ros: Ros) -> list[str]:
+def with_rclpy_traced(command: Sequence[str], ros: RosEnvironment) -> list[str]:
     """The command of a Python program, so that its nodes emit callback and publish events.
 
     Raises
@@ -92,7 +90,7 @@ def with_rclpy_traced(command: Sequence[str], ros: Ros) -> list[str]:
     """
     rest = list(command[1:]) if is_python(command[0]) else list(command)
     if rest[:1] == ["-m"] and len(rest) > 1:
-        return ros.environment.command(rest[1], *rest[2:], trace_rclpy=True)
+        return ros.command(rest[1], *rest[2:], trace_rclpy=True)
     if not rest or not rest[0].endswith(".py"):
         raise UsageError("to trace rclpy, give 'python SCRIPT.py' or 'python -m MODULE'")
-    return ros.environment.command(rest[0], *rest[1:], trace_rclpy=True)
+    return ros.command(rest[0], *rest[1:], trace_rclpy=True)

@@ -22,10 +22,11 @@ from pydantic import TypeAdapter, ValidationError
 from roslens.tracing import provenance
 from roslens.tracing.host import HostLimits, HostWatch
 from roslens.tracing.interruption import Interruption
-from roslens.tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
+from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.daemon import MARKER
-from roslens.tracing.lttng.session import INIT_CHANNEL, check_disk, has_events
+from roslens.tracing.lttng.session import INIT_CHANNEL, has_events
 from roslens.tracing.lttng.tool import LttngError
+from roslens.tracing.native_tracer.session import diagnose_no_native_events
 from roslens.tracing.processes import marked
 from roslens.tracing.recording import Manifest, RunFailedError, write_manifest
 from roslens.tracing.recording.layout import MANIFEST_NAME
@@ -47,6 +48,7 @@ from roslens.tracing.sampling.heap import build_probe
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.scrub import shared_command, shared_text, shared_variables
+from roslens.tracing.tracer import Tracer, TracingSession, check_options, start_session
 from roslens.tracing.workload import Ended, Workload, describe_exit, resolve_command
 
 RESERVE_BYTES = 4 << 20
@@ -66,14 +68,6 @@ _PROGRAM_OUTPUT = ("stdout.log", "stderr.log")
 
 
 @dataclass(frozen=True)
-class Ros:
-    """The ROS 2 of a run, and what to preload so that its events reach LTTng."""
-
-    environment: RosEnvironment
-    preload: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True)
 class RunSpec:
     """All that one run needs.
 
@@ -85,6 +79,8 @@ class RunSpec:
         What to run, and variables beyond our own environment.
     ros
         The ROS 2 to give it; None for whatever the environment has.
+    preload
+        What to preload so that the tracer sees its events.
     isolated
         Whether it gets a ROS domain of its own.
     expect_events
@@ -118,7 +114,8 @@ class RunSpec:
     order: int = 0
     seed: int | None = None
     design: Design | None = None
-    ros: Ros | None = None
+    ros: RosEnvironment | None = None
+    preload: tuple[Path, ...] = ()
     isolated: bool = False
     trace_rclpy: bool = False
     time_limit: float | None = None
@@ -147,11 +144,11 @@ class RunSpec:
 
     @property
     def trace(self) -> Path:
-        """Where LTTng writes."""
+        """Where the tracer writes."""
         return self.folder / "trace"
 
 
-def record_run(spec: RunSpec, daemon: SessionDaemon, interruption: Interruption) -> Manifest:
+def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Manifest:
     """Record one run; whatever happens to it, what there is of it is kept and marked.
 
     Parameters
@@ -178,7 +175,7 @@ def record_run(spec: RunSpec, daemon: SessionDaemon, interruption: Interruption)
     # Before anything is made: a wrong command leaves no folder behind.
     environment = _environment(spec, daemon)
     command = resolve_command(spec.command, environment.get("PATH"))
-    check_disk(spec.options, kernel=daemon.kernel)
+    check_options(daemon, spec.options)
     if spec.samplers.heap > 0:
         build_probe()
     with _clear_disk_errors(spec.folder):
@@ -193,7 +190,7 @@ class _Run:
     """A run under way: what it was given, and how it went."""
 
     spec: RunSpec
-    daemon: SessionDaemon
+    daemon: Tracer
     interruption: Interruption
     command: list[str]
     environment: dict[str, str]
@@ -202,7 +199,7 @@ class _Run:
     exit_status: int | None = None
     failures: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    session: Session | None = None
+    session: TracingSession | None = None
     sampler: Sampler | None = None
     samplers: dict[str, Periodic] = field(default_factory=dict)
     heap: HeapProbe | None = None
@@ -234,7 +231,7 @@ class _Run:
         try:
             with ExitStack() as stack:
                 if self.spec.isolated and self.spec.ros is not None:
-                    ros = self.spec.ros.environment.isolated(self.spec.native / "ros_log")
+                    ros = self.spec.ros.isolated(self.spec.native / "ros_log")
                     self.environment.update(stack.enter_context(ros).variables)
                 self._record()
         except RunFailedError as error:
@@ -255,7 +252,8 @@ class _Run:
     def _record(self) -> None:
         spec = self.spec
         try:
-            with recording_session(self.daemon, spec.options, spec.trace) as session:
+            tracing = start_session(self.daemon, spec.options, spec.trace, spec.preload)
+            with tracing as session:
                 self.session = session
                 self.environment.update(session.workload_variables)
                 self._preload_heap_probe()
@@ -291,12 +289,12 @@ class _Run:
             )
         return found
 
-    def _troubles(self, session: Session) -> list[str]:
+    def _troubles(self, session: TracingSession) -> list[str]:
         if session.is_out_of_space():
             return [f"{self.spec.folder.name}: {NO_SPACE}: the trace is not whole"]
         return session.troubles
 
-    def _work(self, session: Session) -> None:
+    def _work(self, session: TracingSession) -> None:
         """Run the workload until it ends or has to end, and all that it started."""
         spec = self.spec
 
@@ -336,7 +334,7 @@ class _Run:
                     f"the workload left {len(left)} processes running, which were ended"
                 )
 
-    def _heed_files(self, session: Session) -> None:
+    def _heed_files(self, session: TracingSession) -> None:
         """Do what the workload asks for by making a file."""
         options, wanted = self.spec.options, self.spec.native / SNAPSHOT_NAME
         if options.start == "ready" and not self.events_begun and self.spec.ready.exists():
@@ -346,7 +344,7 @@ class _Run:
             session.snapshot()
             wanted.unlink(missing_ok=True)
 
-    def _last_snapshot(self, session: Session, workload: Workload) -> None:
+    def _last_snapshot(self, session: TracingSession, workload: Workload) -> None:
         options = self.spec.options
         if options.mode != "snapshot" or options.snapshot_at_end == "never":
             return
@@ -409,7 +407,7 @@ class _Run:
             )
         if spec.options.mode == "snapshot" and not self.session.snapshots:
             self.warnings.append("no snapshot was taken: nothing asked for one")
-        elif not discarded and not has_events(spec.trace):
+        elif not self.session.has_events():
             self._no_events()
         else:
             self._missing_init_events()
@@ -419,9 +417,11 @@ class _Run:
         loaded = self.sampler is not None and self.sampler.seen
         if spec.expect_events == "yes" or (spec.expect_events == "loaded" and loaded):
             self.failures.append(
-                diagnose_no_events(
+                diagnose_no_native_events(self.environment)
+                if spec.options.tracer == "native"
+                else diagnose_no_events(
                     self.environment,
-                    preload_expected=spec.ros is not None and bool(spec.ros.preload),
+                    preload_expected=bool(spec.preload),
                     home_of_daemon=self.daemon.home,
                 )
             )
@@ -448,7 +448,7 @@ class _Run:
             host=host,
             disturbances=self.watch.disturbances(host),
             timing=spec.timing,
-            tracing=TracingSettings(tracer="lttng", notes=list(self.daemon.notes)),
+            tracing=TracingSettings(tracer=spec.options.tracer, notes=list(self.daemon.notes)),
             start_ns=time.time_ns(),
         )
 
@@ -489,7 +489,7 @@ class _Run:
         return timing
 
 
-def _environment(spec: RunSpec, daemon: SessionDaemon) -> dict[str, str]:
+def _environment(spec: RunSpec, daemon: Tracer) -> dict[str, str]:
     base = {**os.environ, **spec.variables, **daemon.workload_variables}
     # Absolute, for the workload may change its working directory.
     base["ROSLENS_NATIVE_DIR"] = str(spec.native.resolve())
@@ -497,12 +497,15 @@ def _environment(spec: RunSpec, daemon: SessionDaemon) -> dict[str, str]:
     base[SNAPSHOT_VARIABLE] = str((spec.native / SNAPSHOT_NAME).resolve())
     if spec.trace_rclpy:
         base["ROSLENS_TRACE_RCLPY"] = "1"
+    if spec.preload:
+        already = [x for x in base.get("LD_PRELOAD", "").split(":") if x]
+        base["LD_PRELOAD"] = ":".join([*map(str, spec.preload), *already])
     if spec.ros is None:
         return base
-    if spec.ros.environment.kind == "embedded":
+    if spec.ros.kind == "embedded":
         # So that a script which calls python3 gets the one that has rclpy.
-        base["PATH"] = f"{spec.ros.environment.python.parent}{os.pathsep}{base.get('PATH', '')}"
-    return spec.ros.environment.process_environment(base, preload=spec.ros.preload)
+        base["PATH"] = f"{spec.ros.python.parent}{os.pathsep}{base.get('PATH', '')}"
+    return spec.ros.process_environment(base)
 
 
 @cache
@@ -516,7 +519,7 @@ def _own_version() -> str | None:
 def _environment_facts(
     spec: RunSpec, environment: Mapping[str, str], configuration: Sequence[str] = ()
 ) -> Environment:
-    ros = spec.ros.environment if spec.ros is not None else None
+    ros = spec.ros
     executor = spec.factors.get("executor", spec.parameters.get("executor"))
     return Environment(
         ros=ros.kind if ros else None,

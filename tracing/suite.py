@@ -13,7 +13,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from roslens.tracing.host import HostLimits
-from roslens.tracing.lttng.settings import TracingOptions
+from roslens.tracing.lttng.settings import TracerName, TracingOptions
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import shipped
 from roslens.tracing.recording.manifest import Level
@@ -292,6 +292,18 @@ class Suite(_Part):
                 if name is not None:
                     found.add(name)
         return found
+
+
+def with_tracer(suite: Suite, tracer: TracerName) -> Suite:
+    """The suite recorded with another tracer, but for levels that name their own.
+
+    Raises
+    ------
+    UsageError
+        The tracer cannot do what the suite's tracing asks for.
+    """
+    tracing = TracingOptions.checked(**{**suite.tracing.model_dump(), "tracer": tracer})
+    return suite.model_copy(update={"tracing": tracing})
 
 
 def _check_factor(name: str, levels: tuple[Level, ...]) -> None:

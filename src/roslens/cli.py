@@ -222,12 +222,14 @@ def record(
     resume: Annotated[list[str] | None, Parameter(group=_SUITE, consume_multiple=True)] = None,
     status: Annotated[list[str] | None, Parameter(group=_SUITE, consume_multiple=True)] = None,
     event: Annotated[tuple[str, ...], _FOR_COMMAND] = ("ros2:*",),
+    tracer: Literal["lttng", "native", "auto"] | None = None,
     context: Annotated[tuple[str, ...], _FOR_COMMAND] = (),
     kernel: Annotated[Literal["auto", "off", "required"], _FOR_COMMAND] = "auto",
     mode: Annotated[
         Literal["discard", "overwrite", "blocking", "snapshot"], _FOR_COMMAND
     ] = "discard",
     max_disk: Annotated[str | None, _FOR_COMMAND] = None,
+    flight: Annotated[float | None, _FOR_COMMAND] = None,
     daemon: Annotated[Literal["private", "machine"], _FOR_COMMAND] = "private",
     subbuf_size: Annotated[str, _FOR_COMMAND] = "1M",
     subbuf_count: Annotated[int, _FOR_COMMAND] = 8,
@@ -235,7 +237,7 @@ def record(
     trace_rclpy: Annotated[bool, _FOR_COMMAND] = False,
     time_limit: Annotated[float | None, _FOR_COMMAND] = None,
 ) -> None:
-    """Record a suite of experiments, or any command, with LTTng.
+    """Record a suite of experiments, or any command.
 
     The last line printed is the folder of what was recorded.
 
@@ -267,6 +269,9 @@ def record(
         Show how far these campaigns are. Without a name: all campaigns.
     event
         User-space events to record; * stands for any text. May be repeated.
+    tracer
+        What records the events. native: a tracer of roslens' own, which needs neither LTTng nor
+        root. auto: LTTng if it is installed, else native. Default: the suite's choice, or LTTng.
     context
         Contexts to record with each event besides vpid, vtid and procname, such as pid_ns. May
         be repeated.
@@ -278,6 +283,9 @@ def record(
         only what the buffers still hold.
     max_disk
         Largest size of the trace, such as 500M. Beyond it the oldest part is dropped.
+    flight
+        With the native tracer: keep only the last so many seconds of each thread before the end,
+        and what names nodes and topics.
     daemon
         The LTTng session daemon that records. private: one of its own. machine: the machine's,
         which also records programs that are already running.
@@ -303,7 +311,7 @@ def record(
     if resume is not None:
         given = {"a command": command, "--name": name, "--only": only, "--seed": seed is not None}
         given |= {"--repetitions": repetitions is not None, "--duration": duration is not None}
-        given |= {"--dry-run": dry_run}
+        given |= {"--dry-run": dry_run, "--tracer": tracer is not None}
         for what, there in given.items():
             if there:
                 raise UsageError(f"--resume goes on as planned: {what} cannot be given with it")
@@ -331,6 +339,7 @@ def record(
             repetitions=repetitions,
             duration_s=duration,
             only=only,
+            tracer=tracer,
             console=console,
         )
     else:
@@ -338,11 +347,13 @@ def record(
             command,
             output,
             options=TracingOptions.checked(
+                tracer=tracer or "lttng",
                 events=event,
                 contexts=context,
                 kernel=kernel,
                 mode=mode,
                 max_disk=max_disk,
+                flight=flight,
                 daemon=daemon,
                 subbuf_size=subbuf_size,
                 subbuf_count=subbuf_count,
@@ -352,6 +363,58 @@ def record(
             time_limit=time_limit,
             console=console,
         )
+
+
+@_verb(_RECORD, "env [--flight SECONDS] [-o FOLDER]")
+def env(
+    *,
+    tracer: Literal["native"] = "native",
+    output: OutputOption = None,
+    event: tuple[str, ...] = ("ros2:*",),
+    flight: float | None = None,
+) -> None:
+    """Print the variables with which any ROS 2 program records itself.
+
+    For launch systems, containers and services: 'eval "$(roslens env)"', then start the programs.
+    What they do is written as it happens, so the folder can be read at any time, whatever ends
+    them.
+
+    Parameters
+    ----------
+    tracer
+        What records the events; only the native tracer needs no daemon beside the programs.
+    output
+        Folder of the trace. Default: a new one below data/recordings/env.
+    event
+        User-space events to record; * stands for any text. May be repeated.
+    flight
+        Keep only the last so many seconds of each thread, and what names nodes and topics:
+        'roslens snapshot' makes a recording of them.
+    """
+    from roslens import record as recording  # noqa: PLC0415
+
+    del tracer
+    recording.print_variables(output, event, flight)
+
+
+@_verb(_RECORD, "snapshot FOLDER -o OUTPUT")
+def snapshot(folder: Path, /, *, output: OutputOption = None) -> None:
+    """Make a recording of what a flight recorder holds now; its programs go on.
+
+    Parameters
+    ----------
+    folder
+        The folder of 'roslens env --flight SECONDS -o FOLDER', or 'flight' in the folder of a
+        run that is being recorded.
+    output
+        The new folder of the recording. Default: beside FOLDER, with the time in its name.
+    """
+    from roslens.tracing.campaign import utc_name  # noqa: PLC0415
+    from roslens.tracing.native_tracer.snapshot import record_snapshot  # noqa: PLC0415
+
+    output = output or folder.with_name(f"{folder.name}-{utc_name()}")
+    record_snapshot(folder, output)
+    say(output)
 
 
 @_verb(_RECORD, "suites [NAME]", "suites --schema")

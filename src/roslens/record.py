@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from rich.table import Table
 from roslens.tracing.campaign import (
     RECORDINGS,
     CampaignResult,
+    new_campaign,
     planned_seconds,
     resume_campaign,
     run_campaign,
@@ -18,6 +20,8 @@ from roslens.tracing.campaign import (
 )
 from roslens.tracing.command import exit_code, record_command
 from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.lttng.settings import TracerName
+from roslens.tracing.native_tracer.session import native_variables
 from roslens.tracing.plan import choose_seed, chosen_levels, plan_runs
 from roslens.tracing.progress import duration, show_progress
 from roslens.tracing.recording import (
@@ -36,7 +40,8 @@ from roslens.tracing.state import (
     find_campaigns,
     last_unfinished,
 )
-from roslens.tracing.suite import RosChoice, load_suite
+from roslens.tracing.suite import RosChoice, load_suite, with_tracer
+from roslens.tracing.tracer import needed_preload
 
 
 class InterruptedRunError(RoslensError):
@@ -54,6 +59,7 @@ def record_suite(
     repetitions: int | None,
     duration_s: float | None,
     only: Sequence[str],
+    tracer: TracerName | None,
     console: Console,
 ) -> None:
     """Record a suite; prints the campaign's folder last.
@@ -68,6 +74,8 @@ def record_suite(
         It was asked to end.
     """
     suite, text = load_suite(suite_name)
+    if tracer is not None:
+        suite = with_tracer(suite, tracer)
     with show_progress() as on_event:
         result = run_campaign(
             suite,
@@ -126,6 +134,26 @@ def record_one(
         raise InterruptedRunError(f"interrupted; what was recorded is in {folder}")
     if code != EXIT_OK:
         raise RunFailedError(f"{manifest.failure}; what was recorded is in {folder}")
+
+
+def print_variables(output: Path | None, events: Sequence[str], flight: float | None) -> None:
+    """Print what a shell is to export so that ROS 2 programs record themselves.
+
+    Raises
+    ------
+    UsageError
+        There is no library for the ROS 2 that is sourced.
+    RunFailedError
+        The folder cannot be written.
+    """
+    options = TracingOptions.checked(
+        tracer="native", events=tuple(events), flight=flight, kernel="off"
+    )
+    preload = needed_preload(options, None)
+    folder = output or new_campaign(RECORDINGS / "env", None)
+    for name, value in native_variables(folder, options, preload).items():
+        others = "${LD_PRELOAD:+:$LD_PRELOAD}" if name == "LD_PRELOAD" else ""
+        say(f"export {name}={shlex.quote(value)}{others}")
 
 
 def resume_suite(

@@ -90,6 +90,10 @@ class Session:
             notes=[*self.daemon.notes, *self.notes],
         )
 
+    def has_events(self) -> bool:
+        """Whether any event was recorded or discarded."""
+        return bool(self.loss.discarded_events) or has_events(self.output)
+
     def errors(self) -> list[str]:
         """What the daemon and its consumers complained of since the session began."""
         return self.daemon.complaints(self._begun_at)[0]

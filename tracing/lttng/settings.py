@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -50,6 +51,7 @@ def parse_size(value: object) -> object:
 
 
 Size = Annotated[int, BeforeValidator(parse_size)]
+TracerName = Literal["lttng", "native", "auto"]
 
 
 class TracingOptions(BaseModel):
@@ -61,6 +63,11 @@ class TracingOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    tracer: TracerName = Field(
+        default="lttng",
+        description="native: a tracer of roslens' own, without LTTng and its daemons; auto: LTTng "
+        "where it is installed, else that one",
+    )
     events: tuple[str, ...] = Field(
         default=DEFAULT_EVENTS, min_length=1, description="user-space events, with * as in ros2:*"
     )
@@ -89,6 +96,13 @@ class TracingOptions(BaseModel):
         gt=0,
         description="bytes that the trace may take on the disk, such as 500M: the oldest part is "
         "given up for the newest; what names nodes and topics is kept apart and longer",
+    )
+    flight: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1e6,
+        description="seconds: the native tracer keeps each thread's last ones only, and all that "
+        "names nodes and topics",
     )
     start: Literal["begin", "ready"] = Field(
         default="begin",
@@ -138,7 +152,37 @@ class TracingOptions(BaseModel):
             raise ValueError("blocking_timeout_us is for mode: blocking")
         if self.max_disk is not None and self.mode == "snapshot":
             raise ValueError("max_disk is for traces that are written all the time")
+        if self.tracer == "native":
+            self._check_native()
+        if self.tracer == "lttng" and self.flight is not None:
+            raise ValueError("flight is for the native tracer; LTTng's is mode: snapshot")
         return self
+
+    def _check_native(self) -> None:
+        lttng_only = {
+            f"mode: {self.mode}": self.mode != "discard",
+            "max_disk": self.max_disk is not None,
+            "start: ready": self.start == "ready",
+            "daemon: machine": self.daemon == "machine",
+            "kernel: required": self.kernel == "required",
+            "contexts": bool(set(self.contexts) - set(NEEDED_CONTEXTS)),
+        }
+        for what, wanted in lttng_only.items():
+            if wanted:
+                raise ValueError(f"the native tracer does not do '{what}'; take LTTng for it")
+
+    def resolved(self) -> TracingOptions:
+        """The same with the tracer that ``auto`` means on this machine.
+
+        Raises
+        ------
+        UsageError
+            It is the native one, which cannot do what is wanted.
+        """
+        if self.tracer != "auto":
+            return self
+        tracer = "lttng" if shutil.which("lttng") else "native"
+        return self.checked(**{**self.model_dump(), "tracer": tracer})
 
     @property
     def split(self) -> bool:

@@ -94,6 +94,9 @@ class TracingSettings(_Part):
     max_disk_bytes: int | None = Field(
         default=None, description="what the trace was allowed to take; the oldest part gave way"
     )
+    flight_seconds: float | None = Field(
+        default=None, description="how far back each thread's events reach at least; null: all"
+    )
     start: Literal["begin", "ready"] = "begin"
     snapshots: int | None = Field(default=None, description="how many were taken")
     notes: list[str] = Field(default_factory=list, description="e.g. why there is no kernel trace")

@@ -73,7 +73,7 @@ def library_source(instrumentation: Instrumentation) -> str:
         parameters = instrumentation.functions[tracepoint.name]
         declared = ", ".join(f"{p.type} {p.name}" for p in parameters) or "void"
         event = f"{instrumentation.provider}, {tracepoint.name}"
-        passed = "".join(f", {name}" for name in _passed(tracepoint, parameters))
+        passed = "".join(f", {name}" for name in passed_arguments(tracepoint, parameters))
         lines += [
             f"void ros_trace_{tracepoint.name}({declared})",
             f"{{tracepoint({event}{passed});}}",
@@ -94,7 +94,7 @@ def _event(tracepoint: Tracepoint) -> str:
     )
 
 
-def _passed(tracepoint: Tracepoint, parameters: tuple[Parameter, ...]) -> list[str]:
+def passed_arguments(tracepoint: Tracepoint, parameters: tuple[Parameter, ...]) -> list[str]:
     """For each argument of the event the function's parameter that it takes.
 
     They have the same order; where the function has more, those that the event does not name

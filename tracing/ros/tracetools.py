@@ -61,10 +61,9 @@ def build_tracetools(include: Path) -> Path:
     instrumentation = read_instrumentation(include)
     header, source = header_source(instrumentation), library_source(instrumentation)
     compiler = find_compiler()
+    machine = (describe_compiler(compiler), ust_version(compiler))
     key = hashlib.sha256(
-        "\0".join(
-            (header, source, *_FLAGS, *_LIBRARIES, _describe(compiler), ust_version(compiler))
-        ).encode()
+        "\0".join((header, source, *_FLAGS, *_LIBRARIES, *machine)).encode()
     ).hexdigest()[:16]
     folder = cache_folder() / "tracetools" / f"{instrumentation.version}-{key}"
     library = folder / LIBRARY_NAME
@@ -75,7 +74,9 @@ def build_tracetools(include: Path) -> Path:
             private_folder(folder)
             (folder / HEADER_NAME).write_text(header, encoding="utf-8")
             (folder / SOURCE_NAME).write_text(source, encoding="utf-8")
-            _compile([*compiler, *_FLAGS, f"-I{folder}"], folder / SOURCE_NAME, library)
+            compile_library(
+                [*compiler, *_FLAGS, f"-I{folder}", str(folder / SOURCE_NAME), *_LIBRARIES], library
+            )
     return library
 
 
@@ -96,7 +97,8 @@ def build_stub(soname: str) -> Path:
     compiler = find_compiler()
     with locked(library.with_name(soname + ".lock")):
         if not library.is_file():
-            _compile([*compiler, "-shared", "-fPIC", f"-Wl,-soname,{soname}"], None, library)
+            empty = ("-shared", "-fPIC", f"-Wl,-soname,{soname}", "-x", "c", os.devnull)
+            compile_library([*compiler, *empty], library)
     return library
 
 
@@ -116,7 +118,7 @@ def find_compiler() -> list[str]:
         if found:
             return [found]
     raise CompileError(
-        "no C compiler: libtracetools must be compiled for this machine's LTTng-UST; "
+        "no C compiler: libtracetools must be compiled for this machine; "
         "install one (apt-get install gcc libc6-dev)"
     )
 
@@ -145,19 +147,25 @@ def ust_version(compiler: list[str]) -> str:
     return ".".join(line.split()[1:])
 
 
-def _describe(compiler: list[str]) -> str:
+def describe_compiler(compiler: list[str]) -> str:
+    """Its version and what it compiles for; a part of caches' keys."""
     run = subprocess.run([*compiler, "--version"], text=True, capture_output=True, check=False)
     return f"{run.stdout.partition(chr(10))[0]} {platform.machine()}"
 
 
-def _compile(command: list[str], source: Path | None, library: Path) -> None:
-    """Compile `source` (nothing if None) so that `library` is there whole or not at all."""
+def compile_library(command: list[str], library: Path) -> None:
+    """Run a compiler so that `library` is there whole or not at all.
+
+    Raises
+    ------
+    CompileError
+        It fails; says the first of its errors.
+    """
     private_folder(library.parent)
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
         made = Path(scratch) / library.name
-        inputs = ["-x", "c", os.devnull] if source is None else [str(source), *_LIBRARIES]
         run = subprocess.run(
-            [*command, "-o", str(made), *inputs], text=True, capture_output=True, check=False
+            [*command, "-o", str(made)], text=True, capture_output=True, check=False
         )
         if run.returncode != 0:
             errors = [x for x in run.stderr.splitlines() if "error" in x or "cannot find" in x]

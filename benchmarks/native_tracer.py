@@ -1,0 +1,174 @@
+"""What the native tracer costs beside LTTng, and whether anything makes it lose or tear an event.
+
+``python benchmarks/native_tracer.py cost [--processes N]``: CPU ns of one event (callback_start)
+of a program that does nothing else, without tracing, with the native tracer and with LTTng-UST,
+and of ``clock_gettime`` alone in the same process. Processes take turns; the interval (95 %,
+Student t) is over processes, ratios and differences are of processes of the same turn.
+
+``python benchmarks/native_tracer.py latency CAMPAIGN``, of the suite programs/tracers.yaml: the
+demo's latency by its own clock, over runs, and its ratio to the untraced run of the same block.
+
+``python benchmarks/native_tracer.py hold``: 100 kills at random moments, 100 forks, 64 threads at
+a time that start and end, a million events per second from two threads for ten seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from roslens.analysis.statistics.over_runs import Interval, student_t
+from roslens.collectors.reader import open_trace
+from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
+from roslens.tracing.native_tracer.library import native_library
+from roslens.tracing.recording import find_recordings
+from roslens.tracing.ros import embedded_ros
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from tests.native_tracer.test_native_tracer import (  # noqa: E402
+    compile_program,
+    emitted,
+    kill_at_random,
+)
+
+TRACERS = ("off", "native", "lttng")
+BURST = 100_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("cost", "latency", "hold"))
+    parser.add_argument("campaign", type=Path, nargs="?")
+    parser.add_argument("--processes", type=int, default=25, help="for each tracer")
+    parser.add_argument("--kills", type=int, default=100)
+    options = parser.parse_args()
+    if options.what == "latency":
+        latency(options.campaign)
+        return
+    native = native_library("kilted")
+    with tempfile.TemporaryDirectory() as scratch:
+        emit = Path(scratch) / "emit"
+        compile_program(ROOT / "tests" / "native_tracer" / "emit.c", native, emit)
+        if options.what == "cost":
+            cost(emit, native, Path(scratch), options.processes)
+        else:
+            hold(emit, native, Path(scratch), options.kills)
+
+
+def cost(emit: Path, native: Path, scratch: Path, processes: int) -> None:
+    lttng = embedded_ros().preload()[0]
+    found: dict[str, list[tuple[float, float]]] = {tracer: [] for tracer in TRACERS}
+    discarded = 0
+    for turn in range(processes):
+        for tracer in TRACERS if turn % 2 else TRACERS[::-1]:
+            trace = scratch / f"{turn}-{tracer}"
+            if tracer == "lttng":
+                options = TracingOptions(kernel="off", subbuf_size="4M")
+                with (
+                    session_daemon(kernel="off") as daemon,
+                    recording_session(daemon, options, trace) as session,
+                ):
+                    said = burst(emit, lttng, session.workload_variables)
+                discarded += session.loss.discarded_events or 0
+            else:
+                trace.mkdir(mode=0o700)
+                folder = {"ROSLENS_TRACE_FOLDER": str(trace)} if tracer == "native" else {}
+                said = burst(emit, native, folder)
+                if tracer == "native":
+                    info = open_trace(trace).info()
+                    assert info.events == 2 * BURST
+                    discarded += info.discarded_events
+            found[tracer].append(said)
+    print(f"{processes} processes for each, {BURST} events timed in each, {discarded} discarded")
+    for tracer in TRACERS:
+        print(f"{tracer:24}{text(student_t([x for x, _ in found[tracer]]))} ns per event")
+    clocks = [clock for tracer in TRACERS for _, clock in found[tracer]]
+    print(f"{'clock_gettime':24}{text(student_t(clocks))} ns")
+    above = [event - clock for event, clock in found["native"]]
+    print(f"{'native above the clock':24}{text(student_t(above))} ns per event")
+    pairs = zip(found["native"], found["lttng"], strict=True)
+    ratios = [own[0] / other[0] for own, other in pairs]
+    print(f"{'native / lttng':24}{text(student_t(ratios), 3)}")
+
+
+def burst(emit: Path, library: Path, variables: dict[str, str]) -> tuple[float, float]:
+    run = subprocess.run(
+        [str(emit), "cost", str(BURST)],
+        env={**os.environ, **variables, "LD_PRELOAD": str(library)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    event, clock = map(float, run.stdout.split())
+    return event, clock
+
+
+def latency(campaign: Path) -> None:
+    runs: dict[str, dict[int, tuple[float, float]]] = {}
+    discarded = 0
+    for recording in find_recordings(campaign):
+        manifest = recording.manifest
+        if manifest is None or manifest.status != "complete":
+            continue
+        discarded += manifest.loss.discarded_events or 0
+        with (recording.native / "messages.csv").open() as stream:
+            rows = [x for x in csv.DictReader(stream) if x["callback_realtime_ns"]]
+        found = [int(x["callback_realtime_ns"]) - int(x["publish_realtime_ns"]) for x in rows]
+        cuts = statistics.quantiles(found, n=100)
+        of_tracer = runs.setdefault(str(manifest.factors["recorded_by"]), {})
+        of_tracer[manifest.repetition] = (cuts[49] / 1e3, cuts[98] / 1e3)
+    print(f"{sum(map(len, runs.values()))} runs, {discarded} events discarded")
+    for tracer, blocks in runs.items():
+        for at, name in enumerate(("P50", "P99")):
+            values = [x[at] for x in blocks.values()]
+            both = sorted(set(blocks) & set(runs["nothing"]))
+            ratios = [blocks[b][at] / runs["nothing"][b][at] for b in both]
+            print(
+                f"{tracer:10}{name} {text(student_t(values))} us, "
+                f"{text(student_t(ratios), 2)} times that without"
+            )
+
+
+def text(found: Interval, digits: int = 1) -> str:
+    return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+
+
+def hold(emit: Path, native: Path, scratch: Path, kills: int) -> None:
+    for seed in range(kills):
+        folder = scratch / f"kill-{seed}"
+        folder.mkdir(mode=0o700)
+        kill_at_random(emit, native, folder, seed)
+        subprocess.run(["rm", "-r", str(folder)], check=True)
+    print(f"{kills} kills: every complete event there, none torn, none discarded")
+    for arguments in (
+        ("fork", 2000, 100),
+        ("churn", 1000, 6400),
+        ("run", 200_000, 64),
+        ("signals", 20_000_000),
+        ("run", 5_000_000, 2),
+    ):
+        folder = scratch / "-".join(map(str, arguments))
+        folder.mkdir(mode=0o700)
+        begun = time.monotonic()
+        total = emitted(emit, native, folder, *arguments)
+        seconds = time.monotonic() - begun
+        info = open_trace(folder).info()
+        assert info.events + info.discarded_events == total
+        rate = total / seconds / 1e6
+        print(
+            f"{' '.join(map(str, arguments))}: {info.events} events + {info.discarded_events} "
+            f"discarded = {total} emitted, {rate:.2f} million per second"
+        )
+        subprocess.run(["rm", "-r", str(folder)], check=True)
+
+
+if __name__ == "__main__":
+    main()

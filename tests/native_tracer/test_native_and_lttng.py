@@ -1,0 +1,202 @@
+"""The native tracer and LTTng record the same of the same program; and real ROS 2 without LTTng."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+from tests.native_tracer.every_event import program
+
+from roslens.collectors.collection import collect
+from roslens.collectors.reader import open_trace
+from roslens.tracing.command import record_command
+from roslens.tracing.lttng import TracingOptions, recording_session, session_daemon
+from roslens.tracing.native_tracer.library import native_library
+from roslens.tracing.native_tracer.table import instrumentation_of
+from roslens.tracing.recording import UsageError, find_recordings, read_manifest
+from roslens.tracing.ros import embedded_ros
+from roslens.tracing.ros.header import Instrumentation, read_instrumentation
+from roslens.tracing.suite import SHIPPED
+
+ROOT = Path(__file__).parents[2]
+# Depends on when the wait returns, and on what other processes announce.
+BY_CHANCE = {"ros2:rmw_take", "ros2:rcl_take", "ros2:rmw_publish"}
+
+
+def kinds(instrumentation: Instrumentation) -> list:
+    """Names, and the types of arguments and fields, without C's spelling."""
+
+    def bare(text: str) -> str:
+        names = {"size_t": "uint64_t", **instrumentation.constants}
+        plain = " ".join(text.replace("const", " ").split()).replace(" *", "*")
+        return names.get(plain, plain).rstrip("u")
+
+    return [
+        (
+            point.name,
+            [bare(p.type) for p in instrumentation.functions[point.name]],
+            [
+                (f.kind, f.name, bare(f.arguments[0]) if f.kind != "ctf_string" else "")
+                + ((int(bare(f.arguments[3])),) if f.kind == "ctf_array" else ())
+                for f in point.fields
+            ],
+        )
+        for point in instrumentation.tracepoints
+    ]
+
+
+def test_the_table_is_what_the_installed_header_says():
+    own = instrumentation_of("kilted")
+    installed = read_instrumentation(embedded_ros().include)
+    assert own.version == installed.version
+    assert kinds(own) == kinds(installed)
+
+
+def test_an_unknown_distribution_needs_its_headers(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="does not know ROS 2 tomorrow"):
+        native_library("tomorrow")
+    library = native_library("tomorrow", embedded_ros().include)
+    assert "native-tomorrow-" in str(library)
+
+
+@pytest.mark.live
+def test_both_record_the_same_of_every_event(tmp_path):
+    ros = embedded_ros()
+    source, expected = program("kilted", nulls=False)
+    (tmp_path / "every.c").write_text(source)
+    lttng, native = ros.preload()[0], native_library("kilted")
+    every = tmp_path / "every"
+    subprocess.run(["cc", str(tmp_path / "every.c"), str(native), "-o", str(every)], check=True)
+    (tmp_path / "native").mkdir(mode=0o700)
+    variables = {"LD_PRELOAD": str(native), "ROSLENS_TRACE_FOLDER": str(tmp_path / "native")}
+    subprocess.run([str(every)], env={**os.environ, **variables}, check=True)
+    with (
+        session_daemon(kernel="off") as daemon,
+        recording_session(daemon, TracingOptions(kernel="off"), tmp_path / "lttng") as session,
+    ):
+        variables = {**session.workload_variables, "LD_PRELOAD": str(lttng)}
+        subprocess.run([str(every)], env={**os.environ, **variables}, check=True)
+    one, other = (open_trace(tmp_path / x) for x in ("native", "lttng"))
+    assert one.info().events_by_name == other.info().events_by_name
+    named = {name for name, _ in expected}
+    for facts in ("display_bases", "log_levels"):
+        of_native, of_lttng = (getattr(x, facts) for x in (one, other))
+        assert {k: of_native.get(k) for k in named} == {k: of_lttng.get(k) for k in named}
+    for name in named:
+        of_native, of_lttng = (x.read([name])[name] for x in (one, other))
+        assert dict(of_native.schema) == dict(of_lttng.schema)
+        of_native, of_lttng = (
+            x.drop("time_ns", "trace", "cpu_id", "vpid", "vtid") for x in (of_native, of_lttng)
+        )
+        assert of_native.equals(of_lttng), name
+
+
+@pytest.mark.live
+def test_both_record_the_same_of_a_node(tmp_path):
+    counts, messages = {}, {}
+    for tracer in ("native", "lttng"):
+        folder, manifest = record_command(
+            ["python", str(Path(__file__).with_name("echo_node.py"))],
+            tmp_path / tracer,
+            options=TracingOptions(tracer=tracer, kernel="off"),
+            ros="embedded",
+            trace_rclpy=True,
+            time_limit=60,
+        )
+        assert manifest.status == "complete", manifest.failure
+        assert manifest.tracing.tracer == tracer
+        assert manifest.loss.discarded_events == 0
+        found = open_trace(folder).info().events_by_name
+        counts[tracer] = {k: v for k, v in found.items() if k not in BY_CHANCE}
+        collect(find_recordings(folder)[0])
+        of_topic = pl.read_parquet(folder / "tables" / "messages.parquet").filter(
+            pl.col("topic") == "/echo"
+        )
+        messages[tracer] = of_topic.select("outcome", "match", "intra_process").rows()
+    assert counts["native"] == counts["lttng"]
+    assert counts["native"]["ros2:callback_start"] >= 50
+    assert messages["native"] == messages["lttng"] == [("delivered", "exact", False)] * 50
+
+
+def without_lttng(folder: Path) -> str:
+    """A PATH with all programs but LTTng's."""
+    folder.mkdir()
+    own = [str(Path(sys.executable).parent), *os.environ["PATH"].split(os.pathsep)]
+    for place in map(Path, own):
+        for found in place.iterdir() if place.is_dir() else ():
+            link = folder / found.name
+            if "lttng" not in found.name and not link.exists() and not link.is_symlink():
+                link.symlink_to(found.absolute())
+    return str(folder)
+
+
+@pytest.mark.live
+def test_the_main_job_without_lttng(tmp_path):
+    suite = yaml.safe_load((SHIPPED / "demo.yaml").read_text())
+    suite |= {"repetitions": 1, "duration": 2, "warm_up": 0, "cool_down": 0}
+    suite["factors"] = {"payload": [100], "executor": ["SingleThreaded"]}
+    (tmp_path / "short.yaml").write_text(yaml.safe_dump(suite))
+    path = without_lttng(tmp_path / "bin")
+
+    def roslens(*arguments: str) -> list[str]:
+        run = subprocess.run(
+            [sys.executable, "-P", "-m", "roslens", *arguments],
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert run.returncode == 0, run.stderr
+        return run.stdout.splitlines()
+
+    suite_file = str(tmp_path / "short.yaml")
+    campaign = Path(
+        roslens("record", "--tracer", "auto", "--suite", suite_file, "-o", str(tmp_path))[-1]
+    )
+    (run,) = (x.parent for x in campaign.glob("*/manifest.json"))
+    manifest = read_manifest(run / "manifest.json")
+    assert manifest.status == "complete"
+    assert manifest.tracing.tracer == "native"
+    assert manifest.tracing.tracer_version
+    assert manifest.loss.discarded_events == 0
+    roslens("collect", str(run))
+    with (run / "native" / "messages.csv").open(newline="") as stream:
+        said = [row for row in csv.DictReader(stream) if row["topic"] == "/samples"]
+    heard = sum(bool(row["callback_realtime_ns"]) for row in said)
+    messages = pl.read_parquet(run / "tables" / "messages.parquet").filter(
+        pl.col("topic") == "/samples"
+    )
+    delivered = messages.filter(pl.col("outcome") == "delivered")
+    assert (delivered.height, messages.height) == (heard, len(said))
+    assert set(delivered["match"]) == {"exact"}
+    report = Path(roslens("report", "latency", str(run), "-o", str(tmp_path / "report"))[-1])
+    metrics = json.loads((report / "metrics.json").read_text())
+    assert metrics["recordings"]
+    assert any(x["metric"] == "latency_p50" for x in metrics["estimates"])
+
+
+def test_what_only_lttng_does_is_refused():
+    for option in ({"mode": "overwrite"}, {"max_disk": "1G"}, {"kernel": "required"}):
+        with pytest.raises(UsageError, match="the native tracer does not do"):
+            TracingOptions.checked(tracer="native", **option)
+
+
+def test_a_run_without_events_is_told_likely_causes(tmp_path):
+    # It has loaded ROS 2's library, as far as anybody can see, and makes no event.
+    script = "import ctypes, rclpy, time; time.sleep(1)"
+    _, manifest = record_command(
+        ["env", "-u", "LD_PRELOAD", "python", "-c", script],
+        tmp_path / "run",
+        options=TracingOptions(tracer="native"),
+        ros="embedded",
+    )
+    assert manifest.status == "failed"
+    assert "dropped LD_PRELOAD" in manifest.failure
+    assert "lttng" not in manifest.failure

@@ -1,0 +1,368 @@
+"""The native tracer's library: what it writes, and that nothing troubles the traced program.
+
+Ground truth is what the programs passed and counted themselves. Read by roslens and, where values
+are compared, by babeltrace2 too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from tests.native_tracer.every_event import program
+
+from roslens.collectors.reader import open_trace
+from roslens.tracing.native_tracer.library import native_library, prepare
+from roslens.tracing.native_tracer.table import distributions
+from roslens.tracing.native_tracer.trace_files import cut_to_content, read_written
+from roslens.tracing.recording import RunFailedError
+
+EVENT = "ros2:callback_start"
+EVENT_BYTES = 2 + 8 + 25 + 12
+
+
+@pytest.fixture(scope="session")
+def library() -> Path:
+    return native_library("kilted")
+
+
+@pytest.fixture(scope="session")
+def emit(tmp_path_factory, library) -> Path:
+    made = tmp_path_factory.mktemp("programs") / "emit"
+    compile_program(Path(__file__).with_name("emit.c"), library, made)
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    made = tmp_path / "trace"
+    made.mkdir(mode=0o700)
+    return made
+
+
+def compile_program(source: Path, library: Path, made: Path) -> None:
+    subprocess.run(
+        ["cc", "-O1", str(source), str(library), "-lpthread", "-o", str(made)], check=True
+    )
+
+
+def environment(library: Path, folder: Path, **more: str) -> dict[str, str]:
+    return {**os.environ, "LD_PRELOAD": str(library), "ROSLENS_TRACE_FOLDER": str(folder), **more}
+
+
+def emitted(emit: Path, library: Path, folder: Path, *arguments: object, **more: str) -> int:
+    run = subprocess.run(
+        [str(emit), *map(str, arguments)],
+        env=environment(library, folder, **more),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert run.stderr == ""
+    return int(run.stdout)
+
+
+def counted(folder: Path) -> tuple[int, int]:
+    info = open_trace(folder).info()
+    assert info.warnings == []
+    return info.events, info.discarded_events
+
+
+@pytest.mark.parametrize("distribution", distributions())
+def test_every_event_of_a_distribution_is_read_back(distribution, tmp_path, folder):
+    source, expected = program(distribution)
+    (tmp_path / "every.c").write_text(source)
+    library = native_library(distribution)
+    compile_program(tmp_path / "every.c", library, tmp_path / "every")
+    subprocess.run([str(tmp_path / "every")], env=environment(library, folder), check=True)
+    check_every_event(folder, expected)
+
+
+def check_every_event(folder: Path, expected: list) -> None:
+    assert counted(folder) == (len(expected), 0)
+    trace = open_trace(folder)
+    for name in {name for name, _ in expected}:
+        wanted = [fields for event, fields in expected if event == name]
+        frame = trace.read([name])[name]
+        assert frame.select(list(wanted[0])).to_dicts() == (wanted if wanted[0] else []), name
+    # The second implementation: names in order, and every value as it prints them.
+    printed = subprocess.run(
+        ["babeltrace2", str(folder)], check=True, capture_output=True, text=True
+    )
+    assert printed.stderr == ""
+    lines = printed.stdout.splitlines()
+    assert [re.search(r"ros2:\w+", line).group() for line in lines] == [n for n, _ in expected]
+    for line, (_, fields) in zip(lines, expected, strict=True):
+        for key, value in fields.items():
+            if isinstance(value, int):
+                text = re.search(rf"\b{key} = (\S+?),? ", line + " ").group(1)
+                assert int(text, 0) == value, line
+            elif isinstance(value, str):
+                assert f'{key} = "{value}"' in line
+
+
+def test_contexts_are_those_of_the_thread(emit, library, folder):
+    emitted(emit, library, folder, "run", 2, 2)
+    frame = open_trace(folder).read([EVENT])[EVENT]
+    assert set(frame["procname"]) == {"emit"}
+    assert frame["vpid"].n_unique() == 1
+    assert frame["vtid"].n_unique() == 2
+    assert frame["vpid"][0] not in set(frame["vtid"])
+    assert abs(frame["time_ns"].max() - time.time_ns()) < 60e9
+    assert frame["time_ns"].is_sorted()
+    for path in folder.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("run", 20_000, 64), ("churn", 50, 320), ("fork", 300, 100), ("signals", 300_000)],
+    ids=lambda x: x[0],
+)
+def test_events_and_loss_are_what_was_emitted(arguments, emit, library, folder):
+    total = emitted(emit, library, folder, *arguments)
+    events, discarded = counted(folder)
+    assert events + discarded == total
+    if arguments[0] != "signals":
+        assert discarded == 0
+    assert read_written(folder).discarded == discarded
+    if arguments[0] == "churn":
+        # Threads go on where others ended: a file for each at a time, not for each ever.
+        assert len(list(folder.rglob("ros2_[0-9]*"))) <= 64
+    sizes = sum(x.stat().st_size for x in folder.rglob("*"))
+    cut_to_content(folder)
+    assert sum(x.stat().st_size for x in folder.rglob("*")) < sizes
+    assert counted(folder) == (events, discarded)
+
+
+def test_forked_children_write_as_themselves(emit, library, folder):
+    emitted(emit, library, folder, "fork", 10, 20)
+    frame = open_trace(folder).read([EVENT])[EVENT].with_columns(pl.col("callback") & 0xFF)
+    of_process = frame.group_by("vpid").len()["len"].sort().to_list()
+    assert of_process == [20] * 21
+    assert frame.filter(pl.col("vpid") == frame["vpid"][0]).height == 20
+
+
+def test_only_wanted_events_are_written(emit, library, folder):
+    emitted(emit, library, folder, "run", 5, ROSLENS_TRACE_EVENTS="ros2:rcl_*,ros2:*_end")
+    assert not list(folder.rglob("metadata"))
+    emitted(emit, library, folder, "run", 5, ROSLENS_TRACE_EVENTS="ros2:rcl_*,ros2:call*_start")
+    assert counted(folder) == (5, 0)
+
+
+def test_a_full_disk_costs_events_and_nothing_else(emit, library, folder):
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)],
+        capture_output=True,
+        check=False,
+    )
+    if mounted.returncode:
+        pytest.skip("no right to mount a small disk")
+    try:
+        folder.chmod(0o700)
+        total = emitted(emit, library, folder, "run", 20_000, 8)
+        events, discarded = counted(folder)
+        assert events > 5000
+        assert discarded > 10_000
+        assert events + discarded == total
+        # Threads that never had a file: the folder's own count.
+        more = emitted(emit, library, folder, "run", 1000, 8)
+        assert sum(counted(folder)) == total + more
+        # There is room again, and so there are events.
+        for path in sorted(folder.rglob("ros2_[0-9]*"))[:4]:
+            total -= open_trace_of(path)
+            path.unlink()
+        again = emitted(emit, library, folder, "run", 100, 1)
+        assert sum(counted(folder)) == total + more + again
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def open_trace_of(path: Path) -> int:
+    """Events and loss that one stream file holds."""
+    alone = path.parents[1].with_name(f"alone-{path.name}")
+    alone.mkdir()
+    shutil.copy(path.parent / "metadata", alone)
+    shutil.copy(path, alone)
+    return sum(counted(alone))
+
+
+def test_a_folder_that_cannot_be_written_is_harmless(emit, library, tmp_path):
+    wrong = tmp_path / "file"
+    wrong.write_text("")
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    link = tmp_path / "link"
+    target = tmp_path / "target"
+    target.mkdir(mode=0o700)
+    link.symlink_to(target)
+    for folder in (wrong, tmp_path / "missing" / "deep", Path("relative")):
+        assert emitted(emit, library, folder, "run", 1000, 2) == 2000
+    with pytest.raises(RunFailedError, match="no trace can be written there"):
+        prepare(library, wrong)
+    # Somebody else could put a link in the place of a trace's folder: it is not followed.
+    prepare(library, target)
+    (own,) = target.iterdir()
+    shutil.move(own, tmp_path / "elsewhere")
+    own.symlink_to(tmp_path / "elsewhere")
+    assert emitted(emit, library, target, "run", 1000, 2) == 2000
+    assert [x.name for x in (tmp_path / "elsewhere").iterdir() if "ros2_1" in x.name] == []
+    own.unlink()
+    own.mkdir(mode=0o777)
+    own.chmod(0o777)
+    assert emitted(emit, library, target, "run", 1000, 2) == 2000
+    assert list(own.iterdir()) == []
+
+
+def test_a_folder_that_becomes_writable_has_the_loss_before(tmp_path, library):
+    source = tmp_path / "late.c"
+    source.write_text(
+        "#include <stdbool.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <sys/stat.h>\n"
+        "#include <unistd.h>\n"
+        "void ros_trace_callback_start(const void *, bool);\n"
+        "uint64_t roslens_tracer_pending(void);\n"
+        "int main(int c, char ** v) {\n"
+        "  for (int i = 0; i < 500; i++) ros_trace_callback_start(v, true);\n"
+        '  printf("%d\\n", (int) roslens_tracer_pending()); mkdir(v[1], 0700); usleep(30000);\n'
+        "  fflush(stdout); if (fork() == 0) ros_trace_callback_start(v, false), _exit(0);\n"
+        "  for (int i = 0; i < 7; i++) ros_trace_callback_start(v, true);\n"
+        "  return (int) roslens_tracer_pending();\n}\n"
+    )
+    compile_program(source, library, tmp_path / "late")
+    folder = tmp_path / "not-yet"
+    run = subprocess.run(
+        [str(tmp_path / "late"), str(folder)],
+        env=environment(library, folder),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout == "500\n"
+    # A child does not tell its parent's loss once more; it may end after it.
+    deadline = time.monotonic() + 10
+    while counted(folder) != (8, 500) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert counted(folder) == (8, 500)
+
+
+def test_a_program_that_loads_unloads_and_executes_another(emit, library, folder):
+    script = (
+        "import ctypes, _ctypes, os, sys; tools = ctypes.PyDLL(sys.argv[1]); "
+        "tools.ros_trace_callback_start(None, True); _ctypes.dlclose(tools._handle); "
+        "tools.ros_trace_callback_start(None, True); "
+        "os.environ['LD_PRELOAD'] = sys.argv[1]; os.execv(sys.argv[2], sys.argv[2:])"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(library), str(emit), "run", "5", "2"],
+        env={**os.environ, "ROSLENS_TRACE_FOLDER": str(folder)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout == "10\n"
+    assert counted(folder) == (2 + 10, 0)
+    assert open_trace(folder).read([EVENT])[EVENT]["vpid"].n_unique() == 1
+
+
+def kill_at_random(emit: Path, library: Path, folder: Path, seed: int) -> None:
+    """Kill a program that emits all the time; what it had completed must be there."""
+    said = folder.with_name(f"{folder.name}-emitted")
+    program = subprocess.Popen(
+        [str(emit), "forever", "0"], env=environment(library, folder, EMITTED=str(said))
+    )
+    while not said.is_file() or said.stat().st_size == 0 or said.read_bytes()[:8] == bytes(8):
+        time.sleep(0.001)
+    time.sleep(random.Random(seed).uniform(0, 0.1))
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    (complete,) = struct.unpack("=Q", said.read_bytes()[:8])
+    events, discarded = counted(folder)
+    # The one that it was about to count may be there too.
+    assert events + discarded - complete in {0, 1}
+    assert discarded == 0
+    numbers = open_trace(folder).read([EVENT])[EVENT]["callback"]
+    assert numbers.equals(pl.Series("callback", range(1, events + 1), dtype=pl.UInt64))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_kill_tears_no_event_and_loses_none(seed, emit, library, folder):
+    kill_at_random(emit, library, folder, seed)
+
+
+def test_a_packet_that_a_kill_cut_short_is_read(emit, library, folder):
+    """A kill between the two steps that add a packet leaves its head and nothing behind."""
+    emitted(emit, library, folder, "run", 3000)
+    (stream,) = folder.rglob("ros2_[0-9]*")
+    whole = stream.read_bytes()
+    first = struct.unpack_from("=Q", whole, 32)[0] // 8
+    content = struct.unpack_from("=Q", whole, 24)[0] // 8
+    head = bytearray(whole[first : first + 56])
+    struct.pack_into("=QQ", head, 24, 56 * 8, (256 << 10) * 8)
+    for kept in (56, 57, 5000):
+        stream.write_bytes(whole[:first] + head + bytes(kept - 56))
+        events, discarded = counted(folder)
+        assert (events, discarded) == ((content - 56) // EVENT_BYTES, 0)
+        cut_to_content(folder)
+        assert stream.stat().st_size == first + 56
+        assert counted(folder) == (events, 0)
+
+
+def test_a_mapped_file_is_not_cut(emit, library, folder):
+    said = folder.with_name("emitted")
+    program = subprocess.Popen(
+        [str(emit), "forever", "0"], env=environment(library, folder, EMITTED=str(said))
+    )
+    try:
+        while not list(folder.rglob("ros2_[0-9]*")):
+            time.sleep(0.001)
+        for _ in range(20):
+            cut_to_content(folder)
+            time.sleep(0.005)
+        assert program.poll() is None
+    finally:
+        program.kill()
+        program.wait()
+    assert counted(folder)[0] > 1000
+
+
+def test_lengths_in_a_file_are_not_trusted(emit, library, folder):
+    emitted(emit, library, folder, "run", 100)
+    (stream,) = folder.rglob("ros2_[0-9]*")
+    whole = stream.read_bytes()
+    for at, value in ((24, 0), (24, 2**63), (32, 0), (32, 8), (24, 2**64 - 1)):
+        broken = bytearray(whole)
+        struct.pack_into("=Q", broken, at, value)
+        stream.write_bytes(broken)
+        read_written(folder)
+        cut_to_content(folder)
+        assert stream.stat().st_size <= len(whole)
+
+
+def test_the_command_line_says_what_to_export(emit, tmp_path):
+    script = (
+        f'eval "$(python -P -m roslens env -o {tmp_path}/t)"; {emit} run 50; unset LD_PRELOAD; '
+        f"python -P -m roslens info --json {tmp_path}/t"
+    )
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    run = subprocess.run(
+        ["bash", "-c", script],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": path},
+    )
+    said, told = run.stdout.split("\n", 1)
+    assert said == "50"
+    assert json.loads(told)["events_by_name"] == {EVENT: 50}

@@ -1,0 +1,160 @@
+"""The tracer's library for a ROS 2: the one that came with roslens, else compiled here."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+from contextlib import suppress
+from pathlib import Path
+
+from roslens.tracing.native_tracer.source import library_source
+from roslens.tracing.native_tracer.table import distributions, instrumentation_of
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import shipped
+from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
+from roslens.tracing.ros.environment import EMBEDDED_DISTRO, RosEnvironment
+from roslens.tracing.ros.header import Instrumentation, read_instrumentation
+from roslens.tracing.ros.tracetools import (
+    LIBRARY_NAME,
+    CompileError,
+    build_stub,
+    compile_library,
+    describe_compiler,
+    find_compiler,
+)
+
+FOLDER_VARIABLE = "ROSLENS_TRACE_FOLDER"
+"""Below it the library writes; without it, it does nothing."""
+EVENTS_VARIABLE = "ROSLENS_TRACE_EVENTS"
+"""Which events it writes, such as ``ros2:rcl_*,ros2:callback_start``; default: all."""
+
+FLIGHT_VARIABLE = "ROSLENS_TRACE_FLIGHT"
+"""How many seconds back the files of a flight recorder reach; without it, all is kept."""
+
+FLAGS = (
+    *("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"),
+    f"-Wl,-soname,{LIBRARY_NAME}",
+    # It stays whoever unloads it: threads may be in it.
+    "-Wl,-z,nodelete",
+)
+LIBRARIES = ("-lpthread", "-ldl")
+SOURCES = Path(__file__).parent
+
+
+def native_library(distribution: str, include: Path | None = None) -> Path:
+    """The library for a ROS 2 distribution.
+
+    Parameters
+    ----------
+    distribution
+        Its name, such as ``kilted``.
+    include
+        The folder of its ``tp_call.h``, for one that the table does not know.
+
+    Raises
+    ------
+    UsageError
+        The distribution is not known, and there are no headers of it.
+    CompileError
+        None came with roslens, and none can be compiled.
+    """
+    prebuilt = shipped("tracing", "native_tracer", "lib") / platform.machine() / distribution
+    if (prebuilt / LIBRARY_NAME).is_file():
+        return (prebuilt / LIBRARY_NAME).resolve()
+    if distribution in distributions():
+        return _compiled(distribution, instrumentation_of(distribution))
+    if include is not None and (include / "tp_call.h").is_file():
+        return _compiled(distribution, read_instrumentation(include))
+    known = ", ".join(distributions())
+    raise UsageError(
+        f"the native tracer does not know ROS 2 {distribution} (known: {known}) and finds no "
+        "tracetools/tp_call.h of it; record with '--tracer lttng'"
+    )
+
+
+def native_preload(ros: RosEnvironment | None) -> list[Path]:
+    """What programs preload so that the native tracer records them; its library first.
+
+    Parameters
+    ----------
+    ros
+        Their ROS 2; None: the one that is sourced, or none, and then what the embedded one has.
+
+    Raises
+    ------
+    UsageError, HeaderError, CompileError
+        There is no library for it; says why.
+    """
+    distribution = ros.distro if ros else os.environ.get("ROS_DISTRO") or EMBEDDED_DISTRO
+    include = (ros.include if ros else None) or _installed_headers()
+    preload = [native_library(distribution, include)]
+    with suppress(CompileError):
+        # Without a compiler an idle LTTng-UST is loaded, which does no harm.
+        preload += [build_stub(name) for name in (ros.superseded if ros else ())]
+    return preload
+
+
+def prepare(library: Path, folder: Path, flight: float = 0.0) -> None:
+    """Make what a trace needs below `folder` before any program runs.
+
+    It is there although the disk fills up later, and all programs have the same clock.
+
+    Parameters
+    ----------
+    library
+        That the programs load.
+    folder
+        Their ``ROSLENS_TRACE_FOLDER``.
+    flight
+        Their ``ROSLENS_TRACE_FLIGHT``; 0 for none.
+
+    Raises
+    ------
+    RunFailedError
+        It cannot be made; says what the folder must be.
+    """
+    call = ctypes.CDLL(str(library)).roslens_tracer_prepare
+    call.restype, call.argtypes = ctypes.c_bool, (ctypes.c_char_p, ctypes.c_double)
+    if not call(str(folder.resolve()).encode(), flight):
+        raise RunFailedError(
+            f"{folder}: no trace can be written there: it must be a folder of your own, that "
+            "only you can write to, on a disk that is not full"
+        )
+
+
+def _installed_headers() -> Path | None:
+    """The folder of tracetools' headers of the ROS 2 that is sourced."""
+    for prefix in filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(":")):
+        for folder in ("tracetools/tracetools", "tracetools"):
+            found = Path(prefix) / "include" / folder
+            if (found / "tp_call.h").is_file():
+                return found
+    return None
+
+
+def _compiled(name: str, instrumentation: Instrumentation) -> Path:
+    source = library_source(instrumentation, name)
+    compiler = find_compiler()
+    own = [(SOURCES / x).read_text(encoding="utf-8") for x in ("tracer.h", "tracer.c")]
+    key = hashlib.sha256(
+        "\0".join((source, *own, *FLAGS, describe_compiler(compiler))).encode()
+    ).hexdigest()[:16]
+    folder = cache_folder() / "tracetools" / f"native-{name}-{key}"
+    library = folder / LIBRARY_NAME
+    if cached_file(library):
+        return library
+    with locked(folder.with_name(folder.name + ".lock")):
+        if not library.is_file():
+            private_folder(folder)
+            compile_library(build_command(compiler, source, folder), library)
+    return library
+
+
+def build_command(compiler: list[str], source: str, scratch: Path) -> list[str]:
+    """The compiler's command for a library, but for its output; writes `source` to `scratch`."""
+    events = scratch / "events.c"
+    events.write_text(source, encoding="utf-8")
+    inputs = [str(events), str(SOURCES / "tracer.c")]
+    return [*compiler, *FLAGS, f"-I{SOURCES}", *inputs, *LIBRARIES]

@@ -1,0 +1,48 @@
+"""``python -m roslens.tracing.native_tracer.prebuilt MACHINE FOLDER``: the libraries for a wheel.
+
+Compiled by zig (from PyPI), which cross-compiles and links for an old C library.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from roslens.tracing.native_tracer.library import build_command
+from roslens.tracing.native_tracer.source import library_source
+from roslens.tracing.native_tracer.table import distributions, instrumentation_of
+from roslens.tracing.ros.tracetools import LIBRARY_NAME, compile_library
+
+OLDEST_GLIBC = "2.17"
+
+
+def build_all(machine: str, folder: Path) -> list[Path]:
+    """Make ``<folder>/<machine>/<distribution>/libtracetools.so`` for each distribution known.
+
+    Parameters
+    ----------
+    machine
+        ``x86_64`` or ``aarch64``.
+    folder
+        Made if missing.
+
+    Raises
+    ------
+    CompileError
+        zig fails or is not installed.
+    """
+    zig = [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{OLDEST_GLIBC}"]
+    made = []
+    for distribution in distributions():
+        source = library_source(instrumentation_of(distribution), distribution)
+        library = folder / machine / distribution / LIBRARY_NAME
+        with tempfile.TemporaryDirectory() as scratch:
+            compile_library([*build_command(zig, source, Path(scratch)), "-s"], library)
+        made.append(library)
+    return made
+
+
+if __name__ == "__main__":
+    for path in build_all(sys.argv[1], Path(sys.argv[2])):
+        print(path)

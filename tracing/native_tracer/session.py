@@ -1,0 +1,214 @@
+"""Recording with the native tracer: no daemon, only a folder and two variables."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from roslens.tracing.guard import guarded
+from roslens.tracing.lttng.daemon import MARKER
+from roslens.tracing.lttng.settings import NEEDED_CONTEXTS, TracingOptions
+from roslens.tracing.native_tracer.library import (
+    EVENTS_VARIABLE,
+    FLIGHT_VARIABLE,
+    FOLDER_VARIABLE,
+    prepare,
+)
+from roslens.tracing.native_tracer.snapshot import take_snapshot
+from roslens.tracing.native_tracer.trace_files import cut_to_content, read_written
+from roslens.tracing.recording import RunFailedError
+from roslens.tracing.recording.manifest import Loss, TracingSettings
+
+VERSION = "1"
+FLIGHT_NAME = "flight"
+"""In the run's folder, as long as it lasts."""
+_LEAST_FREE_BYTES = 1 << 20
+
+
+@dataclass
+class NativeTracer:
+    """What stands in for a session daemon; attributes as those of `SessionDaemon`."""
+
+    token: str
+    home: Path
+    notes: list[str] = field(default_factory=list)
+    kernel: Literal[False] = False
+
+    @property
+    def workload_variables(self) -> dict[str, str]:
+        """What the programs to record need in their environment, whichever their folder."""
+        return {MARKER: self.token}
+
+    def is_alive(self) -> bool:
+        """Always: there is nothing that could end."""
+        return True
+
+
+@contextmanager
+def native_tracer(kernel: str, hold: Sequence[int] = ()) -> Iterator[NativeTracer]:
+    """A tracer for as long as the context lasts; what it started ends with this process.
+
+    Parameters
+    ----------
+    kernel
+        As in `TracingOptions`.
+    hold
+        Descriptors that are kept open until all is cleared up, although this process is killed.
+    """
+    token = secrets.token_hex(6)
+    home = Path(tempfile.mkdtemp(prefix="roslens-")).resolve()
+    notes = [] if kernel == "off" else ["no kernel trace: the native tracer records programs only"]
+    try:
+        with guarded(f"{MARKER}={token}", home, hold=hold):
+            yield NativeTracer(token, home, notes)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+@dataclass
+class NativeSession:
+    """A session that records; attributes as those of `roslens.tracing.lttng.Session`."""
+
+    tracer: NativeTracer
+    options: TracingOptions
+    output: Path
+    loss: Loss = field(default_factory=Loss)
+    troubles: list[str] = field(default_factory=list)
+    snapshots: int = 0
+
+    @property
+    def workload_variables(self) -> dict[str, str]:
+        """What the programs to record need in their environment."""
+        return _variables(self.written, self.options)
+
+    @property
+    def written(self) -> Path:
+        """Where the programs write; a flight recorder's is read only as a snapshot."""
+        return self.output if self.options.flight is None else self.output.with_name(FLIGHT_NAME)
+
+    @property
+    def settings(self) -> TracingSettings:
+        """For the manifest."""
+        return TracingSettings(
+            tracer="native",
+            tracer_version=VERSION,
+            domains=["ust"],
+            events=list(self.options.events),
+            contexts=list(NEEDED_CONTEXTS),
+            flight_seconds=self.options.flight,
+            notes=list(self.tracer.notes),
+        )
+
+    def is_out_of_space(self) -> bool:
+        """Whether the disk has no room for further packets."""
+        return shutil.disk_usage(self.output.parent).free < _LEAST_FREE_BYTES
+
+    def has_events(self) -> bool:
+        """Whether any event was recorded or discarded."""
+        written = read_written(self.output)
+        return written.any_event or written.discarded > 0
+
+    def begin_events(self) -> None:
+        """Nothing: they are recorded from the begin."""
+
+    def snapshot(self) -> None:
+        """Nothing: all is written all the time."""
+
+
+def native_variables(
+    output: Path, options: TracingOptions, preload: Sequence[Path]
+) -> dict[str, str]:
+    """What any program needs in its environment to record itself into the folder `output`.
+
+    Parameters
+    ----------
+    output
+        The folder; made.
+    options
+        What to record.
+    preload
+        What the programs preload; the tracer's library is the first.
+
+    Raises
+    ------
+    RunFailedError
+        The folder cannot be made or written.
+    """
+    _make(output, preload[0], options)
+    return {**_variables(output, options), "LD_PRELOAD": ":".join(map(str, preload))}
+
+
+def diagnose_no_native_events(environ: Mapping[str, str]) -> str:
+    """Likely causes of a run without any event of the native tracer, on one line.
+
+    Parameters
+    ----------
+    environ
+        The environment that the workload had.
+    """
+    wanted = [Path(x) for x in environ.get("LD_PRELOAD", "").split(":") if "libtracetools" in x]
+    if not any(path.is_file() for path in wanted):
+        cause = "LD_PRELOAD of the workload does not name the tracer's library"
+    else:
+        cause = (
+            "the workload ran no ROS 2 node, dropped LD_PRELOAD (sudo, env -i), ran as another "
+            "user or in a container without the folder, or its ROS 2 was built with "
+            "TRACETOOLS_DISABLED"
+        )
+    return f"no ros2 events were recorded; likely cause: {cause}"
+
+
+def _variables(output: Path, options: TracingOptions) -> dict[str, str]:
+    flight = {} if options.flight is None else {FLIGHT_VARIABLE: f"{options.flight:g}"}
+    return {
+        **flight,
+        FOLDER_VARIABLE: str(output.resolve()),
+        EVENTS_VARIABLE: ",".join(options.events),
+    }
+
+
+def _make(output: Path, library: Path, options: TracingOptions) -> None:
+    """Make a trace's folder, where its programs find all they need."""
+    try:
+        # Nobody else's: what others could change there, programs would map.
+        output.mkdir(mode=0o700, parents=True, exist_ok=True)
+        output.chmod(0o700)
+    except OSError as error:
+        raise RunFailedError(f"{output}: cannot be made: {error.strerror}") from error
+    prepare(library, output, options.flight or 0.0)
+
+
+@contextmanager
+def native_session(
+    tracer: NativeTracer, options: TracingOptions, output: Path, library: Path
+) -> Iterator[NativeSession]:
+    """Record into the folder `output` as long as the context lasts.
+
+    Parameters
+    ----------
+    tracer, options, output
+        With what, what, and where to.
+    library
+        That the programs load.
+
+    Raises
+    ------
+    RunFailedError
+        The folder cannot be made or written.
+    """
+    session = NativeSession(tracer, options, output)
+    _make(session.written, library, options)
+    try:
+        yield session
+    finally:
+        if session.written != output:
+            take_snapshot(session.written, output)
+            shutil.rmtree(session.written, ignore_errors=True)
+        session.loss = Loss(discarded_events=read_written(output).discarded, lost_packets=0)
+        cut_to_content(output)

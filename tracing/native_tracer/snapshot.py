@@ -1,0 +1,133 @@
+"""The last seconds of programs that record themselves as flight recorders, as a recording.
+
+The files that programs write grow at their end and are then replaced as a whole, so that they can
+be copied while they are written.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import struct
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from roslens.tracing.host import HostWatch
+from roslens.tracing.lttng.settings import NEEDED_CONTEXTS
+from roslens.tracing.native_tracer.trace_files import HEAD, MAGIC, opened, packets, read_written
+from roslens.tracing.recording import Manifest, RunFailedError, UsageError, write_manifest
+from roslens.tracing.recording.layout import MANIFEST_NAME
+from roslens.tracing.recording.manifest import Loss, TracingSettings
+
+FLIGHT_METADATA = "metadata_of_flight"
+_STREAM = re.compile(r"(ros2_(?:names_)?\d+_[0-9a-f]+_\d+)(_before)?")
+TRACE_NAME = "trace"
+_LOSS = "ros2_discarded"
+_OVER_TIME = ("steal_fraction", "swapped_pages", "temperature_end_c", "other_cpu_fraction")
+_SIZES_AT = 24
+
+
+def take_snapshot(folder: Path, output: Path) -> None:
+    """Copy what a flight recorder holds now.
+
+    Parameters
+    ----------
+    folder
+        The ``ROSLENS_TRACE_FOLDER`` of its programs, which may go on.
+    output
+        A new folder: the recording.
+
+    Raises
+    ------
+    UsageError
+        It is no folder of a flight recorder, or `output` is there already.
+    RunFailedError
+        It cannot be written.
+    """
+    traces = [path.parent for path in sorted(folder.glob(f"ros2-*/{FLIGHT_METADATA}"))]
+    if not traces:
+        raise UsageError(
+            f"{folder}: no flight recorder writes there; start one with "
+            "'roslens env --flight SECONDS -o FOLDER'"
+        )
+    try:
+        output.mkdir(mode=0o700, parents=True)
+        for trace in traces:
+            copied = output / trace.name
+            copied.mkdir(mode=0o700)
+            _copy(trace, copied)
+            shutil.copyfile(trace / FLIGHT_METADATA, copied / "metadata")
+    except FileExistsError as error:
+        raise UsageError(f"{output}: is there already; give a new folder") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RunFailedError(f"{output}: cannot be written: {reason}") from error
+
+
+def record_snapshot(folder: Path, output: Path) -> None:
+    """Make a recording of its own of what a flight recorder holds now, with a manifest.
+
+    Parameters, errors: as `take_snapshot`.
+    """
+    if output.exists():
+        raise UsageError(f"{output}: is there already; give a new folder")
+    take_snapshot(folder, output / TRACE_NAME)
+    metadata = sorted(folder.glob(f"ros2-*/{FLIGHT_METADATA}"))
+    told = re.search(r"flight_ns = (\d+);", metadata[-1].read_text(encoding="utf-8"))
+    manifest = Manifest(
+        suite="flight",
+        campaign=folder.name,
+        run=output.name,
+        # Nobody watched the host meanwhile.
+        host=HostWatch().facts().model_copy(update=dict.fromkeys(_OVER_TIME)),
+        tracing=TracingSettings(
+            tracer="native",
+            contexts=list(NEEDED_CONTEXTS),
+            flight_seconds=int(told.group(1)) / 1e9 if told else None,
+        ),
+        start_ns=min(path.stat().st_mtime_ns for path in metadata),
+        end_ns=time.time_ns(),
+        status="complete",
+        loss=Loss(discarded_events=read_written(output / TRACE_NAME).discarded),
+    )
+    write_manifest(manifest, output / MANIFEST_NAME)
+
+
+def _copy(trace: Path, copied: Path) -> None:
+    with opened(trace / _LOSS) as file:
+        (copied / _LOSS).write_bytes(os.pread(file, 2 * HEAD.size, 0))
+    begins = []
+    for path in (trace / _LOSS, *trace.glob("ros2_names_*")):
+        with opened(path) as file:
+            begins += [packet.begin for packet in packets(file)]
+    begun = min(begins, default=0)
+    names = {found.group(1) for x in trace.iterdir() if (found := _STREAM.fullmatch(x.name))}
+    for name in sorted(names):
+        held: dict[int, bytes] = {}
+        # Once more what may have got its other name meanwhile.
+        for part in (f"{name}_before", name, f"{name}_before"):
+            with suppress(FileNotFoundError):
+                held |= _held(trace / part)
+        if not held:
+            continue
+        with (copied / name).open("xb") as stream:
+            # An empty packet before the first. Where those between are gone, a reader then knows
+            # from the begin on, and does not take it for a time in which nothing happened.
+            bits = HEAD.size * 8
+            stream.write(HEAD.pack(MAGIC, 0, begun, begun, bits, bits, 0, 0))
+            for number in sorted(held):
+                stream.write(held[number])
+
+
+def _held(path: Path) -> dict[int, bytes]:
+    """The packets of a stream file by number, without what is reserved behind their content."""
+    found = {}
+    with opened(path) as file:
+        for packet in packets(file):
+            content = bytearray(os.pread(file, packet.content, packet.offset))
+            # It may have grown since.
+            struct.pack_into("=QQ", content, _SIZES_AT, packet.content * 8, packet.content * 8)
+            found[packet.number] = bytes(content)
+    return found

@@ -1,0 +1,206 @@
+"""C source of the functions ``ros_trace_*`` of one tracetools, over ``tracer.c``.
+
+What they record is what LTTng records: the same events, fields and types.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from fnmatch import fnmatch
+
+from roslens.tracing.lttng.settings import INIT_EVENTS
+from roslens.tracing.ros.header import Field, HeaderError, Instrumentation, Tracepoint
+from roslens.tracing.ros.provider import passed_arguments
+
+_INTEGERS = {
+    # type in C: bits, signed
+    "int": (32, True),
+    "bool": (8, False),
+    "char": (8, True),
+    "size_t": (64, False),
+    **{
+        f"{'' if signed else 'u'}int{bits}_t": (bits, signed)
+        for bits in (8, 16, 32, 64)
+        for signed in (True, False)
+    },
+}
+_MOST_ELEMENTS = 8192
+"""Of a sequence; a longer one fits into no packet, and its event is discarded."""
+
+
+@dataclass(frozen=True)
+class _Type:
+    bits: int
+    signed: bool
+    base: int
+    c_type: str
+
+    @property
+    def tsdl(self) -> str:
+        return (
+            f"integer {{ size = {self.bits}; align = 8; signed = {int(self.signed)}; "
+            f"encoding = none; base = {self.base}; }}"
+        )
+
+    @property
+    def size(self) -> int:
+        return self.bits // 8
+
+
+def library_source(instrumentation: Instrumentation, name: str) -> str:
+    """The C file with the functions that ROS calls and the metadata of their events.
+
+    Parameters
+    ----------
+    instrumentation
+        The events and functions.
+    name
+        Of their version, such as ``kilted``; traces' folders have it.
+
+    Raises
+    ------
+    HeaderError
+        A field has a type that is not understood.
+    """
+    points = instrumentation.tracepoints
+    full = [f"{instrumentation.provider}:{point.name}" for point in points]
+    metadata = "".join(
+        _metadata(number, full[number], point, instrumentation)
+        for number, point in enumerate(points)
+    )
+    # Programs with other events must not share a folder.
+    digest = hashlib.sha256(metadata.encode()).hexdigest()[:8]
+    lines = [
+        '#include "tracer.h"',
+        *(f"#define {key} {value}" for key, value in instrumentation.constants.items()),
+        f'const char tracer_abi[] = "{instrumentation.provider}-{name}-{digest}";',
+        f"const unsigned tracer_event_count = {len(points)};",
+        f"unsigned char tracer_enabled[{len(points)}];",
+        "const char * const tracer_event_names[] = {",
+        *(f'  "{event}",' for event in full),
+        "};",
+        "const char tracer_event_metadata[] =",
+        *(f"  {_quoted(line)}" for line in metadata.splitlines(keepends=True)),
+        ";",
+        *(_functions(number, point, instrumentation) for number, point in enumerate(points)),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + escaped.replace("\n", "\\n").replace("\t", "\\t") + '"'
+
+
+def _type(text: str, *, hexadecimal: bool, where: str) -> _Type:
+    bare = text.replace("const", " ").strip()
+    base = 16 if hexadecimal else 10
+    if bare.endswith("*"):
+        return _Type(64, False, base, "uint64_t")
+    if bare not in _INTEGERS:
+        raise HeaderError(f"{where}: a field of type '{text}' is not understood")
+    bits, signed = _INTEGERS[bare]
+    return _Type(bits, signed, base, f"{'' if signed else 'u'}int{bits}_t")
+
+
+def _length(field: Field, instrumentation: Instrumentation) -> int:
+    text = field.arguments[3]
+    try:
+        return int(instrumentation.constants.get(text, text).rstrip("uUlL"), 0)
+    except ValueError:
+        raise HeaderError(f"{field.name}: the length '{text}' of an array is no number") from None
+
+
+def _metadata(number: int, name: str, point: Tracepoint, instrumentation: Instrumentation) -> str:
+    fields = []
+    for field in point.fields:
+        kind = field.kind.removesuffix("_hex")
+        if kind == "ctf_string":
+            fields.append(f"string _{field.name};")
+            continue
+        if kind not in {"ctf_integer", "ctf_array", "ctf_sequence"}:
+            raise HeaderError(f"{name}: a field of kind {field.kind} is not understood")
+        element = _type(
+            field.arguments[0], hexadecimal=field.kind.endswith("_hex"), where=name
+        ).tsdl
+        if kind == "ctf_integer":
+            fields.append(f"{element} _{field.name};")
+        elif kind == "ctf_array":
+            fields.append(f"{element} _{field.name}[{_length(field, instrumentation)}];")
+        else:
+            length = _type(field.arguments[3], hexadecimal=False, where=name)
+            fields.append(f"{length.tsdl} __{field.name}_length;")
+            fields.append(f"{element} _{field.name}[__{field.name}_length];")
+    inner = "".join(f"\t\t{field}\n" for field in fields)
+    return (
+        f'event {{\n\tname = "{name}";\n\tid = {number};\n\tstream_id = 0;\n\tloglevel = 13;\n'
+        f"\tfields := struct {{\n{inner}\t}};\n}};\n\n"
+    )
+
+
+def _functions(number: int, point: Tracepoint, instrumentation: Instrumentation) -> str:
+    parameters = instrumentation.functions[point.name]
+    declared = ", ".join(f"{p.type} {p.name}" for p in parameters) or "void"
+    passed = ", ".join(passed_arguments(point, parameters))
+    recorded = ", ".join(f"{p.type} {p.name}" for p in point.parameters) or "void"
+    event = "".join(_event(number, point, instrumentation))
+    return (
+        f"static inline void event_{point.name}({recorded})\n{{\n{event}}}\n"
+        f"TRACER_PUBLIC void ros_trace_{point.name}({declared})\n"
+        f"{{event_{point.name}({passed});}}\n"
+        f"TRACER_PUBLIC bool ros_trace_enabled_{point.name}(void)\n"
+        f"{{return tracer_enabled[{number}];}}\n"
+        f"TRACER_PUBLIC void ros_trace_do_{point.name}({declared})\n"
+        f"{{event_{point.name}({passed});}}\n"
+    )
+
+
+def _event(number: int, point: Tracepoint, instrumentation: Instrumentation) -> list[str]:
+    prepare, size, put = [], ["0"], []
+    full = f"{instrumentation.provider}:{point.name}"
+    names = any(fnmatch(full, pattern) for pattern in INIT_EVENTS)
+    kind_of_writer = "tracer_kind_of_names" if names else "TRACER_EVENTS"
+    for at, field in enumerate(point.fields):
+        kind = field.kind.removesuffix("_hex")
+        if kind == "ctf_string":
+            text = field.arguments[1]
+            prepare += [
+                f"  const char * text{at} = {text};\n",
+                f'  text{at} = text{at} ? text{at} : "(null)";\n',
+                f"  size_t length{at} = strlen(text{at});\n",
+            ]
+            size.append(f"length{at} + 1")
+            put.append(f"  at = tracer_put_string(at, text{at}, length{at});\n")
+            continue
+        element = _type(field.arguments[0], hexadecimal=True, where=point.name)
+        value = field.arguments[2]
+        if kind == "ctf_integer":
+            cast = "(uintptr_t) " if "*" in field.arguments[0] else ""
+            prepare.append(f"  {element.c_type} value{at} = ({element.c_type}) {cast}({value});\n")
+            size.append(str(element.size))
+            put.append(f"  at = tracer_put(at, &value{at}, {element.size});\n")
+        elif kind == "ctf_array":
+            bytes_ = _length(field, instrumentation) * element.size
+            size.append(str(bytes_))
+            put.append(f"  at = tracer_put_array(at, {value}, {bytes_});\n")
+        else:
+            length = _type(field.arguments[3], hexadecimal=False, where=point.name)
+            prepare += [
+                f"  {length.c_type} length{at} = {value} ? {field.arguments[4]} : 0;\n",
+                f"  length{at} = length{at} < {_MOST_ELEMENTS} ? length{at} : {_MOST_ELEMENTS};\n",
+            ]
+            size.append(f"{length.size} + length{at} * {element.size}")
+            put += [
+                f"  at = tracer_put(at, &length{at}, {length.size});\n",
+                f"  at = tracer_put_array(at, {value}, length{at} * {element.size});\n",
+            ]
+    return [
+        f"  if (!tracer_enabled[{number}]) {{return;}}\n",
+        *prepare,
+        f"  struct tracer_writer * writer = &tracer_writers[{kind_of_writer}];\n",
+        f"  unsigned char * at = tracer_begin(writer, {number}, {' + '.join(size)});\n",
+        "  if (!at) {return;}\n",
+        *put,
+        "  tracer_end(writer, at);\n",
+    ]
