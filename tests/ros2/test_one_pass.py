@@ -20,7 +20,6 @@ from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import Events, Raw
-from roslens.collectors.ros2.model import table_of
 from roslens.collectors.ros2.objects import find_objects
 from roslens.collectors.schema.tables import LOSSES, TABLES
 
@@ -41,7 +40,7 @@ def assert_same(
     lost = LOSSES.empty() if losses is None else LOSSES.conform(losses)
     found, _ = run(events, made, callback_objects(events, made), lost)
     for name in TABLES_OF_THE_PASS:
-        table = TABLES[name].conform(table_of(name, found[name], events))
+        table = TABLES[name].conform(found[name])
         assert name in without or table.equals(whole[name]), name
 
 

@@ -34,6 +34,7 @@ pub struct Process {
 type Asked = (u32, i64, Option<i32>, Option<i32>);
 
 /// All processes, and the threads seen so far.
+#[derive(Clone)]
 pub struct Identity {
     /// Processes by their number.
     pub processes: Vec<Process>,
@@ -41,6 +42,7 @@ pub struct Identity {
     pub threads: Vec<(u32, i32)>,
     /// Events without process or thread.
     pub without_context: u64,
+    labels: Vec<String>,
     hosts: HashMap<String, u32>,
     by_number: HashMap<(u32, i64, i32), Vec<(i64, u32)>>,
     by_thread: HashMap<(u32, i32), u32>,
@@ -78,6 +80,7 @@ impl Identity {
             processes,
             threads: Vec::new(),
             without_context: 0,
+            labels: hosts.to_vec(),
             hosts: hosts.iter().cloned().zip(0..).collect(),
             by_number,
             by_thread: HashMap::default(),
@@ -177,6 +180,25 @@ impl Identity {
         self.processes
             .get(process as usize)
             .map_or(NOBODY, |of| of.host)
+    }
+
+    /// The number that a process had, or -1.
+    #[must_use]
+    pub fn vpid(&self, process: u32) -> i32 {
+        let of = self.processes.get(process as usize);
+        of.map_or(NOTHING, |of| of.vpid)
+    }
+
+    /// The number that a thread had, or -1.
+    #[must_use]
+    pub fn vtid(&self, thread: u32) -> i32 {
+        self.threads[thread as usize].1
+    }
+
+    /// Labels of the hosts, by their numbers.
+    #[must_use]
+    pub fn hosts(&self) -> &[String] {
+        &self.labels
     }
 
     /// One number for a thread, in the order of processes and threads.

@@ -1,20 +1,23 @@
 //! The ROS 2 model: events and objects that Python hands over, and the tables.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ahash::HashMap;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyCapsule, PyDict};
 use roslens_ctf::Failure;
-use roslens_model::{About, Gaps, Identity, KINDS, Known, Model, NONE, Process, guesses};
+use roslens_model::{
+    About, Disk, Gaps, Identity, KINDS, Known, Model, NONE, Process, Tables, guesses,
+};
 
-use crate::Batches;
 use crate::failure::raised;
 use crate::given::stream_of;
 
@@ -85,15 +88,89 @@ fn whole(table: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     }
 }
 
+/// A table of the model: an Arrow stream whose batches are made as they are asked for.
+#[pyclass(frozen)]
+pub struct Table {
+    of: Arc<Mutex<Tables>>,
+    name: &'static str,
+}
+
+#[pymethods]
+impl Table {
+    /// The Arrow `PyCapsule` interface.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        drop(requested_schema);
+        let mut rows = Made {
+            schema: SchemaRef::new(arrow_schema::Schema::empty()),
+            of: Arc::clone(&self.of),
+            name: self.name,
+            from: 0,
+            first: None,
+        };
+        rows.first = rows.made().transpose().map_err(wrong)?;
+        if let Some(first) = &rows.first {
+            rows.schema = first.schema();
+        }
+        let stream = FFI_ArrowArrayStream::new(Box::new(rows));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+    }
+}
+
+/// The batches of a table.
+struct Made {
+    schema: SchemaRef,
+    of: Arc<Mutex<Tables>>,
+    name: &'static str,
+    from: u32,
+    first: Option<RecordBatch>,
+}
+
+impl Made {
+    fn made(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
+        let of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = of.batch(self.name, self.from).map_err(ArrowError::from);
+        let made = made.transpose()?;
+        Some(made.map(|(batch, next)| {
+            self.from = next;
+            batch
+        }))
+    }
+}
+
+impl Iterator for Made {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = self.first.take().filter(|batch| batch.num_rows() > 0);
+        first.map(Ok).or_else(|| self.made())
+    }
+}
+
+impl RecordBatchReader for Made {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
 /// The tables of events, given by name without the provider as tables or paths of Parquet files,
-/// and of objects; and what was counted.
+/// and of objects; and what was counted. Where there is a path, of each kind of rows only so many
+/// stay in memory, and the others lie in that file; `keys` messages wait for who takes them.
 #[pyfunction]
+#[pyo3(signature = (events, objects, given, path=None, rows=1 << 18, keys=1 << 16))]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn model<'py>(
     py: Python<'py>,
     events: HashMap<String, Bound<'py, PyAny>>,
     objects: HashMap<String, Bound<'py, PyAny>>,
     given: Bound<'py, PyAny>,
+    path: Option<PathBuf>,
+    rows: usize,
+    keys: usize,
 ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
     let given: Given = given.extract()?;
     let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
@@ -134,20 +211,27 @@ pub fn model<'py>(
         rcl_take: given.declared.iter().any(|name| name == "rcl_take"),
         rmw_take: given.happened.iter().any(|name| name == "rmw_take"),
     };
+    let file = path.map(|path| {
+        let mut options = File::options();
+        options.read(true).write(true).create(true).truncate(true);
+        options.open(path)
+    });
+    let file = file.transpose().map_err(|error| raised(Failure::Output(error.to_string())))?;
+    let disk = file.map(|file| Disk::new(file, rows));
     let (tables, counts) = py
         .detach(move || {
-            let mut model = Model::new(identity, known, about);
+            let mut model = Model::new(identity, known, about, disk, keys);
             model.run(sources)?;
-            Ok(model.finish())
+            let tables = model.finish()?;
+            let counts = tables.counts();
+            Ok((tables, counts))
         })
         .map_err(|error: ArrowError| raised(Failure::Output(error.to_string())))?;
     let found = PyDict::new(py);
-    for (name, batch) in tables {
-        let batches = Batches {
-            schema: batch.schema(),
-            batches: vec![batch],
-        };
-        found.set_item(name, Bound::new(py, batches)?)?;
+    let tables = Arc::new(Mutex::new(tables));
+    for name in Tables::NAMES {
+        let of = Arc::clone(&tables);
+        found.set_item(name, Bound::new(py, Table { of, name })?)?;
     }
     let told = PyDict::new(py);
     for (name, number) in counts.numbers {
