@@ -31,7 +31,7 @@ pub struct Process {
 }
 
 /// Host, pid namespace, process and thread.
-type Asked = (u32, i64, Option<i32>, Option<i32>);
+pub type Asked = (u32, i64, Option<i32>, Option<i32>);
 
 /// All processes, and the threads seen so far.
 #[derive(Clone)]
@@ -111,23 +111,18 @@ impl Identity {
         Places { alone: 0, rows }
     }
 
-    /// The thread of an event, by its host, pid namespace, process, thread and time.
+    /// The thread of an event, by its host, pid namespace, process, thread and time; and whether the
+    /// same is always that thread, and nothing is to be counted.
     #[expect(clippy::similar_names, reason = "as the tracer calls them")]
-    pub fn thread(
-        &mut self,
-        host: u32,
-        namespace: i64,
-        vpid: Option<i32>,
-        vtid: Option<i32>,
-        time: i64,
-    ) -> u32 {
-        self.without_context += u64::from(vpid.is_none() || vtid.is_none());
-        let asked = (host, namespace, vpid, vtid);
+    pub fn thread(&mut self, asked: Asked, time: i64) -> (u32, bool) {
+        let (host, namespace, vpid, vtid) = asked;
+        let whole = vpid.is_some() && vtid.is_some();
+        self.without_context += u64::from(!whole);
         let slot = vtid.unwrap_or(NOTHING).cast_unsigned() as usize % REMEMBERED;
         if let Some((known, thread)) = self.last[slot]
             && known == asked
         {
-            return thread;
+            return (thread, whole);
         }
         let parts = self
             .by_number
@@ -142,7 +137,7 @@ impl Identity {
         if alone {
             self.last[slot] = Some((asked, thread));
         }
-        thread
+        (thread, alone && whole)
     }
 
     fn place(&mut self, key: (u32, i32)) -> u32 {

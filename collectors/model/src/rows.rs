@@ -20,7 +20,7 @@ pub const NEVER: i64 = i64::MIN;
 
 /// Rows of a page.
 const PAGE: usize = 1 << SHIFT;
-const SHIFT: u32 = 12;
+const SHIFT: u32 = 9;
 /// Pages of one kind that were read again and stay for the next one who asks.
 const AGAIN: usize = 8;
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -157,88 +157,128 @@ impl RecordBatchReader for Made {
     }
 }
 
-/// The tables of events, given by name without the provider as tables or paths of Parquet files,
-/// and of objects; and what was counted. Where there is a path, of each kind of rows only so many
-/// stay in memory, and the others lie in that file; `keys` messages wait for who takes them.
-#[pyfunction]
-#[pyo3(signature = (events, objects, given, path=None, rows=1 << 18, keys=1 << 16))]
-#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-pub fn model<'py>(
-    py: Python<'py>,
-    events: HashMap<String, Bound<'py, PyAny>>,
-    objects: HashMap<String, Bound<'py, PyAny>>,
-    given: Bound<'py, PyAny>,
-    path: Option<PathBuf>,
-    rows: usize,
-    keys: usize,
-) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-    let given: Given = given.extract()?;
-    let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
-    for (_, name, fields) in KINDS {
-        let Some(source) = events.get(*name) else {
-            continue;
-        };
-        let batches = match source.extract::<String>() {
-            Ok(path) => batches_of(Path::new(&path), fields)?,
-            Err(_) => Box::new(stream_of(source)?),
-        };
-        sources.insert((*name).to_owned(), batches);
+/// The pass over events: fed stretch by stretch, it tells the tables so far.
+#[pyclass(frozen)]
+pub struct Pass(Mutex<Option<Model>>);
+
+impl Pass {
+    fn state(&self) -> MutexGuard<'_, Option<Model>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    let objects = objects
-        .iter()
-        .map(|(name, table)| Ok((name.clone(), whole(table)?)));
-    let mut known = Known::new(&objects.collect::<PyResult<_>>()?);
-    let processes = given.processes.into_iter();
-    let processes = processes.map(|(host, namespace, vpid, since, end)| Process {
-        host,
-        namespace,
-        vpid,
-        since,
-        end,
-    });
-    let identity = Identity::new(&given.hosts, processes.collect());
-    let steps = given
-        .guesses
-        .into_iter()
-        .map(|(process, since, topic, publisher)| {
-            let topic = topic.map_or(NONE, |topic| known.names.number(&topic));
-            (process, since, topic, publisher.unwrap_or(NONE))
+}
+
+fn ended() -> PyErr {
+    PyValueError::new_err("this pass has come to its end")
+}
+
+#[pymethods]
+impl Pass {
+    /// Of these objects, by the name of their table, and processes. Where there is a path, of each
+    /// kind of rows only so many stay in memory, and the others lie in that file; so many messages
+    /// at least wait for who takes them.
+    #[new]
+    #[pyo3(signature = (objects, given, path=None, rows=1 << 18, keys=1 << 14))]
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+    fn new(
+        objects: HashMap<String, Bound<'_, PyAny>>,
+        given: Bound<'_, PyAny>,
+        path: Option<PathBuf>,
+        rows: usize,
+        keys: usize,
+    ) -> PyResult<Self> {
+        let given: Given = given.extract()?;
+        let objects = objects
+            .iter()
+            .map(|(name, table)| Ok((name.clone(), whole(table)?)));
+        let mut known = Known::new(&objects.collect::<PyResult<_>>()?);
+        let processes = given.processes.into_iter();
+        let processes = processes.map(|(host, namespace, vpid, since, end)| Process {
+            host,
+            namespace,
+            vpid,
+            since,
+            end,
         });
-    let about = About {
-        guesses: guesses(steps),
-        gaps: Gaps::new(&given.losses),
-        rcl_publish: given.declared.iter().any(|name| name == "rcl_publish"),
-        rcl_take: given.declared.iter().any(|name| name == "rcl_take"),
-        rmw_take: given.happened.iter().any(|name| name == "rmw_take"),
-    };
-    let file = path.map(|path| {
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(true);
-        options.open(path)
-    });
-    let file = file.transpose().map_err(|error| raised(Failure::Output(error.to_string())))?;
-    let disk = file.map(|file| Disk::new(file, rows));
-    let (tables, counts) = py
-        .detach(move || {
-            let mut model = Model::new(identity, known, about, disk, keys);
-            model.run(sources)?;
-            let tables = model.finish()?;
-            let counts = tables.counts();
-            Ok((tables, counts))
+        let identity = Identity::new(&given.hosts, processes.collect());
+        let steps = given
+            .guesses
+            .into_iter()
+            .map(|(process, since, topic, publisher)| {
+                let topic = topic.map_or(NONE, |topic| known.names.number(&topic));
+                (process, since, topic, publisher.unwrap_or(NONE))
+            });
+        let about = About {
+            guesses: guesses(steps),
+            gaps: Gaps::new(&given.losses),
+            rcl_publish: given.declared.iter().any(|name| name == "rcl_publish"),
+            rcl_take: given.declared.iter().any(|name| name == "rcl_take"),
+            rmw_take: given.happened.iter().any(|name| name == "rmw_take"),
+        };
+        let file = path.map(|path| {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(true);
+            options.open(path)
+        });
+        let file = file.transpose().map_err(failed)?;
+        let disk = file.map(|file| Disk::new(file, rows));
+        let model = Model::new(identity, known, about, disk, keys);
+        Ok(Self(Mutex::new(Some(model))))
+    }
+
+    /// Go through events, none before those of before: by name without the provider, as tables or
+    /// paths of Parquet files.
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+    fn feed(&self, py: Python<'_>, events: HashMap<String, Bound<'_, PyAny>>) -> PyResult<()> {
+        let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
+        for (_, name, fields) in KINDS {
+            let Some(source) = events.get(*name) else {
+                continue;
+            };
+            let batches = match source.extract::<String>() {
+                Ok(path) => batches_of(Path::new(&path), fields)?,
+                Err(_) => Box::new(stream_of(source)?),
+            };
+            sources.insert((*name).to_owned(), batches);
+        }
+        py.detach(|| {
+            let mut state = self.state();
+            let model = state.as_mut().ok_or_else(ended)?;
+            model.run(sources).map_err(failed)
         })
-        .map_err(|error: ArrowError| raised(Failure::Output(error.to_string())))?;
-    let found = PyDict::new(py);
-    let tables = Arc::new(Mutex::new(tables));
-    for name in Tables::NAMES {
-        let of = Arc::clone(&tables);
-        found.set_item(name, Bound::new(py, Table { of, name })?)?;
     }
-    let told = PyDict::new(py);
-    for (name, number) in counts.numbers {
-        told.set_item(name, number)?;
+
+    /// The tables of all events so far, and what was counted; nothing can be fed after the last ones.
+    fn tables<'py>(
+        &self,
+        py: Python<'py>,
+        last: bool,
+    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+        let (tables, counts) = py.detach(|| {
+            let mut state = self.state();
+            let model = if last { state.take() } else { state.clone() };
+            drop(state);
+            let tables = model.ok_or_else(ended)?.finish().map_err(failed)?;
+            let counts = tables.counts();
+            Ok::<_, PyErr>((tables, counts))
+        })?;
+        let found = PyDict::new(py);
+        let tables = Arc::new(Mutex::new(tables));
+        for name in Tables::NAMES {
+            let of = Arc::clone(&tables);
+            found.set_item(name, Bound::new(py, Table { of, name })?)?;
+        }
+        let told = PyDict::new(py);
+        for (name, number) in counts.numbers {
+            told.set_item(name, number)?;
+        }
+        told.set_item("gone", counts.gone)?;
+        told.set_item("untaken", counts.untaken)?;
+        told.set_item("alone_on", counts.alone_on)?;
+        Ok((found, told))
     }
-    told.set_item("gone", counts.gone)?;
-    told.set_item("untaken", counts.untaken)?;
-    told.set_item("alone_on", counts.alone_on)?;
-    Ok((found, told))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+fn failed(error: impl ToString) -> PyErr {
+    raised(Failure::Output(error.to_string()))
 }
