@@ -125,9 +125,8 @@ fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
 /// Kilted, serialized ones in Humble.
 pub fn without_takes(model: &Model) -> Vec<u32> {
     let ran = (0..).zip(&model.known.callbacks).zip(&model.callbacks.ran);
-    let ran = ran.filter(|((_, of), ran)| {
-        **ran && of.kind == model.known.subscription && of.owner != NONE
-    });
+    let ran = ran
+        .filter(|((_, of), ran)| **ran && of.kind == model.known.subscription && of.owner != NONE);
     let taken = |of: &u32| model.takes.of.get(*of as usize) == Some(&true);
     let found: HashSet<u32> = ran
         .map(|((_, of), _)| of.owner)

@@ -33,7 +33,14 @@ pub struct Execution {
     pub intra: Option<bool>,
 }
 
-plain!(Execution { start, end, thread, callback, below, intra });
+plain!(Execution {
+    start,
+    end,
+    thread,
+    callback,
+    below,
+    intra
+});
 
 /// The execution that may enclose a moment.
 #[derive(Clone, Copy)]
@@ -72,7 +79,16 @@ pub struct Interval {
     covered: i64,
 }
 
-plain!(Interval { begin, timeout, thread, wait, next, before, executed, covered });
+plain!(Interval {
+    begin,
+    timeout,
+    thread,
+    wait,
+    next,
+    before,
+    executed,
+    covered
+});
 
 #[derive(Clone)]
 struct Open {
@@ -225,10 +241,7 @@ impl Callbacks {
     pub fn on_executor(&mut self, kind: Kind, event: &Event<'_>) {
         let number = self.intervals.count();
         let before = self.thread(event.thread).interval;
-        let waited = self
-            .intervals
-            .get(before)
-            .is_none_or(|last| last.wait);
+        let waited = self.intervals.get(before).is_none_or(|last| last.wait);
         let wait = kind == Kind::Wait;
         let thread = self.thread(event.thread);
         let (covered, executed) = (thread.covered, thread.executed);

@@ -29,7 +29,15 @@ pub struct Block {
     before: u32,
 }
 
-plain!(Block { size, begin, end, process, within, thread, before });
+plain!(Block {
+    size,
+    begin,
+    end,
+    process,
+    within,
+    thread,
+    before
+});
 
 /// An address that was freed.
 #[derive(Clone, Copy)]
@@ -44,7 +52,12 @@ pub struct Free {
     pub within: Candidate,
 }
 
-plain!(Free { time, process, size, within });
+plain!(Free {
+    time,
+    process,
+    size,
+    within
+});
 
 /// All blocks.
 #[derive(Clone, Default)]

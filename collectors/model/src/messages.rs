@@ -124,7 +124,17 @@ pub struct Message {
 }
 
 plain!(Message {
-    message, subscription, process, take, execution, how, intra, outcome, publish, taken, lot
+    message,
+    subscription,
+    process,
+    take,
+    execution,
+    how,
+    intra,
+    outcome,
+    publish,
+    taken,
+    lot
 });
 
 /// All messages, and what was counted.
@@ -473,7 +483,10 @@ impl Model {
                 late(&mut making.group, of);
             }
             let of = there.next_if(|of| of.subscription == *subscription);
-            while there.next_if(|of| of.subscription == *subscription).is_some() {}
+            while there
+                .next_if(|of| of.subscription == *subscription)
+                .is_some()
+            {}
             if !within(&making.group, *subscription) {
                 let pending = of.is_none() && unresolved;
                 let lot = if pending { Lot::Pending } else { Lot::Open };
@@ -497,7 +510,11 @@ impl Model {
     fn sorted(&self, making: &mut Making) {
         if making.group.len() > 1 {
             making.group.sort_by_key(|row| {
-                let taken = if row.take == NONE { i64::MAX } else { row.taken };
+                let taken = if row.take == NONE {
+                    i64::MAX
+                } else {
+                    row.taken
+                };
                 (taken, row.message, row.subscription)
             });
         }

@@ -49,7 +49,18 @@ pub struct Publication {
 }
 
 plain!(Publication {
-    publish, intra, rclcpp, rcl, rmw, stamp, thread, publisher, by_rmw, within, taken, given,
+    publish,
+    intra,
+    rclcpp,
+    rcl,
+    rmw,
+    stamp,
+    thread,
+    publisher,
+    by_rmw,
+    within,
+    taken,
+    given,
     estimated
 });
 

@@ -44,7 +44,14 @@ pub struct Enqueue {
     pub next: u32,
 }
 
-plain!(Enqueue { message, subscription, process, take, fate, next });
+plain!(Enqueue {
+    message,
+    subscription,
+    process,
+    take,
+    fate,
+    next
+});
 
 /// A buffer, by its address: what is in each of its places.
 type Places = HashMap<u64, u32>;
@@ -76,17 +83,19 @@ impl RingBuffers {
         let Some(buffer) = buffer.filter(|_| of.is_none_or(|of| of.publisher == NONE)) else {
             return;
         };
-        let message = publications.under_way(event.thread).map_or(NONE, |(message, published)| {
-            let (of_message, given) = self.given.entry(event.thread).or_default();
-            if *of_message != message {
-                *of_message = message;
-                given.clear();
-            }
-            let again = given.contains(&buffer);
-            given.push(buffer);
-            let late = of.is_some_and(|of| of.created > published);
-            if again || late { NONE } else { message }
-        });
+        let message = publications
+            .under_way(event.thread)
+            .map_or(NONE, |(message, published)| {
+                let (of_message, given) = self.given.entry(event.thread).or_default();
+                if *of_message != message {
+                    *of_message = message;
+                    given.clear();
+                }
+                let again = given.contains(&buffer);
+                given.push(buffer);
+                let late = of.is_some_and(|of| of.created > published);
+                if again || late { NONE } else { message }
+            });
         let number = self.rows.count();
         let of_message = publications.rows.edit(message);
         let next = of_message.map_or(NONE, |row| std::mem::replace(&mut row.given, number));
@@ -102,7 +111,10 @@ impl RingBuffers {
         let before = places.insert(event.get(1).unwrap_or_default(), number);
         // Where the place was free again the message had been taken, which was not recorded.
         let pushed_out = event.get(2).is_some_and(|overwritten| overwritten != 0);
-        if let Some(row) = before.filter(|_| pushed_out).and_then(|row| self.rows.edit(row)) {
+        if let Some(row) = before
+            .filter(|_| pushed_out)
+            .and_then(|row| self.rows.edit(row))
+        {
             row.fate = Fate::Overwritten;
         }
     }

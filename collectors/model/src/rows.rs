@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::types::UInt32Type;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray,
-    UInt32Array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
+    StringArray, UInt32Array,
 };
 use arrow_buffer::NullBuffer;
 

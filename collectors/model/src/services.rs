@@ -124,7 +124,10 @@ impl Services {
     /// `rmw_take_request`.
     pub fn on_take_request(&mut self, event: &Event<'_>, known: &Known, process: u32) {
         if event.get(4).is_some_and(|taken| taken != 0) {
-            self.waiting.insert(event.thread, u32::try_from(self.taken.len()).unwrap_or(NONE));
+            self.waiting.insert(
+                event.thread,
+                u32::try_from(self.taken.len()).unwrap_or(NONE),
+            );
             self.taken.push(Self::of_service(event, known, process));
         }
     }

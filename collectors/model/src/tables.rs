@@ -390,7 +390,11 @@ impl Tables {
         let mut columns = self.columns();
         self.of_threads(&mut columns, rows.iter().map(|(row, _)| row.thread));
         let states = &["wait", "busy"];
-        columns.word("state", rows.iter().map(|(row, _)| u8::from(!row.wait)), states);
+        columns.word(
+            "state",
+            rows.iter().map(|(row, _)| u8::from(!row.wait)),
+            states,
+        );
         columns!(columns, rows, |(row, (end, executed, covered))|
             long "begin_ns" row.begin;
             long "end_ns" end.unwrap_or(NEVER);
@@ -684,9 +688,8 @@ impl Tables {
             }
         }
         let takes = model.takes.rows.iter();
-        let takes = takes.filter(|(_, take)| {
-            take.subscription == NONE && model.take_topic(take) == NONE
-        });
+        let takes =
+            takes.filter(|(_, take)| take.subscription == NONE && model.take_topic(take) == NONE);
         let approximate = self.messages.rows.iter();
         let approximate = approximate.filter(|(_, row)| row.how as u8 == 1).count();
         let alone = self.messages.alone.iter();

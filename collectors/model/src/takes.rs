@@ -35,7 +35,16 @@ pub struct Take {
 }
 
 plain!(Take {
-    time, rcl, rclcpp, stamp, thread, subscription, execution, next, intra, matched
+    time,
+    rcl,
+    rclcpp,
+    stamp,
+    thread,
+    subscription,
+    execution,
+    next,
+    intra,
+    matched
 });
 
 /// What a thread took last, or tried to.
