@@ -313,7 +313,7 @@ impl<T: Plain> Rows<T> {
             return;
         };
         let page = &mut self.pages[first];
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(page.rows.len() * size_of::<T>());
         for row in &page.rows {
             row.put(&mut bytes);
         }
