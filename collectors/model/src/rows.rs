@@ -325,7 +325,7 @@ impl<T: Plain> Rows<T> {
     }
 }
 
-fn nulls<T: PartialEq>(values: &[T], nothing: T) -> Option<NullBuffer> {
+fn nulls<T: PartialEq + Copy>(values: &[T], nothing: T) -> Option<NullBuffer> {
     // Most columns have none.
     if !values.contains(&nothing) {
         return None;

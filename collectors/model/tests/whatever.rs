@@ -3,18 +3,31 @@
 //!
 //! `ROSLENS_FUZZ_SECONDS` goes on for so long; each seed that is tried is told.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::similar_names,
+    reason = "numbers are drawn, and named as the tracer names them"
+)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ahash::HashMap;
-use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{
+    ArrayRef, Int32Array, Int64Array, PrimitiveArray, RecordBatch, StringArray, UInt64Array,
+};
 use roslens_model::{
     About, Batches, Disk, Gaps, Identity, KINDS, Known, Model, Process, Tables, guesses,
 };
 
-/// Events of a kind: time, vpid, vtid, fields.
-type Happened = Vec<(i64, Option<i32>, Option<i32>, Vec<Option<u64>>)>;
+/// An event: time, vpid, vtid, fields; and those of a kind.
+type One = (i64, Option<i32>, Option<i32>, Vec<Option<u64>>);
+type Happened = Vec<One>;
 
 /// Random numbers (xorshift64*).
 struct Chance(u64);
@@ -78,7 +91,7 @@ fn happened(chance: &mut Chance, most: u64, wild: bool) -> BTreeMap<&'static str
     found
 }
 
-fn batch(fields: &[&str], rows: &Happened) -> RecordBatch {
+fn batch(fields: &[&str], rows: &[One]) -> RecordBatch {
     let mut columns: Vec<(String, ArrayRef)> = vec![
         (
             "time_ns".into(),
@@ -113,7 +126,7 @@ fn batches(happened: &BTreeMap<&str, Happened>, rows: usize) -> HashMap<String, 
         };
         let parts: Vec<_> = all
             .chunks(rows)
-            .map(|part| Ok(batch(fields, &part.to_vec())))
+            .map(|part| Ok(batch(fields, part)))
             .collect();
         found.insert((*name).to_owned(), Box::new(parts.into_iter()));
     }
@@ -222,6 +235,45 @@ fn tables(model: Model) -> Told {
     Told(tables.counts().numbers, found)
 }
 
+/// What holds of every row: rows have their numbers, publications come in the order of time, and no
+/// link leads nowhere.
+fn check(Told(_, tables): &Told, sorted: bool, seed: u64) {
+    let of = |wanted: &'static str, name: &'static str| {
+        let batches = tables.iter().filter(move |(table, _)| *table == wanted);
+        batches.flat_map(move |(_, batch)| {
+            let column = batch
+                .column_by_name(name)
+                .map(AsArray::as_primitive::<Int64Type>);
+            column.into_iter().flat_map(PrimitiveArray::iter)
+        })
+    };
+    for (table, id) in [
+        ("callback_instances", "callback_instance_id"),
+        ("publications", "message_id"),
+        ("takes", "take_id"),
+    ] {
+        assert!(
+            of(table, id).zip(0..).all(|(id, place)| id == Some(place)),
+            "{seed} {table}"
+        );
+        let count = of(table, id).count();
+        let there = |link: i64| usize::try_from(link).is_ok_and(|link| link < count);
+        for other in [
+            "messages",
+            "takes",
+            "publications",
+            "service_calls",
+            "one_sided_messages",
+        ] {
+            assert!(of(other, id).flatten().all(there), "{seed} {other} {id}");
+        }
+    }
+    assert!(
+        !sorted || of("publications", "publish_ns").is_sorted(),
+        "{seed}"
+    );
+}
+
 fn made(seed: u64, wild: bool, disk: Option<Disk>, keys: usize) -> Model {
     let mut chance = Chance(seed);
     let processes = (0..4).map(|number| Process {
@@ -253,7 +305,9 @@ fn one(seed: u64, most: u64) -> Told {
         plain
             .run(batches(&events, 64))
             .unwrap_or_else(|error| panic!("{error}"));
-        return tables(plain);
+        let found = tables(plain);
+        check(&found, false, seed);
+        return found;
     }
     for rows in events.values_mut() {
         rows.sort_by_key(|row| row.0);
@@ -274,6 +328,7 @@ fn one(seed: u64, most: u64) -> Told {
             .unwrap_or_else(|error| panic!("{error}"));
     }
     let (whole, parts) = (tables(plain), tables(spilled));
+    check(&whole, true, seed);
     assert!(
         whole == parts,
         "seed {seed}: other tables with next to nothing in memory"
