@@ -129,10 +129,12 @@ impl Disk {
         }
     }
 
-    /// What went wrong, if anything did: then rows are missing.
+    /// What went wrong first, if anything did: then rows are missing.
     pub fn failure(&self) -> Option<Error> {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-        failure.take()
+        let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        failure
+            .as_ref()
+            .map(|error| Error::new(error.kind(), error.to_string()))
     }
 
     fn done<T>(&self, result: Result<T, Error>) -> Option<T> {
