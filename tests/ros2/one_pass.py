@@ -5,9 +5,11 @@ roslens does not use it yet: the extension with it is compiled here, beside the 
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
@@ -52,28 +54,65 @@ def native() -> Any:
     return module
 
 
-def run(
-    events: Events, objects: Objects, callbacks: pl.DataFrame, losses: pl.DataFrame
-) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
-    """Tables by name, and what was counted; `callbacks` as of `callback_objects`."""
-    given = {
-        **objects.tables,
-        "clients": objects.clients.with_columns(halves("gid")),
-        "publisher_by_rmw": objects.publisher_by_rmw,
-        "subscription_by_rmw": objects.subscription_by_rmw,
-        "callbacks": callbacks,
-    }
+class Model:
+    """The tables of events that come stretch by stretch; `callbacks` as of `callback_objects`.
+
+    With ``path``, only about ``rows`` rows of each kind stay in memory, and the others lie there;
+    ``keys`` messages at least wait for who takes them.
+    """
+
+    def __init__(
+        self,
+        events: Events,
+        objects: Objects,
+        callbacks: pl.DataFrame,
+        losses: pl.DataFrame,
+        **memory: Any,
+    ) -> None:
+        given = {
+            **objects.tables,
+            "clients": objects.clients.with_columns(halves("gid")),
+            "publisher_by_rmw": objects.publisher_by_rmw,
+            "subscription_by_rmw": objects.subscription_by_rmw,
+            "callbacks": callbacks,
+        }
+        self._pass = native().Pass(
+            {name: _plain(frame) for name, frame in given.items()},
+            _about(events, objects, losses, list(native().model_events())),
+            **memory,
+        )
+
+    def feed(self, batches: Mapping[str, pl.DataFrame]) -> None:
+        """Go through events, by name without the provider, none before those of before."""
+        self._pass.feed(dict(batches))
+
+    def tables(self, *, last: bool = False) -> tuple[dict[str, pl.DataFrame], dict[str, Any]]:
+        """Tables of all events so far by name, and what was counted; once only if `last`."""
+        tables, told = self._pass.tables(last)
+        return {name: pl.DataFrame(table) for name, table in tables.items()}, told
+
+
+def batches_of(events: Events) -> dict[str, pl.DataFrame]:
+    """All events of the pass."""
     wanted = native().model_events()
-    tables, told = native().model(
-        {
-            name: _source(events, name, columns)
-            for name, columns in wanted.items()
-            if events.declared(name)
-        },
-        {name: _plain(frame) for name, frame in given.items()},
-        _about(events, objects, losses, list(wanted)),
-    )
-    return {name: pl.DataFrame(table) for name, table in tables.items()}, told
+    return {
+        name: _source(events, name, columns)
+        for name, columns in wanted.items()
+        if events.declared(name)
+    }
+
+
+def stretches(batches: Mapping[str, pl.DataFrame], count: int) -> list[dict[str, pl.DataFrame]]:
+    """The same in so many stretches of time."""
+    times = pl.concat([frame["time_ns"] for frame in batches.values()]).sort()
+    if times.is_empty():
+        return [dict(batches)]
+    edges = [times[len(times) * place // count] for place in range(count)] + [2**63 - 1]
+    time = pl.col("time_ns")
+    return [
+        {name: f.filter((time >= begin) & (time < end)) for name, f in batches.items()}
+        for begin, end in itertools.pairwise(edges)
+    ]
 
 
 def _source(events: Events, name: str, columns: list[str]) -> pl.DataFrame:

@@ -1,10 +1,14 @@
-"""The pass over events gives, to the last value, the tables of the model of frames."""
+"""The pass over events gives, to the last value, the tables of the model of frames.
+
+In memory, and with events in stretches and next to nothing in memory.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -12,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from missing_events import dequeue_missing, rcl_inits_missing, request_take_missing
-from one_pass import run
+from one_pass import Model, batches_of, stretches
 from random_system import System
 from test_windows import RUNS, SAMPLES, STEPS, emit, objects
 
@@ -20,7 +24,6 @@ from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import Events, Raw
-from roslens.collectors.ros2.model import table_of
 from roslens.collectors.ros2.objects import find_objects
 from roslens.collectors.schema.tables import LOSSES, TABLES
 
@@ -39,10 +42,19 @@ def assert_same(
     events = Events(raw, about.get("hosts", ()))
     made = find_objects(events)
     lost = LOSSES.empty() if losses is None else LOSSES.conform(losses)
-    found, _ = run(events, made, callback_objects(events, made), lost)
-    for name in TABLES_OF_THE_PASS:
-        table = TABLES[name].conform(table_of(name, found[name], events))
-        assert name in without or table.equals(whole[name]), name
+    given, callbacks = batches_of(events), callback_objects(events, made)
+    in_memory = Model(events, made, callbacks, lost)
+    in_memory.feed(given)
+    with TemporaryDirectory() as folder:
+        # The least that may stay in memory.
+        spilling = Model(events, made, callbacks, lost, path=f"{folder}/rows", rows=0, keys=1)
+        for part in stretches(given, 3):
+            spilling.feed(part)
+        first, again = spilling.tables()[0], spilling.tables(last=True)[0]
+    for found in (in_memory.tables(last=True)[0], first, again):
+        for name in TABLES_OF_THE_PASS:
+            table = TABLES[name].conform(found[name])
+            assert name in without or table.equals(whole[name]), name
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))

@@ -3,7 +3,8 @@
 use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::Model;
-use crate::messages::{Match, Matched, Source};
+use crate::matches::{Key, mark};
+use crate::messages::{Existing, Match, Matched, joined};
 use crate::rows::{NEVER, NONE};
 
 /// How long after the event of a publication the middleware stamps it, at most.
@@ -16,14 +17,15 @@ const TOLERANCE: i64 = 10_000_000;
 /// the latest publication without one on its topic, at most 10 ms before it; of several timestamps
 /// that claim one publication, the nearest keeps it. Event times are wall-clock times as of the start
 /// of the trace, source timestamps of the moment.
-pub fn estimate(model: &mut Model, sources: &mut [Source]) {
+pub fn estimate(model: &mut Model) {
     let mut sent: HashMap<u32, Vec<(i64, u32)>> = HashMap::new();
-    for (message, source) in (0..).zip(sources.iter()) {
-        let row = &model.publications.rows[message as usize];
+    for (message, row) in model.publications.rows.iter() {
         let called = if row.rmw == NEVER { row.rcl } else { row.rmw };
-        let topic = source.topic;
-        if source.key == NEVER && called != NEVER && topic != NONE && topic != model.known.discovery
-        {
+        if row.stamp != NEVER || called == NEVER {
+            continue;
+        }
+        let topic = model.source(&row).topic;
+        if topic != NONE && topic != model.known.discovery {
             sent.entry(topic).or_default().push((called, message));
         }
     }
@@ -33,59 +35,83 @@ pub fn estimate(model: &mut Model, sources: &mut [Source]) {
     for rows in sent.values_mut() {
         rows.sort_unstable();
     }
-    let mut claims: Vec<_> = model.matches.waiting().collect();
+    let mut claims: Vec<_> = waiting(model).into_iter().collect();
     claims.sort_unstable_by_key(|((topic, stamp), _)| (*stamp, *topic));
     for ((topic, stamp), chain) in claims {
         let rows = sent.get(&topic).map_or(&[][..], Vec::as_slice);
         let after = rows.partition_point(|(called, _)| *called <= stamp);
         if let Some((called, message)) = rows[..after].last()
             && stamp.saturating_sub(*called) <= TOLERANCE
-            && let source = &mut sources[*message as usize]
-            && !source.estimated
+            && let Some(row) = model.publications.rows.edit(*message)
+            && !row.estimated
         {
-            (source.key, source.estimated) = (stamp, true);
-            model.publications.rows[*message as usize].taken = chain;
+            (row.stamp, row.estimated, row.taken) = (stamp, true, chain);
+            mark(&mut model.takes.rows, chain);
         }
     }
 }
 
-/// Where an init event is missing, a timestamp that is unique in the recording joins alone.
-pub fn without_topic(model: &mut Model, sources: &[Source], found: &mut Vec<Matched>) {
-    let discovery = model.known.discovery;
-    let alone = (0..).zip(&model.takes.rows);
-    let alone = alone.filter(|(_, take)| !take.matched && !take.intra && take.stamp != NEVER);
-    let alone = alone.map(|(number, _)| (number, model.take_topic(number)));
-    let alone: Vec<_> = alone.filter(|(_, topic)| *topic != discovery).collect();
-    let nameless = |source: &Source| source.topic == NONE && source.key != NEVER;
-    if alone.is_empty()
-        || !(sources.iter().any(nameless) || alone.iter().any(|(_, topic)| *topic == NONE))
-    {
-        return;
-    }
-    let mut by_time: HashMap<i64, u32> = HashMap::new();
-    for (message, source) in (0..).zip(sources) {
-        if source.key != NEVER && source.topic != discovery {
-            by_time
-                .entry(source.key)
-                .and_modify(|twice| *twice = NONE)
-                .or_insert(message);
+/// Topics and timestamps that were taken and not published, each with the chain of the takes.
+fn waiting(model: &mut Model) -> HashMap<Key, u32> {
+    let rows = model.publications.rows.iter();
+    let published: HashSet<Key> = rows
+        .map(|(_, row)| (model.known.topic(row.publisher), row.stamp))
+        .collect();
+    let mut found = HashMap::new();
+    for number in 0..model.takes.rows.count() {
+        if let Some(take) = model.takes.rows.edit(number)
+            && !take.intra
+            && take.stamp != NEVER
+        {
+            let key = (model.known.topic_at(take.subscription), take.stamp);
+            if key.0 != NONE && !published.contains(&key) {
+                take.next = found.insert(key, number).unwrap_or(NONE);
+            }
         }
     }
-    for (take, topic) in alone {
-        let stamp = model.takes.rows[take as usize].stamp;
-        let message = by_time.get(&stamp).copied().unwrap_or(NONE);
-        if let Some(source) = sources.get(message as usize)
-            && (source.topic == NONE || topic == NONE)
+    found
+}
+
+/// Where an init event is missing, a timestamp that is unique in the recording joins alone.
+pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
+    let discovery = model.known.discovery;
+    let alone = model.takes.rows.iter();
+    let alone = alone.filter(|(_, take)| !take.matched && !take.intra && take.stamp != NEVER);
+    let alone = alone.map(|(number, take)| (number, model.take_topic(&take)));
+    let alone: Vec<_> = alone.filter(|(_, topic)| *topic != discovery).collect();
+    if alone.is_empty() {
+        return;
+    }
+    let sent = || {
+        let stamped = model.publications.rows.iter();
+        let stamped = stamped.filter(|(_, row)| row.stamp != NEVER);
+        stamped.map(|(message, row)| (message, row.stamp, model.source(&row).topic))
+    };
+    if !(alone.iter().any(|(_, topic)| *topic == NONE) || sent().any(|(.., topic)| topic == NONE)) {
+        return;
+    }
+    let mut by_time: HashMap<i64, (u32, u32)> = HashMap::new();
+    for (message, stamp, topic) in sent().filter(|(.., topic)| *topic != discovery) {
+        by_time
+            .entry(stamp)
+            .and_modify(|twice| twice.0 = NONE)
+            .or_insert((message, topic));
+    }
+    for (number, topic) in alone {
+        if let Some(take) = model.takes.rows.edit(number)
+            && let Some((message, of)) = by_time.get(&take.stamp)
+            && *message != NONE
+            && (*of == NONE || topic == NONE)
         {
-            found.push(model.joined(message, take, Match::Approximate));
-            model.takes.rows[take as usize].matched = true;
+            take.matched = true;
+            found.push(joined(*message, (number, take), Match::Approximate));
         }
     }
 }
 
 /// Executions for messages between processes: subscription, start and number.
 fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
-    let executions = (0..).zip(&model.callbacks.executions);
+    let executions = model.callbacks.executions.iter();
     executions.filter_map(|(number, execution)| {
         let callback = model.known.callbacks.get(execution.callback as usize)?;
         let own = callback.kind == model.known.subscription && execution.intra == Some(false);
@@ -98,11 +124,13 @@ fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
 /// Middleware does not trace every way of taking: loaned messages are taken without an event up to
 /// Kilted, serialized ones in Humble.
 pub fn without_takes(model: &Model) -> Vec<u32> {
-    let taken = model.takes.rows.iter().filter(|take| !take.intra);
-    let taken: HashSet<u32> = taken.map(|take| take.subscription).collect();
-    let found: HashSet<u32> = ran(model)
-        .map(|(of, ..)| of)
-        .filter(|of| !taken.contains(of))
+    let ran = (0..).zip(&model.known.callbacks).zip(&model.callbacks.ran);
+    let ran = ran
+        .filter(|((_, of), ran)| **ran && of.kind == model.known.subscription && of.owner != NONE);
+    let taken = |of: &u32| model.takes.of.get(*of as usize) == Some(&true);
+    let found: HashSet<u32> = ran
+        .map(|((_, of), _)| of.owner)
+        .filter(|of| !taken(of))
         .collect();
     let mut found: Vec<u32> = found.into_iter().collect();
     found.sort_unstable();
@@ -114,7 +142,7 @@ pub fn without_takes(model: &Model) -> Vec<u32> {
 /// With as many callbacks as publications the first belongs to the first, if none starts before its
 /// publication. Otherwise a callback belongs to the latest publication before it, if no other
 /// callback does. Where neither holds for the whole of a subscription, nothing is joined.
-pub fn by_order(model: &Model, pairs: &[(u32, u32)], untaken: &[u32]) -> Vec<Matched> {
+pub fn by_order(model: &Model, untaken: &[u32]) -> Vec<Matched> {
     let mut found = Vec::new();
     if untaken.is_empty() {
         return found;
@@ -124,10 +152,14 @@ pub fn by_order(model: &Model, pairs: &[(u32, u32)], untaken: &[u32]) -> Vec<Mat
     for of in untaken {
         sent.insert(*of, Vec::new());
     }
-    for (message, of) in pairs {
-        let row = &model.publications.rows[*message as usize];
-        if let Some(list) = sent.get_mut(of).filter(|_| row.intra == NEVER) {
-            list.push((row.publish, *message));
+    let mut existing = Existing::new(model, |of| untaken.contains(&of));
+    let mut pairs = Vec::new();
+    for (message, row) in model.publications.rows.iter() {
+        existing.at(model, model.source(&row).topic, row.publish, &mut pairs);
+        for of in pairs.iter().filter(|_| row.intra == NEVER) {
+            if let Some(list) = sent.get_mut(of) {
+                list.push((row.publish, message));
+            }
         }
     }
     for (of, start, number) in ran(model) {

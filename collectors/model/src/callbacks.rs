@@ -11,12 +11,13 @@
 
 use crate::intake::{Event, Kind};
 use crate::known::{Known, Sort};
-use crate::rows::{NEVER, NONE, known, next_row};
+use crate::rows::{NEVER, NONE, Rows, flag, known, plain};
 
 /// Starts of one thread that are open at once; what lies below them can no longer end.
 const DEEPEST: usize = 4096;
 
 /// One execution.
+#[derive(Clone, Copy)]
 pub struct Execution {
     /// `callback_start`.
     pub start: i64,
@@ -32,6 +33,15 @@ pub struct Execution {
     pub intra: Option<bool>,
 }
 
+plain!(Execution {
+    start,
+    end,
+    thread,
+    callback,
+    below,
+    intra
+});
+
 /// The execution that may enclose a moment.
 #[derive(Clone, Copy)]
 pub struct Candidate {
@@ -39,6 +49,8 @@ pub struct Candidate {
     /// Whether it was the last that had started: then it counts though it never ended.
     last: bool,
 }
+
+plain!(Candidate { execution, last });
 
 impl Candidate {
     /// Outside of all.
@@ -49,6 +61,7 @@ impl Candidate {
 }
 
 /// A stretch in which a thread waited, or did not.
+#[derive(Clone, Copy)]
 pub struct Interval {
     /// Its first event.
     pub begin: i64,
@@ -66,6 +79,18 @@ pub struct Interval {
     covered: i64,
 }
 
+plain!(Interval {
+    begin,
+    timeout,
+    thread,
+    wait,
+    next,
+    before,
+    executed,
+    covered
+});
+
+#[derive(Clone)]
 struct Open {
     callback: u64,
     execution: u32,
@@ -74,6 +99,7 @@ struct Open {
     covered: i64,
 }
 
+#[derive(Clone)]
 struct Thread {
     open: Vec<Open>,
     last: u32,
@@ -83,14 +109,16 @@ struct Thread {
 }
 
 /// All executions and stretches.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Callbacks {
     /// By number: in the order of their starts.
-    pub executions: Vec<Execution>,
+    pub executions: Rows<Execution>,
     /// In the order of their begins.
-    pub intervals: Vec<Interval>,
+    pub intervals: Rows<Interval>,
     /// Ends without a start.
     pub ends_alone: u64,
+    /// Of each callback whether it ran for a message between processes.
+    pub ran: Vec<bool>,
     threads: Vec<Thread>,
 }
 
@@ -113,7 +141,7 @@ impl Callbacks {
     pub fn on_start(&mut self, event: &Event<'_>, objects: &Known, process: u32) -> u32 {
         let address = event.get(0);
         let callback = objects.object(Sort::Callback, process, address, event.time);
-        let execution = next_row(&self.executions);
+        let execution = self.executions.count();
         let thread = self.thread(event.thread);
         thread.last = execution;
         if thread.open.len() >= DEEPEST {
@@ -132,13 +160,17 @@ impl Callbacks {
             .get(callback as usize)
             .map_or(NONE, |of| of.kind);
         let of_message = kind == NONE || kind == objects.subscription;
+        let intra = event.get(1).filter(|_| of_message).map(|intra| intra != 0);
+        if intra == Some(false) && callback != NONE {
+            flag(&mut self.ran, callback);
+        }
         self.executions.push(Execution {
             start: event.time,
             end: NEVER,
             thread: event.thread,
             callback,
             below,
-            intra: event.get(1).filter(|_| of_message).map(|intra| intra != 0),
+            intra,
         });
         execution
     }
@@ -163,13 +195,15 @@ impl Callbacks {
             later.covered = until(later.start);
         }
         let mut interval = thread.interval;
-        while let Some(of) = self.intervals.get_mut(interval as usize)
+        while let Some(of) = self.intervals.edit(interval)
             && of.begin > ended.start
         {
             of.covered = until(of.begin);
             interval = of.before;
         }
-        self.executions[ended.execution as usize].end = event.time;
+        if let Some(execution) = self.executions.edit(ended.execution) {
+            execution.end = event.time;
+        }
     }
 
     /// What may enclose this moment of a thread.
@@ -191,7 +225,7 @@ impl Callbacks {
     #[must_use]
     pub fn enclosing(&self, candidate: Candidate, moment: i64) -> u32 {
         let mut number = candidate.execution;
-        while let Some(execution) = self.executions.get(number as usize) {
+        while let Some(execution) = self.executions.get(number) {
             let unknown = execution.end == NEVER;
             if execution.end >= moment
                 || (unknown && candidate.last && number == candidate.execution)
@@ -205,12 +239,9 @@ impl Callbacks {
 
     /// An event of an executor.
     pub fn on_executor(&mut self, kind: Kind, event: &Event<'_>) {
-        let number = next_row(&self.intervals);
+        let number = self.intervals.count();
         let before = self.thread(event.thread).interval;
-        let waited = self
-            .intervals
-            .get(before as usize)
-            .is_none_or(|last| last.wait);
+        let waited = self.intervals.get(before).is_none_or(|last| last.wait);
         let wait = kind == Kind::Wait;
         let thread = self.thread(event.thread);
         let (covered, executed) = (thread.covered, thread.executed);
@@ -219,7 +250,7 @@ impl Callbacks {
             return;
         }
         thread.interval = number;
-        if let Some(last) = self.intervals.get_mut(before as usize) {
+        if let Some(last) = self.intervals.edit(before) {
             last.next = number;
         }
         self.intervals.push(Interval {
@@ -240,7 +271,7 @@ impl Callbacks {
         let thread = &self.threads[interval.thread as usize];
         let (end, executed, covered) = self
             .intervals
-            .get(interval.next as usize)
+            .get(interval.next)
             .map_or((None, thread.executed, thread.covered), |next| {
                 (Some(next.begin), next.executed, next.covered)
             });

@@ -9,9 +9,10 @@ use ahash::HashMap;
 
 use crate::callbacks::Candidate;
 use crate::intake::{Event, Kind};
-use crate::rows::{NEVER, NONE, next_row};
+use crate::rows::{NEVER, NONE, Rows, plain};
 
 /// A block of memory.
+#[derive(Clone, Copy)]
 pub struct Block {
     /// Its size.
     pub size: i64,
@@ -28,7 +29,18 @@ pub struct Block {
     before: u32,
 }
 
+plain!(Block {
+    size,
+    begin,
+    end,
+    process,
+    within,
+    thread,
+    before
+});
+
 /// An address that was freed.
+#[derive(Clone, Copy)]
 pub struct Free {
     /// When.
     pub time: i64,
@@ -40,13 +52,20 @@ pub struct Free {
     pub within: Candidate,
 }
 
+plain!(Free {
+    time,
+    process,
+    size,
+    within
+});
+
 /// All blocks.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Heap {
     /// In the order in which they were allocated.
-    pub blocks: Vec<Block>,
+    pub blocks: Rows<Block>,
     /// In the order in which they were freed.
-    pub frees: Vec<Free>,
+    pub frees: Rows<Free>,
     /// Freed addresses that no event had returned.
     pub unknown: u64,
     /// Addresses that were returned again although no event had freed them.
@@ -97,9 +116,9 @@ impl Heap {
         size: u64,
         within: Candidate,
     ) {
-        let number = next_row(&self.blocks);
+        let number = self.blocks.count();
         let before = self.live.insert((process, address), number).unwrap_or(NONE);
-        if let Some(block) = self.blocks.get_mut(before as usize) {
+        if let Some(block) = self.blocks.edit(before) {
             block.end = event.time;
             self.unseen += 1;
         }
@@ -125,7 +144,7 @@ impl Heap {
         let mut freed = self.live.get(&(process, address)).copied().unwrap_or(NONE);
         // realloc tells after it has freed: meanwhile another thread may have got the address.
         if late
-            && let Some(block) = self.blocks.get_mut(freed as usize)
+            && let Some(block) = self.blocks.edit(freed)
             && block.before != NONE
             && block.thread != event.thread
         {
@@ -134,7 +153,7 @@ impl Heap {
         } else {
             self.live.remove(&(process, address));
         }
-        let size = self.blocks.get_mut(freed as usize).map(|block| {
+        let size = self.blocks.edit(freed).map(|block| {
             block.end = event.time;
             block.size
         });

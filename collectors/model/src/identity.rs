@@ -31,9 +31,10 @@ pub struct Process {
 }
 
 /// Host, pid namespace, process and thread.
-type Asked = (u32, i64, Option<i32>, Option<i32>);
+pub type Asked = (u32, i64, Option<i32>, Option<i32>);
 
 /// All processes, and the threads seen so far.
+#[derive(Clone)]
 pub struct Identity {
     /// Processes by their number.
     pub processes: Vec<Process>,
@@ -41,6 +42,7 @@ pub struct Identity {
     pub threads: Vec<(u32, i32)>,
     /// Events without process or thread.
     pub without_context: u64,
+    labels: Vec<String>,
     hosts: HashMap<String, u32>,
     by_number: HashMap<(u32, i64, i32), Vec<(i64, u32)>>,
     by_thread: HashMap<(u32, i32), u32>,
@@ -78,6 +80,7 @@ impl Identity {
             processes,
             threads: Vec::new(),
             without_context: 0,
+            labels: hosts.to_vec(),
             hosts: hosts.iter().cloned().zip(0..).collect(),
             by_number,
             by_thread: HashMap::default(),
@@ -108,23 +111,18 @@ impl Identity {
         Places { alone: 0, rows }
     }
 
-    /// The thread of an event, by its host, pid namespace, process, thread and time.
+    /// The thread of an event, by its host, pid namespace, process, thread and time; and whether the
+    /// same is always that thread, and nothing is to be counted.
     #[expect(clippy::similar_names, reason = "as the tracer calls them")]
-    pub fn thread(
-        &mut self,
-        host: u32,
-        namespace: i64,
-        vpid: Option<i32>,
-        vtid: Option<i32>,
-        time: i64,
-    ) -> u32 {
-        self.without_context += u64::from(vpid.is_none() || vtid.is_none());
-        let asked = (host, namespace, vpid, vtid);
+    pub fn thread(&mut self, asked: Asked, time: i64) -> (u32, bool) {
+        let (host, namespace, vpid, vtid) = asked;
+        let whole = vpid.is_some() && vtid.is_some();
+        self.without_context += u64::from(!whole);
         let slot = vtid.unwrap_or(NOTHING).cast_unsigned() as usize % REMEMBERED;
         if let Some((known, thread)) = self.last[slot]
             && known == asked
         {
-            return thread;
+            return (thread, whole);
         }
         let parts = self
             .by_number
@@ -139,7 +137,7 @@ impl Identity {
         if alone {
             self.last[slot] = Some((asked, thread));
         }
-        thread
+        (thread, alone && whole)
     }
 
     fn place(&mut self, key: (u32, i32)) -> u32 {
@@ -177,6 +175,25 @@ impl Identity {
         self.processes
             .get(process as usize)
             .map_or(NOBODY, |of| of.host)
+    }
+
+    /// The number that a process had, or -1.
+    #[must_use]
+    pub fn vpid(&self, process: u32) -> i32 {
+        let of = self.processes.get(process as usize);
+        of.map_or(NOTHING, |of| of.vpid)
+    }
+
+    /// The number that a thread had, or -1.
+    #[must_use]
+    pub fn vtid(&self, thread: u32) -> i32 {
+        self.threads[thread as usize].1
+    }
+
+    /// Labels of the hosts, by their numbers.
+    #[must_use]
+    pub fn hosts(&self) -> &[String] {
+        &self.labels
     }
 
     /// One number for a thread, in the order of processes and threads.

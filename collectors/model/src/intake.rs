@@ -3,10 +3,6 @@
 //! Each kind of event has a fixed list of fields. They are found by name once per batch, as 64 bits
 //! and a validity each, whatever width they were recorded in; from there on a field is a number.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
-
 use ahash::HashMap;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -173,12 +169,67 @@ struct Loaded {
 }
 
 impl Loaded {
+    #[expect(clippy::similar_names, reason = "as the tracer calls them")]
+    fn new(batch: &RecordBatch, fields: &[&str], identity: &mut Identity) -> Self {
+        let [time, vpid, vtid, namespace, known] =
+            ["time_ns", "vpid", "vtid", "ctx_pid_ns", "thread"].map(|name| Ints::of(batch, name));
+        let times: ScalarBuffer<i64> =
+            ScalarBuffer::new(time.values.inner().clone(), 0, time.values.len());
+        let place = identity.places(batch);
+        let mut threads = Vec::with_capacity(times.len());
+        // Events of one thread come one after the other.
+        let mut last = (None, 0);
+        for (row, time) in times.iter().enumerate() {
+            if let Some(thread) = known.get(row) {
+                threads.push(identity.numbered(thread.cast_signed()));
+                continue;
+            }
+            let small = |of: &Ints| of.get(row).map(narrow);
+            let namespace = namespace.get(row).map_or(0, u64::cast_signed);
+            let asked = (place.host(row), namespace, small(&vpid), small(&vtid));
+            if last.0 != Some(asked) {
+                let (thread, alone) = identity.thread(asked, *time);
+                last = (alone.then_some(asked), thread);
+            }
+            threads.push(last.1);
+        }
+        let order = in_order(&times, |row| identity.number(threads[row]));
+        let fields = fields.iter().map(|name| Ints::of(batch, name));
+        Self {
+            fields: fields.collect(),
+            times,
+            threads,
+            order,
+        }
+    }
+
     fn row(&self, place: usize) -> Option<usize> {
         match &self.order {
             Some(order) => order.get(place).copied(),
             None => (place < self.times.len()).then_some(place),
         }
     }
+}
+
+/// Rows by time and thread, where they are not in that order.
+fn in_order(times: &[i64], thread: impl Fn(usize) -> i64) -> Option<Vec<usize>> {
+    let mut order: Option<Vec<usize>> = None;
+    if !times.is_sorted() {
+        let mut sorted: Vec<usize> = (0..times.len()).collect();
+        sorted.sort_by_key(|row| (times[*row], thread(*row)));
+        return Some(sorted);
+    }
+    for (begin, same) in (1..).zip(times.windows(2)) {
+        if same[0] != same[1] || thread(begin - 1) <= thread(begin) {
+            continue;
+        }
+        // Few rows have one time.
+        let all = order.get_or_insert_with(|| (0..times.len()).collect());
+        let first = times.partition_point(|time| *time < same[0]);
+        let last = times.partition_point(|time| *time <= same[0]);
+        all[first..last].sort_by_key(|row| thread(*row));
+    }
+    order
 }
 
 /// One event.
@@ -214,59 +265,25 @@ struct Source {
 }
 
 impl Source {
-    /// Time and thread of the next event, from the next batch where this one is at its end.
-    #[expect(clippy::similar_names, reason = "as the tracer calls them")]
-    fn head(&mut self, identity: &mut Identity) -> Result<Option<(i64, i64)>, ArrowError> {
+    /// The time of the next event, from the next batch where this one is at its end.
+    fn head(&mut self, identity: &mut Identity) -> Result<Option<i64>, ArrowError> {
         loop {
             if let Some(loaded) = &self.loaded
                 && let Some(row) = loaded.row(self.place)
             {
-                return Ok(Some((
-                    loaded.times[row],
-                    identity.number(loaded.threads[row]),
-                )));
+                return Ok(Some(loaded.times[row]));
             }
             let Some(batch) = self.batches.next().transpose()? else {
                 self.loaded = None;
                 return Ok(None);
             };
-            let [time, vpid, vtid, namespace, known] =
-                ["time_ns", "vpid", "vtid", "ctx_pid_ns", "thread"]
-                    .map(|name| Ints::of(&batch, name));
-            let times: ScalarBuffer<i64> =
-                ScalarBuffer::new(time.values.inner().clone(), 0, time.values.len());
-            let place = identity.places(&batch);
-            let threads: Vec<u32> = (0..times.len())
-                .map(|row| {
-                    if let Some(thread) = known.get(row) {
-                        return identity.numbered(thread.cast_signed());
-                    }
-                    let small = |of: &Ints| of.get(row).map(narrow);
-                    let namespace = namespace.get(row).map_or(0, u64::cast_signed);
-                    identity.thread(
-                        place.host(row),
-                        namespace,
-                        small(&vpid),
-                        small(&vtid),
-                        times[row],
-                    )
-                })
-                .collect();
-            let key = |row: &usize| (times[*row], identity.number(threads[*row]));
-            let order = (!(0..times.len()).is_sorted_by_key(|row| key(&row))).then(|| {
-                let mut order: Vec<usize> = (0..times.len()).collect();
-                order.sort_by_key(key);
-                order
-            });
-            let fields = self.fields.iter().map(|name| Ints::of(&batch, name));
-            self.loaded = Some(Loaded {
-                fields: fields.collect(),
-                times,
-                threads,
-                order,
-            });
+            self.loaded = Some(Loaded::new(&batch, self.fields, identity));
             self.place = 0;
         }
+    }
+
+    fn thread(&self) -> u32 {
+        self.event().map_or(u32::MAX, |event| event.thread)
     }
 
     fn event(&self) -> Option<Event<'_>> {
@@ -322,26 +339,37 @@ impl Intake {
         identity: &mut Identity,
         mut visit: impl FnMut(&Identity, Kind, &Event<'_>),
     ) -> Result<(), ArrowError> {
-        let mut heads = BinaryHeap::new();
-        for (number, source) in self.sources.iter_mut().enumerate() {
-            if let Some((time, thread)) = source.head(identity)? {
-                heads.push(Reverse((time, thread, number)));
-            }
+        // Of each source the time of its next event; one at its end is never the first one.
+        let mut heads = Vec::new();
+        for source in &mut self.sources {
+            heads.push(before_the_end(source.head(identity)?, i64::MIN));
         }
-        while let Some(mut first) = heads.peek_mut() {
-            let Reverse((time, _, number)) = *first;
+        loop {
+            let (mut first, mut number, mut same) = (i64::MAX, usize::MAX, false);
+            for (place, time) in heads.iter().enumerate() {
+                same = (same && *time >= first) || *time == first;
+                number = if *time < first { place } else { number };
+                first = first.min(*time);
+            }
+            if number == usize::MAX {
+                return Ok(());
+            }
+            if same {
+                let alike = (number..heads.len()).filter(|place| heads[*place] == first);
+                let thread = |place: &usize| identity.number(self.sources[*place].thread());
+                number = alike.min_by_key(thread).unwrap_or(number);
+            }
             let source = &mut self.sources[number];
             if let Some(event) = source.event() {
                 visit(identity, source.kind, &event);
             }
             source.place += 1;
-            match source.head(identity)? {
-                Some((next, thread)) => *first = Reverse((next.max(time), thread, number)),
-                None => {
-                    PeekMut::pop(first);
-                }
-            }
+            heads[number] = before_the_end(source.head(identity)?, first);
         }
-        Ok(())
     }
+}
+
+/// A time, but not before another one, nor at the end of all times: there is what has no events.
+fn before_the_end(time: Option<i64>, least: i64) -> i64 {
+    time.map_or(i64::MAX, |time| time.clamp(least, i64::MAX - 1))
 }

@@ -3,7 +3,7 @@
 //! Init events are few, and what they say of objects is relational: it is joined elsewhere. Here
 //! each object has the number of its row; addresses get their meaning as time goes on.
 
-use ahash::HashMap;
+use ahash::{HashMap, HashSet};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
@@ -12,7 +12,7 @@ use arrow_schema::DataType;
 use crate::rows::{NEVER, NONE};
 
 /// Texts by number.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Names {
     texts: Vec<String>,
     numbers: HashMap<String, u32>,
@@ -108,7 +108,7 @@ pub struct Endpoint {
 }
 
 /// A callback object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Callback {
     /// What it serves, its own name, that of its node and of its function, as names.
     pub kind: u32,
@@ -217,6 +217,7 @@ fn births<'a>(table: impl Fn(&str) -> Given<'a>) -> Vec<Birth> {
 }
 
 /// All objects, and what addresses mean now.
+#[derive(Clone)]
 pub struct Known {
     /// Names of topics, nodes, ...
     pub names: Names,
@@ -246,6 +247,8 @@ pub struct Known {
     pub service: u32,
     /// As above.
     pub timer: u32,
+    /// Processes that publish log messages.
+    pub loggers: HashSet<u32>,
     births: Vec<Birth>,
     born: usize,
     meaning: HashMap<(Sort, u32, u64), (u32, i64)>,
@@ -305,7 +308,10 @@ impl Known {
             publisher: small(publisher[row]),
             created: created[row],
         });
+        let rosout = names.number("/rosout");
+        let loggers = publishers.iter().filter(|of| of.topic == rosout);
         Self {
+            loggers: loggers.map(|of| of.process).collect(),
             publishers,
             subscriptions,
             clients,
@@ -315,7 +321,7 @@ impl Known {
             callbacks,
             ring_buffers: ring_buffers.collect(),
             discovery: names.number("ros_discovery_info"),
-            rosout: names.number("/rosout"),
+            rosout,
             subscription: names.number("subscription"),
             service: names.number("service"),
             timer: names.number("timer"),
@@ -349,6 +355,19 @@ impl Known {
 }
 
 impl Known {
+    /// A callback; one of which nothing is known where there is none of that number.
+    #[must_use]
+    pub fn callback(&self, number: u32) -> Callback {
+        let found = self.callbacks.get(number as usize);
+        found.copied().unwrap_or(Callback {
+            kind: NONE,
+            name: NONE,
+            node: NONE,
+            symbol: NONE,
+            owner: NONE,
+        })
+    }
+
     /// The topic of a publisher whose messages count, or `NONE`.
     #[must_use]
     pub fn topic(&self, publisher: u32) -> u32 {

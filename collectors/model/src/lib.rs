@@ -14,18 +14,19 @@
 //! recorded, `lost` against `unknown`, and the grid of a timer (`timers`).
 //!
 //! Rows have the number of their place, in the order of their first events; links between rows are
-//! such numbers. Objects come from init events, which are few, and whose joins are relational: they
-//! are given as tables (`known`), and each takes effect at its time.
+//! such numbers. Rows that were not used for long lie in a file (`rows`), keys that nobody asked for
+//! leave (`matches`), and tables are made batch by batch as they are asked for (`tables`). Objects come
+//! from init events, which are few, and whose joins are relational: they are given as tables (`known`),
+//! and each takes effect at its time.
 //!
 //! Nothing that a user runs goes through this crate: tests hold its tables against those of
 //! `collectors/ros2`. Before it can take the place of that one it lacks
 //!
-//! * bounded memory: all rows stay in memory until the end, where `collectors/ros2` can build the
-//!   tables in stretches of time;
 //! * scheduling: the time that callbacks ran on a CPU, or waited for one;
 //! * the counts of health, of which it has some (`Counts`);
 //! * one reading: it takes tables or Parquet files, not what the decoder hands over;
-//! * speed: 5 million events took it 1.65 s of CPU time, and `collectors/ros2` 1.39 s.
+//! * bounded memory for some: service calls, activations of timers and blocks of memory are tables of
+//!   one batch, takes without a publication have a number each, and so have late keys.
 
 #![forbid(unsafe_code)]
 
@@ -45,16 +46,17 @@ mod tables;
 mod takes;
 mod timers;
 
+use std::sync::Arc;
+
 use ahash::HashMap;
-use arrow_array::RecordBatch;
 use arrow_schema::ArrowError;
 
 pub use crate::identity::{Identity, Process};
 pub use crate::intake::{Batches, KINDS, Kind};
 pub use crate::known::Known;
 pub use crate::publications::{Guesses, guesses};
-pub use crate::rows::NONE;
-pub use crate::tables::Counts;
+pub use crate::rows::{Disk, NONE};
+pub use crate::tables::{Counts, Tables};
 
 use crate::callbacks::Callbacks;
 use crate::heap::Heap;
@@ -63,12 +65,12 @@ use crate::known::Sort;
 use crate::matches::Matches;
 use crate::publications::Publications;
 use crate::ring_buffers::RingBuffers;
-use crate::rows::NEVER;
+use crate::rows::{NEVER, Rows};
 use crate::services::Services;
 use crate::takes::Takes;
 
 /// What is known of a recording beside its events.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct About {
     /// Whether `rcl_publish` and `rcl_take` were enabled, and whether `rmw_take` happened.
     pub rcl_publish: bool,
@@ -83,7 +85,7 @@ pub struct About {
 }
 
 /// When the tracer dropped something: of each host ends, and the earliest begin of those from it on.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Gaps(HashMap<u32, Vec<(i64, i64)>>);
 
 impl Gaps {
@@ -114,6 +116,7 @@ impl Gaps {
 }
 
 /// The state of everything, as of the last event.
+#[derive(Clone)]
 pub struct Model {
     identity: Identity,
     known: Known,
@@ -125,13 +128,23 @@ pub struct Model {
     matches: Matches,
     services: Services,
     heap: Heap,
+    disk: Option<Arc<Disk>>,
 }
 
 impl Model {
-    /// Nothing has happened yet.
+    /// Nothing has happened yet. What does not fit into memory goes to the disk, if there is one;
+    /// `keys` messages at least are remembered for who takes them.
     #[must_use]
-    pub fn new(identity: Identity, known: Known, about: About) -> Self {
-        Self {
+    pub fn new(
+        identity: Identity,
+        known: Known,
+        about: About,
+        disk: Option<Disk>,
+        keys: usize,
+    ) -> Self {
+        let disk = disk.map(Arc::new);
+        let on = disk.as_ref();
+        let mut made = Self {
             identity,
             known,
             about,
@@ -139,17 +152,34 @@ impl Model {
             publications: Publications::default(),
             takes: Takes::default(),
             ring_buffers: RingBuffers::default(),
-            matches: Matches::default(),
+            matches: Matches::new(keys),
             services: Services::default(),
             heap: Heap::default(),
-        }
+            disk: None,
+        };
+        made.callbacks.executions = Rows::on(on);
+        made.callbacks.intervals = Rows::on(on);
+        made.publications.rows = Rows::on(on);
+        made.takes.rows = Rows::on(on);
+        made.ring_buffers.rows = Rows::on(on);
+        made.heap.blocks = Rows::on(on);
+        made.heap.frees = Rows::on(on);
+        Self { disk, ..made }
+    }
+
+    /// # Errors
+    ///
+    /// Rows could not be written to the disk, or not read again.
+    pub(crate) fn check(&self) -> Result<(), std::io::Error> {
+        let failure = self.disk.as_ref().and_then(|disk| disk.failure());
+        failure.map_or(Ok(()), Err)
     }
 
     /// Go through all events, given by name without the provider, each kind in the order of time.
     ///
     /// # Errors
     ///
-    /// A batch cannot be had.
+    /// A batch cannot be had, or rows not be put onto the disk.
     pub fn run(&mut self, events: HashMap<String, Batches>) -> Result<(), ArrowError> {
         let mut intake = Intake::new(events);
         // It is needed by who reads events, and by who is told of them.
@@ -158,7 +188,8 @@ impl Model {
             self.on(kind, event, identity.process(event.thread));
         });
         self.identity = identity;
-        done
+        done?;
+        Ok(self.check()?)
     }
 
     /// What happened in a process.
@@ -173,19 +204,19 @@ impl Model {
             }
             Kind::RmwPublish => {
                 let row = self.on_publish(kind, event, process);
-                let topic = self
-                    .known
-                    .topic(self.publications.rows[row as usize].publisher);
-                self.matches
-                    .on_publish(&mut self.publications.rows, row, topic);
+                let (rows, takes) = (&mut self.publications.rows, &mut self.takes.rows);
+                if let Some(of) = rows.get(row) {
+                    let topic = self.known.topic(of.publisher);
+                    self.matches.on_publish(rows, takes, row, topic);
+                }
             }
             Kind::RmwTake => self.on_rmw_take(event, process),
             Kind::RclTake => self.takes.on_taken_above(event, false),
             Kind::RclcppTake => self.takes.on_taken_above(event, true),
             Kind::Enqueue => {
-                let under_way = self.publications.under_way(event.thread);
+                let publications = &mut self.publications;
                 self.ring_buffers
-                    .on_enqueue(event, &self.known, process, under_way);
+                    .on_enqueue(event, &self.known, process, publications);
             }
             Kind::Dequeue => self.on_dequeue(event, process),
             Kind::Clear => self.ring_buffers.on_clear(event, process),
@@ -211,9 +242,10 @@ impl Model {
 
     fn on_callback_start(&mut self, event: &Event<'_>, process: u32) {
         let number = self.callbacks.on_start(event, &self.known, process);
-        let execution = &self.callbacks.executions[number as usize];
-        self.takes.on_start(number, execution, &self.known);
-        self.services.on_start(number, execution, &self.known);
+        if let Some(execution) = self.callbacks.executions.get(number) {
+            self.takes.on_start(number, &execution, &self.known);
+            self.services.on_start(number, &execution, &self.known);
+        }
     }
 
     fn on_publish(&mut self, kind: Kind, event: &Event<'_>, process: u32) -> u32 {
@@ -222,16 +254,17 @@ impl Model {
             .publications
             .on_publish(kind, event, &self.known, process, within);
         for (from, to) in std::mem::take(&mut self.publications.moved) {
-            let of = &self.publications.rows[to as usize];
-            let key = (self.known.topic(of.publisher), of.stamp);
-            self.matches.on_move(key, from, to);
+            if let Some(of) = self.publications.rows.get(to) {
+                let key = (self.known.topic(of.publisher), of.stamp);
+                self.matches.on_move(key, from, to);
+            }
         }
         row
     }
 
     fn on_rmw_take(&mut self, event: &Event<'_>, process: u32) {
         let take = self.takes.on_rmw_take(event, &self.known, process);
-        if let Some(of) = self.takes.rows.get(take as usize) {
+        if let Some(of) = self.takes.rows.get(take) {
             let topic = self.known.topic_at(of.subscription);
             let (takes, sent) = (&mut self.takes.rows, &mut self.publications.rows);
             self.matches.on_take(takes, sent, take, topic);
@@ -249,36 +282,47 @@ impl Model {
         self.ring_buffers.on_dequeue(event, process, take);
     }
 
-    /// All tables by name, and what was counted.
-    #[must_use]
-    pub fn finish(mut self) -> (Vec<(&'static str, RecordBatch)>, Counts) {
+    /// All tables.
+    ///
+    /// # Errors
+    ///
+    /// Rows cannot be read from the disk.
+    pub fn finish(mut self) -> Result<Tables, std::io::Error> {
         self.publications.finish();
         if self.publications.disordered {
             self.renumber();
         }
-        let messages = self.messages();
-        self.tables(&messages)
+        let tables = Tables::new(self);
+        tables.check()?;
+        Ok(tables)
+    }
+
+    /// The process of a thread.
+    fn process(&self, thread: u32) -> u32 {
+        self.identity.process(thread)
     }
 
     /// Number publications in the order of their first events again.
     fn renumber(&mut self) {
-        let rows = std::mem::take(&mut self.publications.rows);
-        let mut order: Vec<u32> = (0..).take(rows.len()).collect();
-        order.sort_by_key(|row| {
-            let of = &rows[*row as usize];
-            (of.publish, self.identity.number(of.thread))
-        });
-        let mut place = vec![NONE; rows.len()];
-        for (to, from) in (0..).zip(&order) {
+        let nothing = self.publications.rows.nothing();
+        let rows = std::mem::replace(&mut self.publications.rows, nothing);
+        let mut order: Vec<(i64, i64, u32)> = rows
+            .iter()
+            .map(|(row, of)| (of.publish, self.identity.number(of.thread), row))
+            .collect();
+        order.sort_unstable();
+        let mut place = vec![NONE; order.len()];
+        for (to, (.., from)) in (0..).zip(&order) {
             place[*from as usize] = to;
+            if let Some(row) = rows.get(*from) {
+                self.publications.rows.push(row);
+            }
         }
         let moved = |row: u32| place.get(row as usize).copied().unwrap_or(NONE);
-        self.publications.rows = order
-            .iter()
-            .map(|row| rows[*row as usize].clone())
-            .collect();
-        for row in &mut self.ring_buffers.rows {
-            row.message = moved(row.message);
+        for number in 0..self.ring_buffers.rows.count() {
+            if let Some(row) = self.ring_buffers.rows.edit(number) {
+                row.message = moved(row.message);
+            }
         }
         for message in self.matches.shared.values_mut().flatten() {
             *message = moved(*message);

@@ -5,8 +5,11 @@ use ahash::{HashMap, HashMapExt, HashSet};
 use crate::Model;
 use crate::approximate;
 use crate::known::Endpoint;
-use crate::ring_buffers::Fate;
-use crate::rows::{NEVER, NONE};
+use crate::matches::chained;
+use crate::publications::Publication;
+use crate::ring_buffers::{Enqueue, Fate};
+use crate::rows::{NEVER, NONE, Rows, plain};
+use crate::takes::Take;
 
 /// How long after its last event a process is still taken to live, and how long a message may be on
 /// its way where no other of the subscription shows it.
@@ -25,6 +28,8 @@ pub enum Match {
     None,
 }
 
+plain!(enum Match [Exact, Approximate, Ambiguous, None]);
+
 /// What a row is, beside what its take tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lot {
@@ -39,6 +44,8 @@ pub enum Lot {
     /// Nobody can say, yet.
     Pending,
 }
+
+plain!(enum Lot [Open, Replayed, NoSubscriber, Overwritten, Pending]);
 
 /// What became of a message; by the place in `OUTCOMES`.
 pub const OUTCOMES: &[&str] = &[
@@ -59,7 +66,7 @@ const REPLAYED: u8 = 5;
 const NO_SUBSCRIBER: u8 = 6;
 
 /// What a publication is of, once all is known.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct Source {
     /// Its publisher, topic and node, or `NONE`.
     pub publisher: u32,
@@ -67,12 +74,15 @@ pub struct Source {
     pub topic: u32,
     /// As above.
     pub node: u32,
-    /// Its source timestamp, recorded or guessed.
-    pub key: i64,
-    /// Whether the timestamp, and whether the publisher, is a guess.
-    pub estimated: bool,
-    /// As above.
-    pub guessed: bool,
+}
+
+impl Source {
+    /// Of no publication.
+    pub const NONE: Self = Self {
+        publisher: NONE,
+        topic: NONE,
+        node: NONE,
+    };
 }
 
 /// A publication and a take.
@@ -85,10 +95,8 @@ pub struct Matched {
     how: Match,
 }
 
-/// Publications with subscriptions; and of each subscription a count.
-type Pairs = (Vec<(u32, u32)>, Vec<(u32, u64)>);
-
 /// One message.
+#[derive(Clone, Copy)]
 #[expect(
     clippy::struct_field_names,
     reason = "its publication is what it is of"
@@ -111,15 +119,29 @@ pub struct Message {
     /// What became of it.
     pub outcome: u8,
     publish: i64,
+    taken: i64,
     lot: Lot,
 }
 
+plain!(Message {
+    message,
+    subscription,
+    process,
+    take,
+    execution,
+    how,
+    intra,
+    outcome,
+    publish,
+    taken,
+    lot
+});
+
 /// All messages, and what was counted.
+#[derive(Default)]
 pub struct Messages {
     /// In the order of their publications.
-    pub rows: Vec<Message>,
-    /// What each publication is of.
-    pub sources: Vec<Source>,
+    pub rows: Rows<Message>,
     /// Publications that share their key with another one.
     pub ambiguous: u64,
     /// Takes between processes of which no publication was recorded.
@@ -128,12 +150,83 @@ pub struct Messages {
     pub gone: Vec<(u32, u64)>,
     /// Subscriptions whose callbacks ran and of which no take was recorded.
     pub untaken: Vec<u32>,
+    /// By publisher and subscription.
+    pub ways: HashMap<(u32, u32), Way>,
+}
+
+/// What a publisher sent to a subscription.
+#[derive(Clone, Copy)]
+pub struct Way {
+    /// When a later message was taken.
+    next: i64,
+    /// How many messages, and how many of these were lost.
+    pub count: i64,
+    /// As above.
+    pub lost: i64,
+}
+
+/// Which subscriptions exist as something is published.
+pub struct Existing<'a> {
+    on_topic: HashMap<u32, Vec<(u32, &'a Endpoint)>>,
+    /// Of each the first publication after the last event of its process.
+    after: HashMap<u32, i64>,
+    /// Of each the publications after its process had gone.
+    gone: Vec<u64>,
+}
+
+impl<'a> Existing<'a> {
+    /// Of these subscriptions.
+    pub(crate) fn new(model: &'a Model, wanted: impl Fn(u32) -> bool) -> Self {
+        let mut on_topic: HashMap<u32, Vec<(u32, &Endpoint)>> = HashMap::new();
+        for (number, of) in (0..).zip(&model.known.subscriptions) {
+            if of.topic != NONE && of.topic != model.known.discovery && wanted(number) {
+                on_topic.entry(of.topic).or_default().push((number, of));
+            }
+        }
+        Self {
+            on_topic,
+            after: HashMap::new(),
+            gone: vec![0; model.known.subscriptions.len()],
+        }
+    }
+
+    /// Those of a topic at a time, but for those of processes that had gone; times never fall.
+    pub(crate) fn at(&mut self, model: &Model, topic: u32, publish: i64, found: &mut Vec<u32>) {
+        found.clear();
+        for (number, of) in self.on_topic.get(&topic).into_iter().flatten() {
+            if publish < of.created || publish >= of.ended {
+                continue;
+            }
+            let end = model.identity.end(of.process);
+            if publish > end {
+                // It has gone when more than a second, and more than one publication, follows its
+                // last event.
+                let first = *self.after.entry(*number).or_insert(publish);
+                if publish > first.max(end.saturating_add(SECOND)) {
+                    self.gone[*number as usize] += 1;
+                    continue;
+                }
+            }
+            found.push(*number);
+        }
+    }
+}
+
+/// Messages as they are made.
+struct Making {
+    made: Messages,
+    /// Of publications of one time, and those without one.
+    group: Vec<Message>,
+    rest: Vec<Message>,
+    /// Of each subscription the longest that a message waited.
+    waited: HashMap<u32, i64>,
+    /// Topic and timestamp of several publications.
+    shared: HashSet<(u32, i64)>,
 }
 
 impl Model {
     /// The topic of a take: the middleware's own have no event of rcl.
-    pub(crate) fn take_topic(&self, number: u32) -> u32 {
-        let take = &self.takes.rows[number as usize];
+    pub(crate) fn take_topic(&self, take: &Take) -> u32 {
         let of = self.known.subscriptions.get(take.subscription as usize);
         let own = of.is_none() && take.rcl == NEVER && !take.intra;
         let topic = of.map_or(NONE, |of| of.topic);
@@ -147,325 +240,313 @@ impl Model {
         }
     }
 
-    /// What each publication is of: by address, else by what else its process could publish.
-    fn sources(&self) -> Vec<Source> {
+    /// What a publication is of: by address, else by what else its process could publish.
+    pub(crate) fn source(&self, row: &Publication) -> Source {
         let discovery = self.known.discovery;
-        let loggers: HashSet<u32> = self
-            .known
-            .publishers
-            .iter()
-            .filter(|of| of.topic == self.known.rosout)
-            .map(|of| of.process)
-            .collect();
-        let rows = self.publications.rows.iter().map(|row| {
-            let mut found = Source {
-                publisher: row.publisher,
-                topic: NONE,
-                node: NONE,
-                key: row.stamp,
-                estimated: false,
-                guessed: false,
-            };
-            let known = self.known.publishers.get(row.publisher as usize);
-            if let Some(of) = known {
-                (found.topic, found.node) = (of.topic, of.node);
+        let mut found = Source {
+            publisher: row.publisher,
+            ..Source::NONE
+        };
+        let known = self.known.publishers.get(row.publisher as usize);
+        if let Some(of) = known {
+            (found.topic, found.node) = (of.topic, of.node);
+        }
+        let above = row.rclcpp != NEVER || row.intra != NEVER;
+        let rcl = row.rcl != NEVER;
+        if self.about.rcl_publish && !above && !rcl {
+            if known.is_none() {
+                found.topic = discovery;
             }
-            let process = self.identity.process(row.thread);
-            let above = row.rclcpp != NEVER || row.intra != NEVER;
-            let rcl = row.rcl != NEVER;
-            if self.about.rcl_publish && !above && !rcl {
-                if known.is_none() {
-                    found.topic = discovery;
-                }
-            } else if self.about.rcl_publish && found.topic == discovery {
-                // It went through rcl, of whose publisher the event is missing.
-                found.topic = NONE;
-            } else if known.is_none() && rcl && !above && !row.by_rmw && loggers.contains(&process)
-            {
-                found.topic = self.known.rosout;
-            }
-            if found.topic == NONE && row.rclcpp != NEVER && !rcl {
-                let steps = self
-                    .about
-                    .guesses
-                    .get(&process)
-                    .map_or(&[][..], Vec::as_slice);
-                let after = steps.partition_point(|(since, ..)| *since <= row.publish);
-                let last = steps[..after].last();
-                (found.topic, found.publisher) =
-                    last.map_or((NONE, NONE), |(_, topic, publisher)| (*topic, *publisher));
-                let of = self.known.publishers.get(found.publisher as usize);
-                found.node = of.map_or(NONE, |of| of.node);
-                found.guessed = found.topic != NONE;
-            }
-            found
-        });
-        rows.collect()
+        } else if self.about.rcl_publish && found.topic == discovery {
+            // It went through rcl, of whose publisher the event is missing.
+            found.topic = NONE;
+        } else if known.is_none()
+            && rcl
+            && !above
+            && !row.by_rmw
+            && self.known.loggers.contains(&self.process(row.thread))
+        {
+            found.topic = self.known.rosout;
+        }
+        if found.topic == NONE && row.rclcpp != NEVER && !rcl {
+            let steps = self.about.guesses.get(&self.process(row.thread));
+            let steps = steps.map_or(&[][..], Vec::as_slice);
+            let after = steps.partition_point(|(since, ..)| *since <= row.publish);
+            let last = steps[..after].last();
+            (found.topic, found.publisher) =
+                last.map_or((NONE, NONE), |(_, topic, publisher)| (*topic, *publisher));
+            let of = self.known.publishers.get(found.publisher as usize);
+            found.node = of.map_or(NONE, |of| of.node);
+        }
+        found
     }
 
-    /// Takes of each publication, by its number and that of the subscription.
-    fn matched(&mut self, sources: &mut [Source]) -> (Vec<Matched>, u64) {
-        approximate::estimate(self, sources);
-        let mut found = Vec::new();
+    /// Takes of publications that share their key: the first belongs to the first.
+    fn ambiguous(&mut self) -> (Vec<Matched>, HashSet<u32>) {
+        let (mut found, mut shared) = (Vec::new(), HashSet::default());
         let mut chain = Vec::new();
-        let mut shared: HashSet<u32> = HashSet::default();
-        let mut ambiguous = 0;
-        let groups: Vec<Vec<u32>> = self.matches.shared.values().cloned().collect();
-        for mut messages in groups {
+        for mut messages in std::mem::take(&mut self.matches.shared).into_values() {
             messages.sort_unstable();
-            ambiguous += messages.len() as u64;
             let mut next: HashMap<u32, usize> = HashMap::new();
             for first in &messages {
-                chained(
-                    &self.takes.rows,
-                    self.publications.rows[*first as usize].taken,
-                    &mut chain,
-                );
-                for take in &chain {
-                    let subscription = self.takes.rows[*take as usize].subscription;
-                    let rank = next.entry(subscription).or_default();
-                    if let Some(message) = messages.get(*rank) {
-                        found.push(self.joined(*message, *take, Match::Ambiguous));
+                let taken = self.publications.rows.get(*first).map(|row| row.taken);
+                chained(&self.takes.rows, taken.unwrap_or(NONE), &mut chain);
+                for (number, take) in &chain {
+                    let rank = next.entry(take.subscription).or_default();
+                    let message = messages.get(*rank);
+                    if let Some(take) = self.takes.rows.edit(*number) {
+                        take.matched = message.is_some();
+                    }
+                    if let Some(message) = message {
+                        found.push(joined(*message, (*number, take), Match::Ambiguous));
                     }
                     *rank += 1;
                 }
             }
             shared.extend(messages);
         }
-        for (message, source) in (0..).zip(sources.iter()) {
-            let first = self.publications.rows[message as usize].taken;
-            if first == NONE || shared.contains(&message) {
-                continue;
-            }
-            chained(&self.takes.rows, first, &mut chain);
-            let how = if source.estimated {
-                Match::Approximate
-            } else {
-                Match::Exact
-            };
-            for (place, take) in chain.iter().enumerate() {
-                let of = |take: &u32| self.takes.rows[*take as usize].subscription;
-                // Of several takes of one subscription the first.
-                if !chain[..place].iter().any(|before| of(before) == of(take)) {
-                    found.push(self.joined(message, *take, how));
-                }
-            }
-        }
-        for one in &found {
-            self.takes.rows[one.take as usize].matched = true;
-        }
-        approximate::without_topic(self, sources, &mut found);
-        found.sort_by_key(|one| (one.message, one.subscription));
-        (found, ambiguous)
-    }
-
-    pub(crate) fn joined(&self, message: u32, take: u32, how: Match) -> Matched {
-        let of = &self.takes.rows[take as usize];
-        Matched {
-            message,
-            subscription: of.subscription,
-            take,
-            execution: of.execution,
-            how,
-        }
-    }
-
-    /// Each publication with each subscription of its topic that existed then, but for those of
-    /// processes that had gone; and how many these are.
-    fn pairs(&self, sources: &[Source]) -> Pairs {
-        let mut on_topic: HashMap<u32, Vec<(u32, &Endpoint)>> = HashMap::new();
-        for (number, of) in (0..).zip(&self.known.subscriptions) {
-            if of.topic != NONE && of.topic != self.known.discovery {
-                on_topic.entry(of.topic).or_default().push((number, of));
-            }
-        }
-        let mut pairs = Vec::new();
-        let mut after: HashMap<u32, i64> = HashMap::new();
-        let mut gone = vec![0; self.known.subscriptions.len()];
-        for (message, (row, source)) in (0..).zip(self.publications.rows.iter().zip(sources)) {
-            for (number, of) in on_topic.get(&source.topic).into_iter().flatten() {
-                if row.publish < of.created || row.publish >= of.ended {
-                    continue;
-                }
-                let end = self.identity.end(of.process);
-                if row.publish > end {
-                    // It has gone when more than a second, and more than one publication, follows
-                    // its last event.
-                    let first = *after.entry(*number).or_insert(row.publish);
-                    if row.publish > first.max(end.saturating_add(SECOND)) {
-                        gone[*number as usize] += 1;
-                        continue;
-                    }
-                }
-                pairs.push((message, *number));
-            }
-        }
-        let gone = (0..).zip(gone).filter(|(_, count)| *count > 0);
-        (pairs, gone.collect())
+        (found, shared)
     }
 
     /// All messages.
     pub(crate) fn messages(&mut self) -> Messages {
-        let mut sources = self.sources();
-        let (mut matched, ambiguous) = self.matched(&mut sources);
-        let alone = (0..)
-            .zip(&self.takes.rows)
-            .filter(|(_, take)| !take.intra && !take.matched);
-        let alone = alone.map(|(number, _)| number);
-        let alone: Vec<u32> = alone
-            .filter(|take| self.take_topic(*take) != self.known.discovery)
-            .collect();
-        let (pairs, gone) = self.pairs(&sources);
+        self.matches.finish(
+            &mut self.publications.rows,
+            &mut self.takes.rows,
+            &self.known,
+        );
+        approximate::estimate(self);
+        let (mut more, shared) = self.ambiguous();
+        approximate::without_topic(self, &mut more);
         let untaken = approximate::without_takes(self);
-        let ordered = approximate::by_order(self, &pairs, &untaken);
+        more.sort_by_key(|one| (one.message, one.subscription));
+        let ordered = approximate::by_order(self, &untaken);
         if !ordered.is_empty() {
-            matched.extend(ordered);
-            matched.sort_by_key(|one| (one.message, one.subscription));
+            more.extend(ordered);
+            more.sort_by_key(|one| (one.message, one.subscription));
         }
-        let mut rows = self.joined_rows(&sources, &pairs, &matched);
-        rows.sort_by_key(|row| {
-            let take = self
-                .takes
-                .rows
-                .get(row.take as usize)
-                .map_or(i64::MAX, |take| take.time);
-            let number = |number| if number == NONE { u32::MAX } else { number };
-            let publish = if row.publish == NEVER {
-                i64::MAX
-            } else {
-                row.publish
-            };
-            (publish, take, number(row.message), number(row.subscription))
+        let alone = self.takes.rows.iter().filter(|(_, take)| {
+            !take.intra && !take.matched && self.take_topic(take) != self.known.discovery
         });
-        self.settle(&mut rows, &sources, &untaken);
-        Messages {
-            rows,
-            sources,
-            ambiguous,
-            alone,
-            gone,
-            untaken,
-        }
+        let mut making = Making {
+            made: Messages {
+                rows: Rows::on(self.disk.as_ref()),
+                ambiguous: shared.len() as u64,
+                alone: alone.map(|(number, _)| number).collect(),
+                untaken,
+                ..Messages::default()
+            },
+            group: Vec::new(),
+            rest: Vec::new(),
+            waited: HashMap::new(),
+            shared: HashSet::default(),
+        };
+        self.all_rows(&mut making, &more, &shared);
+        self.settle(making)
     }
 
-    fn joined_rows(
+    /// A row of each publication and subscription, publication by publication.
+    fn all_rows(&self, making: &mut Making, more: &[Matched], shared: &HashSet<u32>) {
+        let mut existing = Existing::new(self, |_| true);
+        let (mut chain, mut pairs) = (Vec::new(), Vec::new());
+        let (mut matched, mut given): (Vec<Matched>, Vec<Enqueue>) = (Vec::new(), Vec::new());
+        let mut more = more.iter().peekable();
+        let mut publish = NEVER;
+        for (message, row) in self.publications.rows.iter() {
+            if row.publish != publish {
+                self.sorted(making);
+                publish = row.publish;
+            }
+            let topic = self.source(&row).topic;
+            matched.clear();
+            if row.taken != NONE && !shared.contains(&message) {
+                chained(&self.takes.rows, row.taken, &mut chain);
+                let how = if row.estimated {
+                    Match::Approximate
+                } else {
+                    Match::Exact
+                };
+                // Of several takes of one subscription the first.
+                let first = chain.iter().filter(|(_, take)| take.matched);
+                matched.extend(first.map(|(number, take)| joined(message, (*number, take), how)));
+            }
+            while let Some(one) = more.next_if(|one| one.message <= message) {
+                matched.push(*one);
+            }
+            if matched.len() > 1 {
+                matched.sort_by_key(|one| one.subscription);
+            }
+            existing.at(self, topic, row.publish, &mut pairs);
+            given.clear();
+            let mut number = row.given;
+            while let Some(one) = self.ring_buffers.rows.get(number) {
+                given.push(one);
+                number = one.next;
+            }
+            given.reverse();
+            self.rows_of(making, (message, &row, topic), &matched, &pairs, &given);
+        }
+        self.sorted(making);
+        for (_, row) in self.ring_buffers.rows.iter() {
+            if row.message == NONE {
+                let take = self.takes.rows.get(row.take);
+                making.rest.push(Message {
+                    message: NONE,
+                    subscription: row.subscription,
+                    process: row.process,
+                    take: row.take,
+                    execution: take.map_or(NONE, |take| take.execution),
+                    how: Match::None,
+                    intra: Some(true),
+                    outcome: UNKNOWN,
+                    publish: NEVER,
+                    taken: take.map_or(NEVER, |take| take.time),
+                    lot: Lot::Replayed,
+                });
+            }
+        }
+        making.group = std::mem::take(&mut making.rest);
+        self.sorted(making);
+        let gone = (0..).zip(existing.gone).filter(|(_, count)| *count > 0);
+        making.made.gone = gone.collect();
+    }
+
+    /// The rows of one publication.
+    fn rows_of(
         &self,
-        sources: &[Source],
-        pairs: &[(u32, u32)],
+        making: &mut Making,
+        (message, row, topic): (u32, &Publication, u32),
         matched: &[Matched],
-    ) -> Vec<Message> {
-        let mut rows = Vec::with_capacity(pairs.len());
-        let mut told = vec![false; sources.len()];
-        // The copy that also came through the middleware is dropped by rclcpp: one row, the intra one.
-        let mut within: HashSet<(u32, u32)> = HashSet::default();
-        let mut unresolved: HashSet<u32> = HashSet::default();
-        for row in &self.ring_buffers.rows {
-            let take = self.takes.rows.get(row.take as usize);
-            let mut one = Message {
-                message: row.message,
-                subscription: row.subscription,
-                process: row.process,
-                take: row.take,
+        pairs: &[u32],
+        given: &[Enqueue],
+    ) {
+        let discovery = self.known.discovery;
+        let begin = making.group.len();
+        let time = |take: u32| self.takes.rows.get(take).map_or(NEVER, |take| take.time);
+        // Of a message of the middleware's own there is no row.
+        for one in given.iter().filter(|_| topic != discovery) {
+            let (lot, how) = match one.fate {
+                Fate::Pending => (Lot::Pending, Match::None),
+                Fate::Dequeued => (Lot::Open, Match::Exact),
+                Fate::Overwritten | Fate::Cleared => (Lot::Overwritten, Match::Exact),
+            };
+            let take = self.takes.rows.get(one.take);
+            making.group.push(Message {
+                message,
+                subscription: one.subscription,
+                process: self.process_of(one.subscription),
+                take: one.take,
                 execution: take.map_or(NONE, |take| take.execution),
-                how: Match::None,
+                how,
                 intra: Some(true),
                 outcome: UNKNOWN,
-                publish: NEVER,
-                lot: Lot::Replayed,
-            };
-            if row.message != NONE {
-                // Of a message of the middleware's own there is no row.
-                if sources[row.message as usize].topic == self.known.discovery {
-                    continue;
-                }
-                told[row.message as usize] = true;
-                if row.subscription == NONE {
-                    unresolved.insert(row.message);
-                } else {
-                    within.insert((row.message, row.subscription));
-                }
-                one.process = self.process_of(row.subscription);
-                one.publish = self.publications.rows[row.message as usize].publish;
-                (one.lot, one.how) = match row.fate {
-                    Fate::Pending => (Lot::Pending, Match::None),
-                    Fate::Dequeued => (Lot::Open, Match::Exact),
-                    Fate::Overwritten | Fate::Cleared => (Lot::Overwritten, Match::Exact),
-                };
-            }
-            rows.push(one);
+                publish: row.publish,
+                taken: take.map_or(NEVER, |take| take.time),
+                lot,
+            });
         }
-        let mut row_of =
-            |told: &mut [bool], message: u32, subscription: u32, of: Option<&Matched>, lot: Lot| {
-                told[message as usize] = true;
-                let take = of.map_or(NONE, |of| of.take);
-                rows.push(Message {
-                    message,
-                    subscription,
-                    process: self.process_of(subscription),
-                    take,
-                    execution: of.map_or(NONE, |of| of.execution),
-                    how: of.map_or(Match::None, |of| of.how),
-                    intra: (subscription != NONE || take != NONE).then_some(false),
-                    outcome: UNKNOWN,
-                    publish: self.publications.rows[message as usize].publish,
-                    lot,
-                });
-            };
-        let mut there = matched.iter().peekable();
-        let late = |of: &Matched| {
-            let known = of.subscription != NONE;
-            (!known || !within.contains(&(of.message, of.subscription))).then_some(if known {
-                Lot::Replayed
-            } else {
-                Lot::Open
-            })
+        // The copy that also came through the middleware is dropped by rclcpp: one row, the intra one.
+        let intra = making.group.len();
+        let unresolved = given.iter().any(|one| one.subscription == NONE) && intra > begin;
+        let within = |group: &[Message], subscription: u32| {
+            subscription != NONE
+                && group[begin..intra]
+                    .iter()
+                    .any(|one| one.subscription == subscription)
         };
-        for (message, subscription) in pairs {
-            while let Some(of) =
-                there.next_if(|of| (of.message, of.subscription) < (*message, *subscription))
-            {
-                if let Some(lot) = late(of) {
-                    row_of(&mut told, of.message, of.subscription, Some(of), lot);
-                }
+        let one = |subscription: u32, of: Option<&Matched>, lot: Lot| {
+            let take = of.map_or(NONE, |of| of.take);
+            Message {
+                message,
+                subscription,
+                process: self.process_of(subscription),
+                take,
+                execution: of.map_or(NONE, |of| of.execution),
+                how: of.map_or(Match::None, |of| of.how),
+                intra: (subscription != NONE || take != NONE).then_some(false),
+                outcome: UNKNOWN,
+                publish: row.publish,
+                taken: time(take),
+                lot,
             }
-            let of = there.next_if(|of| (of.message, of.subscription) == (*message, *subscription));
+        };
+        let mut there = matched.iter().peekable();
+        let late = |group: &mut Vec<Message>, of: &Matched| {
+            if of.subscription == NONE {
+                group.push(one(NONE, Some(of), Lot::Open));
+            } else if !within(group, of.subscription) {
+                group.push(one(of.subscription, Some(of), Lot::Replayed));
+            }
+        };
+        for subscription in pairs {
+            while let Some(of) = there.next_if(|of| of.subscription < *subscription) {
+                late(&mut making.group, of);
+            }
+            let of = there.next_if(|of| of.subscription == *subscription);
             while there
-                .next_if(|of| (of.message, of.subscription) == (*message, *subscription))
+                .next_if(|of| of.subscription == *subscription)
                 .is_some()
             {}
-            if !within.contains(&(*message, *subscription)) {
-                let pending = of.is_none() && unresolved.contains(message);
+            if !within(&making.group, *subscription) {
+                let pending = of.is_none() && unresolved;
                 let lot = if pending { Lot::Pending } else { Lot::Open };
-                row_of(&mut told, *message, *subscription, of, lot);
+                making.group.push(one(*subscription, of, lot));
             }
         }
         for of in there {
-            if let Some(lot) = late(of) {
-                row_of(&mut told, of.message, of.subscription, Some(of), lot);
-            }
+            late(&mut making.group, of);
         }
-        for (message, source) in (0..).zip(sources) {
-            if !told[message as usize] && source.topic != self.known.discovery {
-                let lot = if source.topic == NONE {
-                    Lot::Pending
+        if making.group.len() == begin && topic != discovery {
+            let lot = if topic == NONE {
+                Lot::Pending
+            } else {
+                Lot::NoSubscriber
+            };
+            making.group.push(one(NONE, None, lot));
+        }
+    }
+
+    /// Append the rows of publications of one time.
+    fn sorted(&self, making: &mut Making) {
+        if making.group.len() > 1 {
+            making.group.sort_by_key(|row| {
+                let taken = if row.take == NONE {
+                    i64::MAX
                 } else {
-                    Lot::NoSubscriber
+                    row.taken
                 };
-                row_of(&mut told, message, NONE, None, lot);
-            }
+                (taken, row.message, row.subscription)
+            });
         }
-        rows
+        for mut row in making.group.drain(..) {
+            if row.take == NONE {
+                let of = self.callbacks.executions.get(row.execution);
+                row.taken = of.map_or(NEVER, |of| of.start);
+            }
+            if row.lot == Lot::Replayed
+                && let Some(of) = self.known.subscriptions.get(row.subscription as usize)
+                && row.publish != NEVER
+                && row.publish >= of.created
+            {
+                // Of a publisher that is not known nobody could say to whom it published.
+                row.lot = Lot::Open;
+            }
+            if row.lot != Lot::Replayed && row.publish != NEVER && row.taken != NEVER {
+                let longest = making.waited.entry(row.subscription).or_insert(i64::MIN);
+                *longest = row.taken.wrapping_sub(row.publish).max(*longest);
+            }
+            if row.how == Match::Ambiguous
+                && let Some(of) = self.publications.rows.get(row.message)
+            {
+                making.shared.insert((self.source(&of).topic, of.stamp));
+            }
+            making.made.rows.push(row);
+        }
     }
 
     fn process_of(&self, subscription: u32) -> u32 {
         let of = self.known.subscriptions.get(subscription as usize);
         of.map_or(NONE, |of| of.process)
-    }
-
-    /// When a message was taken, or its callback ran.
-    fn taken(&self, row: &Message) -> Option<i64> {
-        let take = self.takes.rows.get(row.take as usize).map(|take| take.time);
-        take.or_else(|| Some(self.callbacks.executions.get(row.execution as usize)?.start))
     }
 
     /// Say what became of each message.
@@ -477,42 +558,32 @@ impl Model {
     ///   was): it may have been on its way still;
     /// * the tracer dropped something at the receiver before the next message was taken;
     /// * the receiver's takes, or this publication's timestamp, were not recorded.
-    fn settle(&self, rows: &mut [Message], sources: &[Source], untaken: &[u32]) {
-        let untaken: HashSet<u32> = untaken.iter().copied().collect();
-        let mut waited: HashMap<u32, i64> = HashMap::new();
-        let mut shared: HashSet<(u32, i64)> = HashSet::default();
-        for row in rows.iter_mut() {
-            if row.lot == Lot::Replayed
-                && let Some(of) = self.known.subscriptions.get(row.subscription as usize)
-                && row.publish != NEVER
-                && row.publish >= of.created
-            {
-                // Of a publisher that is not known nobody could say to whom it published.
-                row.lot = Lot::Open;
-            }
-            if row.lot != Lot::Replayed
-                && row.publish != NEVER
-                && let Some(taken) = self.taken(row)
-            {
-                let longest = waited.entry(row.subscription).or_insert(i64::MIN);
-                *longest = taken.wrapping_sub(row.publish).max(*longest);
-            }
-            if row.how == Match::Ambiguous
-                && let Some(source) = sources.get(row.message as usize)
-            {
-                shared.insert((source.topic, source.key));
-            }
-        }
-        let mut next: HashMap<(u32, u32), i64> = HashMap::new();
-        for row in rows.iter_mut().rev() {
-            let source = sources.get(row.message as usize);
-            let way = (source.map_or(NONE, |of| of.publisher), row.subscription);
-            let taken = self.taken(row);
-            let arrived = row.take != NONE || row.execution != NONE;
+    fn settle(&self, making: Making) -> Messages {
+        let Making {
+            mut made,
+            waited,
+            shared,
+            ..
+        } = making;
+        let untaken: HashSet<u32> = made.untaken.iter().copied().collect();
+        for number in (0..made.rows.count()).rev() {
+            let Some(row) = made.rows.edit(number) else {
+                continue;
+            };
+            let of = self.publications.rows.get(row.message);
+            let source = of.map_or(Source::NONE, |of| self.source(&of));
+            let way = made
+                .ways
+                .entry((source.publisher, row.subscription))
+                .or_insert(Way {
+                    next: NEVER,
+                    count: 0,
+                    lost: 0,
+                });
             row.outcome = match row.lot {
                 Lot::Replayed => REPLAYED,
                 _ if row.execution != NONE => DELIVERED,
-                _ if arrived => TAKEN,
+                _ if row.take != NONE => TAKEN,
                 Lot::NoSubscriber => NO_SUBSCRIBER,
                 Lot::Overwritten => OVERWRITTEN,
                 Lot::Pending => UNKNOWN,
@@ -520,14 +591,14 @@ impl Model {
                     let known = (row.subscription != NONE).then(|| waited.get(&row.subscription));
                     let longest = known.flatten().copied().unwrap_or(SECOND);
                     let until = row.publish.saturating_add(longest);
-                    let next = next.get(&way).copied();
+                    let next = (way.next != NEVER).then_some(way.next);
                     let end = self.identity.end(row.process);
                     let host = self.identity.host(row.process);
-                    let topic = match source.map_or(NONE, |of| of.topic) {
+                    let topic = match source.topic {
                         NONE => self.known.topic_at(row.subscription),
                         topic => topic,
                     };
-                    let key = source.map_or(NEVER, |of| of.key);
+                    let key = of.map_or(NEVER, |of| of.stamp);
                     let unknown = (next.is_none() && until > end)
                         || self
                             .about
@@ -540,22 +611,25 @@ impl Model {
                     if unknown { UNKNOWN } else { LOST }
                 }
             };
-            if let Some(taken) = taken {
-                next.insert(way, taken);
+            way.count += 1;
+            way.lost += i64::from(row.outcome == LOST);
+            if row.taken != NEVER {
+                way.next = row.taken;
             }
         }
+        made
     }
 }
 
-/// A chain of takes, the first one first.
-fn chained(takes: &[crate::takes::Take], first: u32, found: &mut Vec<u32>) {
-    found.clear();
-    let mut number = first;
-    while let Some(take) = takes.get(number as usize) {
-        found.push(number);
-        number = take.next;
+/// A publication and a take of it.
+pub(crate) const fn joined(message: u32, (number, take): (u32, &Take), how: Match) -> Matched {
+    Matched {
+        message,
+        subscription: take.subscription,
+        take: number,
+        execution: take.execution,
+        how,
     }
-    found.sort_unstable();
 }
 
 impl Matched {

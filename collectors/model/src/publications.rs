@@ -15,10 +15,10 @@ use ahash::{HashMap, HashMapExt};
 use crate::callbacks::Candidate;
 use crate::intake::{Event, Kind};
 use crate::known::{Known, Sort};
-use crate::rows::{NEVER, NONE, next_row};
+use crate::rows::{NEVER, NONE, Rows, plain};
 
 /// One publication.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 pub struct Publication {
     /// Its first event.
     pub publish: i64,
@@ -42,10 +42,30 @@ pub struct Publication {
     pub within: Candidate,
     /// The last take that it was matched with, or `NONE`; others are chained to that one.
     pub taken: u32,
+    /// The last ring buffer that it was put into, or `NONE`; others are chained to that one.
+    pub given: u32,
+    /// Whether the timestamp is a guess.
+    pub estimated: bool,
 }
 
+plain!(Publication {
+    publish,
+    intra,
+    rclcpp,
+    rcl,
+    rmw,
+    stamp,
+    thread,
+    publisher,
+    by_rmw,
+    within,
+    taken,
+    given,
+    estimated
+});
+
 /// The last publish event of a thread.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Last {
     kind: Kind,
     message: Option<u64>,
@@ -56,10 +76,10 @@ struct Last {
 }
 
 /// All publications.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Publications {
     /// In the order of their first events, but for those that were taken apart.
-    pub rows: Vec<Publication>,
+    pub rows: Rows<Publication>,
     /// Whether some were; and of those with a stamp which row has it now.
     pub disordered: bool,
     /// As above.
@@ -83,6 +103,8 @@ fn begun(event: &Event<'_>, within: Candidate) -> Publication {
         by_rmw: false,
         within,
         taken: NONE,
+        given: NONE,
+        estimated: false,
     }
 }
 
@@ -91,12 +113,10 @@ impl Publications {
     #[must_use]
     pub fn under_way(&self, thread: u32) -> Option<(u32, i64)> {
         let last = self.last.get(thread as usize)?.as_ref()?;
-        (last.kind == Kind::IntraPublish).then(|| (last.row, self.rows[last.row as usize].intra))
-    }
-
-    fn add(&mut self, row: Publication) -> u32 {
-        self.rows.push(row);
-        next_row(&self.rows) - 1
+        if last.kind != Kind::IntraPublish {
+            return None;
+        }
+        Some((last.row, self.rows.get(last.row)?.intra))
     }
 
     /// Any publish event; returns the publication that it is of.
@@ -142,10 +162,12 @@ impl Publications {
                 if let Some(before) = before {
                     self.settle(&before);
                 }
-                self.add(begun(event, within))
+                self.rows.push(begun(event, within))
             }
         };
-        let of = &mut self.rows[row as usize];
+        let Some(of) = self.rows.edit(row) else {
+            return NONE;
+        };
         let time = match kind {
             Kind::IntraPublish => &mut of.intra,
             Kind::RclcppPublish => &mut of.rclcpp,
@@ -207,7 +229,7 @@ impl Publications {
             joined.push(row);
             row
         } else {
-            self.add(begun(event, within))
+            self.rows.push(begun(event, within))
         }
     }
 
@@ -229,29 +251,33 @@ impl Publications {
 
     /// Let a publication that an intra one continued into be one of its own; returns it.
     fn apart(&mut self, row: u32) -> u32 {
-        let of = &mut self.rows[row as usize];
-        let mut own = of.clone();
+        let Some(of) = self.rows.edit(row) else {
+            return NONE;
+        };
+        let mut own = *of;
         of.rclcpp = NEVER;
-        (own.intra, own.taken) = (NEVER, NONE);
+        (own.intra, own.taken, own.given) = (NEVER, NONE, NONE);
         own.publish = own.rclcpp;
         own.publisher = NONE;
         self.disordered = true;
-        self.add(own)
+        self.rows.push(own)
     }
 
     /// Let what rcl and the middleware did be a publication of its own.
     fn without_rclcpp(&mut self, row: u32) {
-        let of = &mut self.rows[row as usize];
-        let mut own = of.clone();
+        let Some(of) = self.rows.edit(row) else {
+            return;
+        };
+        let mut own = *of;
         (of.rcl, of.rmw, of.stamp, of.by_rmw) = (NEVER, NEVER, NEVER, false);
         if of.intra == NEVER {
             of.publisher = NONE;
         }
         of.taken = NONE;
-        (own.intra, own.rclcpp) = (NEVER, NEVER);
+        (own.intra, own.rclcpp, own.given) = (NEVER, NEVER, NONE);
         own.publish = own.rcl;
         self.disordered = true;
-        let own = self.add(own);
+        let own = self.rows.push(own);
         self.moved.push((row, own));
     }
 }

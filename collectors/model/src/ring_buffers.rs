@@ -9,7 +9,8 @@ use ahash::HashMap;
 
 use crate::intake::Event;
 use crate::known::{Known, Sort};
-use crate::rows::{NONE, next_row};
+use crate::publications::Publications;
+use crate::rows::{NONE, Rows, plain};
 
 /// What became of a message in a ring buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,10 @@ pub enum Fate {
     Cleared,
 }
 
+plain!(enum Fate [Pending, Dequeued, Overwritten, Cleared]);
+
 /// One message in one ring buffer.
+#[derive(Clone, Copy)]
 pub struct Enqueue {
     /// Its publication, or `NONE`.
     pub message: u32,
@@ -36,16 +40,27 @@ pub struct Enqueue {
     pub take: u32,
     /// What became of it.
     pub fate: Fate,
+    /// The ring buffer that its publication put it into before, or `NONE`.
+    pub next: u32,
 }
+
+plain!(Enqueue {
+    message,
+    subscription,
+    process,
+    take,
+    fate,
+    next
+});
 
 /// A buffer, by its address: what is in each of its places.
 type Places = HashMap<u64, u32>;
 
 /// All messages in ring buffers.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct RingBuffers {
     /// In the order in which they were put there.
-    pub rows: Vec<Enqueue>,
+    pub rows: Rows<Enqueue>,
     /// How many were cleared.
     pub cleared: u64,
     buffers: HashMap<(u32, u64), Places>,
@@ -54,13 +69,13 @@ pub struct RingBuffers {
 }
 
 impl RingBuffers {
-    /// `rclcpp_ring_buffer_enqueue`, while a publication is under way on its thread, or not.
+    /// `rclcpp_ring_buffer_enqueue`, of the publication under way on its thread, if one is.
     pub fn on_enqueue(
         &mut self,
         event: &Event<'_>,
         objects: &Known,
         process: u32,
-        under_way: Option<(u32, i64)>,
+        publications: &mut Publications,
     ) {
         let buffer = event.get(0);
         let of = objects.object(Sort::RingBuffer, process, buffer, event.time);
@@ -68,31 +83,39 @@ impl RingBuffers {
         let Some(buffer) = buffer.filter(|_| of.is_none_or(|of| of.publisher == NONE)) else {
             return;
         };
-        let message = under_way.map_or(NONE, |(message, published)| {
-            let (of_message, given) = self.given.entry(event.thread).or_default();
-            if *of_message != message {
-                *of_message = message;
-                given.clear();
-            }
-            let again = given.contains(&buffer);
-            given.push(buffer);
-            let late = of.is_some_and(|of| of.created > published);
-            if again || late { NONE } else { message }
-        });
-        let number = next_row(&self.rows);
+        let message = publications
+            .under_way(event.thread)
+            .map_or(NONE, |(message, published)| {
+                let (of_message, given) = self.given.entry(event.thread).or_default();
+                if *of_message != message {
+                    *of_message = message;
+                    given.clear();
+                }
+                let again = given.contains(&buffer);
+                given.push(buffer);
+                let late = of.is_some_and(|of| of.created > published);
+                if again || late { NONE } else { message }
+            });
+        let number = self.rows.count();
+        let of_message = publications.rows.edit(message);
+        let next = of_message.map_or(NONE, |row| std::mem::replace(&mut row.given, number));
         self.rows.push(Enqueue {
             message,
             subscription: of.map_or(NONE, |of| of.subscription),
             process,
             take: NONE,
             fate: Fate::Pending,
+            next,
         });
         let places = self.buffers.entry((process, buffer)).or_default();
         let before = places.insert(event.get(1).unwrap_or_default(), number);
         // Where the place was free again the message had been taken, which was not recorded.
         let pushed_out = event.get(2).is_some_and(|overwritten| overwritten != 0);
-        if let Some(before) = before.filter(|_| pushed_out) {
-            self.rows[before as usize].fate = Fate::Overwritten;
+        if let Some(row) = before
+            .filter(|_| pushed_out)
+            .and_then(|row| self.rows.edit(row))
+        {
+            row.fate = Fate::Overwritten;
         }
     }
 
@@ -101,8 +124,8 @@ impl RingBuffers {
         let buffer = event.get(0).unwrap_or_default();
         if let Some(places) = self.buffers.get_mut(&(process, buffer))
             && let Some(number) = places.remove(&event.get(1).unwrap_or_default())
+            && let Some(row) = self.rows.edit(number)
         {
-            let row = &mut self.rows[number as usize];
             (row.fate, row.take) = (Fate::Dequeued, take);
         }
     }
@@ -112,7 +135,9 @@ impl RingBuffers {
         let buffer = event.get(0).unwrap_or_default();
         let places = self.buffers.remove(&(process, buffer)).unwrap_or_default();
         for number in places.into_values() {
-            self.rows[number as usize].fate = Fate::Cleared;
+            if let Some(row) = self.rows.edit(number) {
+                row.fate = Fate::Cleared;
+            }
             self.cleared += 1;
         }
     }

@@ -9,7 +9,7 @@ use ahash::HashMap;
 use crate::callbacks::{Candidate, Execution};
 use crate::intake::Event;
 use crate::known::{Known, Sort};
-use crate::rows::{NEVER, NONE, next_row};
+use crate::rows::{NEVER, NONE};
 
 /// Client and sequence number.
 type Key = [Option<u64>; 3];
@@ -61,7 +61,7 @@ pub struct Call {
 }
 
 /// What clients and servers did.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Services {
     requested: Vec<Side>,
     taken: Vec<Side>,
@@ -124,7 +124,10 @@ impl Services {
     /// `rmw_take_request`.
     pub fn on_take_request(&mut self, event: &Event<'_>, known: &Known, process: u32) {
         if event.get(4).is_some_and(|taken| taken != 0) {
-            self.waiting.insert(event.thread, next_row(&self.taken));
+            self.waiting.insert(
+                event.thread,
+                u32::try_from(self.taken.len()).unwrap_or(NONE),
+            );
             self.taken.push(Self::of_service(event, known, process));
         }
     }

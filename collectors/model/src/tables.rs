@@ -1,14 +1,17 @@
 //! Rows as tables.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
 
-use ahash::{HashMap, HashMapExt};
-use arrow_array::RecordBatch;
+use ahash::{HashMap, HashMapExt, HashSet};
+use arrow_array::{RecordBatch, StringArray};
 
 use crate::Model;
 use crate::callbacks::{Callbacks, Candidate, Execution};
-use crate::messages::{Message, Messages, OUTCOMES};
-use crate::rows::{Columns, NEVER, NONE};
+use crate::messages::{Message, Messages, OUTCOMES, Source};
+use crate::publications::Publication;
+use crate::rows::{Columns, NEVER, NONE, Plain, Rows, Texts, columns};
 use crate::services::Call;
 use crate::takes::Take;
 use crate::timers::{Activation, activations};
@@ -19,6 +22,9 @@ const HOW: &[&str] = &["exact", "approximate", "ambiguous"];
 
 /// The heap is told of once in so many nanoseconds.
 const STEP: i64 = 100_000_000;
+
+/// Rows of a batch.
+const BATCH: u32 = 1 << 14;
 
 /// What lives of a process or callback.
 #[derive(Clone, Copy, Default)]
@@ -46,9 +52,130 @@ pub struct Counts {
     pub alone_on: Vec<String>,
 }
 
-impl Model {
-    fn execution(&self, number: u32) -> Option<&Execution> {
-        self.callbacks.executions.get(number as usize)
+/// A message with what it is of.
+struct Told {
+    row: Message,
+    sent: Option<Publication>,
+    source: Source,
+    take: Option<Take>,
+    execution: Option<Execution>,
+}
+
+/// Some rows with their numbers.
+fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(u32, T)> {
+    let found = range.map_while(|number| Some((number, rows.get(number)?)));
+    found.collect()
+}
+
+/// All tables, made batch by batch as they are asked for.
+pub struct Tables {
+    model: Model,
+    messages: Messages,
+    texts: Texts,
+    stamps: HashMap<u32, Vec<(i64, i64)>>,
+    topics: HashSet<u32>,
+}
+
+impl Tables {
+    /// Their names.
+    pub const NAMES: &[&str] = &[
+        "callback_instances",
+        "publications",
+        "takes",
+        "messages",
+        "one_sided_messages",
+        "executor_intervals",
+        "service_calls",
+        "timer_activations",
+        "heap",
+        "callback_heap",
+        "callback_allocations",
+        "ways",
+        "clock_offsets",
+    ];
+
+    pub(crate) fn new(mut model: Model) -> Self {
+        let messages = model.messages();
+        let hosts = model.identity.hosts();
+        let texts = Texts {
+            names: Arc::new(StringArray::from_iter_values(model.known.names.texts())),
+            hosts: Arc::new(StringArray::from_iter_values(hosts)),
+        };
+        let topics = model.known.publishers.iter().map(|of| of.topic).collect();
+        let mut found = Self {
+            model,
+            messages,
+            texts,
+            stamps: HashMap::new(),
+            topics,
+        };
+        if !found.messages.alone.is_empty() {
+            found.stamps = found.stamps();
+        }
+        found
+    }
+
+    /// The batch of a table that begins with a row, and the row that the next one begins with; the
+    /// first one may be without rows, after the last one there is none.
+    ///
+    /// # Errors
+    ///
+    /// Rows cannot be read from the disk.
+    pub fn batch(
+        &self,
+        table: &str,
+        from: u32,
+    ) -> Result<Option<(RecordBatch, u32)>, std::io::Error> {
+        let range = from..from.saturating_add(BATCH);
+        let all = |columns: fn(&Self) -> Columns| (from == 0).then(|| columns(self));
+        let columns = match table {
+            "callback_instances" => Some(self.executions(range)),
+            "publications" => Some(self.publications(range)),
+            "takes" => Some(self.takes(range)),
+            "messages" => Some(self.messages(range)),
+            "one_sided_messages" => Some(self.one_sided(range)),
+            "executor_intervals" => Some(self.intervals(range)),
+            "service_calls" => all(Self::calls),
+            "timer_activations" => all(Self::activations),
+            "heap" => all(|of| of.heap(false)),
+            "callback_heap" => all(|of| of.heap(true)),
+            "callback_allocations" => all(Self::allocations),
+            "ways" => all(Self::ways),
+            "clock_offsets" => all(Self::clock_offsets),
+            _ => None,
+        };
+        let found = columns.and_then(Columns::batch);
+        self.model.check()?;
+        Ok(found
+            .filter(|batch| from == 0 || batch.num_rows() > 0)
+            .map(|batch| (batch, from.saturating_add(BATCH))))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), std::io::Error> {
+        self.model.check()
+    }
+
+    fn columns(&self) -> Columns {
+        Columns::new(self.texts.clone())
+    }
+
+    /// The columns that say of which process rows are.
+    fn of_processes(&self, columns: &mut Columns, processes: impl Iterator<Item = u32> + Clone) {
+        let identity = &self.model.identity;
+        columns.host("host", processes.clone().map(|of| identity.host(of)));
+        columns.int("vpid", processes.map(|of| identity.vpid(of)));
+    }
+
+    /// The same of threads.
+    fn of_threads(&self, columns: &mut Columns, threads: impl Iterator<Item = u32> + Clone) {
+        let identity = &self.model.identity;
+        let processes = threads.clone().map(|of| identity.process(of));
+        self.of_processes(columns, processes);
+        columns.int("vtid", threads.map(|of| identity.vtid(of)));
+    }
+
+    fn execution(&self, number: u32) -> Option<Execution> {
+        self.model.callbacks.executions.get(number)
     }
 
     fn start(&self, number: u32) -> i64 {
@@ -59,347 +186,239 @@ impl Model {
         self.execution(number).map_or(NEVER, |of| of.end)
     }
 
-    fn process(&self, thread: u32) -> u32 {
-        self.identity.process(thread)
-    }
-
-    pub(crate) fn tables(&self, messages: &Messages) -> (Vec<(&'static str, RecordBatch)>, Counts) {
-        let tables = [
-            ("callback_instances", self.execution_columns()),
-            ("publications", self.publication_columns(messages)),
-            ("takes", self.take_columns()),
-            ("messages", self.message_columns(messages)),
-            ("one_sided_messages", self.one_sided_columns(messages)),
-            ("executor_intervals", self.interval_columns()),
-            ("service_calls", self.call_columns()),
-            ("timer_activations", self.activation_columns()),
-            ("heap", self.heap_columns(false)),
-            ("callback_heap", self.heap_columns(true)),
-            ("callback_allocations", self.allocation_columns()),
-            ("ways", ways(messages)),
-            ("clock_offsets", self.clock_offsets(messages)),
-        ];
-        let tables = tables
-            .into_iter()
-            .filter_map(|(name, columns)| Some((name, columns.batch()?)));
-        (tables.collect(), self.counts(messages))
-    }
-
-    fn execution_columns(&self) -> Columns {
-        let (mut columns, rows) = (Columns::default(), &self.callbacks.executions);
-        let texts = self.known.names.texts();
-        columns.number(
-            "callback_instance_id",
-            0..u32::try_from(rows.len()).unwrap_or(NONE),
+    fn executions(&self, range: Range<u32>) -> Columns {
+        let rows = some(&self.model.callbacks.executions, range);
+        let mut columns = self.columns();
+        self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
+        let of = |row: &Execution| self.model.known.callback(row.callback);
+        columns!(columns, rows, |(number, row)|
+            number "callback_instance_id" *number;
+            number "callback_id" row.callback;
+            name "kind" of(row).kind;
+            number "owner_id" of(row).owner;
+            name "name" of(row).name;
+            name "node" of(row).node;
+            name "symbol" of(row).symbol;
+            long "start_ns" row.start;
+            long "end_ns" row.end;
+            long "duration_ns" Callbacks::duration(row).unwrap_or(NEVER);
+            truth "intra_process" row.intra;
         );
-        columns.process("proc", rows.iter().map(|row| self.process(row.thread)));
-        columns.long(
-            "thread",
-            rows.iter().map(|row| self.identity.number(row.thread)),
-        );
-        columns.number("callback_id", rows.iter().map(|row| row.callback));
-        let of = |row: &Execution| self.known.callbacks.get(row.callback as usize);
-        columns.name(
-            "kind",
-            rows.iter().map(|row| of(row).map_or(NONE, |of| of.kind)),
-            texts,
-        );
-        columns.number(
-            "owner_id",
-            rows.iter().map(|row| of(row).map_or(NONE, |of| of.owner)),
-        );
-        columns.name(
-            "name",
-            rows.iter().map(|row| of(row).map_or(NONE, |of| of.name)),
-            texts,
-        );
-        columns.name(
-            "node",
-            rows.iter().map(|row| of(row).map_or(NONE, |of| of.node)),
-            texts,
-        );
-        columns.name(
-            "symbol",
-            rows.iter().map(|row| of(row).map_or(NONE, |of| of.symbol)),
-            texts,
-        );
-        columns.long("start_ns", rows.iter().map(|row| row.start));
-        columns.long("end_ns", rows.iter().map(|row| row.end));
-        let duration = |row| Callbacks::duration(row).unwrap_or(NEVER);
-        columns.long("duration_ns", rows.iter().map(duration));
-        columns.truth("intra_process", rows.iter().map(|row| row.intra));
         columns
     }
 
-    fn publication_columns(&self, messages: &Messages) -> Columns {
-        let (mut columns, rows) = (Columns::default(), &self.publications.rows);
-        let (sources, texts) = (&messages.sources, self.known.names.texts());
-        columns.number("message_id", 0..u32::try_from(rows.len()).unwrap_or(NONE));
-        columns.process("proc", rows.iter().map(|row| self.process(row.thread)));
-        columns.long(
-            "thread",
-            rows.iter().map(|row| self.identity.number(row.thread)),
+    fn publications(&self, range: Range<u32>) -> Columns {
+        let rows = some(&self.model.publications.rows, range);
+        let sources: Vec<Source> = rows.iter().map(|(_, row)| self.model.source(row)).collect();
+        let mut columns = self.columns();
+        self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
+        columns!(columns, sources, |of|
+            number "publisher_id" of.publisher;
+            name "topic" of.topic;
+            name "node" of.node;
         );
-        columns.number("publisher_id", sources.iter().map(|of| of.publisher));
-        columns.name("topic", sources.iter().map(|of| of.topic), texts);
-        columns.name("node", sources.iter().map(|of| of.node), texts);
-        columns.long("publish_ns", rows.iter().map(|row| row.publish));
-        columns.long("rclcpp_publish_ns", rows.iter().map(|row| row.rclcpp));
-        columns.long("intra_publish_ns", rows.iter().map(|row| row.intra));
-        columns.long("rcl_publish_ns", rows.iter().map(|row| row.rcl));
-        columns.long("rmw_publish_ns", rows.iter().map(|row| row.rmw));
-        columns.long("source_timestamp_ns", rows.iter().map(|row| row.stamp));
-        let within = rows
-            .iter()
-            .map(|row| self.callbacks.enclosing(row.within, row.publish));
-        columns.number("callback_instance_id", within);
+        let within = |row: &Publication| self.model.callbacks.enclosing(row.within, row.publish);
+        columns!(columns, rows, |(number, row)|
+            number "message_id" *number;
+            long "publish_ns" row.publish;
+            long "rclcpp_publish_ns" row.rclcpp;
+            long "intra_publish_ns" row.intra;
+            long "rcl_publish_ns" row.rcl;
+            long "rmw_publish_ns" row.rmw;
+            long "source_timestamp_ns" if row.estimated { NEVER } else { row.stamp };
+            number "callback_instance_id" within(row);
+        );
         columns
     }
 
-    fn take_columns(&self) -> Columns {
-        let (mut columns, rows) = (Columns::default(), &self.takes.rows);
-        let texts = self.known.names.texts();
-        let numbers = 0..u32::try_from(rows.len()).unwrap_or(NONE);
-        columns.number("take_id", numbers.clone());
-        columns.process("proc", rows.iter().map(|row| self.process(row.thread)));
-        columns.long(
-            "thread",
-            rows.iter().map(|row| self.identity.number(row.thread)),
+    fn takes(&self, range: Range<u32>) -> Columns {
+        let rows = some(&self.model.takes.rows, range);
+        let mut columns = self.columns();
+        self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
+        columns!(columns, rows, |(number, row)|
+            number "take_id" *number;
+            number "subscription_id" row.subscription;
+            name "topic" self.model.take_topic(row);
+            name "node" self.node_at(row.subscription);
+            long "take_ns" row.time;
+            long "rcl_take_ns" row.rcl;
+            long "rclcpp_take_ns" row.rclcpp;
+            long "source_timestamp_ns" row.stamp;
+            truth "intra_process" Some(row.intra);
+            number "callback_instance_id" row.execution;
         );
-        columns.number("subscription_id", rows.iter().map(|row| row.subscription));
-        columns.name(
-            "topic",
-            numbers.map(|number| self.take_topic(number)),
-            texts,
-        );
-        columns.name(
-            "node",
-            rows.iter().map(|row| self.node_at(row.subscription)),
-            texts,
-        );
-        columns.long("take_ns", rows.iter().map(|row| row.time));
-        columns.long("rcl_take_ns", rows.iter().map(|row| row.rcl));
-        columns.long("rclcpp_take_ns", rows.iter().map(|row| row.rclcpp));
-        columns.long("source_timestamp_ns", rows.iter().map(|row| row.stamp));
-        columns.truth("intra_process", rows.iter().map(|row| Some(row.intra)));
-        columns.number("callback_instance_id", rows.iter().map(|row| row.execution));
         columns
     }
 
     fn node_at(&self, subscription: u32) -> u32 {
-        let of = self.known.subscriptions.get(subscription as usize);
+        let of = self.model.known.subscriptions.get(subscription as usize);
         of.map_or(NONE, |of| of.node)
     }
 
-    fn message_columns(&self, messages: &Messages) -> Columns {
-        let (mut columns, rows) = (Columns::default(), &messages.rows);
-        let texts = self.known.names.texts();
-        let source = |row: &Message| messages.sources.get(row.message as usize);
-        let sent = |row: &Message| self.publications.rows.get(row.message as usize);
-        let take = |row: &Message| self.takes.rows.get(row.take as usize);
-        columns.number("message_id", rows.iter().map(|row| row.message));
-        let topic = |row: &Message| match source(row).map_or(NONE, |of| of.topic) {
-            NONE => self.known.topic_at(row.subscription),
+    fn messages(&self, range: Range<u32>) -> Columns {
+        let (model, identity) = (&self.model, &self.model.identity);
+        let rows = some(&self.messages.rows, range).into_iter();
+        let rows = rows.map(|(_, row)| {
+            let sent = model.publications.rows.get(row.message);
+            Told {
+                row,
+                sent,
+                source: sent.map_or(Source::NONE, |of| model.source(&of)),
+                take: model.takes.rows.get(row.take),
+                execution: self.execution(row.execution),
+            }
+        });
+        let rows: Vec<Told> = rows.collect();
+        let topic = |of: &Told| match of.source.topic {
+            NONE => model.known.topic_at(of.row.subscription),
             topic => topic,
         };
-        columns.name("topic", rows.iter().map(topic), texts);
-        let publisher = |row: &Message| source(row).map_or(NONE, |of| of.publisher);
-        columns.number("publisher_id", rows.iter().map(publisher));
-        columns.number("subscription_id", rows.iter().map(|row| row.subscription));
-        let node = |row: &Message| source(row).map_or(NONE, |of| of.node);
-        columns.name("publisher_node", rows.iter().map(node), texts);
-        let node = |row: &Message| self.node_at(row.subscription);
-        columns.name("subscription_node", rows.iter().map(node), texts);
-        let process = |row| sent(row).map_or(NONE, |of| self.process(of.thread));
-        columns.process("publisher_proc", rows.iter().map(process));
-        columns.process("subscription_proc", rows.iter().map(|row| row.process));
-        columns.truth("intra_process", rows.iter().map(|row| row.intra));
-        let publish = |row: &Message| sent(row).map_or(NEVER, |of| of.publish);
-        columns.long("publish_ns", rows.iter().map(publish));
-        columns.long(
-            "rcl_publish_ns",
-            rows.iter().map(|row| sent(row).map_or(NEVER, |of| of.rcl)),
-        );
-        columns.long(
-            "rmw_publish_ns",
-            rows.iter().map(|row| sent(row).map_or(NEVER, |of| of.rmw)),
-        );
-        let stamp = |row| source(row).map_or(NEVER, |of| of.key);
-        columns.long("source_timestamp_ns", rows.iter().map(stamp));
-        columns.long(
-            "take_ns",
-            rows.iter().map(|row| take(row).map_or(NEVER, |of| of.time)),
-        );
-        columns.long(
-            "rclcpp_take_ns",
-            rows.iter()
-                .map(|row| take(row).map_or(NEVER, |of| of.rclcpp)),
-        );
-        columns.long(
-            "callback_start_ns",
-            rows.iter().map(|row| self.start(row.execution)),
-        );
-        columns.long(
-            "callback_end_ns",
-            rows.iter().map(|row| self.end(row.execution)),
-        );
-        let latency = |row: &Message| match (self.start(row.execution), publish(row)) {
-            (NEVER, _) | (_, NEVER) => NEVER,
-            (start, publish) => start.wrapping_sub(publish),
+        let publisher = |of: &Told| of.sent.map_or(NONE, |sent| identity.process(sent.thread));
+        let host = |of: &Told| match identity.host(publisher(of)) {
+            NONE => identity.host(of.row.process),
+            host => host,
         };
-        columns.long("latency_ns", rows.iter().map(latency));
-        columns.word("outcome", rows.iter().map(|row| row.outcome), OUTCOMES);
-        columns.word("match", rows.iter().map(|row| row.how as u8), HOW);
-        columns.number("callback_instance_id", rows.iter().map(|row| row.execution));
+        let sent = |of: &Told, time: fn(&Publication) -> i64| of.sent.as_ref().map_or(NEVER, time);
+        let take = |of: &Told, time: fn(&Take) -> i64| of.take.as_ref().map_or(NEVER, time);
+        let ran =
+            |of: &Told, time: fn(&Execution) -> i64| of.execution.as_ref().map_or(NEVER, time);
+        let latency = |of: &Told| match (&of.execution, &of.sent) {
+            (Some(execution), Some(sent)) => execution.start.wrapping_sub(sent.publish),
+            _ => NEVER,
+        };
+        let mut columns = self.columns();
+        columns!(columns, rows, |of|
+            number "message_id" of.row.message;
+            name "topic" topic(of);
+            number "publisher_id" of.source.publisher;
+            number "subscription_id" of.row.subscription;
+            name "publisher_node" of.source.node;
+            name "subscription_node" self.node_at(of.row.subscription);
+            host "host" host(of);
+            host "publisher_host" identity.host(publisher(of));
+            int "publisher_vpid" identity.vpid(publisher(of));
+            host "subscription_host" identity.host(of.row.process);
+            int "subscription_vpid" identity.vpid(of.row.process);
+            truth "intra_process" of.row.intra;
+            long "publish_ns" sent(of, |row| row.publish);
+            long "rcl_publish_ns" sent(of, |row| row.rcl);
+            long "rmw_publish_ns" sent(of, |row| row.rmw);
+            long "source_timestamp_ns" sent(of, |row| row.stamp);
+            long "take_ns" take(of, |row| row.time);
+            long "rclcpp_take_ns" take(of, |row| row.rclcpp);
+            long "callback_start_ns" ran(of, |row| row.start);
+            long "callback_end_ns" ran(of, |row| row.end);
+            long "latency_ns" latency(of);
+            number "callback_instance_id" of.row.execution;
+        );
+        columns.word("outcome", rows.iter().map(|of| of.row.outcome), OUTCOMES);
+        columns.word("match", rows.iter().map(|of| of.row.how as u8), HOW);
         columns
     }
 
-    /// Stamps of the system clock: host, time, how far it was ahead of the events' clock.
-    fn stamps(&self) -> impl Iterator<Item = (u32, i64, i64)> {
-        let rows = self.publications.rows.iter();
-        let rows = rows.filter(|row| row.rmw != NEVER && row.stamp != NEVER);
-        rows.map(|row| {
-            let host = self.identity.host(self.process(row.thread));
-            (host, row.rmw, row.stamp.wrapping_sub(row.rmw))
-        })
-    }
-
-    /// Takes without a publication, with a latency from their source timestamps.
-    fn one_sided_columns(&self, messages: &Messages) -> Columns {
-        let mut columns = Columns::default();
-        let texts = self.known.names.texts();
+    /// Stamps of the system clock, by host: time, and how far it was ahead of the events' clock.
+    fn stamps(&self) -> HashMap<u32, Vec<(i64, i64)>> {
         let mut near: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
-        if !messages.alone.is_empty() {
-            for (host, time, offset) in self.stamps() {
-                near.entry(host).or_default().push((time, offset));
+        for (_, row) in self.model.publications.rows.iter() {
+            if row.rmw != NEVER && row.stamp != NEVER && !row.estimated {
+                let host = self.model.identity.host(self.model.process(row.thread));
+                let offset = row.stamp.wrapping_sub(row.rmw);
+                near.entry(host).or_default().push((row.rmw, offset));
             }
         }
         for stamps in near.values_mut() {
             stamps.sort_by_key(|(time, _)| *time);
         }
-        let rows: Vec<(u32, &Take)> = messages
-            .alone
-            .iter()
-            .map(|row| (*row, &self.takes.rows[*row as usize]))
-            .collect();
-        let offsets: Vec<i64> = rows
-            .iter()
-            .map(|(_, take)| {
-                let host = self.identity.host(self.process(take.thread));
-                nearest(near.get(&host).map_or(&[], Vec::as_slice), take.time)
-            })
-            .collect();
-        let there: ahash::HashSet<u32> = self.known.publishers.iter().map(|of| of.topic).collect();
-        let told: Vec<(i64, u8)> = rows
-            .iter()
-            .zip(&offsets)
-            .map(|((_, take), offset)| {
-                let start = self.start(take.execution);
-                let ahead = if *offset == NEVER { 0 } else { *offset };
-                let sent = take.stamp.saturating_sub(ahead);
-                let created = self.known.subscriptions.get(take.subscription as usize);
-                let stamped = take.stamp != NEVER;
-                if stamped && created.is_some_and(|of| sent < of.created) {
-                    (NEVER, 2)
-                } else if start == NEVER {
-                    (NEVER, 1)
-                } else {
-                    (
-                        if stamped {
-                            start.wrapping_sub(sent)
-                        } else {
-                            NEVER
-                        },
-                        0,
-                    )
-                }
-            })
-            .collect();
-        columns.number("take_id", rows.iter().map(|(row, _)| *row));
-        columns.process(
-            "proc",
-            rows.iter().map(|(_, take)| self.process(take.thread)),
-        );
-        columns.name(
-            "topic",
-            rows.iter().map(|(row, _)| self.take_topic(*row)),
-            texts,
-        );
-        columns.number(
-            "subscription_id",
-            rows.iter().map(|(_, take)| take.subscription),
-        );
-        let node = rows.iter().map(|(_, take)| self.node_at(take.subscription));
-        columns.name("subscription_node", node, texts);
-        let recorded = rows.iter().map(|(row, _)| match self.take_topic(*row) {
-            NONE => None,
-            topic => Some(there.contains(&topic)),
+        near
+    }
+
+    /// Takes without a publication, with a latency from their source timestamps.
+    fn one_sided(&self, range: Range<u32>) -> Columns {
+        let model = &self.model;
+        let alone = self.messages.alone.iter().skip(range.start as usize);
+        let alone = alone.take(range.len());
+        let rows = alone.filter_map(|number| Some((*number, model.takes.rows.get(*number)?)));
+        let rows = rows.map(|(number, take)| {
+            let host = model.identity.host(model.process(take.thread));
+            let offset = nearest(self.stamps.get(&host).map_or(&[], Vec::as_slice), take.time);
+            let ahead = if offset == NEVER { 0 } else { offset };
+            let sent = take.stamp.saturating_sub(ahead);
+            let start = self.start(take.execution);
+            let created = model.known.subscriptions.get(take.subscription as usize);
+            let stamped = take.stamp != NEVER;
+            let (latency, outcome) = if stamped && created.is_some_and(|of| sent < of.created) {
+                (NEVER, 2)
+            } else if start == NEVER {
+                (NEVER, 1)
+            } else if stamped {
+                (start.wrapping_sub(sent), 0)
+            } else {
+                (NEVER, 0)
+            };
+            (number, take, offset, latency, outcome)
         });
-        columns.truth("publisher_recorded", recorded);
-        columns.long(
-            "source_timestamp_ns",
-            rows.iter().map(|(_, take)| take.stamp),
+        let rows: Vec<(u32, Take, i64, i64, u8)> = rows.collect();
+        let recorded = |take: &Take| match model.take_topic(take) {
+            NONE => None,
+            topic => Some(self.topics.contains(&topic)),
+        };
+        let mut columns = self.columns();
+        self.of_threads(&mut columns, rows.iter().map(|(_, take, ..)| take.thread));
+        columns!(columns, rows, |(number, take, offset, latency, _)|
+            number "take_id" *number;
+            name "topic" model.take_topic(take);
+            number "subscription_id" take.subscription;
+            name "subscription_node" self.node_at(take.subscription);
+            truth "publisher_recorded" recorded(take);
+            long "source_timestamp_ns" take.stamp;
+            long "take_ns" take.time;
+            number "callback_instance_id" take.execution;
+            long "callback_start_ns" self.start(take.execution);
+            long "callback_end_ns" self.end(take.execution);
+            long "clock_offset_ns" *offset;
+            long "latency_ns" *latency;
         );
-        columns.long("take_ns", rows.iter().map(|(_, take)| take.time));
-        columns.number(
-            "callback_instance_id",
-            rows.iter().map(|(_, take)| take.execution),
-        );
-        let start = rows.iter().map(|(_, take)| self.start(take.execution));
-        columns.long("callback_start_ns", start);
-        columns.long(
-            "callback_end_ns",
-            rows.iter().map(|(_, take)| self.end(take.execution)),
-        );
-        columns.long("clock_offset_ns", offsets.into_iter());
-        columns.long("latency_ns", told.iter().map(|(latency, _)| *latency));
         let outcomes = &["delivered", "taken", "replayed"];
-        columns.word(
-            "outcome",
-            told.iter().map(|(_, outcome)| *outcome),
-            outcomes,
-        );
+        columns.word("outcome", rows.iter().map(|row| row.4), outcomes);
         columns
     }
 
-    fn interval_columns(&self) -> Columns {
-        let (mut columns, rows) = (Columns::default(), &self.callbacks.intervals);
-        let found: Vec<_> = rows.iter().map(|row| self.callbacks.of(row)).collect();
-        columns.process("proc", rows.iter().map(|row| self.process(row.thread)));
-        columns.long(
-            "thread",
-            rows.iter().map(|row| self.identity.number(row.thread)),
-        );
+    fn intervals(&self, range: Range<u32>) -> Columns {
+        let callbacks = &self.model.callbacks;
+        let rows = some(&callbacks.intervals, range).into_iter();
+        let rows: Vec<_> = rows.map(|(_, row)| (row, callbacks.of(&row))).collect();
+        let mut columns = self.columns();
+        self.of_threads(&mut columns, rows.iter().map(|(row, _)| row.thread));
+        let states = &["wait", "busy"];
         columns.word(
             "state",
-            rows.iter().map(|row| u8::from(!row.wait)),
-            &["wait", "busy"],
+            rows.iter().map(|(row, _)| u8::from(!row.wait)),
+            states,
         );
-        columns.long("begin_ns", rows.iter().map(|row| row.begin));
-        columns.long("end_ns", found.iter().map(|(end, ..)| end.unwrap_or(NEVER)));
-        let lasted = rows.iter().zip(&found);
-        let lasted =
-            lasted.map(|(row, (end, ..))| end.map_or(NEVER, |end| end.wrapping_sub(row.begin)));
-        columns.long("duration_ns", lasted);
-        columns.long("timeout_ns", rows.iter().map(|row| row.timeout));
-        columns.long("executed", found.iter().map(|(_, executed, _)| *executed));
-        columns.long("callback_ns", found.iter().map(|(.., covered)| *covered));
+        columns!(columns, rows, |(row, (end, executed, covered))|
+            long "begin_ns" row.begin;
+            long "end_ns" end.unwrap_or(NEVER);
+            long "duration_ns" end.map_or(NEVER, |end| end.wrapping_sub(row.begin));
+            long "timeout_ns" row.timeout;
+            long "executed" *executed;
+            long "callback_ns" *covered;
+        );
         columns
     }
 
     /// Calls; before Kilted the servers' executions alone.
-    fn call_columns(&self) -> Columns {
-        let (mut columns, texts) = (Columns::default(), self.known.names.texts());
-        let rows = if self.services.happened() {
-            self.services.calls(&self.known)
+    fn calls(&self) -> Columns {
+        let (model, known) = (&self.model, &self.model.known);
+        let rows = if model.services.happened() {
+            model.services.calls(known)
         } else {
-            let executions = (0..).zip(&self.callbacks.executions);
+            let executions = model.callbacks.executions.iter();
             let own = executions.filter_map(|(number, row)| {
-                let of = self.known.callbacks.get(row.callback as usize)?;
-                (of.kind == self.known.service).then(|| Call {
+                let of = known.callbacks.get(row.callback as usize)?;
+                (of.kind == known.service).then(|| Call {
                     client: NONE,
                     service: of.owner,
-                    process: self.process(row.thread),
+                    process: model.process(row.thread),
                     sequence: NEVER,
                     times: [NEVER; 4],
                     within: (Candidate::NONE, NEVER),
@@ -408,115 +427,80 @@ impl Model {
             });
             own.collect()
         };
-        let client = |row: &Call| self.known.clients.get(row.client as usize);
-        let service = |row: &Call| self.known.services.get(row.service as usize);
+        let client = |row: &Call| known.clients.get(row.client as usize);
+        let service = |row: &Call| known.services.get(row.service as usize);
         let name = |row: &Call| {
-            service(row)
-                .or_else(|| client(row))
-                .map_or(NONE, |of| of.topic)
+            let of = service(row).or_else(|| client(row));
+            of.map_or(NONE, |of| of.topic)
         };
-        columns.process("proc", rows.iter().map(|row| row.process));
-        columns.name("service", rows.iter().map(name), texts);
-        let node = rows
-            .iter()
-            .map(|row| client(row).map_or(NONE, |of| of.node));
-        columns.name("client_node", node, texts);
-        let node = rows
-            .iter()
-            .map(|row| service(row).map_or(NONE, |of| of.node));
-        columns.name("server_node", node, texts);
-        columns.number("client_id", rows.iter().map(|row| row.client));
-        columns.number("service_id", rows.iter().map(|row| row.service));
-        columns.long("sequence_number", rows.iter().map(|row| row.sequence));
-        columns.long("request_sent_ns", rows.iter().map(|row| row.times[0]));
-        columns.long("request_taken_ns", rows.iter().map(|row| row.times[1]));
-        columns.long(
-            "callback_start_ns",
-            rows.iter().map(|row| self.start(row.execution)),
+        let mut columns = self.columns();
+        self.of_processes(&mut columns, rows.iter().map(|row| row.process));
+        columns!(columns, rows, |row|
+            name "service" name(row);
+            name "client_node" client(row).map_or(NONE, |of| of.node);
+            name "server_node" service(row).map_or(NONE, |of| of.node);
+            number "client_id" row.client;
+            number "service_id" row.service;
+            long "sequence_number" row.sequence;
+            long "request_sent_ns" row.times[0];
+            long "request_taken_ns" row.times[1];
+            long "callback_start_ns" self.start(row.execution);
+            long "callback_end_ns" self.end(row.execution);
+            long "response_sent_ns" row.times[2];
+            long "response_taken_ns" row.times[3];
+            number "callback_instance_id" row.execution;
+            number "client_callback_instance_id"
+                model.callbacks.enclosing(row.within.0, row.within.1);
         );
-        columns.long(
-            "callback_end_ns",
-            rows.iter().map(|row| self.end(row.execution)),
-        );
-        columns.long("response_sent_ns", rows.iter().map(|row| row.times[2]));
-        columns.long("response_taken_ns", rows.iter().map(|row| row.times[3]));
-        columns.number("callback_instance_id", rows.iter().map(|row| row.execution));
-        let within = rows
-            .iter()
-            .map(|row| self.callbacks.enclosing(row.within.0, row.within.1));
-        columns.number("client_callback_instance_id", within);
         columns
     }
 
-    fn activation_columns(&self) -> Columns {
-        let mut timers: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        for (number, row) in (0..).zip(&self.callbacks.executions) {
-            if let Some(of) = self.known.callbacks.get(row.callback as usize)
-                && of.kind == self.known.timer
-                && (of.owner as usize) < self.known.periods.len()
-            {
-                timers.entry(of.owner).or_default().push(number);
+    fn activations(&self) -> Columns {
+        let known = &self.model.known;
+        let mut timers: BTreeMap<u32, Vec<(u32, Execution)>> = BTreeMap::new();
+        for (number, row) in self.model.callbacks.executions.iter() {
+            let of = known.callback(row.callback);
+            if of.kind == known.timer && (of.owner as usize) < known.periods.len() {
+                timers.entry(of.owner).or_default().push((number, row));
             }
         }
-        let mut rows: Vec<(u32, u32, Activation)> = Vec::new();
+        let mut rows: Vec<(u32, Execution, u32, Activation)> = Vec::new();
         for (timer, executions) in timers {
-            let starts: Vec<i64> = executions
-                .iter()
-                .map(|number| self.start(*number))
-                .collect();
-            let found = activations(&starts, self.known.periods[timer as usize]);
+            let starts: Vec<i64> = executions.iter().map(|(_, row)| row.start).collect();
+            let found = activations(&starts, known.periods[timer as usize]);
             let found = executions.into_iter().zip(found);
-            rows.extend(found.map(|(number, activation)| (number, timer, activation)));
+            rows.extend(found.map(|((number, row), of)| (number, row, timer, of)));
         }
         rows.sort_by_key(|(number, ..)| *number);
-        let execution = |number: u32| &self.callbacks.executions[number as usize];
-        let thread = |number: u32| execution(number).thread;
-        let period = |timer: u32| self.known.periods[timer as usize];
-        let (mut columns, texts) = (Columns::default(), self.known.names.texts());
-        columns.number(
-            "callback_instance_id",
-            rows.iter().map(|(number, ..)| *number),
-        );
-        columns.process(
-            "proc",
-            rows.iter()
-                .map(|(number, ..)| self.process(thread(*number))),
-        );
-        let numbers = rows
-            .iter()
-            .map(|(number, ..)| self.identity.number(thread(*number)));
-        columns.long("thread", numbers);
-        columns.number("timer_id", rows.iter().map(|(_, timer, _)| *timer));
-        let node = |number: u32| self.known.callbacks[execution(number).callback as usize].node;
-        columns.name("node", rows.iter().map(|(number, ..)| node(*number)), texts);
-        columns.long("period_ns", rows.iter().map(|(_, timer, _)| period(*timer)));
-        columns.long(
-            "start_ns",
-            rows.iter().map(|(number, ..)| self.start(*number)),
-        );
-        columns.long("interval_ns", rows.iter().map(|(.., row)| row.interval));
+        let period = |timer: u32| known.periods[timer as usize];
         let jitter = |timer: u32, interval: i64| match (interval, period(timer)) {
             (NEVER, _) | (_, NEVER) => NEVER,
             (interval, period) => interval.wrapping_sub(period),
         };
-        columns.long(
-            "jitter_ns",
-            rows.iter()
-                .map(|(_, timer, row)| jitter(*timer, row.interval)),
+        let mut columns = self.columns();
+        self.of_threads(&mut columns, rows.iter().map(|(_, row, ..)| row.thread));
+        columns!(columns, rows, |(number, row, timer, of)|
+            number "callback_instance_id" *number;
+            number "timer_id" *timer;
+            name "node" known.callback(row.callback).node;
+            long "period_ns" period(*timer);
+            long "start_ns" row.start;
+            long "interval_ns" of.interval;
+            long "jitter_ns" jitter(*timer, of.interval);
+            long "release_ns" of.release;
+            long "lateness_ns" of.lateness;
+            long "drift_ns" of.drift;
+            long "skipped" of.skipped;
         );
-        columns.long("release_ns", rows.iter().map(|(.., row)| row.release));
-        columns.long("lateness_ns", rows.iter().map(|(.., row)| row.lateness));
-        columns.long("drift_ns", rows.iter().map(|(.., row)| row.drift));
-        columns.long("skipped", rows.iter().map(|(.., row)| row.skipped));
         columns
     }
 
     /// The live blocks of each process, or of each of its callbacks, in steps of time.
-    fn heap_columns(&self, of_callbacks: bool) -> Columns {
+    fn heap(&self, of_callbacks: bool) -> Columns {
         let mut changes: Vec<(i64, bool, u32, u32, i64)> = Vec::new();
-        for block in &self.heap.blocks {
+        for (_, block) in self.model.heap.blocks.iter() {
             let callback = if of_callbacks {
-                let execution = self.callbacks.enclosing(block.within, block.begin);
+                let execution = self.model.callbacks.enclosing(block.within, block.begin);
                 let callback = self.execution(execution).map_or(NONE, |of| of.callback);
                 if callback == NONE {
                     continue;
@@ -560,210 +544,181 @@ impl Model {
             }
         }
         rows.sort_by_key(|row| (row.time, row.process, row.callback));
-        let (mut columns, texts) = (Columns::default(), self.known.names.texts());
-        columns.process("proc", rows.iter().map(|row| row.process));
+        let mut columns = self.columns();
+        self.of_processes(&mut columns, rows.iter().map(|row| row.process));
+        let of = |row: &HeapRow| self.model.known.callback(row.callback);
         if of_callbacks {
-            let of = |row: &HeapRow| &self.known.callbacks[row.callback as usize];
-            columns.number("callback_id", rows.iter().map(|row| row.callback));
-            columns.name("kind", rows.iter().map(|row| of(row).kind), texts);
-            columns.name("name", rows.iter().map(|row| of(row).name), texts);
-            columns.name("node", rows.iter().map(|row| of(row).node), texts);
+            columns!(columns, rows, |row|
+                number "callback_id" row.callback;
+                name "kind" of(row).kind;
+                name "name" of(row).name;
+                name "node" of(row).node;
+            );
         }
-        columns.long("time_ns", rows.iter().map(|row| row.time));
-        columns.long("peak_bytes", rows.iter().map(|row| row.peak));
-        columns.long("live_bytes", rows.iter().map(|row| row.bytes));
-        columns.long("live_blocks", rows.iter().map(|row| row.blocks));
-        columns.long("allocated_bytes", rows.iter().map(|row| row.allocated));
-        columns.long("allocations", rows.iter().map(|row| row.allocations));
+        columns!(columns, rows, |row|
+            long "time_ns" row.time;
+            long "peak_bytes" row.peak;
+            long "live_bytes" row.bytes;
+            long "live_blocks" row.blocks;
+            long "allocated_bytes" row.allocated;
+            long "allocations" row.allocations;
+        );
         columns
     }
 
     /// What each execution allocated and freed, in processes whose heap was recorded.
-    fn allocation_columns(&self) -> Columns {
+    fn allocations(&self) -> Columns {
+        let (model, heap) = (&self.model, &self.model.heap);
         let mut sums: HashMap<u32, [i64; 5]> = HashMap::new();
-        let mut recorded: ahash::HashSet<u32> = ahash::HashSet::default();
-        for block in &self.heap.blocks {
+        let mut recorded: HashSet<u32> = HashSet::default();
+        for (_, block) in heap.blocks.iter() {
             recorded.insert(block.process);
-            let execution = self.callbacks.enclosing(block.within, block.begin);
-            let of = sums.entry(execution).or_default();
-            let kept = if block.end == NEVER { block.size } else { 0 };
-            *of = [
-                of[0] + 1,
-                of[1].wrapping_add(block.size),
-                of[2],
-                of[3],
-                of[4].wrapping_add(kept),
-            ];
+            let execution = model.callbacks.enclosing(block.within, block.begin);
+            let [count, size, .., kept] = sums.entry(execution).or_default();
+            (*count, *size) = (*count + 1, size.wrapping_add(block.size));
+            if block.end == NEVER {
+                *kept = kept.wrapping_add(block.size);
+            }
         }
-        for free in &self.heap.frees {
+        for (_, free) in heap.frees.iter() {
             recorded.insert(free.process);
-            let of = sums
-                .entry(self.callbacks.enclosing(free.within, free.time))
-                .or_default();
-            *of = [
-                of[0],
-                of[1],
-                of[2] + 1,
-                of[3].wrapping_add(free.size),
-                of[4],
-            ];
+            let execution = model.callbacks.enclosing(free.within, free.time);
+            let [_, _, count, size, _] = sums.entry(execution).or_default();
+            (*count, *size) = (*count + 1, size.wrapping_add(free.size));
         }
-        let executions = (0..).zip(&self.callbacks.executions);
-        let rows: Vec<(u32, &Execution)> = executions
-            .filter(|(_, row)| recorded.contains(&self.process(row.thread)))
+        let rows = model.callbacks.executions.iter();
+        let rows = rows.filter(|(_, row)| recorded.contains(&model.process(row.thread)));
+        let rows: Vec<(u32, Execution, [i64; 5])> = rows
+            .map(|(number, row)| (number, row, sums.get(&number).copied().unwrap_or_default()))
             .collect();
-        let of = |row: &Execution| self.known.callbacks.get(row.callback as usize);
-        let (mut columns, texts) = (Columns::default(), self.known.names.texts());
-        columns.number(
-            "callback_instance_id",
-            rows.iter().map(|(number, _)| *number),
+        let of = |row: &Execution| model.known.callback(row.callback);
+        let mut columns = self.columns();
+        self.of_threads(&mut columns, rows.iter().map(|(_, row, _)| row.thread));
+        columns!(columns, rows, |(number, row, sums)|
+            number "callback_instance_id" *number;
+            number "callback_id" row.callback;
+            name "kind" of(row).kind;
+            name "name" of(row).name;
+            name "node" of(row).node;
+            long "start_ns" row.start;
+            long "end_ns" row.end;
+            long "allocations" sums[0];
+            long "allocated_bytes" sums[1];
+            long "frees" sums[2];
+            long "freed_bytes" sums[3];
+            long "kept_bytes" sums[4];
         );
-        columns.process("proc", rows.iter().map(|(_, row)| self.process(row.thread)));
-        columns.long(
-            "thread",
-            rows.iter().map(|(_, row)| self.identity.number(row.thread)),
+        columns
+    }
+
+    /// Messages by subscription and publisher: whether all were lost, how many.
+    fn ways(&self) -> Columns {
+        let mut rows: Vec<_> = self.messages.ways.iter().collect();
+        rows.sort_unstable_by_key(|(key, _)| **key);
+        let mut columns = self.columns();
+        columns!(columns, rows, |((publisher, subscription), way)|
+            number "publisher_id" *publisher;
+            number "subscription_id" *subscription;
+            truth "all" Some(way.count == way.lost);
+            long "len" way.count;
         );
-        columns.number("callback_id", rows.iter().map(|(_, row)| row.callback));
-        columns.name(
-            "kind",
-            rows.iter()
-                .map(|(_, row)| of(row).map_or(NONE, |of| of.kind)),
-            texts,
-        );
-        columns.name(
-            "name",
-            rows.iter()
-                .map(|(_, row)| of(row).map_or(NONE, |of| of.name)),
-            texts,
-        );
-        columns.name(
-            "node",
-            rows.iter()
-                .map(|(_, row)| of(row).map_or(NONE, |of| of.node)),
-            texts,
-        );
-        columns.long("start_ns", rows.iter().map(|(_, row)| row.start));
-        columns.long("end_ns", rows.iter().map(|(_, row)| row.end));
-        let names = [
-            "allocations",
-            "allocated_bytes",
-            "frees",
-            "freed_bytes",
-            "kept_bytes",
-        ];
-        for (place, name) in names.into_iter().enumerate() {
-            let sum = |number: &u32| sums.get(number).map_or(0, |sums| sums[place]);
-            columns.long(name, rows.iter().map(|(number, _)| sum(number)));
-        }
         columns
     }
 
     /// The system clock against that of the events, in blocks of time.
-    fn clock_offsets(&self, messages: &Messages) -> Columns {
+    fn clock_offsets(&self) -> Columns {
+        let identity = &self.model.identity;
         let mut blocks: HashMap<(u32, i64), Vec<i64>> = HashMap::new();
-        for (row, source) in self.publications.rows.iter().zip(&messages.sources) {
-            if row.rmw != NEVER && row.stamp != NEVER && source.topic != self.known.discovery {
-                let host = self.identity.host(self.process(row.thread));
+        let mut add = |process: u32, time: i64, offset: i64| {
+            let key = (identity.host(process), time.div_euclid(BLOCK));
+            blocks.entry(key).or_default().push(offset);
+        };
+        for (_, row) in self.model.publications.rows.iter() {
+            let stamped = row.rmw != NEVER && row.stamp != NEVER && !row.estimated;
+            if stamped && self.model.source(&row).topic != self.model.known.discovery {
                 let offset = row.stamp.wrapping_sub(row.rmw);
-                blocks
-                    .entry((host, row.rmw.div_euclid(BLOCK)))
-                    .or_default()
-                    .push(offset);
+                add(self.model.process(row.thread), row.rmw, offset);
             }
         }
-        for (process, time, offset) in self.services.stamps() {
-            let host = self.identity.host(process);
-            blocks
-                .entry((host, time.div_euclid(BLOCK)))
-                .or_default()
-                .push(offset);
+        for (process, time, offset) in self.model.services.stamps() {
+            add(process, time, offset);
         }
-        let mut found: Vec<((u32, i64), i64, i64)> = blocks
-            .into_iter()
-            .map(|(key, mut offsets)| {
-                let middle = (offsets.len() - 1) / 2;
-                // Not their mean where a step falls into the block: one side or the other.
-                let (_, median, _) = offsets.select_nth_unstable(middle);
-                (
-                    key,
-                    *median,
-                    i64::try_from(offsets.len()).unwrap_or(i64::MAX),
-                )
-            })
-            .collect();
-        found.sort_unstable();
-        let mut columns = Columns::default();
-        columns.number("host", found.iter().map(|((host, _), ..)| *host));
-        columns.long("block", found.iter().map(|((_, block), ..)| *block));
-        columns.long("offset", found.iter().map(|(_, offset, _)| *offset));
-        columns.long("len", found.iter().map(|(.., count)| *count));
+        let found = blocks.into_iter().map(|((host, block), mut offsets)| {
+            let middle = (offsets.len() - 1) / 2;
+            // Not their mean where a step falls into the block: one side or the other.
+            let (_, median, _) = offsets.select_nth_unstable(middle);
+            let median = *median;
+            let count = i64::try_from(offsets.len()).unwrap_or(i64::MAX);
+            (host, block, median, count)
+        });
+        let mut rows: Vec<_> = found.collect();
+        rows.sort_unstable();
+        let mut columns = self.columns();
+        columns!(columns, rows, |(host, block, offset, count)|
+            number "host" *host;
+            long "block" *block;
+            long "offset" *offset;
+            long "len" *count;
+        );
         columns
     }
 
-    fn counts(&self, messages: &Messages) -> Counts {
-        let executions = &self.callbacks.executions;
-        let count = |found: usize| found as u64;
-        let owner = |row: &&Execution| {
-            let of = self.known.callbacks.get(row.callback as usize);
-            of.is_some_and(|of| of.owner == NONE)
-        };
-        let ran: ahash::HashSet<u32> = executions.iter().map(|row| row.thread).collect();
-        let seen: ahash::HashSet<u32> = self
-            .callbacks
-            .intervals
-            .iter()
-            .map(|row| row.thread)
-            .collect();
-        let rows = || self.publications.rows.iter().zip(&messages.sources);
-        let nameless = |told: bool| {
-            rows().filter(move |(row, of)| {
+    /// What was counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let model = &self.model;
+        let mut ran: HashSet<u32> = HashSet::default();
+        let [mut unfinished, mut nameless, mut ownerless] = [0; 3];
+        for (_, row) in model.callbacks.executions.iter() {
+            ran.insert(row.thread);
+            unfinished += u64::from(row.end == NEVER);
+            nameless += u64::from(row.callback == NONE);
+            let of = model.known.callbacks.get(row.callback as usize);
+            ownerless += u64::from(of.is_some_and(|of| of.owner == NONE));
+        }
+        let intervals = model.callbacks.intervals.iter();
+        let seen: HashSet<u32> = intervals.map(|(_, row)| row.thread).collect();
+        let [mut unnamed, mut unknown] = [0; 2];
+        for (_, row) in model.publications.rows.iter() {
+            let of = model.source(&row);
+            if of.topic == NONE {
                 let alone = row.rclcpp != NEVER && row.rcl == NEVER;
-                of.topic == NONE
-                    && if told {
-                        alone
-                    } else {
-                        !alone && of.publisher == NONE
-                    }
-            })
-        };
-        let takes = (0..).zip(&self.takes.rows);
-        let unknown = takes
-            .filter(|(number, row)| row.subscription == NONE && self.take_topic(*number) == NONE);
-        let approximate = messages.rows.iter().filter(|row| row.how as u8 == 1);
-        let texts = self.known.names.texts();
-        let topics: ahash::HashSet<u32> = messages
-            .alone
-            .iter()
-            .map(|row| self.take_topic(*row))
+                unnamed += u64::from(alone);
+                unknown += u64::from(!alone && of.publisher == NONE);
+            }
+        }
+        let takes = model.takes.rows.iter();
+        let takes =
+            takes.filter(|(_, take)| take.subscription == NONE && model.take_topic(take) == NONE);
+        let approximate = self.messages.rows.iter();
+        let approximate = approximate.filter(|(_, row)| row.how as u8 == 1).count();
+        let alone = self.messages.alone.iter();
+        let topics: HashSet<u32> = alone
+            .filter_map(|row| Some(model.take_topic(&model.takes.rows.get(*row)?)))
             .collect();
+        let texts = model.known.names.texts();
         Counts {
             numbers: vec![
-                ("without_context", self.identity.without_context),
-                (
-                    "unfinished",
-                    count(executions.iter().filter(|row| row.end == NEVER).count()),
-                ),
-                ("threads", count(ran.len())),
-                ("silent_threads", count(ran.difference(&seen).count())),
-                ("ends_alone", self.callbacks.ends_alone),
-                (
-                    "nameless",
-                    count(executions.iter().filter(|row| row.callback == NONE).count()),
-                ),
-                ("ownerless", count(executions.iter().filter(owner).count())),
-                ("unnamed", count(nameless(true).count())),
-                ("unknown_publishers", count(nameless(false).count())),
-                ("unknown_subscriptions", count(unknown.count())),
-                ("ambiguous", messages.ambiguous),
-                ("cleared", self.ring_buffers.cleared),
-                ("alone", count(messages.alone.len())),
-                ("approximate", count(approximate.count())),
-                ("unknown_frees", self.heap.unknown),
-                ("unseen_frees", self.heap.unseen),
-                ("failed", self.heap.failed),
+                ("without_context", model.identity.without_context),
+                ("unfinished", unfinished),
+                ("threads", ran.len() as u64),
+                ("silent_threads", ran.difference(&seen).count() as u64),
+                ("ends_alone", model.callbacks.ends_alone),
+                ("nameless", nameless),
+                ("ownerless", ownerless),
+                ("unnamed", unnamed),
+                ("unknown_publishers", unknown),
+                ("unknown_subscriptions", takes.count() as u64),
+                ("ambiguous", self.messages.ambiguous),
+                ("cleared", model.ring_buffers.cleared),
+                ("alone", self.messages.alone.len() as u64),
+                ("approximate", approximate as u64),
+                ("unknown_frees", model.heap.unknown),
+                ("unseen_frees", model.heap.unseen),
+                ("failed", model.heap.failed),
             ],
-            gone: messages.gone.clone(),
-            untaken: messages.untaken.clone(),
+            gone: self.messages.gone.clone(),
+            untaken: self.messages.untaken.clone(),
             alone_on: topics
                 .iter()
                 .filter_map(|of| texts.get(*of as usize).cloned())
@@ -789,29 +744,4 @@ fn nearest(stamps: &[(i64, i64)], time: i64) -> i64 {
             }
         }
     }
-}
-
-/// Messages by subscription and publisher, as they come: whether all were lost, how many.
-fn ways(messages: &Messages) -> Columns {
-    let mut places: HashMap<(u32, u32), usize> = HashMap::new();
-    let mut found: Vec<((u32, u32), bool, i64)> = Vec::new();
-    for row in &messages.rows {
-        let publisher = messages
-            .sources
-            .get(row.message as usize)
-            .map_or(NONE, |of| of.publisher);
-        let key = (row.subscription, publisher);
-        let place = *places.entry(key).or_insert_with(|| {
-            found.push((key, true, 0));
-            found.len() - 1
-        });
-        found[place].1 &= OUTCOMES[usize::from(row.outcome)] == "lost";
-        found[place].2 += 1;
-    }
-    let mut columns = Columns::default();
-    columns.number("subscription_id", found.iter().map(|((of, _), ..)| *of));
-    columns.number("publisher_id", found.iter().map(|((_, of), ..)| *of));
-    columns.truth("all", found.iter().map(|(_, all, _)| Some(*all)));
-    columns.long("len", found.iter().map(|(.., count)| *count));
-    columns
 }

@@ -7,9 +7,10 @@
 use crate::callbacks::Execution;
 use crate::intake::Event;
 use crate::known::{Known, Sort};
-use crate::rows::{NEVER, NONE, next_row};
+use crate::rows::{NEVER, NONE, Rows, flag, plain};
 
 /// One message taken.
+#[derive(Clone, Copy)]
 pub struct Take {
     /// `rmw_take`, or the dequeue.
     pub time: i64,
@@ -33,8 +34,21 @@ pub struct Take {
     pub matched: bool,
 }
 
+plain!(Take {
+    time,
+    rcl,
+    rclcpp,
+    stamp,
+    thread,
+    subscription,
+    execution,
+    next,
+    intra,
+    matched
+});
+
 /// What a thread took last, or tried to.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Head {
     take: u32,
     message: u64,
@@ -44,10 +58,12 @@ struct Head {
 }
 
 /// All takes.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Takes {
     /// By number: in the order of their times.
-    pub rows: Vec<Take>,
+    pub rows: Rows<Take>,
+    /// Of each subscription whether something was taken between processes.
+    pub of: Vec<bool>,
     heads: Vec<Option<Head>>,
 }
 
@@ -84,8 +100,7 @@ impl Takes {
             next: NONE,
             intra,
             matched: false,
-        });
-        next_row(&self.rows) - 1
+        })
     }
 
     /// `rmw_take`; returns the take, `NONE` where nothing was taken.
@@ -94,6 +109,9 @@ impl Takes {
         if event.get(3).is_some_and(|taken| taken != 0) {
             let handle = event.get(0);
             let subscription = objects.object(Sort::RmwSubscription, process, handle, event.time);
+            if subscription != NONE {
+                flag(&mut self.of, subscription);
+            }
             take = self.add(event, subscription, event.signed(2), false);
         }
         self.begin(event.thread, take, event.get(1).unwrap_or_default());
@@ -121,7 +139,7 @@ impl Takes {
             return;
         }
         *seen = true;
-        if let Some(take) = self.rows.get_mut(head.take as usize) {
+        if let Some(take) = self.rows.edit(head.take) {
             *(if rclcpp {
                 &mut take.rclcpp
             } else {
@@ -138,7 +156,7 @@ impl Takes {
         if std::mem::replace(&mut head.started, true) {
             return;
         }
-        let Some(take) = self.rows.get_mut(head.take as usize) else {
+        let Some(take) = self.rows.edit(head.take) else {
             return;
         };
         let owner = objects

@@ -321,7 +321,7 @@ mod _native {
     use super::{Batches, Reader, Stream, TraceError, concat_files};
     #[cfg(feature = "one-pass")]
     #[pymodule_export]
-    use crate::model::{model, model_events};
+    use crate::model::{Pass, model_events};
     #[pymodule_export]
     use crate::output::write_table;
     #[pymodule_export]

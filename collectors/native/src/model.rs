@@ -1,20 +1,23 @@
 //! The ROS 2 model: events and objects that Python hands over, and the tables.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ahash::HashMap;
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyCapsule, PyDict};
 use roslens_ctf::Failure;
-use roslens_model::{About, Gaps, Identity, KINDS, Known, Model, NONE, Process, guesses};
+use roslens_model::{
+    About, Disk, Gaps, Identity, KINDS, Known, Model, NONE, Process, Tables, guesses,
+};
 
-use crate::Batches;
 use crate::failure::raised;
 use crate::given::stream_of;
 
@@ -85,76 +88,197 @@ fn whole(table: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     }
 }
 
-/// The tables of events, given by name without the provider as tables or paths of Parquet files,
-/// and of objects; and what was counted.
-#[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
-pub fn model<'py>(
-    py: Python<'py>,
-    events: HashMap<String, Bound<'py, PyAny>>,
-    objects: HashMap<String, Bound<'py, PyAny>>,
-    given: Bound<'py, PyAny>,
-) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-    let given: Given = given.extract()?;
-    let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
-    for (_, name, fields) in KINDS {
-        let Some(source) = events.get(*name) else {
-            continue;
+/// A table of the model: an Arrow stream whose batches are made as they are asked for.
+#[pyclass(frozen)]
+pub struct Table {
+    of: Arc<Mutex<Tables>>,
+    name: &'static str,
+}
+
+#[pymethods]
+impl Table {
+    /// The Arrow `PyCapsule` interface.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_stream__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        drop(requested_schema);
+        let mut rows = Made {
+            schema: SchemaRef::new(arrow_schema::Schema::empty()),
+            of: Arc::clone(&self.of),
+            name: self.name,
+            from: 0,
+            first: None,
         };
-        let batches = match source.extract::<String>() {
-            Ok(path) => batches_of(Path::new(&path), fields)?,
-            Err(_) => Box::new(stream_of(source)?),
-        };
-        sources.insert((*name).to_owned(), batches);
+        rows.first = rows.made().transpose().map_err(wrong)?;
+        if let Some(first) = &rows.first {
+            rows.schema = first.schema();
+        }
+        let stream = FFI_ArrowArrayStream::new(Box::new(rows));
+        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
-    let objects = objects
-        .iter()
-        .map(|(name, table)| Ok((name.clone(), whole(table)?)));
-    let mut known = Known::new(&objects.collect::<PyResult<_>>()?);
-    let processes = given.processes.into_iter();
-    let processes = processes.map(|(host, namespace, vpid, since, end)| Process {
-        host,
-        namespace,
-        vpid,
-        since,
-        end,
-    });
-    let identity = Identity::new(&given.hosts, processes.collect());
-    let steps = given
-        .guesses
-        .into_iter()
-        .map(|(process, since, topic, publisher)| {
-            let topic = topic.map_or(NONE, |topic| known.names.number(&topic));
-            (process, since, topic, publisher.unwrap_or(NONE))
+}
+
+/// The batches of a table.
+struct Made {
+    schema: SchemaRef,
+    of: Arc<Mutex<Tables>>,
+    name: &'static str,
+    from: u32,
+    first: Option<RecordBatch>,
+}
+
+impl Made {
+    fn made(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
+        let of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = of.batch(self.name, self.from).map_err(ArrowError::from);
+        let made = made.transpose()?;
+        Some(made.map(|(batch, next)| {
+            self.from = next;
+            batch
+        }))
+    }
+}
+
+impl Iterator for Made {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = self.first.take().filter(|batch| batch.num_rows() > 0);
+        first.map(Ok).or_else(|| self.made())
+    }
+}
+
+impl RecordBatchReader for Made {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+/// The pass over events: fed stretch by stretch, it tells the tables so far.
+#[pyclass(frozen)]
+pub struct Pass(Mutex<Option<Model>>);
+
+impl Pass {
+    fn state(&self) -> MutexGuard<'_, Option<Model>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn ended() -> PyErr {
+    PyValueError::new_err("this pass has come to its end")
+}
+
+#[pymethods]
+impl Pass {
+    /// Of these objects, by the name of their table, and processes. Where there is a path, of each
+    /// kind of rows only so many stay in memory, and the others lie in that file; so many messages
+    /// at least wait for who takes them.
+    #[new]
+    #[pyo3(signature = (objects, given, path=None, rows=1 << 18, keys=1 << 14))]
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+    fn new(
+        objects: HashMap<String, Bound<'_, PyAny>>,
+        given: Bound<'_, PyAny>,
+        path: Option<PathBuf>,
+        rows: usize,
+        keys: usize,
+    ) -> PyResult<Self> {
+        let given: Given = given.extract()?;
+        let objects = objects
+            .iter()
+            .map(|(name, table)| Ok((name.clone(), whole(table)?)));
+        let mut known = Known::new(&objects.collect::<PyResult<_>>()?);
+        let processes = given.processes.into_iter();
+        let processes = processes.map(|(host, namespace, vpid, since, end)| Process {
+            host,
+            namespace,
+            vpid,
+            since,
+            end,
         });
-    let about = About {
-        guesses: guesses(steps),
-        gaps: Gaps::new(&given.losses),
-        rcl_publish: given.declared.iter().any(|name| name == "rcl_publish"),
-        rcl_take: given.declared.iter().any(|name| name == "rcl_take"),
-        rmw_take: given.happened.iter().any(|name| name == "rmw_take"),
-    };
-    let (tables, counts) = py
-        .detach(move || {
-            let mut model = Model::new(identity, known, about);
-            model.run(sources)?;
-            Ok(model.finish())
-        })
-        .map_err(|error: ArrowError| raised(Failure::Output(error.to_string())))?;
-    let found = PyDict::new(py);
-    for (name, batch) in tables {
-        let batches = Batches {
-            schema: batch.schema(),
-            batches: vec![batch],
+        let identity = Identity::new(&given.hosts, processes.collect());
+        let steps = given
+            .guesses
+            .into_iter()
+            .map(|(process, since, topic, publisher)| {
+                let topic = topic.map_or(NONE, |topic| known.names.number(&topic));
+                (process, since, topic, publisher.unwrap_or(NONE))
+            });
+        let about = About {
+            guesses: guesses(steps),
+            gaps: Gaps::new(&given.losses),
+            rcl_publish: given.declared.iter().any(|name| name == "rcl_publish"),
+            rcl_take: given.declared.iter().any(|name| name == "rcl_take"),
+            rmw_take: given.happened.iter().any(|name| name == "rmw_take"),
         };
-        found.set_item(name, Bound::new(py, batches)?)?;
+        let file = path.map(|path| {
+            let mut options = File::options();
+            options.read(true).write(true).create(true).truncate(true);
+            options.open(path)
+        });
+        let file = file.transpose().map_err(failed)?;
+        let disk = file.map(|file| Disk::new(file, rows));
+        let model = Model::new(identity, known, about, disk, keys);
+        Ok(Self(Mutex::new(Some(model))))
     }
-    let told = PyDict::new(py);
-    for (name, number) in counts.numbers {
-        told.set_item(name, number)?;
+
+    /// Go through events, none before those of before: by name without the provider, as tables or
+    /// paths of Parquet files.
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+    fn feed(&self, py: Python<'_>, events: HashMap<String, Bound<'_, PyAny>>) -> PyResult<()> {
+        let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
+        for (_, name, fields) in KINDS {
+            let Some(source) = events.get(*name) else {
+                continue;
+            };
+            let batches = match source.extract::<String>() {
+                Ok(path) => batches_of(Path::new(&path), fields)?,
+                Err(_) => Box::new(stream_of(source)?),
+            };
+            sources.insert((*name).to_owned(), batches);
+        }
+        py.detach(|| {
+            let mut state = self.state();
+            let model = state.as_mut().ok_or_else(ended)?;
+            model.run(sources).map_err(failed)
+        })
     }
-    told.set_item("gone", counts.gone)?;
-    told.set_item("untaken", counts.untaken)?;
-    told.set_item("alone_on", counts.alone_on)?;
-    Ok((found, told))
+
+    /// The tables of all events so far, and what was counted; nothing can be fed after the last ones.
+    fn tables<'py>(
+        &self,
+        py: Python<'py>,
+        last: bool,
+    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+        let (tables, counts) = py.detach(|| {
+            let mut state = self.state();
+            let model = if last { state.take() } else { state.clone() };
+            drop(state);
+            let tables = model.ok_or_else(ended)?.finish().map_err(failed)?;
+            let counts = tables.counts();
+            Ok::<_, PyErr>((tables, counts))
+        })?;
+        let found = PyDict::new(py);
+        let tables = Arc::new(Mutex::new(tables));
+        for name in Tables::NAMES {
+            let of = Arc::clone(&tables);
+            found.set_item(name, Bound::new(py, Table { of, name })?)?;
+        }
+        let told = PyDict::new(py);
+        for (name, number) in counts.numbers {
+            told.set_item(name, number)?;
+        }
+        told.set_item("gone", counts.gone)?;
+        told.set_item("untaken", counts.untaken)?;
+        told.set_item("alone_on", counts.alone_on)?;
+        Ok((found, told))
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+fn failed(error: impl ToString) -> PyErr {
+    raised(Failure::Output(error.to_string()))
 }
