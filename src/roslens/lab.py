@@ -15,10 +15,10 @@ from typing import NoReturn
 from roslens.report import default_output, find_notebook, make_folder
 from roslens.tracing.recording import UsageError
 from roslens.widgets import FOLDER, VARIABLE
+from roslens.widgets.server import ARGUMENTS
 
 START = "start"
-_ARGUMENTS = "ROSLENS_LAB_ARGUMENTS"
-_SERVER = "from roslens.lab import serve; serve()"
+_SERVER = "from roslens.widgets.server import serve; serve()"
 # The kernel that it offers as ``python3``: this interpreter, which finds modules beside a notebook
 # after all that is installed, so that none takes the place of a package.
 _KERNELS = Path(__file__).parent / "widgets"
@@ -93,21 +93,10 @@ def run_lab(
         *(("--allow-root",) if os.geteuid() == 0 else ()),
     ]
     # By the environment: everyone on the machine sees the arguments of a process, and so the token.
-    environment[_ARGUMENTS] = json.dumps([address, arguments])
+    environment[ARGUMENTS] = json.dumps([address, arguments])
     # In the place of this process, so that whoever ends it ends the server.
     server = [sys.executable, "-P", "-c", _SERVER]
     os.execve(sys.executable, server, environment)  # noqa: S606
-
-
-def serve() -> None:
-    """Be the server; prints its address when it answers."""
-    from jupyterlab.labapp import LabApp  # noqa: PLC0415  (optional)
-
-    address, arguments = json.loads(os.environ.pop(_ARGUMENTS))
-    server = LabApp.initialize_server(argv=arguments)
-    # It listens by now, and answers as soon as its loop does anything at all.
-    server.io_loop.add_callback(print, address, flush=True)
-    server.start()
 
 
 def _in_url(ip: str) -> str:
