@@ -37,11 +37,24 @@ def scan_samples(table: Table, path: Path) -> pl.LazyFrame:
         It cannot be read, is damaged, or lacks a column.
     """
     try:
-        found = _of_csv(path) if path.suffix == ".csv" else pl.read_parquet(path.read_bytes())
+        found = _of_csv(path) if path.suffix == ".csv" else _of_parquet(path)
         return table.conform(found).lazy()
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"{path}: not a table of {table.name}: {reason}") from error
+
+
+def _of_parquet(path: Path) -> pl.DataFrame:
+    import pyarrow as pa  # noqa: PLC0415  (half a second that others do not need)
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        # Not by polars, whose reader panics where pages or lengths are damaged.
+        found = pl.from_arrow(pq.read_table(pa.BufferReader(path.read_bytes())))
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from error
+    assert isinstance(found, pl.DataFrame)
+    return found
 
 
 def _of_csv(path: Path) -> pl.DataFrame:
