@@ -5,7 +5,7 @@
 A verb is first run to its end, for its time, its files and the largest of them. Then it is killed
 (SIGKILL) at random times before that, and run with files limited to random sizes below the largest
 (RLIMIT_FSIZE, so no root is needed), each as often as asked. What is there afterwards must be
-whole, or not there; of all processes none may be left after half a minute; and on what the last
+whole, or not there; of all processes none may be left after two minutes; and on what the last
 kill left, the verb must do its work.
 """
 
@@ -295,7 +295,7 @@ def started(
 
 
 def left_over(folder: Path) -> list[str]:
-    """Names of the processes that are still there after half a minute; they are ended."""
+    """Names of the processes that are still there after two minutes; they are ended."""
 
     def alive() -> list[psutil.Process]:
         found = []
@@ -305,7 +305,7 @@ def left_over(folder: Path) -> list[str]:
                     found.append(process)
         return found
 
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while (found := alive()) and time.monotonic() < deadline:
         time.sleep(0.1)
     names = [f"{process.name()} is left" for process in found]

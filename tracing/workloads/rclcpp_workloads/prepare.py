@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.ros.cache import cache_folder, locked
+from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.ros.cache import cache_folder, cached_file, locked
 from roslens.tracing.workloads.rclcpp_workloads.run import PACKAGE, find_program
 
 VARIABLE = "RCLCPP_WORKLOADS"
@@ -49,9 +50,12 @@ def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
     folder = cache_folder() / PACKAGE / _key()
     programs = folder / "install" / "lib" / PACKAGE
     with locked(folder.with_name(folder.name + ".lock")):
-        if not (programs / "messages").is_file():
+        # Written last: without it, whoever built was ended before all programs were there.
+        whole = folder / "whole"
+        if not cached_file(whole):
             note(f"building {PACKAGE} with colcon, once: some minutes")
             _build(colcon, folder)
+            write_atomically(whole, "")
     return {VARIABLE: str(programs)}
 
 
