@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.collectors.schema import RESOURCES, Table
+from roslens.collectors.schema import Table
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import text_path
 
@@ -21,55 +21,56 @@ _CSV = {
 }
 
 
-def scan_resources(path: Path) -> pl.LazyFrame:
-    """A run's resources as the table of that name.
+def scan_samples(table: Table, path: Path) -> pl.LazyFrame:
+    """What was sampled beside a run, as one of the tables of samples.
 
     Parameters
     ----------
     path
-        ``resources.parquet``, or a ``resources.csv`` with the columns time_ns_realtime, pid,
-        cpu_user_s and cpu_system_s (cumulative), rss_bytes, pss_bytes and num_threads; what it
-        does not tell is null.
+        The table's file, whose older forms have fewer columns; or, of resources, a
+        ``resources.csv`` with the columns time_ns_realtime, pid, cpu_user_s and cpu_system_s
+        (cumulative), rss_bytes, pss_bytes and num_threads. What it does not tell is null.
 
     Raises
     ------
     UsageError
-        The CSV lacks a column or cannot be read.
+        It cannot be read, is damaged, or lacks a column.
     """
-    if path.suffix != ".csv":
-        stored = pl.scan_parquet(text_path(path), glob=False)
-        there = set(stored.collect_schema().names())
-        # Older recorders wrote fewer columns.
-        return stored.with_columns(
-            pl.lit(None, dtype=RESOURCES.schema[column.name]).alias(column.name)
-            for column in RESOURCES.columns
-            if column.name not in there
-        )
     try:
-        found = (
-            pl.scan_csv(text_path(path), glob=False, schema_overrides=_CSV)
-            .select(*_CSV)
-            .drop_nulls("time_ns_realtime")
-            .collect()
-        )
-    except (pl.exceptions.PolarsError, OSError) as error:
+        found = _of_csv(path) if path.suffix == ".csv" else _of_parquet(path)
+        return table.conform(found).lazy()
+    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
-        raise UsageError(f"{path}: not a table of resources: {reason}") from error
+        raise UsageError(f"{path}: not a table of {table.name}: {reason}") from error
+
+
+def _of_parquet(path: Path) -> pl.DataFrame:
+    import pyarrow as pa  # noqa: PLC0415  (half a second that others do not need)
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        # Not by polars, whose reader panics where pages or lengths are damaged.
+        found = pl.from_arrow(pq.read_table(pa.BufferReader(path.read_bytes())))
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from error
+    assert isinstance(found, pl.DataFrame)
+    return found
+
+
+def _of_csv(path: Path) -> pl.DataFrame:
     seconds = pl.col("cpu_user_s") + pl.col("cpu_system_s")
-    frame = found.select(
-        pl.col("time_ns_realtime").alias("time_ns"),
-        pl.lit("h0").alias("host"),
-        pl.col("pid").alias("vpid"),
-        (seconds * 1e9).round().cast(pl.Int64).alias("cpu_time_ns"),
-        "rss_bytes",
-        "pss_bytes",
-        pl.col("num_threads").alias("threads"),
+    return (
+        pl.scan_csv(text_path(path), glob=False, schema_overrides=_CSV)
+        .select(*_CSV)
+        .drop_nulls("time_ns_realtime")
+        .select(
+            pl.col("time_ns_realtime").alias("time_ns"),
+            pl.lit("h0").alias("host"),
+            pl.col("pid").alias("vpid"),
+            (seconds * 1e9).round().cast(pl.Int64).alias("cpu_time_ns"),
+            "rss_bytes",
+            "pss_bytes",
+            pl.col("num_threads").alias("threads"),
+        )
+        .collect()
     )
-    return RESOURCES.conform(frame).lazy()
-
-
-def scan_samples(table: Table, path: Path) -> pl.LazyFrame:
-    """What was sampled beside a run, as one of the tables of samples."""
-    if table is RESOURCES:
-        return scan_resources(path)
-    return pl.scan_parquet(text_path(path), glob=False)

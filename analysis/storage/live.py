@@ -82,14 +82,10 @@ def machine_of(recording: Recording) -> str:
     return (manifest.host.cpu_model if manifest else None) or "this machine"
 
 
-def digests_of(runs: Sequence[LiveRun], *, as_published: bool = False) -> pl.DataFrame:
+def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
     """The runs in the columns of the published digests, `run` being the block.
 
-    Parameters
-    ----------
-    as_published
-        Whether `avg_byte_throughput` is the mean over calls of each call's ratio, as the study
-        had it; else bytes over time, close included, whatever the column's name says.
+    `avg_byte_throughput` is bytes over time, close included, whatever the column's name says.
 
     Raises
     ------
@@ -101,13 +97,12 @@ def digests_of(runs: Sequence[LiveRun], *, as_published: bool = False) -> pl.Dat
     blocks = list(dict.fromkeys(live.run.block for live in runs))
     for live in runs:
         cell = _study_cell(live)
-        value = mean_of_ratios if as_published else overall
         rows.append(
             (
                 live.machine,
                 blocks.index(live.run.block),
                 *cell,
-                value(live.storage.batches),
+                overall(live.storage.batches),
                 live.storage.batches.close_ns / 1e9,
             )
         )

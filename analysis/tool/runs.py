@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roslens.analysis.runs import GivenFactors, Run
 from roslens.collectors.results.formats import Format
-from roslens.collectors.results.tool_result import ToolResult
+from roslens.collectors.results.tool_result import ToolResult, as_its_tool_writes_it
 from roslens.tracing.recording import UsageError
 
 
@@ -78,7 +78,8 @@ def read_files(
     seen: dict[object, str] = {}
     for (place, known), name, more in zip(places, _names(places), told, strict=True):
         try:
-            results = known.read(place)
+            with as_its_tool_writes_it(place):
+                results = known.read(place)
         except UsageError as error:
             refused.append((name, str(error)))
             continue

@@ -32,6 +32,7 @@ from roslens.collectors.results.micro_ros_exchanges import read_counted, read_ex
 from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
 from roslens.collectors.results.micro_ros_heap import read_heap
 from roslens.collectors.results.micro_ros_tasks import read_tasks
+from roslens.collectors.results.tool_result import as_its_tool_writes_it
 from roslens.tracing.recording import UsageError
 
 LIVE = pl.Schema(
@@ -172,9 +173,9 @@ class _Reader:
 
     def read(self) -> MicroRosResults:
         for path in sorted((self.folder / "memory").glob("*/")):
-            self._entity(path)
+            self._try(lambda path=path: self._entity(path))
         for path in sorted((self.folder / "transport").glob("*/")):
-            self._transport(path)
+            self._try(lambda path=path: self._transport(path))
         for path in sorted((self.folder / "capture").glob("*")):
             self._try(lambda path=path: self._capture(path))
         if (self.folder / BENCHMARK_NAME).is_file():
@@ -189,10 +190,11 @@ class _Reader:
 
     def _try(self, read: Any) -> None:
         try:
-            read()
+            with as_its_tool_writes_it(self.folder):
+                read()
         except UsageError as error:
             # Relative: a report need not tell the folders of a machine.
-            self._find(str(error).replace(f"{self.folder}/", ""))
+            self._find(str(error).replace(f"{self.folder}/", "").replace(f"{self.folder}: ", ""))
 
     def _find(self, what: str) -> None:
         self._findings.append((self.source, what))

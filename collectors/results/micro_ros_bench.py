@@ -14,6 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
+from roslens.collectors.results.tool_result import read_text
 from roslens.tracing.recording import UsageError
 
 BENCHMARK_NAME = "benchmark_out.txt"
@@ -187,10 +188,7 @@ def _blocks(path: Path, heading: re.Pattern[str], units: Mapping[str, str]) -> I
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     """Number and text of the lines that are not blank."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as text: {error}") from error
+    text = read_text(path)
     if not text.strip():
         raise UsageError(f"{path}: is empty")
     return ((n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip())

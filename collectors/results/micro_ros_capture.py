@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
+from roslens.collectors.results.tool_result import read_text
 from roslens.tracing.recording import UsageError
 
 CAPTURE = pl.Schema(
@@ -47,10 +48,7 @@ def read_capture(path: Path) -> pl.DataFrame:
         It cannot be read, a line is in no known format (or in another than the first), or time
         runs backwards.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as text: {error}") from error
+    lines = read_text(path).splitlines()
     rows: list[tuple[int, str, str | None, int]] = []
     pattern: re.Pattern[str] | None = None
     for number, line in enumerate(map(str.strip, lines), 1):

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from roslens.collectors.results.tool_result import read_text
 from roslens.tracing.recording import UsageError
 
 _LINE = re.compile(
@@ -114,10 +115,7 @@ class _State:
 
 def _calls(path: Path) -> list[str]:
     """The lines between ``= Start`` and ``= End``."""
-    try:
-        text = path.read_text(encoding="utf-8").rstrip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as text: {error}") from error
+    text = read_text(path).rstrip()
     lines = [line.strip() for line in text.splitlines()]
     if not lines or lines[0] != "= Start":
         raise UsageError(f"{path}: does not begin with '= Start'; no log of mtrace, or cut off")

@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
+from roslens.collectors.results.tool_result import as_its_tool_writes_it
 from roslens.tracing.recording import UsageError
 
 PUBLISHED = "published"
@@ -44,8 +45,13 @@ def read_published(folder: Path) -> PublishedFigures:
     Raises
     ------
     UsageError
-        A file is missing or has other columns.
+        A file is missing, or is not as it was published.
     """
+    with as_its_tool_writes_it(folder):
+        return _figures(folder)
+
+
+def _figures(folder: Path) -> PublishedFigures:
     source = pl.lit(PUBLISHED).alias("source")
     memory = _read(folder / "memory.csv", ("entity", "count", "memory", "bytes"))
     throughput = _read(folder / "throughput.csv", ("transport", "payload_bytes", "bytes_per_s"))

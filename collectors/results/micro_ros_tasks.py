@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from roslens.collectors.results.tool_result import read_text
 from roslens.tracing.recording import UsageError
 
 TASKS = pl.Schema(
@@ -45,10 +46,7 @@ def read_tasks(
         It cannot be read, a line is cut off or mixed with another, a task is there twice, or more
         words are free than there are.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as text: {error}") from error
+    lines = read_text(path).splitlines()
     rows: dict[str, tuple[str, int | None, int, int | None]] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
+from roslens.collectors.results.tool_result import read_text
 from roslens.tracing.recording.errors import UsageError
 
 DIGEST_COLUMNS = (
@@ -59,9 +60,7 @@ class Batches:
     close_ns: int
 
 
-def read_digests(
-    path: Path | str, *, runs: int | None = None, allow_missing: bool = False
-) -> pl.DataFrame:
+def read_digests(path: Path | str) -> pl.DataFrame:
     """Digests of one or several machines.
 
     Parameters
@@ -69,11 +68,6 @@ def read_digests(
     path
         A digest, or a folder: all files in it that begin with the digest's header. The machine's
         name is that of the file, without ``storage_plugins_`` and ``.csv``.
-    runs
-        How many runs each machine must have; None: as many as are there, for a file cut after
-        a whole run cannot be told from a shorter sweep.
-    allow_missing
-        Whether a cell may lack runs, as those of a sweep that was stopped.
 
     Returns
     -------
@@ -94,12 +88,7 @@ def read_digests(
                 f"{path} has no digest of the storage plugin comparison: no *.csv file in it "
                 f"begins with {','.join(DIGEST_COLUMNS)}"
             )
-    frames = [_digest(file, allow_missing=allow_missing) for file in files]
-    for file, frame in zip(files, frames, strict=True):
-        found = frame["run"].n_unique()
-        if runs is not None and found != runs:
-            raise UsageError(f"{file} has {found} of {runs} runs: is it truncated?")
-    return pl.concat(frames)
+    return pl.concat(map(_digest, files))
 
 
 def read_batches(path: Path | str) -> Batches:
@@ -135,7 +124,7 @@ def read_batches(path: Path | str) -> Batches:
     return Batches(pl.DataFrame(values, schema=schema, orient="row"), close)
 
 
-def _digest(path: Path, *, allow_missing: bool) -> pl.DataFrame:
+def _digest(path: Path) -> pl.DataFrame:
     machine = path.stem.removeprefix(_PREFIX)
     records: list[tuple[object, ...]] = []
     seen: dict[tuple[str, ...], int] = {}
@@ -153,8 +142,7 @@ def _digest(path: Path, *, allow_missing: bool) -> pl.DataFrame:
     if not records:
         raise UsageError(f"{path} has no row below its header")
     frame = pl.DataFrame(records, schema=DIGEST_SCHEMA, orient="row")
-    if not allow_missing:
-        _complete(path, frame, seen)
+    _complete(path, frame, seen)
     return frame
 
 
@@ -169,8 +157,7 @@ def _complete(path: Path, frame: pl.DataFrame, seen: Iterable[tuple[str, ...]]) 
         more = f" and {len(missing) - 1:,} more" if len(missing) > 1 else ""
         raise UsageError(
             f"{path} lacks run {run} of {', '.join(cell)}{more}: of {len(runs)} runs x "
-            f"{len(cells)} cells {len(there):,} rows are there; complete the sweep, or read it "
-            "with allow_missing"
+            f"{len(cells)} cells {len(there):,} rows are there; complete the sweep"
         )
 
 
@@ -185,10 +172,7 @@ def _header(path: Path) -> tuple[str, ...]:
 
 def _rows(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]:
     """Rows below the header with their line numbers."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}") from error
+    text = read_text(path)
     if not text:
         raise UsageError(f"{path} is empty")
     if not text.endswith("\n"):

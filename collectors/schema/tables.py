@@ -35,7 +35,18 @@ _ENDED = _time(
     "when its address was given to the next object, as no event shows its end. Null: to nobody, so "
     "that it may have lived as long as its process",
 )
+_OF_NODE = (_ref("node"), _NODE)
+_TOPIC = Column("topic", "string", "topic name")
+_SERVICE = Column("service", "string", "service name")
+_QUEUE_DEPTH = Column("queue_depth", "uint64", "history depth of its QoS")
 _GID = Column("gid", "list<uint8>", "DDS gid as traced: 24 bytes up to Jazzy, 16 from Kilted")
+
+
+def _objects(name: str, row: str, *columns: Column, event: str) -> Table:
+    """A table of objects of one kind, of a process each, by their init event."""
+    number = _id(name.removesuffix("s").replace("_", " "), f"{name.removesuffix('s')}_id")
+    return Table(name, row, (number, _HOST, _VPID, *columns, _CREATED, _ENDED), (f"ros2:{event}",))
+
 
 RAW_EVENT_COLUMNS = (
     Column("time_ns", "int64", "event time", unit="ns", nullable=False),
@@ -87,132 +98,78 @@ PROCESSES = Table(
     ),
 )
 
-CONTEXTS = Table(
+CONTEXTS = _objects(
     "contexts",
     "a context, from rcl_init; a process has one for each time that it initialised ROS",
-    (
-        _id("context"),
-        _HOST,
-        _VPID,
-        _ref("process"),
-        _pointer("context_handle", "rcl_context_t"),
-        Column("tracetools_version", "string", "version of tracetools in this process"),
-        _CREATED,
-        _ENDED,
-    ),
-    needs=("ros2:rcl_init",),
+    _ref("process"),
+    _pointer("context_handle", "rcl_context_t"),
+    Column("tracetools_version", "string", "version of tracetools in this process"),
+    event="rcl_init",
 )
 
-NODES = Table(
+NODES = _objects(
     "nodes",
     "a node, from rcl_node_init",
-    (
-        _id("node"),
-        _HOST,
-        _VPID,
-        _NODE,
-        Column("name", "string", "node name"),
-        Column("namespace", "string", "namespace"),
-        _pointer("node_handle", "rcl_node_t"),
-        _pointer("rmw_handle", "rmw_node_t"),
-        _CREATED,
-        _ENDED,
-    ),
-    needs=("ros2:rcl_node_init",),
+    _NODE,
+    Column("name", "string", "node name"),
+    Column("namespace", "string", "namespace"),
+    _pointer("node_handle", "rcl_node_t"),
+    _pointer("rmw_handle", "rmw_node_t"),
+    event="rcl_node_init",
 )
 
-PUBLISHERS = Table(
+PUBLISHERS = _objects(
     "publishers",
     "a publisher, from rcl_publisher_init (or rmw_publisher_init alone)",
-    (
-        _id("publisher"),
-        _HOST,
-        _VPID,
-        _ref("node"),
-        _NODE,
-        Column("topic", "string", "topic name"),
-        Column("queue_depth", "uint64", "history depth of its QoS"),
-        _pointer("publisher_handle", "rcl_publisher_t"),
-        _pointer("rmw_publisher_handle", "rmw_publisher_t"),
-        _GID,
-        _CREATED,
-        _ENDED,
-    ),
-    needs=("ros2:rcl_publisher_init",),
+    *_OF_NODE,
+    _TOPIC,
+    _QUEUE_DEPTH,
+    _pointer("publisher_handle", "rcl_publisher_t"),
+    _pointer("rmw_publisher_handle", "rmw_publisher_t"),
+    _GID,
+    event="rcl_publisher_init",
 )
 
-SUBSCRIPTIONS = Table(
+SUBSCRIPTIONS = _objects(
     "subscriptions",
     "a subscription, from rcl_subscription_init",
-    (
-        _id("subscription"),
-        _HOST,
-        _VPID,
-        _ref("node"),
-        _NODE,
-        Column("topic", "string", "topic name"),
-        Column("queue_depth", "uint64", "history depth of its QoS"),
-        _pointer("subscription_handle", "rcl_subscription_t"),
-        _pointer("rmw_subscription_handle", "rmw_subscription_t"),
-        _GID,
-        _CREATED,
-        _ENDED,
-    ),
-    needs=("ros2:rcl_subscription_init",),
+    *_OF_NODE,
+    _TOPIC,
+    _QUEUE_DEPTH,
+    _pointer("subscription_handle", "rcl_subscription_t"),
+    _pointer("rmw_subscription_handle", "rmw_subscription_t"),
+    _GID,
+    event="rcl_subscription_init",
 )
 
-SERVICES = Table(
+SERVICES = _objects(
     "services",
     "a service, from rcl_service_init",
-    (
-        _id("service"),
-        _HOST,
-        _VPID,
-        _ref("node"),
-        _NODE,
-        Column("service", "string", "service name"),
-        _pointer("service_handle", "rcl_service_t"),
-        _pointer("rmw_service_handle", "rmw_service_t"),
-        _CREATED,
-        _ENDED,
-    ),
-    needs=("ros2:rcl_service_init",),
+    *_OF_NODE,
+    _SERVICE,
+    _pointer("service_handle", "rcl_service_t"),
+    _pointer("rmw_service_handle", "rmw_service_t"),
+    event="rcl_service_init",
 )
 
-CLIENTS = Table(
+CLIENTS = _objects(
     "clients",
     "a service client, from rcl_client_init",
-    (
-        _id("client"),
-        _HOST,
-        _VPID,
-        _ref("node"),
-        _NODE,
-        Column("service", "string", "service name"),
-        _pointer("client_handle", "rcl_client_t"),
-        _pointer("rmw_client_handle", "rmw_client_t"),
-        _GID,
-        _CREATED,
-        _ENDED,
-    ),
-    needs=("ros2:rcl_client_init",),
+    *_OF_NODE,
+    _SERVICE,
+    _pointer("client_handle", "rcl_client_t"),
+    _pointer("rmw_client_handle", "rmw_client_t"),
+    _GID,
+    event="rcl_client_init",
 )
 
-TIMERS = Table(
+TIMERS = _objects(
     "timers",
     "a timer, from rcl_timer_init",
-    (
-        _id("timer"),
-        _HOST,
-        _VPID,
-        _ref("node"),
-        _NODE,
-        Column("period_ns", "int64", "period", unit="ns"),
-        _pointer("timer_handle", "rcl_timer_t"),
-        _CREATED,
-        _ENDED,
-    ),
-    needs=("ros2:rcl_timer_init",),
+    *_OF_NODE,
+    Column("period_ns", "int64", "period", unit="ns"),
+    _pointer("timer_handle", "rcl_timer_t"),
+    event="rcl_timer_init",
 )
 
 _KIND = Column(
@@ -225,24 +182,16 @@ _CALLBACK_NAME = Column("name", "string", "topic, service, or the timer's period
 _SYMBOL = Column("symbol", "string", "function, from rclcpp_callback_register")
 _INTRA = Column("intra_process", "bool", "whether the message came within the process")
 
-CALLBACKS = Table(
+CALLBACKS = _objects(
     "callbacks",
     "a callback object of a subscription, timer or service",
-    (
-        _id("callback"),
-        _HOST,
-        _VPID,
-        _pointer("callback", "callback object"),
-        _KIND,
-        Column("owner_id", "int64", "subscription_id, timer_id or service_id, by `kind`"),
-        _CALLBACK_NAME,
-        _ref("node"),
-        _NODE,
-        _SYMBOL,
-        _CREATED,
-        _ENDED,
-    ),
-    needs=("ros2:rclcpp_callback_register",),
+    _pointer("callback", "callback object"),
+    _KIND,
+    Column("owner_id", "int64", "subscription_id, timer_id or service_id, by `kind`"),
+    _CALLBACK_NAME,
+    *_OF_NODE,
+    _SYMBOL,
+    event="rclcpp_callback_register",
 )
 
 RING_BUFFERS = Table(
@@ -255,9 +204,8 @@ RING_BUFFERS = Table(
         _VPID,
         _ref("subscription"),
         Column("publisher_id", "int64", "number of the publisher whose history it is"),
-        _ref("node"),
-        _NODE,
-        Column("topic", "string", "topic name"),
+        *_OF_NODE,
+        _TOPIC,
         Column("capacity", "uint64", "messages that it holds at most"),
         _pointer("buffer", "ring buffer"),
         _pointer("ipb", "intra-process buffer around it"),
@@ -267,20 +215,12 @@ RING_BUFFERS = Table(
     needs=("ros2:rclcpp_construct_ring_buffer", "ros2:rclcpp_buffer_to_ipb"),
 )
 
-STATE_MACHINES = Table(
+STATE_MACHINES = _objects(
     "state_machines",
     "the state machine of a lifecycle node, from rcl_lifecycle_state_machine_init",
-    (
-        _id("state machine", "state_machine_id"),
-        _HOST,
-        _VPID,
-        _ref("node"),
-        _NODE,
-        _pointer("state_machine", "rcl_lifecycle_state_machine_t"),
-        _CREATED,
-        _ENDED,
-    ),
-    needs=("ros2:rcl_lifecycle_state_machine_init",),
+    *_OF_NODE,
+    _pointer("state_machine", "rcl_lifecycle_state_machine_t"),
+    event="rcl_lifecycle_state_machine_init",
 )
 
 ACTIONS = Table(
@@ -292,8 +232,7 @@ ACTIONS = Table(
         _id("action"),
         _HOST,
         _VPID,
-        _ref("node"),
-        _NODE,
+        *_OF_NODE,
         Column("action", "string", "action name", nullable=False),
         Column("role", "string", "which end it is", nullable=False, values=("server", "client")),
         Column("send_goal_id", "int64", "service_id or client_id, by `role`, of send_goal"),
@@ -335,7 +274,7 @@ PUBLICATIONS = Table(
         _id("message"),
         _HOST,
         _ref("publisher"),
-        Column("topic", "string", "topic name"),
+        _TOPIC,
         _NODE,
         _VPID,
         Column("vtid", "int32", "thread id as the process itself sees it"),
@@ -357,7 +296,7 @@ TAKES = Table(
         _id("take"),
         _HOST,
         _ref("subscription"),
-        Column("topic", "string", "topic name"),
+        _TOPIC,
         _NODE,
         _VPID,
         Column("vtid", "int32", "thread id as the process itself sees it"),
@@ -387,7 +326,7 @@ MESSAGES = Table(
     (
         Column("message_id", "int64", "number of the publication; null when replayed"),
         _HOST,
-        Column("topic", "string", "topic name"),
+        _TOPIC,
         _ref("publisher"),
         _ref("subscription"),
         Column("publisher_node", "string", "full name of the publishing node"),
@@ -435,7 +374,7 @@ ONE_SIDED_MESSAGES = Table(
         _id("take"),
         _HOST,
         _VPID,
-        Column("topic", "string", "topic name"),
+        _TOPIC,
         _ref("subscription"),
         Column("subscription_node", "string", "full name of the subscribing node"),
         Column(
@@ -476,13 +415,17 @@ ONE_SIDED_MESSAGES = Table(
 _CLIENT_EXECUTION = Column(
     "client_callback_instance_id", "int64", "execution in which the request was sent; null outside"
 )
+_CALLS = tuple(
+    f"ros2:rmw_{what}"
+    for what in ("send_request", "take_request", "send_response", "take_response")
+)
 
 SERVICE_CALLS = Table(
     "service_calls",
     "one request of one client, for one server that took it (or none)",
     (
         _HOST,
-        Column("service", "string", "service name"),
+        _SERVICE,
         Column("client_node", "string", "full name of the calling node"),
         Column("server_node", "string", "full name of the serving node"),
         _ref("client"),
@@ -497,12 +440,7 @@ SERVICE_CALLS = Table(
         Column("callback_instance_id", "int64", "execution of the service's callback"),
         _CLIENT_EXECUTION,
     ),
-    needs=(
-        "ros2:rmw_send_request",
-        "ros2:rmw_take_request",
-        "ros2:rmw_send_response",
-        "ros2:rmw_take_response",
-    ),
+    needs=_CALLS,
 )
 
 ACTION_GOALS = Table(
@@ -560,13 +498,7 @@ ACTION_GOALS = Table(
         ),
         _CLIENT_EXECUTION,
     ),
-    needs=(
-        "ros2:rmw_send_request",
-        "ros2:rmw_take_request",
-        "ros2:rmw_send_response",
-        "ros2:rmw_take_response",
-        "ros2:rcl_publish",
-    ),
+    needs=(*_CALLS, "ros2:rcl_publish"),
 )
 
 MESSAGE_LINKS = Table(
@@ -660,8 +592,7 @@ LIFECYCLE_STATES = Table(
     (
         _HOST,
         _VPID,
-        _ref("node"),
-        _NODE,
+        *_OF_NODE,
         _pointer("state_machine", "rcl_lifecycle_state_machine_t"),
         Column("state", "string", "state, such as inactive or activating", nullable=False),
         _time(
@@ -718,39 +649,28 @@ CALLBACK_SCHEDULING = Table(
     needs=("sched_switch", "ros2:callback_start", "ros2:callback_end"),
 )
 
-_LIVE_BYTES = _bytes("live_bytes", "allocated and not freed")
-_LIVE_BLOCKS = Column("live_blocks", "int64", "blocks allocated and not freed")
-_PEAK_BYTES = _bytes("peak_bytes", "most live bytes in this step")
-_ALLOCATED = _bytes("allocated_bytes", "allocated up to here in all")
-_ALLOCATIONS = Column("allocations", "int64", "blocks allocated up to here in all")
-_STEP = Column("time_ns", "int64", "last change in this step", unit="ns", nullable=False)
+_HEAP = (
+    Column("time_ns", "int64", "last change in this step", unit="ns", nullable=False),
+    _bytes("live_bytes", "allocated and not freed"),
+    Column("live_blocks", "int64", "blocks allocated and not freed"),
+    _bytes("peak_bytes", "most live bytes in this step"),
+    _bytes("allocated_bytes", "allocated up to here in all"),
+    Column("allocations", "int64", "blocks allocated up to here in all"),
+)
 _ALLOCATOR = ("lttng_ust_libc:malloc", "lttng_ust_libc:free")
 
 HEAP = Table(
     "heap",
     "one process and one step of 100 ms in which its heap changed; blocks allocated before the "
     "recording, or by the parent process before a fork, do not count",
-    (_HOST, _VPID, _STEP, _LIVE_BYTES, _LIVE_BLOCKS, _PEAK_BYTES, _ALLOCATED, _ALLOCATIONS),
+    (_HOST, _VPID, *_HEAP),
     needs=_ALLOCATOR,
 )
 
 CALLBACK_HEAP = Table(
     "callback_heap",
     "one callback and one step of 100 ms in which what it had allocated changed, whoever freed it",
-    (
-        _HOST,
-        _VPID,
-        _id("callback"),
-        _KIND,
-        _CALLBACK_NAME,
-        _NODE,
-        _STEP,
-        _LIVE_BYTES,
-        _LIVE_BLOCKS,
-        _PEAK_BYTES,
-        _ALLOCATED,
-        _ALLOCATIONS,
-    ),
+    (_HOST, _VPID, _id("callback"), _KIND, _CALLBACK_NAME, _NODE, *_HEAP),
     needs=(*_ALLOCATOR, "ros2:callback_start", "ros2:callback_end"),
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import fnmatch
+import io
 import os
 import shutil
 import sys
@@ -26,7 +27,7 @@ from roslens.collectors import babeltrace
 from roslens.collectors.reader import Trace, open_trace
 from roslens.collectors.times import parse_time
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import replaced_whole, sync
+from roslens.tracing.recording.files import replaced_whole, sync, write_atomically
 from roslens.tracing.recording.terminal import Console
 from roslens.tracing.recording.text import UNSEEN, shown
 
@@ -427,8 +428,9 @@ def _to_parquet(
                     shutil.move(found[0], output)
                 else:
                     empty = trace.read(names, begin_ns=0, end_ns=-1, fields=fields)[names[0]]
-                    with replaced_whole(output) as part, part.open("wb") as stream:
-                        empty.write_parquet(stream)
+                    content = io.BytesIO()
+                    empty.write_parquet(content)
+                    write_atomically(output, content.getvalue())
         except OSError as error:
             raise RunFailedError(f"{output}: cannot be written: {error.strerror}") from error
 

@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import shutil
+import socket
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -14,13 +15,10 @@ from typing import NoReturn
 from roslens.report import default_output, find_notebook, make_folder
 from roslens.tracing.recording import UsageError
 from roslens.widgets import FOLDER, VARIABLE
+from roslens.widgets.server import ARGUMENTS
 
 START = "start"
-_ARGUMENTS = "ROSLENS_LAB_ARGUMENTS"
-_SERVER = (
-    "import json, os; from jupyterlab.labapp import main; "
-    f"main(json.loads(os.environ.pop('{_ARGUMENTS}')))"
-)
+_SERVER = "from roslens.widgets.server import serve; serve()"
 # The kernel that it offers as ``python3``: this interpreter, which finds modules beside a notebook
 # after all that is installed, so that none takes the place of a package.
 _KERNELS = Path(__file__).parent / "widgets"
@@ -37,7 +35,8 @@ def run_lab(
 ) -> NoReturn:
     """Become JupyterLab, with the working directory as its root.
 
-    The start page is a copy in ``data/reports/start/<UTC time>``, as a report is.
+    The start page is a copy in ``data/reports/start/<UTC time>``, as a report is; beside it lies
+    the workspace, so that the layout that the user's own JupyterLab keeps stays as it is.
 
     Parameters
     ----------
@@ -50,7 +49,8 @@ def run_lab(
     Raises
     ------
     UsageError
-        JupyterLab is not installed, `path` does not exist, or `ip` is reached from elsewhere.
+        JupyterLab is not installed, `path` does not exist, `ip` is reached from elsewhere, or the
+        port is taken.
     """
     if ip not in _LOCAL and not beyond_this_machine:
         raise UsageError(
@@ -59,6 +59,14 @@ def run_lab(
         )
     if importlib.util.find_spec("jupyterlab") is None:
         raise UsageError("JupyterLab is not installed; pip install 'roslens[lab]'")
+    family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+    try:
+        socket.create_server((ip, port), family=family).close()
+    except OSError as error:
+        why = os.strerror(error.errno).lower() if error.errno else error
+        raise UsageError(
+            f"cannot listen on {ip}, port {port}: {why}; give another port with --port"
+        ) from error
     environment = dict(os.environ)
     if path is not None:
         if not path.exists():
@@ -72,7 +80,7 @@ def run_lab(
     others = environment.get("JUPYTER_PATH")
     environment["JUPYTER_PATH"] = os.pathsep.join([str(_KERNELS), *([others] if others else [])])
     token, page = secrets.token_hex(24), notebook.as_posix()
-    print(f"http://{_in_url(ip)}:{port}/lab/tree/{page}?token={token}", flush=True)
+    address = f"http://{_in_url(ip)}:{port}/lab/tree/{page}?token={token}"
     arguments = [
         f"--ServerApp.ip={ip}",
         f"--ServerApp.port={port}",
@@ -80,11 +88,12 @@ def run_lab(
         f"--ServerApp.root_dir={Path.cwd()}",
         f"--IdentityProvider.token={token}",
         f"--LabApp.default_url=/lab/tree/{page}",
+        f"--LabApp.workspaces_dir={folder.resolve() / '.workspaces'}",
         *(() if browser else ("--no-browser",)),
         *(("--allow-root",) if os.geteuid() == 0 else ()),
     ]
     # By the environment: everyone on the machine sees the arguments of a process, and so the token.
-    environment[_ARGUMENTS] = json.dumps(arguments)
+    environment[ARGUMENTS] = json.dumps([address, arguments])
     # In the place of this process, so that whoever ends it ends the server.
     server = [sys.executable, "-P", "-c", _SERVER]
     os.execve(sys.executable, server, environment)  # noqa: S606

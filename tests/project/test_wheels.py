@@ -278,9 +278,13 @@ def test_the_lab_finds_modules_beside_a_notebook_after_all_packages(
 def kernels_offered(installed: Path, folder: Path, env: Mapping[str, str]) -> str:
     """What a lab that is started in `folder` says of its kernels."""
     command = [installed / "bin" / "roslens", "lab", "--no-browser", "--port", str(free_port())]
-    with subprocess.Popen(
-        command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as process:
+    log = folder / "lab.log"
+    with (
+        log.open("w") as stream,
+        subprocess.Popen(
+            command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=stream, text=True
+        ) as process,
+    ):
         assert process.stdout is not None
         said = process.stdout.readline()
         try:
@@ -292,8 +296,8 @@ def kernels_offered(installed: Path, folder: Path, env: Mapping[str, str]) -> st
                 time.sleep(0.2)
         finally:
             process.terminate()
-            said += process.communicate()[0]
-    raise AssertionError(said)
+            process.communicate()
+    raise AssertionError(said + log.read_text())
 
 
 def readme_section(title: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from roslens.collectors.resources import scan_resources
+from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import RESOURCES
 from roslens.tracing.recording import Recording, UsageError
 
@@ -99,7 +99,7 @@ def test_a_wrong_field_is_named(tmp_path: Path) -> None:
 
 def test_resources_are_brought_to_the_table(tmp_path: Path) -> None:
     recording = write(tmp_path)
-    frame = scan_resources(recording.resources).collect()
+    frame = scan_samples(RESOURCES, recording.resources).collect()
     assert frame.columns == [column.name for column in RESOURCES.columns]
     known = frame.select("time_ns", "host", "vpid", "cpu_time_ns", "rss_bytes", "pss_bytes")
     assert known.rows() == [
@@ -119,4 +119,4 @@ def test_resources_without_a_column_are_refused(tmp_path: Path) -> None:
     recording = write(tmp_path)
     recording.resources.write_text("time,pid\n1,2\n")
     with pytest.raises(UsageError, match=r"resources\.csv: not a table of resources"):
-        scan_resources(recording.resources)
+        scan_samples(RESOURCES, recording.resources)

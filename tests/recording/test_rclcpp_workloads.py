@@ -3,7 +3,11 @@ which makes the file that colcon's install would, so these tests are of what is 
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,6 +59,17 @@ def test_they_are_built_once(machine: Path) -> None:
     assert prepare(said.append) == first
     assert len(said) == 1
     assert (machine / "count").read_text() == "run\n"
+
+
+def test_a_build_that_was_killed_is_made_again(machine: Path) -> None:
+    """It is killed once the first program is installed, by what stands in for colcon."""
+    colcon(machine, INSTALLS + '; [ -e "$COUNT.again" ] || { : > "$COUNT.again"; kill -9 $PPID; }')
+    command = [sys.executable, "-P", "-c", f"from {prepare.__module__} import *; prepare()"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    assert subprocess.run(command, env=environment, check=False).returncode == -signal.SIGKILL
+    assert list(machine.rglob("messages"))
+    prepare()
+    assert (machine / "count").read_text() == "run\nrun\n"
 
 
 def test_what_the_sourced_ros_has_is_not_built(machine: Path) -> None:

@@ -82,6 +82,20 @@ def test_collect_on_a_full_disk(tmp_path: Path) -> None:
     assert [path for path in sorted(tmp_path.rglob("*.parquet")) if path not in before] == []
 
 
+def test_a_catalog_does_not_keep_what_a_full_disk_made_of_a_recording(tmp_path: Path) -> None:
+    shutil.copytree(RUN, tmp_path / "run", ignore=shutil.ignore_patterns("events", "tables"))
+    done = limited(2000, "catalog", tmp_path, "--collect")
+    assert done.returncode == 4, done.stderr
+    assert "catalog.parquet: cannot be written: File too large" in done.stderr
+    assert not (tmp_path / "catalog.parquet").exists()
+    # Room for the catalog, but not for the tables.
+    done = limited(20_000, "catalog", tmp_path, "--collect", "--json")
+    assert "File too large" in json.loads(done.stdout)["problem"]
+    done = limited(resource.RLIM_INFINITY, "catalog", tmp_path, "--collect", "--json")
+    row = json.loads(done.stdout)
+    assert (row["problem"], row["collected"]) == (None, True)
+
+
 def test_killed_at_any_moment(run: Path, tmp_path: Path) -> None:
     """The old file or the new one, by its size; kills at times up to that of the whole verb."""
     out, chance = tmp_path / "out", random.Random(4)

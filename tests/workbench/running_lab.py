@@ -84,7 +84,7 @@ def running_lab(recording: Path, home: Path) -> Iterator[tuple[subprocess.Popen[
         def address() -> str | None:
             text = log.read_text()
             assert process.poll() is None, text
-            found = pattern.search(text) if "is running at" in text else None
+            found = pattern.search(text)
             return found.group() if found else None
 
         yield process, str(wait_until("server", address)), home

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -56,6 +57,20 @@ HOSTILE = '<img src=x onerror="window.hacked=1">'
 TOPIC, NODE = f"/data{HOSTILE}", f"/listener{HOSTILE}"
 # Two lines, from right to left, and longer than any place for it.
 TALKER = "/talker\n\u202e" + 300 * "x" + "<script>window.hacked=1</script>\\$\"'&"
+FOLDERS_SETTINGS = ("jupyter_config", "jupyter_server_config", "jupyter_lab_config")
+# As JupyterLab itself names and writes it.
+USERS_WORKSPACE = ".jupyter/lab/workspaces/default-37a8.jupyterlab-workspace"
+LAYOUT = {
+    "data": {
+        "layout-restorer:data": {
+            "main": {
+                "dock": {"type": "tab-area", "currentIndex": 0, "widgets": ["notebook:other.ipynb"]}
+            }
+        },
+        "notebook:other.ipynb": {"data": {"path": "other.ipynb", "factory": "Notebook"}},
+    },
+    "metadata": {"id": "default"},
+}
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +143,16 @@ class Lab:
 def server(
     hostile: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """``roslens lab``, of a user of its own."""
-    with running_lab(hostile, tmp_path_factory.mktemp("home")) as running:
+    """``roslens lab``, of a user of its own, who has a layout, in a folder with settings."""
+    home = tmp_path_factory.mktemp("home")
+    workspace = home / USERS_WORKSPACE
+    workspace.parent.mkdir(parents=True)
+    workspace.write_text(json.dumps(LAYOUT))
+    (home / "other.ipynb").write_text(nbformat.writes(nbformat.v4.new_notebook()))
+    for name in FOLDERS_SETTINGS:
+        (home / f"{name}.py").write_text("open('was-read', 'w')\nc.IdentityProvider.token = ''\n")
+        (home / f"{name}.json").write_text('{"IdentityProvider": {"token": ""}}')
+    with running_lab(hostile, home) as running:
         yield running
 
 
@@ -502,6 +525,36 @@ def test_only_this_machine_and_only_with_the_token(
         assert answer.status == 200
     # Everyone on a machine can read the arguments of a process.
     assert token not in " ".join(running.cmdline())
+
+
+@pytest.mark.live
+@pytest.mark.recording
+def test_the_users_layout_and_the_settings_of_the_folder_are_left_alone(lab: Lab) -> None:
+    assert json.loads((lab.folder / USERS_WORKSPACE).read_text()) == LAYOUT
+    assert lab.page.locator(".lm-DockPanel-tabBar", has_text="other.ipynb").count() == 0
+    # It keeps its own, beside the start page.
+    kept = wait_until(
+        "workspace", lambda: [*lab.folder.glob("data/reports/start/*/.workspaces/default-*")]
+    )
+    assert "start.ipynb" in kept[0].read_text()
+    assert not list(lab.folder.rglob("was-read"))
+
+
+@pytest.mark.live
+def test_the_server_answers_when_its_address_is_read(tmp_path: Path) -> None:
+    """At once, without a second try."""
+    with running_lab(SAMPLE, tmp_path) as (_, url, _):
+        base, _, token = url.partition("/lab/tree/")
+        asked = f"{base}/api/status?token={token.split('token=')[1]}"
+        with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
+            assert answer.status == 200
+
+
+def test_a_port_that_is_taken_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(UsageError, match=f"port {port}: address already in use; .*--port"):
+            run_lab(None, port=port)
 
 
 @pytest.mark.parametrize("ip", ["0.0.0.0", "", "*", "::", "192.0.2.1", "example.org"])

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.recording.files import shipped
+from roslens.tracing.recording.files import shipped, write_atomically
 from roslens.tracing.ros.cache import cache_folder, locked
 from roslens.tracing.ros.domain import own_domain
 from roslens.tracing.ros.shm import without_leftovers
@@ -265,7 +265,7 @@ def embedded_ros(progress: Progress | None = None) -> RosEnvironment:
             if not marker.is_file():
                 _install(folder, interpreter, progress or _silent)
                 # Written last: a folder without it was interrupted and is made anew.
-                marker.write_text(json.dumps(_wheel_packages(folder)), encoding="utf-8")
+                write_atomically(marker, json.dumps(_wheel_packages(folder)))
     return _embedded_at(folder)
 
 

@@ -18,6 +18,7 @@ import tempfile
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError
+from roslens.tracing.recording.files import write_atomically
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
 from roslens.tracing.ros.header import read_instrumentation
 from roslens.tracing.ros.provider import HEADER_NAME, SOURCE_NAME, header_source, library_source
@@ -72,8 +73,8 @@ def build_tracetools(include: Path) -> Path:
     with locked(folder.with_name(folder.name + ".lock")):
         if not library.is_file():
             private_folder(folder)
-            (folder / HEADER_NAME).write_text(header, encoding="utf-8")
-            (folder / SOURCE_NAME).write_text(source, encoding="utf-8")
+            write_atomically(folder / HEADER_NAME, header)
+            write_atomically(folder / SOURCE_NAME, source)
             compile_library(
                 [*compiler, *_FLAGS, f"-I{folder}", str(folder / SOURCE_NAME), *_LIBRARIES], library
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from roslens.fleet.rows import ROW, Task, row_of
 from roslens.fleet.selection import Selection
 from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
 from roslens.tracing.recording import RoslensError, RunFailedError, UsageError
-from roslens.tracing.recording.files import replaced_whole, text_path
+from roslens.tracing.recording.files import text_path, write_atomically
 from roslens.tracing.recording.manifest import Level
 from roslens.tracing.ros.cache import cache_folder
 
@@ -188,8 +189,10 @@ class Catalog:
         )
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with replaced_whole(self.file) as part, part.open("wb") as stream:
-                frame.sort("path").write_parquet(stream, metadata=dict([_VERSION]))
+            # In memory first: polars tells of a full disk as of a file that is damaged.
+            content = io.BytesIO()
+            frame.sort("path").write_parquet(content, metadata=dict([_VERSION]))
+            write_atomically(self.file, content.getvalue())
         except OSError as error:
             raise RunFailedError(f"{self.file}: cannot be written: {error.strerror}") from error
 

@@ -14,7 +14,7 @@ import polars as pl
 from roslens.collectors.collection import NOTE
 from roslens.fleet.trees import Place, Tree
 from roslens.recordings import Recordings, open_recordings
-from roslens.tracing.recording import Recording, RoslensError
+from roslens.tracing.recording import Recording, RoslensError, RunFailedError
 from roslens.tracing.recording.files import text_path
 from roslens.tracing.recording.manifest import Manifest
 
@@ -103,6 +103,9 @@ def row_of(task: Task) -> dict[str, Any]:
         except (RoslensError, OSError, pl.exceptions.PolarsError) as error:
             text = " ".join(str(error).split())
             row["problem"] = text.replace(f"{scratch}/run", place.path)
+            if isinstance(error, RunFailedError | OSError):
+                # Of this machine, such as a full disk: the recording is looked at again.
+                row["stamp"] = ""
     return row
 
 

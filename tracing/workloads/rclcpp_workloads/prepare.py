@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import write_atomically
 from roslens.tracing.ros import embedded_ros
-from roslens.tracing.ros.cache import cache_folder, locked, private_folder
+from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
 from roslens.tracing.ros.compiling import Step, need_space, run_steps
 from roslens.tracing.ros.environment import ament_packages
 from roslens.tracing.ros.rclcpp import LOG, rclcpp_for
@@ -51,9 +52,12 @@ def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
     folder = cache_folder() / PACKAGE / _key()
     programs = folder / "install" / "lib" / PACKAGE
     with locked(folder.with_name(folder.name + ".lock")):
-        if not (programs / "messages").is_file():
+        # Written last: without it, whoever built was ended before all programs were there.
+        whole = folder / "whole"
+        if not cached_file(whole):
             note(f"building {PACKAGE} with colcon, once: some minutes; see {folder / LOG}")
             _build(colcon, folder)
+            write_atomically(whole, "")
     return {VARIABLE: str(programs)}
 
 

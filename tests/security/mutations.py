@@ -1,0 +1,303 @@
+"""Files of other programs, mutated at random, and read: each read ends with a result or one line.
+
+    python tests/security/mutations.py [--mutations 2000] [--seed 1] [NAME ...]
+
+Every reader of `collectors/results`, and those of manifests, plans, suites, budgets and of what the
+samplers wrote. Seeds are whole files, made by the tests of each format or taken from the samples.
+A read that raises anything but `RoslensError`, takes more CPU time than `SECONDS` or more memory
+than `BYTES` beyond what was in use is a failure, and its mutant is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.micro_ros import test_results as micro_ros
+from tests.results import test_tool_report as tools
+
+from roslens.collectors.results.logged_messages import read_logged_messages
+from roslens.collectors.results.micro_ros import read_all
+from roslens.collectors.results.micro_ros_published import read_published
+from roslens.collectors.results.rclcpp_communication import read_study
+from roslens.collectors.results.storage_recovery import SCHEMA as RECOVERY
+from roslens.collectors.results.storage_recovery import read_recovery
+from roslens.collectors.results.storage_runs import read_storage_run
+from roslens.collectors.results.storage_study import read_digests
+from roslens.recordings import open_recordings
+from roslens.tracing.plan import Plan, plan_runs, read_plan, write_plan
+from roslens.tracing.recording import RoslensError
+from roslens.tracing.recording.manifest import read_manifest
+from roslens.tracing.suite import SHIPPED, load_suite
+
+DATA = Path(__file__).resolve().parents[2] / "data"
+RUN = DATA / "samples" / "two_process" / "000_r0_fastrtps"
+SECONDS, BYTES = 20.0, 1 << 30
+TOKENS = (
+    b"-1", b"0", b"9" * 20, b"9" * 400, b"9" * 5000, b"1e308", b"1e999", b"nan", b"inf", b"-",
+    b",", b'"', b"\n", b"\r\n", b"\t", b"\x00", b"\xff", b"\xed\xa0\x80", b"{", b"[",
+    b"[" * 5000, b"null", b"true", b"\xef\xbc\x91", b"0x10", b"1_0", b": ", b"- ", b"&a ", b"*a",
+    b"!!python/name:os.system", b"\x1b[2J", b"../../x", b"4294967296", b"18446744073709551616",
+    b" ", b"''",
+)  # fmt: skip
+
+
+CAPTURES = {
+    "can.log": "(10.0) can0 123#DEADBEEF\n(10.5) can0 123##1AABBCC\n(11.0) can1 1ABCDEF0#R\n",
+    "ip.log": "10.000000 IP 10.0.0.1.7400 > 10.0.0.2.8888: UDP, length 42\n",
+    "serial.log": "10.0 TX 01 02 0a\n10.1 RX 7e\n10.2 TX 01 02 0a ff\n",
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A reader, what makes a whole file or folder of its kind, and which of its files change."""
+
+    make: Callable[[Path], Path]
+    read: Callable[[Path], object]
+    files: str = "**/*"
+
+
+def file(name: str, content: str | bytes) -> Callable[[Path], Path]:
+    """What makes a file of this content."""
+
+    def made(folder: Path) -> Path:
+        path = folder / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return made
+
+
+def copied(source: Path, *names: str) -> Callable[[Path], Path]:
+    """What makes a copy of a file, or of a folder (of these files of it)."""
+
+    def made(folder: Path) -> Path:
+        if source.is_file():
+            return Path(shutil.copy(source, folder))
+        for name in names:
+            (folder / source.name / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, folder / source.name / name)
+        return folder / source.name
+
+    return made
+
+
+def tool_report(path: Path) -> object:
+    """A report's estimates and page on results of other tools."""
+    report = tools.opened(path)
+    return report.estimates, repr(report.read())
+
+
+def a_plan(folder: Path) -> Path:
+    """A campaign's folder."""
+    path = SHIPPED / "demo.yaml"
+    suite, text = load_suite(path)
+    plan = Plan(
+        campaign="c", created_ns=1, seed=1, suite=suite, suite_text=text,
+        runs=tuple(plan_runs(suite, 1)),
+    )  # fmt: skip
+    write_plan(plan, folder)
+    return folder
+
+
+def a_study(folder: Path) -> Path:
+    """Two nodes of rclcpp's own communication study."""
+    made = folder / "test_intra_shared_1ms_n1_s1_m3_l100"
+    made.mkdir()
+    (made / "publisher_1").write_text("1, 10\n2, 20\n3, 30\n")
+    (made / "subscription_1").write_text("1, 1, 12\n1, 2, 22\n")
+    return folder
+
+
+def a_storage_run(folder: Path) -> Path:
+    """The three files of a run of the storage benchmark."""
+    facts = {
+        "schema_version": 1, "plugin_config": "mcap_default", "messages": "a", "batch_bytes": 8,
+        "bytes": 24, "message_count": 3, "write_calls": 2, "open_ns": 5, "close_ns": 7, "cpu_ns": 9,
+        "rss_before_bytes": None, "rss_peak_bytes": 4096, "bytes_on_disk": 99, "crc32": 1,
+        "content_bytes": 24, "seed": 1, "file_system": "tmpfs", "tracepoints": False,
+        "sqlite_version": "3", "mcap_version": "1",
+    }  # fmt: skip
+    verification = {"reader": "mcap", "messages": 3, "bytes": 24, "crc32": 1}
+    calls = "sqc,num_bytes,num_msgs,write_ns,close_ns\n0,16,2,100,\n1,8,1,50,\n,,,,7\n"
+    (folder / "writes.csv").write_text(calls)
+    (folder / "run.json").write_text(json.dumps(facts))
+    (folder / "verification.json").write_text(json.dumps(verification))
+    return folder
+
+
+def a_micro_ros_folder(folder: Path) -> Path:
+    """All that a board's run, a bench and a capture leave; its programs by the compiler here."""
+    entity, transport = folder / "memory" / "history", folder / "transport" / "udp"
+    for made in (entity / "1", transport, folder / "capture"):
+        made.mkdir(parents=True)
+    program = file("x.c", "char pool[1000]; int main(void) { return 0; }")(folder)
+    for name in ("baseline.elf", "1/firmware.elf"):
+        subprocess.run(["cc", "-c", program, "-o", entity / name], check=True)
+    program.unlink()
+    (entity / "about.json").write_text('{"board": "qemu", "mtu": 512, "depth": 4}')
+    (entity / "1" / "tasks.txt").write_text("app\tX\t1\t10\t1\r\n")
+    (entity / "1" / "stacks.json").write_text('{"app": 20}')
+    (entity / "1" / "heap.mtrace").write_text(micro_ros.HEAP)
+    (transport / "about.json").write_text(
+        '{"line_bit_per_s": 1e6, "bits_per_byte": 10, "link": "pty", "pings": 3,'
+        ' "client_resolution_ns": 1, "injected": {"offset_ns": 5}}'
+    )
+    (transport / "exchanges.csv").write_text(micro_ros.EXCHANGES)
+    (transport / "throughput.csv").write_text(micro_ros.COUNTED)
+    for name, text in CAPTURES.items():
+        (folder / "capture" / name).write_text(text)
+    (folder / "benchmark_out.txt").write_text(micro_ros.RATES + micro_ros.TIMES + micro_ros.FAILED)
+    profile = micro_ros.PROFILE.format(count=1, static=131584, dynamic=100, live=10)
+    (folder / "profiling_out.txt").write_text(profile)
+    return folder
+
+
+def sampled(path: Path) -> object:
+    """What the samplers and the workload wrote in a recording."""
+    return open_recordings(path, collect=False).resources.collect()
+
+
+RECOVERED = (
+    ",".join(RECOVERY.names())
+    + "\n"
+    + ",".join(
+        "1" if kind.is_integer() else "0.5" if kind.is_float() else "x"
+        for kind in RECOVERY.dtypes()
+    )
+)
+TARGETS = {
+    **{f"tool {name}": Target(make, tool_report) for name, make in tools.MADE.items()},
+    "log of messages": Target(copied(RUN / "native" / "messages.csv"), read_logged_messages),
+    "recovery": Target(file("recovery.csv", RECOVERED + "\n"), read_recovery),
+    "storage run": Target(a_storage_run, read_storage_run),
+    "storage digest": Target(
+        file(
+            "storage_plugins_a.csv",
+            "run,messages,batch_size,plugin_config,avg_byte_throughput,close_time\n"
+            "0,a,1,b,2.5,0.1\n1,a,1,b,2.75,0.2\n",
+        ),
+        read_digests,
+    ),
+    "rclcpp study": Target(a_study, read_study),
+    "micro-ROS": Target(a_micro_ros_folder, lambda path: read_all([("board", path)]), "**/*[!f]"),
+    "micro-ROS programs": Target(
+        a_micro_ros_folder, lambda path: read_all([("board", path)]), "**/*.elf"
+    ),
+    "micro-ROS published": Target(
+        copied(
+            DATA / "published" / "micro_ros",
+            *("memory.csv", "throughput.csv", "latency.csv", "claims.csv", "lines.csv"),
+        ),
+        read_published,
+    ),
+    "manifest": Target(copied(RUN / "manifest.json"), read_manifest),
+    "plan": Target(a_plan, read_plan),
+    "suite": Target(copied(SHIPPED / "demo.yaml"), load_suite),
+    "samples": Target(copied(RUN, "manifest.json", "resources.parquet"), sampled, "*.parquet"),
+}
+
+
+def mutated(whole: bytes, chance: random.Random) -> bytes:
+    """A few bytes, lines or tokens changed, moved, left out or put in, or the end cut off."""
+    content = bytearray(whole)
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(content) + 1)
+        end = min(len(content), at + chance.randint(1, 40))
+        match chance.randrange(7):
+            case 0 if at < len(content):
+                content[at] = chance.randrange(256)
+            case 1:
+                del content[at:end]
+            case 2:
+                content[at:at] = content[at:end]
+            case 3:
+                content[at:end] = chance.choice(TOKENS)
+            case 4:  # a number, or a word
+                words = list(re.finditer(rb"[-+.\w]+", content))
+                if words:
+                    found = chance.choice(words)
+                    content[found.start() : found.end()] = chance.choice(TOKENS)
+            case 5:
+                lines = bytes(content).splitlines(keepends=True)
+                chance.shuffle(lines)
+                content = bytearray(b"".join(lines[: len(lines) - chance.randint(0, 2)]))
+            case _:
+                del content[chance.choice((at, len(content) // 2, len(content) - 1, 0)) :]
+    return bytes(content)
+
+
+def failures(target: Target, folder: Path, mutations: int, chance: random.Random) -> Iterator[str]:
+    """What went wrong with the mutants of a target; the whole one must be read."""
+    path = target.make(folder)
+    changing = (
+        [path] if path.is_file() else sorted(x for x in path.glob(target.files) if x.is_file())
+    )
+    whole = {one: one.read_bytes() for one in changing}
+    target.read(path)
+    for number in range(mutations):
+        one = chance.choice(changing)
+        one.write_bytes(mutated(whole[one], chance))
+        before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        try:
+            target.read(path)
+        except RoslensError as error:
+            problem = "more than one line: " + str(error) if "\n" in str(error) else ""
+        except BaseException:  # noqa: BLE001  (a panic of native code is no Exception)
+            problem = "".join(traceback.format_exc()[-1500:])
+        else:
+            problem = ""
+        seconds = time.process_time() - before[0]
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before[1]
+        if seconds > SECONDS or grown * 1024 > BYTES:
+            problem = problem or f"{seconds:.1f} s of CPU, {grown:,} KiB more"
+        if problem:
+            kept = folder.with_name(f"{folder.name}-{number}-{one.name}")
+            shutil.copy(one, kept)
+            yield f"{kept}: {problem}"
+        one.write_bytes(whole[one])
+
+
+def main() -> None:
+    """Mutate; exit code 1 where a reader failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *TARGETS])
+    parser.add_argument("--mutations", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    place, bad = Path(tempfile.mkdtemp(prefix="mutations-")), 0
+    for name in options.names or TARGETS:
+        folder = place / name.replace(" ", "-").replace("(", "")
+        folder.mkdir()
+        begun = time.process_time()
+        chance = random.Random(f"{options.seed} {name}")
+        found = list(failures(TARGETS[name], folder, options.mutations, chance))
+        bad += len(found)
+        seconds = time.process_time() - begun
+        print(
+            f"{name}: {options.mutations} mutants, {len(found)} failures, {seconds:.1f} s",
+            flush=True,
+        )
+        for problem in found[:3]:
+            print(problem)
+    sys.exit(bad > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Files of other programs, changed at random: what a reader says of them, and that it ends.
+
+`mutations.py` beside this does the same with thousands of mutants of each.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.security.mutations import TARGETS, TOKENS, failures
+
+from roslens.tracing.recording import RoslensError
+
+TEXTS = st.text(max_size=20).map(lambda text: text.encode("utf-8", "surrogatepass"))
+PIECES = st.lists(
+    st.one_of(st.sampled_from(TOKENS), st.binary(max_size=20), TEXTS), max_size=12
+).map(b"".join)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_mutants_are_read_or_refused_in_a_line(tmp_path: Path, name: str) -> None:
+    assert list(failures(TARGETS[name], tmp_path, 40, random.Random(name))) == []
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_what_follows_a_whole_beginning_is_read_or_refused_in_a_line(name: str) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        path = TARGETS[name].make(Path(scratch))
+        found = [path] if path.is_file() else path.glob(TARGETS[name].files)
+        changing = {one: one.read_bytes() for one in sorted(found) if one.is_file()}
+
+        @settings(max_examples=20)
+        @given(st.sampled_from(sorted(changing)), st.floats(0, 1), PIECES, st.booleans())
+        def read(one: Path, kept: float, pieces: bytes, goes_on: bool) -> None:
+            whole = changing[one]
+            at = round(kept * len(whole))
+            one.write_bytes(whole[:at] + pieces + (whole[at:] if goes_on else b""))
+            try:
+                TARGETS[name].read(path)
+            except RoslensError as error:
+                assert "\n" not in str(error)  # noqa: PT017
+            finally:
+                one.write_bytes(whole)
+
+        read()
