@@ -15,6 +15,7 @@ import polars as pl
 from roslens.collectors.ros2.approximate import by_order, estimate_timestamps, without_takes
 from roslens.collectors.ros2.callbacks import Callbacks
 from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.evidence import STRAYS, Around, waits, weigh
 from roslens.collectors.ros2.joins import pick, sorted_by
 from roslens.collectors.ros2.objects import DISCOVERY, Objects
 from roslens.collectors.ros2.outcomes import ORDER, bounds_of, settle
@@ -108,6 +109,8 @@ def find_messages(
     ordered = by_order(publications, pairs, callbacks.instances, untaken)
     rows = message_rows(publications, pairs, matched.rows, intra, ordered)
     rows = settle(rows, objects, events, losses, replace(bounds_of(rows, objects), untaken=untaken))
+    around = Around(waits(rows), matched.takes_alone.select(list(STRAYS)))
+    rows = weigh(rows, objects, events, losses, around)
     return Messages(
         rows=rows,
         ambiguous=matched.ambiguous,

@@ -375,6 +375,7 @@ OUTCOMES = (
     "delivered",
     "taken",
     "overwritten",
+    "replaced",
     "lost",
     "unknown",
     "replayed",
@@ -410,9 +411,11 @@ MESSAGES = Table(
             "outcome",
             "string",
             "delivered: its callback ran; taken: taken, no callback seen; overwritten: in an "
-            "intra-process ring buffer; lost: inter-process, never taken; unknown: the trace's "
-            "edge or tracer loss forbids saying; replayed: to a late joiner; no_subscriber: "
-            "no subscription of the topic was recorded",
+            "intra-process ring buffer; replaced: newer messages took its place in the "
+            "subscription's keep_last history before it was taken; lost: inter-process, never "
+            "taken; unknown: the trace's edge, tracer loss or an event that was not recorded "
+            "forbids saying; replayed: to a late joiner; no_subscriber: no subscription of the "
+            "topic was recorded",
             nullable=False,
             values=OUTCOMES,
         ),

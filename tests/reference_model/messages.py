@@ -26,6 +26,8 @@ What was never taken is ``lost``, but ``unknown`` where
   longest wait was over;
 * nothing was stamped, no take was recorded, several publications share the timestamp and fewer
   were taken, it was in a ring buffer still, or in one that nobody knows.
+
+`evidence` then says what the order of a publisher's messages at a subscription proves.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from reference_model.evidence import weigh
 from reference_model.objects import DISCOVERY, Objects, Row
 from reference_model.ring_buffers import CLEARED, OVERWRITTEN, PENDING
 
@@ -275,6 +278,7 @@ class Messages:
         for row in rows:
             longest_ns = longest.get(id(row["_subscription"]), USUAL_WAIT_NS)
             row["outcome"] = self._outcome(row, longest_ns, shared)
+        weigh(rows, self.takes_alone, self.losses, longest)
         return rows
 
     def _fill(self, row: Row) -> None:

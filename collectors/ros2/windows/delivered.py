@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 import polars as pl
 
-from roslens.collectors.ros2.approximate import ORDERED, by_order, ran, without_takes
+from roslens.collectors.ros2.approximate import ORDERED, TOLERANCE_NS, by_order, ran, without_takes
+from roslens.collectors.ros2.evidence import (
+    AFTER,
+    AHEAD,
+    BEFORE,
+    STRAYS,
+    Around,
+    first_of_each,
+    first_pushed,
+    last_taken,
+    next_taken,
+    weigh,
+)
 from roslens.collectors.ros2.health import OfMessages, ways_of
 from roslens.collectors.ros2.messages import existing_pairs, message_rows, public, without_gone
 from roslens.collectors.ros2.one_sided import find_one_sided
-from roslens.collectors.ros2.outcomes import Bounds, bounds_of, first_taken, settle
+from roslens.collectors.ros2.outcomes import Bounds, bounds_of, fate_of, first_taken, settle
 from roslens.collectors.ros2.types import I64, NAME
 from roslens.collectors.ros2.windows.buckets import Buckets
 from roslens.collectors.ros2.windows.calls import OfPublications, near_stamps
@@ -34,6 +48,7 @@ def find_delivered(
     ordered = _by_order(run, of, untaken)
     raw = Buckets(run.work, "unsettled")
     first = Buckets(run.work, "first_taken")
+    taken, pushed = Buckets(run.work, "taken_first"), Buckets(run.work, "pushed_first")
     # After the last stretch comes what no publication of the recording was delivered by.
     steps = len(run.windows) + 1
 
@@ -51,6 +66,9 @@ def find_delivered(
         rows = message_rows(calls, pairs, matched, intra, known)
         raw.put(rows, number)
         first.put(first_taken(rows).cast(pl.Schema(_LATER)), number)
+        told = rows.with_columns(fate_of(rows, run.objects))
+        taken.put(next_taken(told, pl.DataFrame(schema=AFTER)), number)
+        pushed.put(first_pushed(told, pl.DataFrame(schema=AHEAD), run.objects), number)
         bounds = bounds_of(rows, run.objects)
         waited = pl.concat([frame_of(state, "waited"), bounds.waited])
         shared = pl.concat([frame_of(state, "shared"), bounds.shared])
@@ -73,24 +91,52 @@ def find_delivered(
         },
     )
     later = Buckets(run.work, "later")
+    after, ahead = Buckets(run.work, "taken_after"), Buckets(run.work, "pushed_after")
 
     def look_back(step: int, state: State) -> State:
-        after = frame_of(state, "later")
-        later.put(after, steps - 1 - step)
-        both = pl.concat([first.read(steps - 1 - step), after])
-        return {"later": both.unique(_WAY, keep="first", maintain_order=True)}
+        number = steps - 1 - step
+        names = ("later", "after", "ahead")
+        for name, kept in zip(names, (later, after, ahead), strict=True):
+            kept.put(frame_of(state, name), number)
+        here = (first.read(number), taken.read(number), pushed.read(number))
+        both = {n: pl.concat([h, frame_of(state, n)]) for n, h in zip(names, here, strict=True)}
+        return {
+            "later": both["later"].unique(_WAY, keep="first", maintain_order=True),
+            "after": both["after"].unique(_WAY, keep="first", maintain_order=True),
+            "ahead": first_of_each(both["ahead"], run.objects),
+        }
 
-    run.work.stage("later", steps, look_back, {"later": pl.DataFrame(schema=_LATER)})
+    run.work.stage(
+        "later",
+        steps,
+        look_back,
+        {
+            "later": pl.DataFrame(schema=_LATER),
+            "after": pl.DataFrame(schema=AFTER),
+            "ahead": pl.DataFrame(schema=AHEAD),
+        },
+    )
+    alone, alone_on, strays = _alone(run, of, matches, synchronisation)
 
     def finish(number: int, state: State) -> State:
         bounds = Bounds(
             frame_of(known, "waited"), frame_of(known, "shared"), later.read(number), untaken
         )
         rows = settle(raw.read(number), run.objects, run.events, losses, bounds)
+        before = frame_of(state, "before")
+        around = Around(
+            bounds.waited,
+            _near(run, strays, rows, number),
+            before,
+            after.read(number),
+            ahead.read(number),
+        )
+        rows = weigh(rows, run.objects, run.events, losses, around)
         run.write("messages", rows, number)
         ways = pl.concat([frame_of(state, "ways"), ways_of(rows)])
         approximate = rows.filter(pl.col("match") == "approximate").height
         return {
+            "before": last_taken(rows, before),
             "approximate": number_of(state, "approximate") + approximate,
             "ways": ways.group_by("subscription_id", "publisher_id", maintain_order=True).agg(
                 pl.col("all").all(), pl.col("len").sum()
@@ -99,10 +145,16 @@ def find_delivered(
 
     ways = {"subscription_id": I64, "publisher_id": I64, "all": pl.Boolean(), "len": pl.UInt32()}
     settled = run.work.stage(
-        "messages", steps, finish, {"approximate": 0, "ways": pl.DataFrame(schema=ways)}
+        "messages",
+        steps,
+        finish,
+        {
+            "before": pl.DataFrame(schema=BEFORE),
+            "approximate": 0,
+            "ways": pl.DataFrame(schema=ways),
+        },
     )
     raw.drop()
-    alone, alone_on = _alone(run, of, matches, synchronisation)
     return OfMessages(
         unnamed=of.unnamed,
         unknown_publishers=of.unknown,
@@ -193,8 +245,13 @@ def _by_order(run: Run, of: OfPublications, untaken: pl.Series) -> Buckets | Non
 
 def _alone(
     run: Run, of: OfPublications, matches: Matches, synchronisation: str | None
-) -> tuple[int, pl.Series]:
-    """Write takes whose publication was not recorded; their number and their topics."""
+) -> tuple[int, pl.Series, Buckets | None]:
+    """Write takes whose publication was not recorded; their number, their topics, and, where
+    publications have no timestamps, theirs, by the stretch in which they were made.
+    """  # noqa: D205
+    strays = (
+        None if of.stamps else Buckets(run.work, "strays", "source_timestamp_ns", run.windows.edges)
+    )
     stamps = ("proc", "rmw_publish_ns", "source_timestamp_ns")
 
     def step(number: int, state: State) -> State:
@@ -209,6 +266,8 @@ def _alone(
         late = calls.clear() if end is None else calls.filter(pl.col("rmw_publish_ns") >= end)
         here = calls if end is None else calls.filter(pl.col("rmw_publish_ns") < end)
         near = pl.concat([here, near_stamps(of, number)])
+        if strays is not None:
+            strays.add(alone.select(list(STRAYS)), number)
         rows = find_one_sided(alone, run.events, run.objects, near, synchronisation)
         run.write("one_sided_messages", rows, number)
         topics = pl.concat([frame_of(state, "topics"), alone.select("topic").unique()])
@@ -220,4 +279,13 @@ def _alone(
 
     start: State = {"count": 0, "topics": pl.DataFrame(schema={"topic": NAME})}
     state = run.work.stage("takes alone", len(run.windows), step, start)
-    return number_of(state, "count"), frame_of(state, "topics")["topic"]
+    return number_of(state, "count"), frame_of(state, "topics")["topic"], strays
+
+
+def _near(run: Run, strays: Buckets | None, rows: pl.DataFrame, number: int) -> pl.DataFrame:
+    """The timestamps that may be those of a stretch's publications."""
+    called = rows.select(pl.max_horizontal("publish_ns", "rcl_publish_ns", "rmw_publish_ns").max())
+    if strays is None or called.item() is None:
+        return pl.DataFrame(schema=STRAYS)
+    last = bisect_right(run.windows.edges, called.item() + TOLERANCE_NS)
+    return pl.concat([strays.read(n) for n in range(number, last + 1)])

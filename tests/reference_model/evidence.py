@@ -1,0 +1,80 @@
+"""What the order of a way's messages proves of those that were never taken.
+
+A way is a publisher and a subscription; its messages are handed over in their order. Decided at
+the end, of messages between processes that were published when the subscription existed:
+
+* A publication without timestamp is ``lost`` where an earlier and a later one of its way were
+  taken, the tracer dropped nothing at the receiver between it and the later one's take, and no
+  timestamp that is nobody's was taken on its topic within 10 ms after it.
+* A lost message is ``replaced`` where the subscription's history holds n, the n-th later message
+  of the way was published before the next one of the way was taken, and both are of one host; and
+  either n is more than 1 and an earlier one of the way was taken, or that n-th one came no longer
+  after it (or after the last take of an earlier one) than the longest that a message of the
+  subscription waited.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reference_model.objects import Row
+
+TOLERANCE_NS = 10**7
+MOST = 10_000
+
+
+def weigh(
+    rows: Sequence[Row],
+    takes_alone: Sequence[Row],
+    losses: Sequence[Mapping[str, Any]],
+    longest: Mapping[int, int],
+) -> None:
+    """Change the outcomes of rows, which are in the order of publication."""
+    ways = defaultdict(list)
+    for row in rows:
+        if None in (row["_publisher"], row["_subscription"], row["publish_ns"]):
+            continue
+        if not row["intra_process"] and row["outcome"] != "replayed":
+            ways[id(row["_publisher"]), id(row["_subscription"])].append(row)
+    for way in ways.values():
+        for place, row in enumerate(way):
+            if row["outcome"] not in {"lost", "unknown"}:
+                continue
+            before = [r["take_ns"] for r in way[:place] if r["take_ns"] is not None]
+            after = [r["take_ns"] for r in way[place:] if r["take_ns"] is not None]
+            if row["outcome"] == "lost" and after:
+                depth = min(row["_subscription"]["queue_depth"] or MOST, MOST)
+                if row["_subscription"]["queue_depth"] and place + depth < len(way):
+                    full = _pushed(way[place + depth])
+                    waited = full - max([_pushed(row), *before])
+                    soon = waited <= longest.get(id(row["_subscription"]), -1)
+                    here = row["publisher_host"] == row["subscription_host"]
+                    if here and full < after[0] and (soon or (depth > 1 and before)):
+                        row["outcome"] = "replaced"
+            elif row["outcome"] == "unknown" and row["_call"]["_key"] is None:
+                if before and after and not _doubtful(row, after[0], takes_alone, losses):
+                    row["outcome"] = "lost"
+
+
+def _doubtful(
+    row: Row, after: int, takes_alone: Sequence[Row], losses: Sequence[Mapping[str, Any]]
+) -> bool:
+    """Whether it may have been taken after all."""
+    return any(
+        take["topic"] == row["topic"]
+        and take["source_timestamp_ns"] is not None
+        and 0 <= take["source_timestamp_ns"] - _pushed(row) <= TOLERANCE_NS
+        for take in takes_alone
+    ) or any(
+        loss["host"] == row["subscription_host"]
+        and (loss["end_ns"] is None or loss["end_ns"] >= row["publish_ns"])
+        and (loss["begin_ns"] is None or loss["begin_ns"] <= after)
+        for loss in losses
+    )
+
+
+def _pushed(row: Row) -> int:
+    times = (row["rmw_publish_ns"], row["rcl_publish_ns"], row["publish_ns"])
+    return next(time for time in times if time is not None)
