@@ -16,11 +16,12 @@ Floats = NDArray[np.float64]
 INFRASTRUCTURE = ("/rosout", "/parameter_events")
 """Topics of every node, of no application."""
 
-LOST = ("lost", "overwritten")
+LOST = ("lost", "replaced", "overwritten")
 ARRIVED = ("delivered", "taken")
-"""Messages sent are those that arrived and those that were lost. Of ``unknown`` ones nobody can
-say which, ``replayed`` ones were sent before, and ``no_subscriber`` ones had nowhere to go: they
-are counted and shown, and enter no fraction."""
+"""Messages sent are those that arrived and those that did not: lost on the way, or dropped at the
+reader for newer ones. ``replayed`` ones were sent before and ``no_subscriber`` ones had nowhere to
+go: they are counted and shown, and enter no fraction. Of ``unknown`` ones nobody can say which:
+they are the bounds of what can be said."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class RunSamples:
     delivered_ns
         Latency of each delivered message, shape (n,).
     sent_ns
-        The same with an infinity in the place of each lost or overwritten message.
+        The same with an infinity in the place of each message that did not arrive.
     outcomes
         Rows of the messages table by outcome.
     seconds
@@ -50,13 +51,18 @@ class RunSamples:
 
     @property
     def lost(self) -> int:
-        """Messages lost or overwritten."""
+        """Messages lost, replaced or overwritten."""
         return sum(self.outcomes.get(name, 0) for name in LOST)
 
     @property
     def sent(self) -> int:
         """Messages of which it is known whether they arrived."""
         return self.lost + sum(self.outcomes.get(name, 0) for name in ARRIVED)
+
+    @property
+    def unknown(self) -> int:
+        """Messages of which nobody can say whether they arrived."""
+        return self.outcomes.get("unknown", 0)
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,8 @@ class OfMessages:
         subscription_id, publisher_id, all (whether all messages were lost), len.
     untaken
         As of `Messages`.
+    untold
+        As of `untold_messages`.
     """
 
     unnamed: int
@@ -88,6 +90,7 @@ class OfMessages:
     approximate: int
     ways: pl.DataFrame
     untaken: pl.Series
+    untold: int
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,16 @@ def ways_of(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def of_messages(publications: pl.DataFrame, takes: pl.DataFrame, messages: Messages) -> OfMessages:
+def untold_messages(rows: pl.DataFrame, events: Events) -> int:
+    """How many messages nobody knows to be lost or not as events were not recorded."""
+    missing = pl.col("source_timestamp_ns").is_null() | pl.lit(not events.happened("rmw_take"))
+    between = ~pl.col("intra_process").fill_null(value=False)
+    return _count(rows, (pl.col("outcome") == "unknown") & between & missing)
+
+
+def of_messages(
+    publications: pl.DataFrame, takes: pl.DataFrame, messages: Messages, events: Events
+) -> OfMessages:
     """Count over all publications, takes and messages."""
     return OfMessages(
         unnamed=_count(publications, unnamed()),
@@ -180,6 +192,7 @@ def of_messages(publications: pl.DataFrame, takes: pl.DataFrame, messages: Messa
         approximate=_count(messages.rows, pl.col("match") == "approximate"),
         ways=ways_of(messages.rows),
         untaken=messages.untaken,
+        untold=untold_messages(messages.rows, events),
     )
 
 
@@ -249,7 +262,8 @@ def _losses(model: Facts) -> Iterator[Finding]:
     )
     texts = {
         "discarded_events": "the tracer discarded events because its buffers were full",
-        "lost_packets": "the tracer lost whole packets (overwrite mode, or a slow consumer)",
+        "lost_packets": "whole packets are missing (overwrite mode, a slow consumer, or a stream "
+        "file that was cut or not copied)",
         "truncated": "the stream ends in the middle of a packet; everything before was read",
     }
     origin = model.events.processes["begin_ns"].min()
@@ -278,14 +292,16 @@ def _when(begin_ns: int | None, end_ns: int | None, origin: object) -> str:
 
 def _missing(model: Facts) -> Iterator[Finding]:
     events = model.events
-    if not any(events.declared(name) for name in FIELDS):
+    if not any(events.happened(name) for name in FIELDS):
+        why = (
+            "events of ros2 were declared, but none happened: the nodes ended before the recording "
+            "began, did nothing, or what they wrote was not saved"
+            if any(events.declared(name) for name in FIELDS)
+            else "the session did not enable ros2:*, or the processes ran without a tracetools "
+            "that was built with LTTng"
+        )
         yield finding(
-            "no_ros_events",
-            "warning",
-            1,
-            "no ros2 event was recorded: the session did not enable ros2:*, or the processes ran "
-            "without a tracetools that was built with LTTng",
-            where="trace",
+            "no_ros_events", "warning", 1, f"no ros2 event was recorded: {why}", where="trace"
         )
     for table in TABLES.values():
         absent = [name for name in table.needs if not events.declared(name)]
@@ -419,6 +435,20 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
             messages.approximate,
             "publication and take or callback joined by time or order, as the events that would "
             "join them exactly were not recorded",
+            where="messages",
+        )
+    if messages.untold:
+        why = (
+            "publications have no timestamp (up to Iron, or their rmw_publish is missing)"
+            if model.events.happened("rmw_take")
+            else "no rmw_take was recorded"
+        )
+        yield finding(
+            "loss_not_known",
+            "warning",
+            messages.untold,
+            f"messages of which nobody can say whether they were lost: {why}, and no order of "
+            "others proves it; loss has bounds instead of a value where they are many",
             where="messages",
         )
     untaken = messages.untaken

@@ -19,7 +19,7 @@ from roslens.collectors.ros2.evidence import (
     next_taken,
     weigh,
 )
-from roslens.collectors.ros2.health import OfMessages, ways_of
+from roslens.collectors.ros2.health import OfMessages, untold_messages, ways_of
 from roslens.collectors.ros2.messages import existing_pairs, message_rows, public, without_gone
 from roslens.collectors.ros2.one_sided import find_one_sided
 from roslens.collectors.ros2.outcomes import Bounds, bounds_of, fate_of, first_taken, settle
@@ -32,6 +32,8 @@ from roslens.collectors.work import State
 
 _WAY = ["publisher_id", "subscription_id"]
 _LATER = {"publisher_id": I64, "subscription_id": I64, "later_ns": I64}
+_FOLLOWING = {"later": _LATER, "after": AFTER, "ahead": AHEAD}
+"""What the rows of a stretch need of those after it."""
 
 
 def find_delivered(
@@ -47,8 +49,7 @@ def find_delivered(
     untaken = _without_takes(run)
     ordered = _by_order(run, of, untaken)
     raw = Buckets(run.work, "unsettled")
-    first = Buckets(run.work, "first_taken")
-    taken, pushed = Buckets(run.work, "taken_first"), Buckets(run.work, "pushed_first")
+    firsts = {name: Buckets(run.work, f"first_{name}") for name in _FOLLOWING}
     # After the last stretch comes what no publication of the recording was delivered by.
     steps = len(run.windows) + 1
 
@@ -65,10 +66,10 @@ def find_delivered(
             matched, known = matched.clear(), known.clear()
         rows = message_rows(calls, pairs, matched, intra, known)
         raw.put(rows, number)
-        first.put(first_taken(rows).cast(pl.Schema(_LATER)), number)
         told = rows.with_columns(fate_of(rows, run.objects))
-        taken.put(next_taken(told, pl.DataFrame(schema=AFTER)), number)
-        pushed.put(first_pushed(told, pl.DataFrame(schema=AHEAD), run.objects), number)
+        firsts["later"].put(first_taken(rows).cast(pl.Schema(_LATER)), number)
+        firsts["after"].put(next_taken(told, pl.DataFrame(schema=AFTER)), number)
+        firsts["ahead"].put(first_pushed(told, pl.DataFrame(schema=AHEAD), run.objects), number)
         bounds = bounds_of(rows, run.objects)
         waited = pl.concat([frame_of(state, "waited"), bounds.waited])
         shared = pl.concat([frame_of(state, "shared"), bounds.shared])
@@ -90,46 +91,20 @@ def find_delivered(
             "gone": pl.DataFrame(schema=number | {"count": I64}),
         },
     )
-    later = Buckets(run.work, "later")
-    after, ahead = Buckets(run.work, "taken_after"), Buckets(run.work, "pushed_after")
-
-    def look_back(step: int, state: State) -> State:
-        number = steps - 1 - step
-        names = ("later", "after", "ahead")
-        for name, kept in zip(names, (later, after, ahead), strict=True):
-            kept.put(frame_of(state, name), number)
-        here = (first.read(number), taken.read(number), pushed.read(number))
-        both = {n: pl.concat([h, frame_of(state, n)]) for n, h in zip(names, here, strict=True)}
-        return {
-            "later": both["later"].unique(_WAY, keep="first", maintain_order=True),
-            "after": both["after"].unique(_WAY, keep="first", maintain_order=True),
-            "ahead": first_of_each(both["ahead"], run.objects),
-        }
-
-    run.work.stage(
-        "later",
-        steps,
-        look_back,
-        {
-            "later": pl.DataFrame(schema=_LATER),
-            "after": pl.DataFrame(schema=AFTER),
-            "ahead": pl.DataFrame(schema=AHEAD),
-        },
-    )
+    following = _look_back(run, steps, firsts)
     alone, alone_on, strays = _alone(run, of, matches, synchronisation)
 
     def finish(number: int, state: State) -> State:
-        bounds = Bounds(
-            frame_of(known, "waited"), frame_of(known, "shared"), later.read(number), untaken
-        )
+        later = following["later"].read(number)
+        bounds = Bounds(frame_of(known, "waited"), frame_of(known, "shared"), later, untaken)
         rows = settle(raw.read(number), run.objects, run.events, losses, bounds)
         before = frame_of(state, "before")
         around = Around(
             bounds.waited,
             _near(run, strays, rows, number),
             before,
-            after.read(number),
-            ahead.read(number),
+            following["after"].read(number),
+            following["ahead"].read(number),
         )
         rows = weigh(rows, run.objects, run.events, losses, around)
         run.write("messages", rows, number)
@@ -138,6 +113,7 @@ def find_delivered(
         return {
             "before": last_taken(rows, before),
             "approximate": number_of(state, "approximate") + approximate,
+            "untold": number_of(state, "untold") + untold_messages(rows, run.events),
             "ways": ways.group_by("subscription_id", "publisher_id", maintain_order=True).agg(
                 pl.col("all").all(), pl.col("len").sum()
             ),
@@ -151,6 +127,7 @@ def find_delivered(
         {
             "before": pl.DataFrame(schema=BEFORE),
             "approximate": 0,
+            "untold": 0,
             "ways": pl.DataFrame(schema=ways),
         },
     )
@@ -167,7 +144,26 @@ def find_delivered(
         approximate=number_of(settled, "approximate"),
         ways=frame_of(settled, "ways"),
         untaken=untaken,
+        untold=number_of(settled, "untold"),
     )
+
+
+def _look_back(run: Run, steps: int, firsts: dict[str, Buckets]) -> dict[str, Buckets]:
+    """What follows each stretch, of what each has first."""
+    following = {name: Buckets(run.work, name) for name in _FOLLOWING}
+
+    def step(step: int, state: State) -> State:
+        number = steps - 1 - step
+        both = {}
+        for name, kept in following.items():
+            kept.put(frame_of(state, name), number)
+            both[name] = pl.concat([firsts[name].read(number), frame_of(state, name)])
+        once = {n: both[n].unique(_WAY, keep="first", maintain_order=True) for n in both}
+        return {**once, "ahead": first_of_each(both["ahead"], run.objects)}
+
+    none = {name: pl.DataFrame(schema=schema) for name, schema in _FOLLOWING.items()}
+    run.work.stage("later", steps, step, none)
+    return following
 
 
 def _keyed(run: Run, matches: Matches, number: int) -> pl.DataFrame:
@@ -288,4 +284,4 @@ def _near(run: Run, strays: Buckets | None, rows: pl.DataFrame, number: int) -> 
     if strays is None or called.item() is None:
         return pl.DataFrame(schema=STRAYS)
     last = bisect_right(run.windows.edges, called.item() + TOLERANCE_NS)
-    return pl.concat([strays.read(n) for n in range(number, last + 1)])
+    return pl.concat([strays.read(n) for n in range(number, max(number, last) + 1)])
