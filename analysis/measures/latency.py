@@ -80,7 +80,9 @@ def latency_estimates(
             level=level,
         )
         untold = loss.refused if loss.value is None else None
-        estimates.append(mean_over_runs(latency_metric("mean", scope), cell, delivered, level))
+        clocks = max(s.clock_bound_ns for s in members)
+        mean = mean_over_runs(latency_metric("mean", scope), cell, delivered, level)
+        estimates.append(_within_clocks(mean, clocks))
         for over_sent, arrays in ((False, delivered), (True, sent)):
             for q in percentiles:
                 name = f"p{round(100 * q, 6):g}"
@@ -90,9 +92,24 @@ def latency_estimates(
                     found = replace(
                         found, value=None, low=None, high=None, refused=untold, per_run=()
                     )
-                estimates.append(found)
+                estimates.append(_within_clocks(found, clocks))
         estimates.append(loss)
     return estimates
+
+
+def _within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
+    """No latency between hosts is told whose clocks may be apart as far as it is long."""
+    if estimate.value is None or not bound_ns or estimate.value > bound_ns:
+        return estimate
+    return replace(
+        estimate,
+        value=None,
+        low=None,
+        high=None,
+        per_run=(),
+        refused=f"between hosts whose clocks may be {bound_ns / 1e6:.3g} ms apart, which is as "
+        "much as was measured; collect with --clock-offset auto, or synchronise the hosts",
+    )
 
 
 def by_cell(samples: Iterable[RunSamples]) -> list[list[RunSamples]]:

@@ -40,6 +40,8 @@ class RunSamples:
         From the first to the last publication.
     left_out
         Rows left out as warm-up.
+    clock_bound_ns
+        The most by which clocks can make a latency between hosts wrong; 0 where none is.
     """
 
     run: Run
@@ -48,6 +50,7 @@ class RunSamples:
     outcomes: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     left_out: int = 0
+    clock_bound_ns: float = 0.0
 
     @property
     def lost(self) -> int:
@@ -144,7 +147,8 @@ def run_samples(
     Parameters
     ----------
     messages
-        Columns ``run``, ``topic``, ``outcome``, ``publish_ns``, ``latency_ns``.
+        Columns ``run``, ``topic``, ``outcome``, ``publish_ns``, ``latency_ns``,
+        ``clock_bound_ns``.
     warm_up_s
         Publications in the first so many seconds of a run (after its first on these topics) are
         left out, and counted.
@@ -156,7 +160,7 @@ def run_samples(
         orient="row",
     )
     rows = (
-        messages.select("run", "topic", "outcome", "publish_ns", "latency_ns")
+        messages.select("run", "topic", "outcome", "publish_ns", "latency_ns", "clock_bound_ns")
         .join(wanted.lazy(), on=["run", "topic"])
         .with_columns(since=pl.col("publish_ns") - pl.col("publish_ns").min().over("run"))
         .with_columns(warm=(pl.col("since") >= round(warm_up_s * 1e9)).fill_null(value=True))
@@ -189,4 +193,5 @@ def _of_run(run: Run, rows: pl.DataFrame) -> RunSamples:
         outcomes=counts,
         seconds=seconds,
         left_out=rows.height - warm.height,
+        clock_bound_ns=warm.select(pl.col("clock_bound_ns").max().fill_null(0)).item(),
     )

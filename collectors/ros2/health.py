@@ -10,6 +10,7 @@ import polars as pl
 
 from roslens.collectors.ros2.actions import untold_goals
 from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.clock_bounds import offsets
 from roslens.collectors.ros2.events import FIELDS, Events
 from roslens.collectors.ros2.heap import Heap
 from roslens.collectors.ros2.messages import Messages
@@ -77,6 +78,8 @@ class OfMessages:
         As of `Messages`.
     untold
         As of `untold_messages`.
+    crossings
+        As of `roslens.collectors.ros2.clock_bounds.crossings_of`.
     """
 
     unnamed: int
@@ -91,6 +94,7 @@ class OfMessages:
     ways: pl.DataFrame
     untaken: pl.Series
     untold: int
+    crossings: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,7 @@ def of_messages(
         ways=ways_of(messages.rows),
         untaken=messages.untaken,
         untold=untold_messages(messages.rows, events),
+        crossings=messages.crossings,
     )
 
 
@@ -208,6 +213,7 @@ def find_health(model: Facts, extra: Sequence[Finding] = ()) -> pl.DataFrame:
         *_scheduling(model.scheduling),
         *_heap(model.heap),
         *_clock(model),
+        *_hosts(model),
     ]
     rank = pl.col("severity").replace_strict({"error": 0, "warning": 1, "info": 2})
     frame = pl.DataFrame(rows, schema=HEALTH.schema) if rows else HEALTH.empty()
@@ -705,6 +711,37 @@ def _clock(model: Facts) -> Iterator[Finding]:
             where="messages.source_timestamp_ns",
             host=row["host"],
         )
+
+
+def _hosts(model: Facts) -> Iterator[Finding]:
+    """Clocks of hosts, as far as the messages between them tell."""
+    counts = {(a, b): n for a, b, _, n in model.messages.crossings.rows()}
+    seen: set[frozenset[str]] = set()
+    for row in offsets(model.messages.crossings).iter_rows(named=True):
+        one, other, low, high = (row[n] for n in ("from_host", "to_host", "low_ns", "high_ns"))
+        if frozenset((one, other)) in seen:
+            continue
+        seen.add(frozenset((one, other)))
+        count = counts[one, other] + counts.get((other, one), 0)
+        told = f"the clock of {other} against that of {one}, by {count:,} messages between them: "
+        remedy = "collect with --clock-offset auto, or synchronise the hosts"
+        where = "messages.latency_ns"
+        if row["drift"]:
+            text = f"{told}they drift apart, by {low - high:,} ns at least; {remedy}"
+            yield finding("clocks_drift", "warning", count, text, where=where, host=other)
+        elif high < 0 or (low is not None and low > 0):
+            side, least = ("behind", -high) if high < 0 else ("ahead", low)
+            text = f"{told}at least {least:,} ns {side}, so latencies are wrong by that; {remedy}"
+            yield finding("clocks_apart", "warning", count, text, where=where, host=other)
+        elif low is None:
+            text = f"{told}nothing came back, so latencies may be wrong by any time; {remedy}"
+            yield finding("clocks_not_bounded", "warning", count, text, where=where, host=other)
+        else:
+            text = (
+                f"{told}between {low:+,} and {high:+,} ns ahead; clock_bound_ns holds how far each "
+                "latency may be wrong"
+            )
+            yield finding("clocks_bounded", "info", count, text, where=where, host=other)
 
 
 def _some(names: pl.Series, default: str) -> str:

@@ -14,6 +14,7 @@ import polars as pl
 
 from roslens.collectors.ros2.approximate import by_order, estimate_timestamps, without_takes
 from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.clock_bounds import crossings_of, with_bounds
 from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.evidence import STRAYS, Around, waits, weigh
 from roslens.collectors.ros2.joins import pick, sorted_by
@@ -54,6 +55,8 @@ class Messages:
         subscription: subscription_id, count.
     untaken
         Subscriptions whose callbacks ran and of which no take was recorded.
+    crossings
+        As of `crossings_of`.
     """
 
     rows: pl.DataFrame
@@ -62,6 +65,7 @@ class Messages:
     cleared: int
     gone: pl.DataFrame
     untaken: pl.Series
+    crossings: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,8 @@ def find_messages(
     rows = settle(rows, objects, events, losses, replace(bounds_of(rows, objects), untaken=untaken))
     around = Around(waits(rows), matched.takes_alone.select(list(STRAYS)))
     rows = weigh(rows, objects, events, losses, around)
+    crossings = crossings_of(rows, events.places)
+    rows = with_bounds(rows, crossings, events.places)
     return Messages(
         rows=rows,
         ambiguous=matched.ambiguous,
@@ -118,6 +124,7 @@ def find_messages(
         cleared=enqueues.filter(pl.col("fate") == "cleared").height,
         gone=gone,
         untaken=untaken,
+        crossings=crossings,
     )
 
 

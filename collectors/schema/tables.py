@@ -407,6 +407,11 @@ MESSAGES = Table(
         _time("callback_start_ns", "start of its callback"),
         _time("callback_end_ns", "end of its callback"),
         _time("latency_ns", "callback_start - publish; null without one of them"),
+        _time(
+            "clock_bound_ns",
+            "between hosts: the most by which their clocks can make latency_ns wrong, by the "
+            "messages that went both ways; null within a host, and where these do not tell",
+        ),
         Column(
             "outcome",
             "string",

@@ -40,22 +40,51 @@ def weigh(
             ways[id(row["_publisher"]), id(row["_subscription"])].append(row)
     for way in ways.values():
         for place, row in enumerate(way):
-            if row["outcome"] not in {"lost", "unknown"}:
-                continue
-            before = [r["take_ns"] for r in way[:place] if r["take_ns"] is not None]
-            after = [r["take_ns"] for r in way[place:] if r["take_ns"] is not None]
-            if row["outcome"] == "lost" and after:
-                depth = min(row["_subscription"]["queue_depth"] or MOST, MOST)
-                if row["_subscription"]["queue_depth"] and place + depth < len(way):
-                    full = _pushed(way[place + depth])
-                    waited = full - max([_pushed(row), *before])
-                    soon = waited <= longest.get(id(row["_subscription"]), -1)
-                    here = row["publisher_host"] == row["subscription_host"]
-                    if here and full < after[0] and (soon or (depth > 1 and before)):
-                        row["outcome"] = "replaced"
+            if row["outcome"] == "lost" and _replaced(way, place, longest):
+                row["outcome"] = "replaced"
             elif row["outcome"] == "unknown" and row["_call"]["_key"] is None:
+                before, after = _taken(way, place)
                 if before and after and not _doubtful(row, after[0], takes_alone, losses):
                     row["outcome"] = "lost"
+
+
+def _taken(way: Sequence[Row], place: int) -> tuple[list[int], list[int]]:
+    """When those before and after a place of a way were taken."""
+    times = [row["take_ns"] for row in way]
+    before, after = times[:place], times[place:]
+    return [t for t in before if t is not None], [t for t in after if t is not None]
+
+
+def _replaced(way: Sequence[Row], place: int, longest: Mapping[int, int]) -> bool:
+    row = way[place]
+    depth = min(row["_subscription"]["queue_depth"] or MOST, MOST)
+    before, after = _taken(way, place)
+    if not (after and row["_subscription"]["queue_depth"] and place + depth < len(way)):
+        return False
+    full = _pushed(way[place + depth])
+    waited = full - max([_pushed(row), *before])
+    soon = waited <= longest.get(id(row["_subscription"]), -1)
+    here = row["publisher_host"] == row["subscription_host"]
+    return here and full < after[0] and (soon or (depth > 1 and bool(before)))
+
+
+def bound_clocks(rows: Sequence[Row]) -> None:
+    """How far latencies between hosts may be wrong: by the quickest messages either way.
+
+    What was published at s and taken at t by another clock says that this is at most t - s ahead.
+    Null where nothing came back, and where the two bounds contradict each other.
+    """
+    quickest: dict[tuple[str, str], int] = {}
+    for row in rows:
+        way = row["publisher_host"], row["subscription_host"]
+        if row["match"] == "exact" and None not in {*way, row["rmw_publish_ns"], row["take_ns"]}:
+            took = row["take_ns"] - row["rmw_publish_ns"]
+            quickest[way] = min(took, quickest.get(way, took))
+    for row in rows:
+        one, other = row["publisher_host"], row["subscription_host"]
+        there, back = quickest.get((one, other)), quickest.get((other, one))
+        known = one != other and None not in {there, back, row["latency_ns"]}
+        row["clock_bound_ns"] = max(abs(there), abs(back)) if known and there >= -back else None
 
 
 def _doubtful(

@@ -37,7 +37,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from reference_model.evidence import weigh
+from reference_model.evidence import bound_clocks, weigh
 from reference_model.objects import DISCOVERY, Objects, Row
 from reference_model.ring_buffers import CLEARED, OVERWRITTEN, PENDING
 
@@ -279,6 +279,7 @@ class Messages:
             longest_ns = longest.get(id(row["_subscription"]), USUAL_WAIT_NS)
             row["outcome"] = self._outcome(row, longest_ns, shared)
         weigh(rows, self.takes_alone, self.losses, longest)
+        bound_clocks(rows)
         return rows
 
     def _fill(self, row: Row) -> None:

@@ -119,3 +119,43 @@ def test_of_a_single_place_only_what_came_soon_is_known_to_take_it() -> None:
 
 def test_over_the_network_a_message_may_be_lost_on_the_way() -> None:
     assert of_depth_one(40, host="h1") == "lost"
+
+
+def two_hosts(ahead: float) -> Trace:
+    """Three messages from h0 to h1, whose clock is `ahead` us ahead, and three back; each takes
+    100 us at least until it is taken, and 3 us more until its callback starts.
+    """
+    trace = listener(host="h1")
+    trace.publisher(40, PUB, "/back", node=NODE + 8, pid=2, host="h1")
+    trace.subscription(50, SUB + 0x80, "/back", node=NODE, callback=CALLBACK + 0x80)
+    for us, takes in ((1000, 100), (2000, 130), (3000, 150)):
+        trace.publish(us, PUB)
+        trace.receive(us + 2 + takes + ahead, SUB, CALLBACK, stamp=at(us + 2), pid=2, host="h1")
+        sent = us + 500 + ahead
+        trace.publish(sent, PUB, pid=2, host="h1")
+        trace.receive(us + 502 + takes, SUB + 0x80, CALLBACK + 0x80, stamp=at(sent + 2))
+    return trace
+
+
+def test_latencies_between_hosts_have_the_bound_of_their_clocks() -> None:
+    """From -100 to +100 us ahead fit: no message would then take less than nothing."""
+    tables = two_hosts(0).tables()
+    assert tables["messages"]["clock_bound_ns"].unique().to_list() == [100_000]
+    assert findings(tables) == {"clocks_bounded": 6}
+
+
+def test_clocks_that_are_apart_are_told() -> None:
+    """1 ms behind: messages there take -900 us at least, back 1,100 us."""
+    tables = two_hosts(-1000).tables()
+    assert tables["messages"]["clock_bound_ns"].unique().to_list() == [1_100_000]
+    (text,) = tables["health"].filter(kind="clocks_apart")["what"]
+    assert "at least 900,000 ns behind" in text
+
+
+def test_where_nothing_comes_back_no_bound_is_told() -> None:
+    trace = listener(host="h1")
+    trace.publish(1000, PUB)
+    trace.receive(1100, SUB, CALLBACK, stamp=at(1002), pid=2, host="h1")
+    tables = trace.tables()
+    assert tables["messages"]["clock_bound_ns"].to_list() == [None]
+    assert findings(tables) == {"clocks_not_bounded": 1}

@@ -19,6 +19,7 @@ from test_windows import RUNS, SAMPLES, STEPS, emit, objects
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.callbacks import callback_objects
+from roslens.collectors.ros2.clock_bounds import crossings_of, with_bounds
 from roslens.collectors.ros2.events import Events, Raw
 from roslens.collectors.ros2.evidence import STRAYS, Around, waits, weigh
 from roslens.collectors.ros2.model import table_of
@@ -43,7 +44,8 @@ def assert_same(
     found, _ = run(events, made, callback_objects(events, made), lost)
     # What is drawn from finished rows is drawn from those of either.
     rows, alone = found["messages"], found["one_sided_messages"].select(list(STRAYS))
-    found["messages"] = weigh(rows, made, events, lost, Around(waits(rows), alone))
+    rows = weigh(rows, made, events, lost, Around(waits(rows), alone))
+    found["messages"] = with_bounds(rows, crossings_of(rows, events.places), events.places)
     for name in TABLES_OF_THE_PASS:
         table = TABLES[name].conform(table_of(name, found[name], events))
         assert name in without or table.equals(whole[name]), name

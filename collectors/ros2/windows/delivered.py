@@ -7,6 +7,12 @@ from bisect import bisect_right
 import polars as pl
 
 from roslens.collectors.ros2.approximate import ORDERED, TOLERANCE_NS, by_order, ran, without_takes
+from roslens.collectors.ros2.clock_bounds import (
+    CROSSINGS,
+    crossings_of,
+    joined,
+    with_bounds,
+)
 from roslens.collectors.ros2.evidence import (
     AFTER,
     AHEAD,
@@ -74,10 +80,12 @@ def find_delivered(
         waited = pl.concat([frame_of(state, "waited"), bounds.waited])
         shared = pl.concat([frame_of(state, "shared"), bounds.shared])
         counts = pl.concat([frame_of(state, "gone"), gone])
+        crossed = crossings_of(rows, run.events.places)
         return {
             "waited": waited.group_by("subscription_id").agg(pl.col("longest_ns").max()),
             "shared": shared.unique(),
             "gone": counts.group_by("subscription_id").agg(pl.col("count").sum()),
+            "crossings": joined(pl.concat([frame_of(state, "crossings"), crossed])),
         }
 
     number = {"subscription_id": I64}
@@ -89,6 +97,7 @@ def find_delivered(
             "waited": pl.DataFrame(schema=number | {"longest_ns": I64}),
             "shared": pl.DataFrame(schema={"topic": NAME, "key_ns": I64}),
             "gone": pl.DataFrame(schema=number | {"count": I64}),
+            "crossings": pl.DataFrame(schema=CROSSINGS),
         },
     )
     following = _look_back(run, steps, firsts)
@@ -107,6 +116,7 @@ def find_delivered(
             following["ahead"].read(number),
         )
         rows = weigh(rows, run.objects, run.events, losses, around)
+        rows = with_bounds(rows, frame_of(known, "crossings"), run.events.places)
         run.write("messages", rows, number)
         ways = pl.concat([frame_of(state, "ways"), ways_of(rows)])
         approximate = rows.filter(pl.col("match") == "approximate").height
@@ -145,6 +155,7 @@ def find_delivered(
         ways=frame_of(settled, "ways"),
         untaken=untaken,
         untold=number_of(settled, "untold"),
+        crossings=frame_of(known, "crossings"),
     )
 
 
