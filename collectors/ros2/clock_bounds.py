@@ -12,18 +12,21 @@ from __future__ import annotations
 import polars as pl
 
 from roslens.collectors.ros2.joins import pick
+from roslens.collectors.ros2.objects import Objects
 from roslens.collectors.ros2.types import I64, TEXT
 
 CROSSINGS = {"from_host": TEXT, "to_host": TEXT, "bound_ns": I64, "count": I64}
 
 
-def crossings_of(rows: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
+def crossings_of(rows: pl.DataFrame, objects: Objects, places: pl.DataFrame) -> pl.DataFrame:
     """The least that messages took from one host to another: columns of `CROSSINGS`.
 
     Parameters
     ----------
     rows
         Messages, settled or not.
+    objects
+        Of the same recording.
     places
         As `Events.places`: host by number of the process.
     """
@@ -32,14 +35,14 @@ def crossings_of(rows: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
     exact = rows.filter(
         (pl.col("match") == "exact") & pl.col("rmw_publish_ns").is_not_null()
     ).drop_nulls("take_ns")
-    hosts = {
-        name: pick(places, exact[f"{side}_proc"], "host").to_series().cast(TEXT).alias(name)
-        for name, side in (("from_host", "publisher"), ("to_host", "subscription"))
-    }
+    # Objects and processes are numbered in their order.
+    taker = pick(objects.subscriptions, exact["subscription_id"], "proc").to_series()
     found = exact.select(
         (pl.col("take_ns") - pl.col("rmw_publish_ns")).alias("bound_ns"),
         pl.lit(1, dtype=I64).alias("count"),
-    ).with_columns(hosts.values())
+        _host(places, exact["publisher_proc"]).alias("from_host"),
+        _host(places, taker).alias("to_host"),
+    )
     return joined(found.filter(pl.col("from_host") != pl.col("to_host")))
 
 
@@ -73,6 +76,10 @@ def offsets(crossings: pl.DataFrame) -> pl.DataFrame:
     return found.select("from_host", "to_host", "low_ns", high, drift)
 
 
+def _host(places: pl.DataFrame, processes: pl.Series) -> pl.Series:
+    return pick(places, processes, "host").to_series().cast(TEXT)
+
+
 def with_bounds(rows: pl.DataFrame, crossings: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
     """Add clock_bound_ns to message rows."""
     if crossings.is_empty():
@@ -83,10 +90,10 @@ def with_bounds(rows: pl.DataFrame, crossings: pl.DataFrame, places: pl.DataFram
         "from_host", "to_host", pl.when(known).then(most).alias("clock_bound_ns")
     )
     hosts = pl.DataFrame(
-        [
-            pick(places, rows[f"{side}_proc"], "host").to_series().cast(TEXT).alias(name)
-            for name, side in (("from_host", "publisher"), ("to_host", "subscription"))
-        ]
+        {
+            "from_host": _host(places, rows["publisher_proc"]),
+            "to_host": _host(places, rows["subscription_proc"]),
+        }
     )
     found = hosts.join(bounds, on=["from_host", "to_host"], how="left", maintain_order="left")
     bound = pl.when(pl.col("latency_ns").is_not_null()).then(found["clock_bound_ns"])

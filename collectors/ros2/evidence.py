@@ -121,8 +121,9 @@ def weigh(
     if open_ones.is_empty():
         return rows
     line = _in_line(rows, open_ones, objects, around)
-    replaced = line.filter(_replaced(line, objects, events))["row"]
     lost = _lost(line.filter(pl.col("outcome") == "unknown"), events, losses, around)
+    line = line.filter((pl.col("outcome") == "lost") | pl.col("row").is_in(lost.implode()))
+    replaced = line.filter(_replaced(line, objects, events))["row"]
     number = pl.int_range(pl.len())
     return rows.with_columns(
         pl.when(number.is_in(replaced.implode()))
@@ -174,8 +175,7 @@ def _replaced(line: pl.DataFrame, objects: Objects, events: Events) -> pl.Series
     soon = waited <= pl.col("longest_ns")
     behind = (pl.col("depth") > 1) & pl.col("before_ns").is_not_null()
     return line.select(
-        (pl.col("outcome") == "lost")
-        & (pl.col("full_ns") < pl.col("after_ns"))
+        (pl.col("full_ns") < pl.col("after_ns"))
         & (behind | soon)
         & (hosts[0] == hosts[1])
     ).to_series().fill_null(value=False)  # fmt: skip

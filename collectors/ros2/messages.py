@@ -115,7 +115,7 @@ def find_messages(
     rows = settle(rows, objects, events, losses, replace(bounds_of(rows, objects), untaken=untaken))
     around = Around(waits(rows), matched.takes_alone.select(list(STRAYS)))
     rows = weigh(rows, objects, events, losses, around)
-    crossings = crossings_of(rows, events.places)
+    crossings = crossings_of(rows, objects, events.places)
     rows = with_bounds(rows, crossings, events.places)
     return Messages(
         rows=rows,

@@ -40,12 +40,12 @@ def weigh(
             ways[id(row["_publisher"]), id(row["_subscription"])].append(row)
     for way in ways.values():
         for place, row in enumerate(way):
-            if row["outcome"] == "lost" and _replaced(way, place, longest):
-                row["outcome"] = "replaced"
-            elif row["outcome"] == "unknown" and row["_call"]["_key"] is None:
+            if row["outcome"] == "unknown" and row["_call"]["_key"] is None:
                 before, after = _taken(way, place)
                 if before and after and not _doubtful(row, after[0], takes_alone, losses):
                     row["outcome"] = "lost"
+            if row["outcome"] == "lost" and _replaced(way, place, longest):
+                row["outcome"] = "replaced"
 
 
 def _taken(way: Sequence[Row], place: int) -> tuple[list[int], list[int]]:

@@ -45,7 +45,7 @@ def assert_same(
     # What is drawn from finished rows is drawn from those of either.
     rows, alone = found["messages"], found["one_sided_messages"].select(list(STRAYS))
     rows = weigh(rows, made, events, lost, Around(waits(rows), alone))
-    found["messages"] = with_bounds(rows, crossings_of(rows, events.places), events.places)
+    found["messages"] = with_bounds(rows, crossings_of(rows, made, events.places), events.places)
     for name in TABLES_OF_THE_PASS:
         table = TABLES[name].conform(table_of(name, found[name], events))
         assert name in without or table.equals(whole[name]), name

@@ -80,7 +80,7 @@ def find_delivered(
         waited = pl.concat([frame_of(state, "waited"), bounds.waited])
         shared = pl.concat([frame_of(state, "shared"), bounds.shared])
         counts = pl.concat([frame_of(state, "gone"), gone])
-        crossed = crossings_of(rows, run.events.places)
+        crossed = crossings_of(rows, run.objects, run.events.places)
         return {
             "waited": waited.group_by("subscription_id").agg(pl.col("longest_ns").max()),
             "shared": shared.unique(),
