@@ -194,7 +194,7 @@ class Truth:
                 self.pairs[row["message_id"], row["subscription_id"]] = row
             for name in ("take_ns", "callback_start_ns"):
                 if row[name] is not None:
-                    self.starts[row["subscription_host"], row["subscription_vpid"], row[name]] = row
+                    self.starts[row[name]] = row
         self.durations = {
             (row["host"], row["vpid"], row["vtid"], row["start_ns"]): row["duration_ns"]
             for row in tables["callback_instances"].iter_rows(named=True)
@@ -299,16 +299,15 @@ def _message(
 ) -> None:
     outcome, sure = row["outcome"], row["match"] not in {"approximate", "ambiguous"}
     number = None if row["message_id"] is None else publications[row["message_id"]]
-    where = (row["subscription_host"], row["subscription_vpid"])
     for name in ("take_ns", "callback_start_ns"):
-        there = truth.starts.get((*where, row[name]))
+        there = truth.starts.get(row[name])
         if row[name] is None or number is None or not sure or outcome == "replayed":
             continue
         if there is None or there["message_id"] != number:
             wrong(f"pair ({name})", row, there)
             return
     start = row["callback_start_ns"] or row["take_ns"]
-    there = truth.starts.get((*where, start)) if start is not None else None
+    there = truth.starts.get(start) if start is not None else None
     if outcome == "replayed":
         if there is not None and there["outcome"] != "replayed":
             wrong("replayed", row, there)

@@ -177,7 +177,8 @@ def untold_messages(rows: pl.DataFrame, events: Events) -> int:
     """How many messages nobody knows to be lost or not as events were not recorded."""
     missing = pl.col("source_timestamp_ns").is_null() | pl.lit(not events.happened("rmw_take"))
     between = ~pl.col("intra_process").fill_null(value=False)
-    return _count(rows, (pl.col("outcome") == "unknown") & between & missing)
+    of_way = pl.col("subscription_id").is_not_null() & pl.col("publish_ns").is_not_null()
+    return _count(rows, (pl.col("outcome") == "unknown") & between & missing & of_way)
 
 
 def of_messages(
@@ -439,8 +440,8 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
             "approximate_matches",
             "warning",
             messages.approximate,
-            "publication and take or callback joined by time or order, as the events that would "
-            "join them exactly were not recorded",
+            "publication and take or callback joined by time or order, or of a publication whose "
+            "first event is missing, as the events that would tell exactly were not recorded",
             where="messages",
         )
     if messages.untold:

@@ -16,7 +16,7 @@ from roslens.collectors.ros2.approximate import by_order, estimate_timestamps, w
 from roslens.collectors.ros2.callbacks import Callbacks
 from roslens.collectors.ros2.clock_bounds import crossings_of, with_bounds
 from roslens.collectors.ros2.events import Events
-from roslens.collectors.ros2.evidence import STRAYS, Around, waits, weigh
+from roslens.collectors.ros2.evidence import STRAYS, around_all, weigh
 from roslens.collectors.ros2.joins import pick, sorted_by
 from roslens.collectors.ros2.objects import DISCOVERY, Objects
 from roslens.collectors.ros2.outcomes import ORDER, bounds_of, settle
@@ -113,7 +113,8 @@ def find_messages(
     ordered = by_order(publications, pairs, callbacks.instances, untaken)
     rows = message_rows(publications, pairs, matched.rows, intra, ordered)
     rows = settle(rows, objects, events, losses, replace(bounds_of(rows, objects), untaken=untaken))
-    around = Around(waits(rows), matched.takes_alone.select(list(STRAYS)))
+    strays = matched.takes_alone.select(list(STRAYS))
+    around = around_all(rows, strays, events, objects, instances=callbacks.instances, takes=takes)
     rows = weigh(rows, objects, events, losses, around)
     crossings = crossings_of(rows, objects, events.places)
     rows = with_bounds(rows, crossings, events.places)

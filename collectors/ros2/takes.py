@@ -2,7 +2,8 @@
 
 On one thread: ``rmw_take``, ``rcl_take``, ``rclcpp_take``, ``callback_start``; or the dequeue of a
 ring buffer, then ``callback_start``. A callback belongs to the take before it only if it is one of
-that subscription.
+that subscription, and if the thread did nothing else in between: neither ended a callback nor went
+on with its executor.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import polars as pl
 
 from roslens.collectors.ros2.callbacks import Callbacks
 from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.executors import EVENTS as EXECUTOR
 from roslens.collectors.ros2.joins import as_of, pick, sorted_by
 from roslens.collectors.ros2.objects import DISCOVERY, Objects
 from roslens.collectors.ros2.passes import first_after
 from roslens.collectors.ros2.types import I64
 
-TAKE, DEQUEUE = range(2)
-"""Where a message was taken from; of the same time, in this order."""
+TAKE, DEQUEUE, OTHER = range(3)
+"""Where a message was taken from; of the same time, in this order. Or what ends a take."""
 
 
 def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.DataFrame:
@@ -85,18 +87,30 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
     )
 
 
+def others(events: Events) -> pl.DataFrame:
+    """What a thread does not do between a take and its callback: thread, time_ns."""
+    ended = events["callback_end"].select("thread", pl.col("time_ns") + 1)
+    frames = [events[name].select("thread", "time_ns") for name in EXECUTOR]
+    # Of the same time a start comes before an end, and an executor's event before a take.
+    return pl.concat([*frames, ended])
+
+
 def _with_followers(
     takes: pl.DataFrame, dequeues: pl.DataFrame, events: Events, callbacks: Callbacks
 ) -> pl.DataFrame:
     """What was taken or dequeued, with the times of rcl and rclcpp and the execution after it."""
     kinds = ((takes, TAKE), (dequeues, DEQUEUE))
+    between = others(events).with_columns(pl.lit(OTHER, dtype=pl.Int8).alias("kind"))
     heads = sorted_by(
         pl.concat(
             [
-                f.rename({"source_timestamp": "source_timestamp_ns"}, strict=False).with_columns(
-                    pl.lit(kind, dtype=pl.Int8).alias("kind")
-                )
-                for f, kind in kinds
+                between,
+                *(
+                    f.rename(
+                        {"source_timestamp": "source_timestamp_ns"}, strict=False
+                    ).with_columns(pl.lit(kind, dtype=pl.Int8).alias("kind"))
+                    for f, kind in kinds
+                ),
             ],
             how="diagonal",
         ),
@@ -115,6 +129,6 @@ def _with_followers(
             callbacks.instances["callback_instance_id"].gather(first_after(heads, starts)),
             *("proc", "subscription_id", "taken", "source_timestamp_ns", "buffer", "index"),
         )
-        .filter((pl.col("kind") == DEQUEUE) | (pl.col("taken") != 0))
+        .filter((pl.col("kind") == DEQUEUE) | ((pl.col("kind") == TAKE) & (pl.col("taken") != 0)))
         .drop("taken")
     )

@@ -30,8 +30,12 @@ def weigh(
     takes_alone: Sequence[Row],
     losses: Sequence[Mapping[str, Any]],
     longest: Mapping[int, int],
+    hints: Sequence[tuple[Any, int]],
 ) -> None:
-    """Change the outcomes of rows, which are in the order of publication."""
+    """Change the outcomes of rows, which are in the order of publication.
+
+    `hints` tell, by subscription or process, when something was taken that no take tells of.
+    """
     ways = defaultdict(list)
     for row in rows:
         if None in (row["_publisher"], row["_subscription"], row["publish_ns"]):
@@ -44,8 +48,52 @@ def weigh(
                 before, after = _taken(way, place)
                 if before and after and not _doubtful(row, after[0], takes_alone, losses):
                     row["outcome"] = "lost"
+            if row["outcome"] == "lost" and _hinted(way, place, hints):
+                row["outcome"] = "unknown"
             if row["outcome"] == "lost" and _replaced(way, place, longest):
                 row["outcome"] = "replaced"
+
+
+def _hinted(way: Sequence[Row], place: int, hints: Sequence[tuple[Any, int]]) -> bool:
+    row, (_, after) = way[place], _taken(way, place)
+    who = {id(row["_subscription"]), row["_subscription"]["_proc"]}
+    until = after[0] if after else float("inf")
+    return any(of in who and row["publish_ns"] <= time <= until for of, time in hints)
+
+
+def out_of_buffers(rows: Sequence[Row]) -> None:
+    """A message of nobody that leaves a buffer after others were taken is no late joiner's."""
+    first: dict[int, int] = {}
+    for row in rows:
+        if row["intra_process"] and row["_subscription"] and None not in (
+            row["publish_ns"], row["take_ns"],
+        ):  # fmt: skip
+            key = id(row["_subscription"])
+            first[key] = min(row["take_ns"], first.get(key, row["take_ns"]))
+    for row in rows:
+        began = first.get(id(row["_subscription"]))
+        seems = row["outcome"] == "replayed" and row["intra_process"] and row["publish_ns"] is None
+        if seems and None not in (began, row["take_ns"]) and row["take_ns"] > began:
+            row["outcome"] = "unknown"
+
+
+def partial(rows: Sequence[Row]) -> None:
+    """Publications that lack the first event that others of their publisher have."""
+
+    def above(row: Row) -> int | None:
+        times = (row["rcl_publish_ns"], row["rmw_publish_ns"])
+        return next((time for time in times if time is not None), None)
+
+    known = {
+        id(row["_publisher"])
+        for row in rows
+        if None not in (row["publish_ns"], above(row)) and row["publish_ns"] < above(row)
+    }
+    for row in rows:
+        sure = row["match"] == "exact" and not row["intra_process"]
+        of_rclcpp = row["_publisher"] is not None and id(row["_publisher"]) in known
+        if sure and of_rclcpp and row["publish_ns"] == above(row):
+            row["match"] = "approximate"
 
 
 def _taken(way: Sequence[Row], place: int) -> tuple[list[int], list[int]]:

@@ -37,7 +37,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from reference_model.evidence import bound_clocks, weigh
+from reference_model.evidence import bound_clocks, out_of_buffers, partial, weigh
 from reference_model.objects import DISCOVERY, Objects, Row
 from reference_model.ring_buffers import CLEARED, OVERWRITTEN, PENDING
 
@@ -61,6 +61,7 @@ class Messages:
         instances: Iterable[Row],
         losses: Iterable[Row],
         happened: set[str],
+        orphans: Iterable[tuple[Any, int]],
     ) -> None:
         self.objects = objects
         self.losses = [x for x in losses if "kernel" not in (x.get("trace") or "").split("/")]
@@ -77,7 +78,14 @@ class Messages:
             if i["kind"] == "subscription" and not i["intra_process"] and i["_owner"] is not None
         ]  # fmt: skip
         taken = {id(take["_subscription"]) for take in takes if not take["intra_process"]}
+        linked = {id(take["_callback_instance"]) for take in takes}
         self.untaken = {id(i["_owner"]) for i in self.ran} - taken
+        without = {s["_proc"] for s in objects.rows["subscriptions"] if id(s) in self.untaken}
+        self.hints = [
+            (id(i["_owner"]), i["start_ns"])
+            for i in self.ran
+            if id(i) not in linked and id(i["_owner"]) not in self.untaken
+        ] + [(proc, time) for proc, time in orphans if proc not in without]
         self._stamp()
         self._matched = self._by_timestamp()
         self._pairs = self._existing()
@@ -278,7 +286,9 @@ class Messages:
         for row in rows:
             longest_ns = longest.get(id(row["_subscription"]), USUAL_WAIT_NS)
             row["outcome"] = self._outcome(row, longest_ns, shared)
-        weigh(rows, self.takes_alone, self.losses, longest)
+        out_of_buffers(rows)
+        weigh(rows, self.takes_alone, self.losses, longest, self.hints)
+        partial(rows)
         bound_clocks(rows)
         return rows
 

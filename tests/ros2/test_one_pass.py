@@ -18,10 +18,10 @@ from test_windows import RUNS, SAMPLES, STEPS, emit, objects
 
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
-from roslens.collectors.ros2.callbacks import callback_objects
+from roslens.collectors.ros2.callbacks import callback_objects, find_callbacks
 from roslens.collectors.ros2.clock_bounds import crossings_of, with_bounds
 from roslens.collectors.ros2.events import Events, Raw
-from roslens.collectors.ros2.evidence import STRAYS, Around, waits, weigh
+from roslens.collectors.ros2.evidence import STRAYS, around_all, weigh
 from roslens.collectors.ros2.model import table_of
 from roslens.collectors.ros2.objects import find_objects
 from roslens.collectors.schema.tables import LOSSES, TABLES
@@ -44,7 +44,9 @@ def assert_same(
     found, _ = run(events, made, callback_objects(events, made), lost)
     # What is drawn from finished rows is drawn from those of either.
     rows, alone = found["messages"], found["one_sided_messages"].select(list(STRAYS))
-    rows = weigh(rows, made, events, lost, Around(waits(rows), alone))
+    ran = find_callbacks(events, made).instances
+    around = around_all(rows, alone, events, made, instances=ran, takes=found["takes"])
+    rows = weigh(rows, made, events, lost, around)
     found["messages"] = with_bounds(rows, crossings_of(rows, made, events.places), events.places)
     for name in TABLES_OF_THE_PASS:
         table = TABLES[name].conform(table_of(name, found[name], events))

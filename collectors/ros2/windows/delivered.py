@@ -14,15 +14,24 @@ from roslens.collectors.ros2.clock_bounds import (
     with_bounds,
 )
 from roslens.collectors.ros2.evidence import (
+    ABOVE,
     AFTER,
     AHEAD,
     BEFORE,
+    FOLLOWED,
+    HINTS,
+    OF_PROCESS,
+    ORDINARY,
     STRAYS,
     Around,
+    above,
     first_of_each,
     first_pushed,
+    hints,
+    hints_of_process,
     last_taken,
     next_taken,
+    ordinary,
     weigh,
 )
 from roslens.collectors.ros2.health import OfMessages, untold_messages, ways_of
@@ -86,6 +95,10 @@ def find_delivered(
             "shared": shared.unique(),
             "gone": counts.group_by("subscription_id").agg(pl.col("count").sum()),
             "crossings": joined(pl.concat([frame_of(state, "crossings"), crossed])),
+            "ordinary": pl.concat([frame_of(state, "ordinary"), ordinary(rows)])
+            .group_by("subscription_id")
+            .agg(pl.col("ordinary_ns").min()),
+            "above": pl.concat([frame_of(state, "above"), above(rows)]).unique(),
         }
 
     number = {"subscription_id": I64}
@@ -98,9 +111,12 @@ def find_delivered(
             "shared": pl.DataFrame(schema={"topic": NAME, "key_ns": I64}),
             "gone": pl.DataFrame(schema=number | {"count": I64}),
             "crossings": pl.DataFrame(schema=CROSSINGS),
+            "ordinary": pl.DataFrame(schema=ORDINARY),
+            "above": pl.DataFrame(schema=ABOVE),
         },
     )
     following = _look_back(run, steps, firsts)
+    told = _hints(run, untaken)
     alone, alone_on, strays = _alone(run, of, matches, synchronisation)
 
     def finish(number: int, state: State) -> State:
@@ -114,6 +130,10 @@ def find_delivered(
             before,
             following["after"].read(number),
             following["ahead"].read(number),
+            told["hints"],
+            told["of_process"],
+            frame_of(known, "ordinary"),
+            frame_of(known, "above"),
         )
         rows = weigh(rows, run.objects, run.events, losses, around)
         rows = with_bounds(rows, frame_of(known, "crossings"), run.events.places)
@@ -175,6 +195,38 @@ def _look_back(run: Run, steps: int, firsts: dict[str, Buckets]) -> dict[str, Bu
     none = {name: pl.DataFrame(schema=schema) for name, schema in _FOLLOWING.items()}
     run.work.stage("later", steps, step, none)
     return following
+
+
+def _hints(run: Run, untaken: pl.Series) -> dict[str, pl.DataFrame]:
+    """`hints` and `hints_of_process` over all stretches."""
+
+    def step(number: int, state: State) -> State:
+        takes, instances = run.takes.read(number), run.instances.read(number)
+        linked, followed = frame_of(state, "linked"), frame_of(state, "followed")
+        found = hints(instances, takes, untaken, linked=linked["callback_instance_id"])
+        others = hints_of_process(run.part(number), run.objects, takes, untaken, followed=followed)
+        end = run.windows.end(number)
+        later = pl.lit(value=False) if end is None else pl.col("time_ns") >= end
+        columns = ("rcl_take_ns", "rclcpp_take_ns")
+        times = [takes.select("thread", pl.col(c).alias("time_ns")) for c in columns]
+        starts = takes.with_columns(pl.col("callback_start_ns").alias("time_ns"))
+        return {
+            "hints": pl.concat([frame_of(state, "hints"), found]),
+            "of_process": pl.concat([frame_of(state, "of_process"), others]),
+            "linked": pl.concat([linked, starts.select("callback_instance_id", "time_ns")]).filter(
+                later
+            ),
+            "followed": pl.concat([followed, *times]).filter(later),
+        }
+
+    none = {
+        "hints": pl.DataFrame(schema=HINTS),
+        "of_process": pl.DataFrame(schema=OF_PROCESS),
+        "linked": pl.DataFrame(schema={"callback_instance_id": I64, "time_ns": I64}),
+        "followed": pl.DataFrame(schema=FOLLOWED),
+    }
+    state = run.work.stage("hints", len(run.windows), step, none)
+    return {name: frame_of(state, name) for name in ("hints", "of_process")}
 
 
 def _keyed(run: Run, matches: Matches, number: int) -> pl.DataFrame:
