@@ -246,7 +246,9 @@ def weigh(
     """Message rows with the outcomes that the order of their ways proves."""
     rows = _partial(_late(rows, around), around)
     outcome = pl.col("outcome")
-    untold = (outcome == "unknown") & pl.col("source_timestamp_ns").is_null()
+    # One of which rmw's event is missing may not have been handed to the middleware.
+    stampless = pl.col("source_timestamp_ns").is_null() & pl.col("rmw_publish_ns").is_not_null()
+    untold = (outcome == "unknown") & stampless
     open_ones = rows.with_row_index("row").filter((outcome == "lost") | untold)
     open_ones = on_ways(open_ones)
     if open_ones.is_empty():

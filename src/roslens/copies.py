@@ -15,8 +15,9 @@ def without_copies(
 ) -> tuple[list[Recording], dict[str, list[str]]]:
     """Recordings without the copies among them, and the names of these by that of the first.
 
-    The metadata of a trace hold its UUID: only where these are equal the streams are read. Runs
-    whose manifests differ were meant to be two.
+    The metadata of a trace hold its UUID: only where these are equal the streams are read. Traces
+    without one, or without any stream, tell nothing, and runs whose manifests differ were meant to
+    be two.
     """
     first: dict[tuple[str, ...], list[Recording]] = {}
     kept: list[Recording] = []
@@ -38,6 +39,8 @@ def _mark(recording: Recording) -> tuple[str, ...]:
     if recording.is_excerpt:
         return ()
     files = [trace / "metadata" for root in recording.trace_roots for trace in find_traces(root)]
+    if not all(b"uuid" in file.read_bytes() for file in files):
+        return ()
     if files and recording.has_manifest:
         files.append(recording.path / MANIFEST_NAME)
     return tuple(_hash(file) for file in files)

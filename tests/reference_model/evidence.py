@@ -44,7 +44,8 @@ def weigh(
             ways[id(row["_publisher"]), id(row["_subscription"])].append(row)
     for way in ways.values():
         for place, row in enumerate(way):
-            if row["outcome"] == "unknown" and row["_call"]["_key"] is None:
+            stampless = row["_call"]["_key"] is None and row["rmw_publish_ns"] is not None
+            if row["outcome"] == "unknown" and stampless:
                 before, after = _taken(way, place)
                 if before and after and not _doubtful(row, after[0], takes_alone, losses):
                     row["outcome"] = "lost"
