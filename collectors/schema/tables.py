@@ -386,7 +386,11 @@ MESSAGES = Table(
     "messages",
     "one publication for one subscription that existed when it was published",
     (
-        Column("message_id", "int64", "number of the publication; null when replayed"),
+        Column(
+            "message_id",
+            "int64",
+            "number of the publication; null where it was not recorded, as of what is replayed",
+        ),
         _HOST,
         Column("topic", "string", "topic name"),
         _ref("publisher"),

@@ -313,10 +313,8 @@ class Recordings:
         findings = self.table("health").filter(pl.col("kind") == "no_ros_events").collect()
         if findings["run"].n_unique() < len(self.runs):
             return None
-        events = self.table("processes").select(pl.col("events").sum()).collect().item()
-        none = "no event of ROS 2" if events else "no event at all"
         why = next((run.failure for run in self.runs if run.failure), findings["what"][0])
-        return f"{none} in {_count(len(self.runs), 'run')}: {why}"
+        return f"nothing to report of {_count(len(self.runs), 'run')}: {why}"
 
     def __len__(self) -> int:
         return len(self.runs)
