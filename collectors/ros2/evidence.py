@@ -103,6 +103,9 @@ def around_all(
     events, objects, instances, takes
         Of the same recording; as of `Callbacks.instances` and `find_takes`.
     """
+    if not rows.select(_open().any()).item():
+        # Nothing else costs anything, and nothing else matters.
+        return Around(ordinary=ordinary(rows), above=above(rows))
     untaken = without_takes(instances, takes)
     none = pl.Series([], dtype=I64)
     nothing = pl.DataFrame(schema=FOLLOWED)
@@ -245,12 +248,7 @@ def weigh(
 ) -> pl.DataFrame:
     """Message rows with the outcomes that the order of their ways proves."""
     rows = _partial(_late(rows, around), around)
-    outcome = pl.col("outcome")
-    # One of which rmw's event is missing may not have been handed to the middleware.
-    stampless = pl.col("source_timestamp_ns").is_null() & pl.col("rmw_publish_ns").is_not_null()
-    untold = (outcome == "unknown") & stampless
-    open_ones = rows.with_row_index("row").filter((outcome == "lost") | untold)
-    open_ones = on_ways(open_ones)
+    open_ones = on_ways(rows.with_row_index("row").filter(_open()))
     if open_ones.is_empty():
         return rows
     line = _in_line(rows, open_ones, objects, around)
@@ -269,6 +267,15 @@ def weigh(
         .otherwise("outcome")
         .alias("outcome")
     )
+
+
+def _open() -> pl.Expr:
+    """Of which rows order may tell more: those lost, and those without timestamp.
+
+    One of which rmw's event is missing may not have been handed to the middleware.
+    """
+    stampless = pl.col("source_timestamp_ns").is_null() & pl.col("rmw_publish_ns").is_not_null()
+    return (pl.col("outcome") == "lost") | ((pl.col("outcome") == "unknown") & stampless)
 
 
 def _late(rows: pl.DataFrame, around: Around) -> pl.DataFrame:

@@ -87,12 +87,13 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
     )
 
 
-def others(events: Events) -> pl.DataFrame:
-    """What a thread does not do between a take and its callback: thread, time_ns."""
-    ended = events["callback_end"].select("thread", pl.col("time_ns") + 1)
-    frames = [events[name].select("thread", "time_ns") for name in EXECUTOR]
-    # Of the same time a start comes before an end, and an executor's event before a take.
-    return pl.concat([*frames, ended])
+def others(events: Events) -> list[pl.DataFrame]:
+    """What a thread does not do between a take and its callback: frames of thread, time_ns.
+
+    Of the same time an executor's event comes before a callback's start, and an end after it.
+    """
+    before = [events[name].select("thread", pl.col("time_ns") - 1) for name in EXECUTOR]
+    return [*before, events["callback_end"].select("thread", "time_ns")]
 
 
 def _with_followers(
@@ -100,22 +101,27 @@ def _with_followers(
 ) -> pl.DataFrame:
     """What was taken or dequeued, with the times of rcl and rclcpp and the execution after it."""
     kinds = ((takes, TAKE), (dequeues, DEQUEUE))
-    between = others(events).with_columns(pl.lit(OTHER, dtype=pl.Int8).alias("kind"))
     heads = sorted_by(
         pl.concat(
             [
-                between,
-                *(
-                    f.rename(
-                        {"source_timestamp": "source_timestamp_ns"}, strict=False
-                    ).with_columns(pl.lit(kind, dtype=pl.Int8).alias("kind"))
-                    for f, kind in kinds
-                ),
+                f.rename({"source_timestamp": "source_timestamp_ns"}, strict=False).with_columns(
+                    pl.lit(kind, dtype=pl.Int8).alias("kind")
+                )
+                for f, kind in kinds
             ],
             how="diagonal",
         ),
         *("time_ns", "thread"),
     ).with_columns(pl.col("message").fill_null(0))
+    ends = [other["time_ns"].gather(first_after(heads, other)) for other in others(events)]
+    over = pl.DataFrame([end.alias(str(n)) for n, end in enumerate(ends)])
+    over_ns = over.select(pl.min_horizontal(pl.all()).fill_null(2**63 - 1)).to_series()
+
+    def follower(rows: pl.DataFrame, key: str | None = None) -> pl.Series:
+        """The row that follows each take before it is over, or null."""
+        row = first_after(heads, rows, key)
+        return row.set(rows["time_ns"].gather(row) > over_ns, None)
+
     rcl, rclcpp = events["rcl_take"], events["rclcpp_take"]
     starts = callbacks.instances.select("thread", pl.col("start_ns").alias("time_ns"))
     return (
@@ -123,12 +129,12 @@ def _with_followers(
             "kind",
             "thread",
             pl.col("time_ns").alias("take_ns"),
-            rcl["time_ns"].gather(first_after(heads, rcl, "message")).alias("rcl_take_ns"),
-            rclcpp["time_ns"].gather(first_after(heads, rclcpp, "message")).alias("rclcpp_take_ns"),
+            rcl["time_ns"].gather(follower(rcl, "message")).alias("rcl_take_ns"),
+            rclcpp["time_ns"].gather(follower(rclcpp, "message")).alias("rclcpp_take_ns"),
             # Executions are numbered in time: this is the first after the take.
-            callbacks.instances["callback_instance_id"].gather(first_after(heads, starts)),
+            callbacks.instances["callback_instance_id"].gather(follower(starts)),
             *("proc", "subscription_id", "taken", "source_timestamp_ns", "buffer", "index"),
         )
-        .filter((pl.col("kind") == DEQUEUE) | ((pl.col("kind") == TAKE) & (pl.col("taken") != 0)))
+        .filter((pl.col("kind") == DEQUEUE) | (pl.col("taken") != 0))
         .drop("taken")
     )

@@ -54,7 +54,7 @@ def find_all_takes(run: Run) -> tuple[list[int], int]:
         if run.last(number):
             found.add(takes, number)
             return {name: nothing(name) for name in before}
-        waiting = _last_heads(part[_TAKE], part[_DEQUEUE], others(part))
+        waiting = _last_heads(part[_TAKE], part[_DEQUEUE], pl.concat(others(part)))
         behind = pl.int_range(pl.len(), 0, -1).over("thread")
         waits = (behind == 1) & pl.col("thread").is_in(waiting["thread"].implode())
         takes = takes.with_columns(waits.alias("waits"))
