@@ -24,7 +24,7 @@ import argparse
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 WAYS = ("random", "burst", "declared", "stream", "init", "head", "tail")
 FRACTIONS = (0.001, 0.005, 0.01, 0.02, 0.05)
 ARRIVED = ("delivered", "taken")
+UNSURE = ("approximate", "ambiguous")
 MISSED = ("lost", "replaced", "overwritten")
 
 Raw = Mapping[str, pl.DataFrame]
@@ -97,48 +98,7 @@ def without(
             for number, (name, frame) in enumerate(raw.items())
         ]
     ).sort("time_ns", maintain_order=True)
-    gone: set[int] = set()
-    losses: list[dict[str, Any]] = []
-    count = line.height
-    begin, end = line["time_ns"][0], line["time_ns"][-1]
-    if way == "random":
-        gone = {n for n in range(count) if rng.random() < fraction}
-    elif way in {"burst", "declared"}:
-        streams = line.with_row_index("at").partition_by("host", "trace", "cpu_id")
-        for _ in range(20):
-            stream = rng.choice(streams)
-            first = rng.randrange(stream.height)
-            part = stream.slice(first, rng.randint(2, 40))
-            gone.update(part["at"].to_list())
-            if way == "declared":
-                times = stream["time_ns"]
-                after = first + part.height
-                losses.append(
-                    _loss(
-                        part,
-                        "discarded_events",
-                        times[first - 1] if first else begin,
-                        times[after] if after < stream.height else end,
-                    )
-                )
-    elif way == "stream":
-        streams = line.with_row_index("at").partition_by("host", "trace", "cpu_id")
-        stream = rng.choice(streams)
-        low, high = sorted(rng.uniform(0, 1) for _ in range(2))
-        times = [begin + round((end - begin) * x) for x in (low, high)]
-        part = stream.filter(pl.col("time_ns").is_between(*times))
-        gone.update(part["at"].to_list())
-        if part.height:
-            losses.append(_loss(part, "lost_packets", *times))
-    elif way == "init":
-        inits = line.with_row_index("at").filter("init")["at"].to_list()
-        gone = set(rng.sample(inits, min(len(inits), rng.randint(1, 4))))
-    else:
-        cut = begin + round((end - begin) * rng.uniform(0.05, 0.6))
-        late = line.with_row_index("at").filter(
-            pl.col("time_ns") < cut if way == "head" else pl.col("time_ns") > cut
-        )
-        gone = set(late["at"].to_list())
+    gone, losses = _chosen(line.with_row_index("at"), way, rng, fraction)
     lost = line[sorted(gone)].select("name", "row")
     left = {}
     for number, (name, frame) in enumerate(raw.items()):
@@ -147,6 +107,47 @@ def without(
     table = TABLES["losses"]
     found = table.conform(pl.DataFrame(losses, schema=table.schema)) if losses else table.empty()
     return left, found, len(gone)
+
+
+def _chosen(
+    line: pl.DataFrame, way: str, rng: random.Random, fraction: float
+) -> tuple[set[int], list[dict[str, Any]]]:
+    """The places of the events to take out, and the losses to declare."""
+    begin, end = line["time_ns"][0], line["time_ns"][-1]
+    if way == "random":
+        return {n for n in range(line.height) if rng.random() < fraction}, []
+    if way in {"burst", "declared"}:
+        gone, losses = _bursts(line, rng)
+        return gone, losses if way == "declared" else []
+    if way == "stream":
+        stream = rng.choice(line.partition_by("host", "trace", "cpu_id"))
+        low, high = sorted(begin + round((end - begin) * rng.random()) for _ in range(2))
+        part = stream.filter(pl.col("time_ns").is_between(low, high))
+        losses = [_loss(part, "lost_packets", low, high)] if part.height else []
+        return set(part["at"].to_list()), losses
+    if way == "init":
+        inits = line.filter("init")["at"].to_list()
+        return set(rng.sample(inits, min(len(inits), rng.randint(1, 4)))), []
+    cut = begin + round((end - begin) * rng.uniform(0.05, 0.6))
+    late = pl.col("time_ns") < cut if way == "head" else pl.col("time_ns") > cut
+    return set(line.filter(late)["at"].to_list()), []
+
+
+def _bursts(line: pl.DataFrame, rng: random.Random) -> tuple[set[int], list[dict[str, Any]]]:
+    gone: set[int] = set()
+    losses = []
+    begin, end = line["time_ns"][0], line["time_ns"][-1]
+    streams = line.partition_by("host", "trace", "cpu_id")
+    for _ in range(20):
+        stream = rng.choice(streams)
+        first = rng.randrange(stream.height)
+        part, times = stream.slice(first, rng.randint(2, 40)), stream["time_ns"]
+        gone.update(part["at"].to_list())
+        after = first + part.height
+        before_ns = times[first - 1] if first else begin
+        after_ns = times[after] if after < stream.height else end
+        losses.append(_loss(part, "discarded_events", before_ns, after_ns))
+    return gone, losses
 
 
 def _loss(part: pl.DataFrame, kind: str, begin_ns: int, end_ns: int) -> dict[str, Any]:
@@ -173,18 +174,8 @@ class Truth:
     """What the whole recording says, by what is still there when events are gone."""
 
     def __init__(self, tables: Tables) -> None:
-        self.publication: dict[Any, int] = {}
-        for row in tables["publications"].iter_rows(named=True):
-            for name in _PUBLISHED:
-                if row[name] is not None:
-                    key = (row["host"], row["vpid"], row["vtid"], name, row[name])
-                    self.publication[key] = row["message_id"]
-        self.subscription: dict[Any, int] = {}
-        for row in tables["subscriptions"].iter_rows(named=True):
-            for name in _SUBSCRIPTION:
-                if row[name] is not None:
-                    key = (row["host"], row["vpid"], name, row[name])
-                    self.subscription[key] = row["subscription_id"]
+        self.publication = _by_events(tables["publications"], "message_id", _PUBLISHED, "vtid")
+        self.subscription = _by_events(tables["subscriptions"], "subscription_id", _SUBSCRIPTION)
         self.pairs: dict[tuple[int | None, int | None], dict[str, Any]] = {}
         self.starts: dict[Any, dict[str, Any]] = {}
         self.unknown = 0
@@ -195,20 +186,27 @@ class Truth:
             for name in ("take_ns", "callback_start_ns"):
                 if row[name] is not None:
                     self.starts[row[name]] = row
-        self.durations = {
-            (row["host"], row["vpid"], row["vtid"], row["start_ns"]): row["duration_ns"]
-            for row in tables["callback_instances"].iter_rows(named=True)
-        }
-        self.runs = {
-            row["callback_instance_id"]: (row["vtid"], row["start_ns"])
-            for row in tables["callback_instances"].iter_rows(named=True)
-        }
+        instances = tables["callback_instances"].to_dicts()
+        where = ("host", "vpid", "vtid", "start_ns")
+        self.durations = {tuple(r[n] for n in where): r["duration_ns"] for r in instances}
+        self.runs = {r["callback_instance_id"]: (r["vtid"], r["start_ns"]) for r in instances}
         self.within = {
             row["message_id"]: self.runs.get(row["callback_instance_id"])
             for row in tables["publications"].iter_rows(named=True)
         }
         self.calls = _by_times(tables["service_calls"])
         self.goals = _by_times(tables["action_goals"])
+
+
+def _by_events(
+    table: pl.DataFrame, number: str, columns: Sequence[str], *more: str
+) -> dict[Any, int]:
+    """The number of each row by each of some columns, within its process."""
+    found: dict[Any, int] = {}
+    for row in table.iter_rows(named=True):
+        where = tuple(row[name] for name in ("host", "vpid", *more))
+        found |= {(*where, n, row[n]): row[number] for n in columns if row[n] is not None}
+    return found
 
 
 def _by_times(table: pl.DataFrame) -> dict[Any, dict[str, Any]]:
@@ -224,103 +222,115 @@ def _by_times(table: pl.DataFrame) -> dict[Any, dict[str, Any]]:
 _SPANS = frozenset({"total_ns", "duration_ns", "latency_ns"})
 
 
-def compare(truth: Truth, tables: Tables, way: str) -> Count:
-    """What the tables of what is left say that is not so."""
-    found = Count(trials=1)
+class Judge:
+    """Counts what the tables of what is left say that is not so."""
 
-    def wrong(what: str, row: Mapping[str, Any], told: object = "") -> None:
-        found.wrong[what] += 1
+    def __init__(self, truth: Truth, tables: Tables) -> None:
+        self.truth, self.tables = truth, tables
+        self.found = Count(trials=1)
+        self.instances = {
+            row["callback_instance_id"]: row
+            for row in tables["callback_instances"].iter_rows(named=True)
+        }
+        self.publications: dict[int | None, int | None] = {None: None}
+        self.subscriptions = {
+            row["subscription_id"]: next(
+                truth.subscription[row["host"], row["vpid"], name, row[name]]
+                for name in _SUBSCRIPTION
+                if (row["host"], row["vpid"], name, row[name]) in truth.subscription
+            )
+            for row in tables["subscriptions"].iter_rows(named=True)
+        }
+
+    def all(self) -> Count:
+        """What was found in all tables."""
+        for row in self.instances.values():
+            self._execution(row)
+        for row in self.tables["publications"].iter_rows(named=True):
+            self._publication(row)
+        for row in self.tables["messages"].iter_rows(named=True):
+            self.found.messages += 1
+            self.found.unknown += row["outcome"] == "unknown"
+            self._message(row)
+        for name, known in (
+            ("service_calls", self.truth.calls),
+            ("action_goals", self.truth.goals),
+        ):
+            for row in self.tables[name].iter_rows(named=True):
+                self._by_times(name, row, known)
+        self.found.rows = sum(
+            self.tables[name].height
+            for name in (
+                "callback_instances",
+                "publications",
+                "messages",
+                "service_calls",
+                "action_goals",
+            )
+        )
+        return self.found
+
+    def _wrong(self, what: str, row: Mapping[str, Any], told: object = "") -> None:
+        self.found.wrong[what] += 1
         brief = {k: v for k, v in row.items() if v is not None}
-        found.examples.setdefault(what, f"{brief} / {told}")
+        self.found.examples.setdefault(what, f"{brief} / {told}")
 
-    instances = {
-        row["callback_instance_id"]: row
-        for row in tables["callback_instances"].iter_rows(named=True)
-    }
-    for row in instances.values():
-        found.rows += 1
-        key = (row["host"], row["vpid"], row["vtid"], row["start_ns"])
-        if row["duration_ns"] is not None and row["duration_ns"] != truth.durations.get(key):
-            wrong("duration", row, truth.durations.get(key))
-    publications: dict[int, int] = {}
-    for row in tables["publications"].iter_rows(named=True):
-        found.rows += 1
+    def _execution(self, row: Mapping[str, Any]) -> None:
+        took = self.truth.durations.get((row["host"], row["vpid"], row["vtid"], row["start_ns"]))
+        if row["duration_ns"] is not None and row["duration_ns"] != took:
+            self._wrong("duration", row, took)
+
+    def _publication(self, row: Mapping[str, Any]) -> None:
         known = {
-            truth.publication.get((row["host"], row["vpid"], row["vtid"], name, row[name]))
+            self.truth.publication.get((row["host"], row["vpid"], row["vtid"], name, row[name]))
             for name in _PUBLISHED
             if row[name] is not None
         }
         if len(known) > 1:
-            wrong("events of two publications in one", row)
-        number = publications[row["message_id"]] = next(iter(known))
-        inside = row["callback_instance_id"]
-        run = inside is not None and instances[inside]
-        if run and (run["vtid"], run["start_ns"]) != truth.within.get(number):
-            wrong("published in another callback", row, truth.within.get(number))
-    subscriptions = {
-        row["subscription_id"]: next(
-            truth.subscription[row["host"], row["vpid"], name, row[name]]
-            for name in _SUBSCRIPTION
-            if (row["host"], row["vpid"], name, row[name]) in truth.subscription
-        )
-        for row in tables["subscriptions"].iter_rows(named=True)
-    }
-    for row in tables["messages"].iter_rows(named=True):
-        found.rows += 1
-        found.messages += 1
-        found.unknown += row["outcome"] == "unknown"
-        _message(truth, row, publications, subscriptions, wrong)
-    for name, known in (("service_calls", truth.calls), ("action_goals", truth.goals)):
-        for row in tables[name].iter_rows(named=True):
-            found.rows += 1
-            if row.get("match") in {"approximate", "ambiguous"}:
-                continue
-            others = [
-                known[column, value]
-                for column, value in row.items()
-                if column.endswith("_ns") and (column, value) in known
-            ]
-            if others and any(
-                row[c] is not None and row[c] != others[0][c] and c != "callback_end_ns"
-                for c in row
-                if c.endswith("_ns")
-            ):
-                wrong(name, row, others[0])
-    del way
-    return found
+            self._wrong("events of two publications in one", row)
+        number = self.publications[row["message_id"]] = next(iter(known))
+        run = self.instances.get(row["callback_instance_id"])
+        inside = self.truth.within.get(number)
+        if run is not None and (run["vtid"], run["start_ns"]) != inside:
+            self._wrong("published in another callback", row, inside)
 
-
-def _message(
-    truth: Truth,
-    row: Mapping[str, Any],
-    publications: Mapping[int, int],
-    subscriptions: Mapping[int, int],
-    wrong: Any,
-) -> None:
-    outcome, sure = row["outcome"], row["match"] not in {"approximate", "ambiguous"}
-    number = None if row["message_id"] is None else publications[row["message_id"]]
-    for name in ("take_ns", "callback_start_ns"):
-        there = truth.starts.get(row[name])
-        if row[name] is None or number is None or not sure or outcome == "replayed":
-            continue
-        if there is None or there["message_id"] != number:
-            wrong(f"pair ({name})", row, there)
+    def _by_times(self, name: str, row: Mapping[str, Any], known: Mapping[Any, Any]) -> None:
+        if row.get("match") in UNSURE:
             return
-    start = row["callback_start_ns"] or row["take_ns"]
-    there = truth.starts.get(start) if start is not None else None
-    if outcome == "replayed":
-        if there is not None and there["outcome"] != "replayed":
-            wrong("replayed", row, there)
-        return
-    if outcome in MISSED and row["subscription_id"] is not None:
-        there = truth.pairs.get((number, subscriptions[row["subscription_id"]]))
-        if there is not None and there["outcome"] in ARRIVED:
-            wrong(f"{outcome}, though it arrived", row, there)
-        elif there is not None and there["outcome"] in MISSED and there["outcome"] != outcome:
-            wrong(f"{outcome}, not {there['outcome']}", row, there)
-    elif outcome == "delivered" and sure and there is not None and row["latency_ns"] is not None:
-        if row["latency_ns"] != there["latency_ns"]:
-            wrong("latency of a later event of the publication", row, there)
+        times = {c: v for c, v in row.items() if c.endswith("_ns") and v is not None}
+        others = [known[pair] for pair in times.items() if pair in known]
+        if others and any(v != others[0][c] for c, v in times.items() if c != "callback_end_ns"):
+            self._wrong(name, row, others[0])
+
+    def _message(self, row: Mapping[str, Any]) -> None:
+        outcome, number = row["outcome"], self.publications[row["message_id"]]
+        start = row["callback_start_ns"] or row["take_ns"]
+        there = self.truth.starts.get(start)
+        if outcome == "replayed":
+            if there is not None and there["outcome"] != "replayed":
+                self._wrong("replayed", row, there)
+        elif number is not None and row["match"] not in UNSURE and self._paired(row, number):
+            longer = there is not None and row["latency_ns"] != there["latency_ns"]
+            if outcome == "delivered" and row["latency_ns"] is not None and longer:
+                self._wrong("latency of a later event of the publication", row, there)
+        if outcome in MISSED and row["subscription_id"] is not None:
+            self._missed(row, number)
+
+    def _paired(self, row: Mapping[str, Any], number: int) -> bool:
+        for name in ("take_ns", "callback_start_ns"):
+            there = self.truth.starts.get(row[name])
+            if row[name] is not None and (there is None or there["message_id"] != number):
+                self._wrong(f"pair ({name})", row, there)
+                return False
+        return True
+
+    def _missed(self, row: Mapping[str, Any], number: int | None) -> None:
+        there = self.truth.pairs.get((number, self.subscriptions[row["subscription_id"]]))
+        outcome, really = row["outcome"], there and there["outcome"]
+        if really in ARRIVED:
+            self._wrong(f"{outcome}, though it arrived", row, there)
+        elif really in MISSED and really != outcome:
+            self._wrong(f"{outcome}, not {really}", row, there)
 
 
 def trials(
@@ -337,7 +347,7 @@ def trials(
             fraction = FRACTIONS[number % len(FRACTIONS)]
             left, declared, removed = without(frames, way, rng, fraction)
             losses = pl.concat([raw.losses, declared])
-            found = compare(truth, build_tables(left, losses), way)
+            found = Judge(truth, build_tables(left, losses)).all()
             found.removed = removed
             # Those that were unknown in the whole recording did not turn so.
             found.unknown = max(0, found.unknown - truth.unknown)
