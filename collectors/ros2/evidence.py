@@ -338,7 +338,8 @@ def _in_line(
     """  # noqa: D205
     ways = open_ones.select(WAY).unique()
     line = on_ways(rows.with_row_index("row")).join(ways, on=WAY, how="semi", maintain_order="left")
-    line = pl.concat([line, around.ahead.join(ways, on=WAY, how="semi")], how="diagonal")
+    ahead = around.ahead.join(ways, on=WAY, how="semi", maintain_order="left")
+    line = pl.concat([line, ahead], how="diagonal")
     line = line.with_columns(
         pl.int_range(pl.len()).over(WAY).alias("place"), _depth(objects, line).alias("depth")
     ).with_columns(
