@@ -20,7 +20,7 @@ Events that are missing leave traces, too:
 * a message out of a ring buffer that nobody published, after others were taken of it, is no late
   joiner's: its publication was not recorded (``unknown``);
 * a publication of which rcl's event is the first one, by a publisher whose others have one before:
-  its latency is too short, and its ``match`` is ``approximate``.
+  its latency may be too short, and its ``match`` is ``approximate``.
 
 This works on finished rows, in whatever way these were made.
 """
