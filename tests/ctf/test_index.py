@@ -238,9 +238,7 @@ def test_a_stream_file_that_is_missing_is_lost_packets(tmp_path):
     assert numbers == [100, 101]
     first, last = make().entries[0], make().entries[-1]
     columns = ("stream", "kind", "count", "begin_ns", "end_ns")
-    assert info.losses.select(columns).rows() == [
-        ("s", "lost_packets", PACKETS, first[3], last[4])
-    ]
+    assert info.losses.select(columns).rows() == [("s", "lost_packets", PACKETS, first[3], last[4])]
     assert info.warnings == [
         f"s: this stream file is not there; its index tells of {PACKETS} packets, all of them lost"
     ]
