@@ -17,8 +17,9 @@ COLUMNS: Mapping[str, str] = {
     "publications": "publications on the topics looked at, each once",
     "receptions": "callbacks that ran for them, over all subscriptions",
     "lost": (
-        "publications that a subscription never took, or that were overwritten in its intra-"
-        "process buffer; one per publication and subscription"
+        "publications that a subscription never took: lost on the way, replaced by newer ones in "
+        "its history, or overwritten in its intra-process buffer; one per publication and "
+        "subscription"
     ),
     "publisher_period_ms": "(last - first) / (n - 1) of each publisher, mean over publishers",
     "subscription_period_ms": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from roslens.analysis.estimate import Metric
+from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.measures.samples import ARRIVED, LOST
 
 PUBLISHER_PERIOD = Metric(
@@ -61,8 +62,9 @@ def pairs(messages: pl.DataFrame) -> pl.DataFrame:
     Returns
     -------
     ``run``, ``topic``, ``publisher_id``, ``subscription_id``, ``sent`` (known to have arrived or
-    to be lost), ``received`` (its callback ran), ``lost`` (lost or overwritten), ``loss`` (of
-    sent), ``unknown``, ``latency_ns`` (mean over received; null for none).
+    not to), ``received`` (its callback ran), ``lost`` (lost, replaced or overwritten), ``unknown``,
+    ``loss`` (of sent; null where unknown ones forbid it), ``latency_ns`` (mean over received; null
+    for none).
     """
     outcome = pl.col("outcome")
     lost = outcome.is_in(LOST)
@@ -76,10 +78,8 @@ def pairs(messages: pl.DataFrame) -> pl.DataFrame:
             (outcome == "delivered").sum().cast(pl.Int64).alias("received"),
             lost.sum().cast(pl.Int64).alias("lost"),
             (outcome == "unknown").sum().cast(pl.Int64).alias("unknown"),
+            loss_of("outcome").alias("loss"),
             pl.col("latency_ns").filter(outcome == "delivered").mean(),
-        )
-        .with_columns(
-            loss=pl.when(pl.col("sent") > 0).then(pl.col("lost") / pl.col("sent")),
         )
         .sort(key, nulls_last=True)
     )

@@ -17,6 +17,7 @@ from roslens.analysis.reports.base import count_of_runs
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run, cells_of, constant_factors
+from roslens.analysis.statistics.over_runs import least_told
 
 _MOST_ROWS = 60
 
@@ -125,6 +126,8 @@ def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
         )
         worst = of_pair.row(0, named=True)
         sent, lost = int(of_pair["sent"].sum()), int(of_pair["lost"].sum())
+        unknown = int(of_pair["unknown"].sum())
+        told = sent and unknown <= (sent + unknown) * least_told(sent + unknown)
         rows.append(
             [
                 label,
@@ -132,12 +135,12 @@ def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
                 f"{sent:,}",
                 f"{int(of_pair['received'].sum()):,}",
                 f"{lost:,}",
-                f"{significant(100 * lost / sent, 3)} %" if sent else "-",
+                f"{significant(100 * lost / sent, 3)} %" if told else "not known" if sent else "-",
                 f"{of_pair.filter(pl.col('lost') > 0).height:,}",
                 f"{worst['topic']}: {significant(100 * worst['loss'], 3)} %"
                 if worst["loss"]
-                else "none lost",
-                f"{int(of_pair['unknown'].sum()):,}",
+                else ("none lost" if told else "not known"),
+                f"{unknown:,}",
             ]
         )
     return ReportTable(

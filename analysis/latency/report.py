@@ -163,22 +163,22 @@ class LatencyReport(Report[LatencyParameters]):
         """What the tracer lost, what is odd about the recordings, what was not delivered."""
         parts = self.tracer_loss()
         outcomes = outcomes_by_cell(self.samples)
-        lost = int(outcomes["lost"].sum())
-        unknown = int(outcomes["unknown"].sum()) if "unknown" in outcomes.columns else 0
+        missed = int(outcomes["missed"].sum())
+        unknown = sum(s.unknown for s in self.samples)
         if not outcomes.height or not any(s.outcomes for s in self.samples):
             parts.append(
                 Sentence(f"There is no message to look at ({self.groups[0].scope}).", loud=True)
             )
-        elif lost:
+        elif missed:
             parts.append(
                 Sentence(
-                    f"{lost:,} of {int(outcomes['sent'].sum()):,} messages did not arrive: "
-                    "percentiles over delivered messages look better than what the receiver got. "
-                    "Read those over sent ones beside them.",
+                    f"{missed:,} of {int(outcomes['sent'].sum()) + unknown:,} messages did not "
+                    f"arrive ({self._where_missed()}): percentiles over delivered messages look "
+                    "better than what the receiver got. Read those over sent ones beside them.",
                     loud=True,
                 )
             )
-        else:
+        elif not unknown:
             parts.append(Sentence(f"Every message arrived ({self.groups[0].scope})."))
         if unknown:
             parts.append(
@@ -194,6 +194,16 @@ class LatencyReport(Report[LatencyParameters]):
                 )
             )
         return Section(*parts)
+
+    def _where_missed(self) -> str:
+        """How many of those that did not arrive went which way."""
+        words = {
+            "lost": "lost on the way",
+            "replaced": "replaced by newer ones in a full history before they were taken",
+            "overwritten": "overwritten in a full intra-process buffer",
+        }
+        counts = {n: sum(s.outcomes.get(n, 0) for s in self.samples) for n in words}
+        return ", ".join(f"{counts[name]:,} {text}" for name, text in words.items() if counts[name])
 
     def runs(self) -> Section:
         """Every run; those left out are named."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.omission import CorrectedRun
 from roslens.analysis.statistics.over_runs import (
-    fraction_over_runs,
+    bounded_fraction_over_runs,
     mean_over_runs,
     percentile_over_runs,
     value_over_runs,
@@ -24,8 +25,8 @@ HOP = (
     "callback_start of its callback"
 )
 _SENT = (
-    "messages sent; a lost or overwritten one counts as infinite, one of unknown outcome or "
-    "taken without a callback is left out"
+    "messages sent; a lost, replaced or overwritten one counts as infinite, one of unknown outcome "
+    "or taken without a callback is left out"
 )
 
 
@@ -37,11 +38,12 @@ def latency_metric(statistic: str, scope: str, *, sent: bool = False) -> Metric:
 
 
 def loss_metric(scope: str) -> Metric:
-    """Fraction of messages lost on the way."""
+    """Fraction of messages that did not arrive."""
     return Metric(
         "loss",
-        "messages lost or overwritten / messages sent (delivered, taken, lost, overwritten); "
-        f"unknown, replayed and without subscriber left out; {scope}",
+        "messages lost, replaced or overwritten / messages sent (delivered, taken, lost, "
+        "replaced, overwritten); unknown ones widen the interval, or forbid an estimate; replayed "
+        f"and without subscriber left out; {scope}",
         "1",
     )
 
@@ -69,24 +71,45 @@ def latency_estimates(
         delivered = [s.delivered_ns for s in members]
         sent = [s.sent_ns for s in members]
         scope = group.scope
-        estimates.append(mean_over_runs(latency_metric("mean", scope), cell, delivered, level))
+        loss = bounded_fraction_over_runs(
+            loss_metric(scope),
+            cell,
+            [s.lost for s in members],
+            [s.sent for s in members],
+            unknown=[s.unknown for s in members],
+            level=level,
+        )
+        untold = loss.refused if loss.value is None else None
+        clocks = max(s.clock_bound_ns for s in members)
+        mean = mean_over_runs(latency_metric("mean", scope), cell, delivered, level)
+        estimates.append(_within_clocks(mean, clocks))
         for over_sent, arrays in ((False, delivered), (True, sent)):
             for q in percentiles:
                 name = f"p{round(100 * q, 6):g}"
                 metric = latency_metric(name, scope, sent=over_sent)
-                estimates.append(
-                    percentile_over_runs(metric, cell, arrays, q, level, rate_hz=_rate(members))
-                )
-        estimates.append(
-            fraction_over_runs(
-                loss_metric(scope),
-                cell,
-                [s.lost for s in members],
-                [s.sent for s in members],
-                level,
-            )
-        )
+                found = percentile_over_runs(metric, cell, arrays, q, level, rate_hz=_rate(members))
+                if over_sent and untold is not None and any(s.unknown for s in members):
+                    found = replace(
+                        found, value=None, low=None, high=None, refused=untold, per_run=()
+                    )
+                estimates.append(_within_clocks(found, clocks))
+        estimates.append(loss)
     return estimates
+
+
+def _within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
+    """No latency between hosts is told whose clocks may be apart as far as it is long."""
+    if estimate.value is None or not bound_ns or estimate.value > bound_ns:
+        return estimate
+    return replace(
+        estimate,
+        value=None,
+        low=None,
+        high=None,
+        per_run=(),
+        refused=f"between hosts whose clocks may be {bound_ns / 1e6:.3g} ms apart, which is as "
+        "much as was measured; collect with --clock-offset auto, or synchronise the hosts",
+    )
 
 
 def by_cell(samples: Iterable[RunSamples]) -> list[list[RunSamples]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
 
-from roslens.analysis.measures.samples import RunSamples
+from roslens.analysis.measures.samples import ARRIVED, LOST, RunSamples
 from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.over_runs import least_told
 
 _SEVERITIES = ("error", "warning", "info")
 
@@ -87,34 +89,50 @@ def health_findings(health: pl.LazyFrame, least: str = "info") -> pl.DataFrame:
     )
 
 
+def loss_of(outcome: str) -> pl.Expr:
+    """Part of some messages that did not arrive, of those known to have or not to have.
+
+    Null where nobody knows of more than what as many messages leave open by chance where none is
+    lost: then a fraction says nothing.
+    """
+    of = pl.col(outcome)
+    known, unknown = of.is_in((*LOST, *ARRIVED)).sum(), (of == "unknown").sum()
+    total = known + unknown
+    chance = -(math.log(0.05 / 2) / total).exp() + 1
+    told = (known > 0) & (unknown <= total * chance)
+    return pl.when(told).then(of.is_in(LOST).sum() / known)
+
+
 def outcomes_by_cell(samples: Sequence[RunSamples]) -> pl.DataFrame:
     """Rows of the messages table by cell and outcome, and warm-up left out.
 
     Returns
     -------
-    ``cell``, ``runs``, ``sent``, ``lost`` (lost or overwritten), ``loss`` (their ratio over all
-    runs of the cell; null when nothing was sent), one column per other outcome, ``left_out``.
+    ``cell``, ``runs``, ``sent``, ``missed`` (lost, replaced or overwritten), ``loss`` (their
+    ratio over all runs of the cell; null when nothing was sent, or unknown ones forbid it), one
+    column per other outcome, ``left_out``.
     """
-    # The column "lost" holds two outcomes: lost and overwritten.
-    names = sorted({name for s in samples for name in s.outcomes} - {"lost"})
+    names = sorted({name for s in samples for name in s.outcomes})
     of_run = {s.run.name: s for s in samples}
     rows = []
     for label, runs in cells_of([s.run for s in samples]).items():
         members = [of_run[run.name] for run in runs]
         sent = sum(s.sent for s in members)
         lost = sum(s.lost for s in members)
+        unknown = sum(s.unknown for s in members)
+        total = sent + unknown
         rows.append(
             {
                 "cell": label,
                 "runs": len(members),
                 "sent": sent,
-                "lost": lost,
-                "loss": lost / sent if sent else None,
+                "missed": lost,
+                "loss": lost / sent if sent and unknown <= total * least_told(total) else None,
                 **{name: sum(s.outcomes.get(name, 0) for s in members) for name in names},
                 "left_out": sum(s.left_out for s in members),
             }
         )
-    schema = {"cell": pl.String, "runs": pl.Int64, "sent": pl.Int64, "lost": pl.Int64}
+    schema = {"cell": pl.String, "runs": pl.Int64, "sent": pl.Int64, "missed": pl.Int64}
     more = dict.fromkeys(names, pl.Int64)
     return pl.DataFrame(
         rows, schema={**schema, "loss": pl.Float64, **more, "left_out": pl.Int64}, orient="row"

@@ -19,11 +19,12 @@ INFRASTRUCTURE = ("/rosout", "/parameter_events")
 DISCOVERY = "ros_discovery_info"
 """What middlewares tell each other; no topic of anybody's."""
 
-LOST = ("lost", "overwritten")
+LOST = ("lost", "replaced", "overwritten")
 ARRIVED = ("delivered", "taken")
-"""Messages sent are those that arrived and those that were lost. Of ``unknown`` ones nobody can
-say which, ``replayed`` ones were sent before, and ``no_subscriber`` ones had nowhere to go: they
-are counted and shown, and enter no fraction."""
+"""Messages sent are those that arrived and those that did not: lost on the way, or dropped at the
+reader for newer ones. ``replayed`` ones were sent before and ``no_subscriber`` ones had nowhere to
+go: they are counted and shown, and enter no fraction. Of ``unknown`` ones nobody can say which:
+they are the bounds of what can be said."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +36,15 @@ class RunSamples:
     delivered_ns
         Latency of each delivered message, shape (n,).
     sent_ns
-        The same with an infinity in the place of each lost or overwritten message.
+        The same with an infinity in the place of each message that did not arrive.
     outcomes
         Rows of the messages table by outcome.
     seconds
         From the first to the last publication.
     left_out
         Rows left out as warm-up.
+    clock_bound_ns
+        The most by which clocks can make a latency between hosts wrong; 0 where none is.
     """
 
     run: Run
@@ -50,16 +53,22 @@ class RunSamples:
     outcomes: Mapping[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     left_out: int = 0
+    clock_bound_ns: float = 0.0
 
     @property
     def lost(self) -> int:
-        """Messages lost or overwritten."""
+        """Messages lost, replaced or overwritten."""
         return sum(self.outcomes.get(name, 0) for name in LOST)
 
     @property
     def sent(self) -> int:
         """Messages of which it is known whether they arrived."""
         return self.lost + sum(self.outcomes.get(name, 0) for name in ARRIVED)
+
+    @property
+    def unknown(self) -> int:
+        """Messages of which nobody can say whether they arrived."""
+        return self.outcomes.get("unknown", 0)
 
 
 @dataclass(frozen=True)
@@ -141,7 +150,8 @@ def run_samples(
     Parameters
     ----------
     messages
-        Columns ``run``, ``topic``, ``outcome``, ``publish_ns``, ``latency_ns``.
+        Columns ``run``, ``topic``, ``outcome``, ``publish_ns``, ``latency_ns``,
+        ``clock_bound_ns``.
     warm_up_s
         Publications in the first so many seconds of a run (after its first on these topics) are
         left out, and counted.
@@ -153,7 +163,7 @@ def run_samples(
         orient="row",
     )
     rows = (
-        messages.select("run", "topic", "outcome", "publish_ns", "latency_ns")
+        messages.select("run", "topic", "outcome", "publish_ns", "latency_ns", "clock_bound_ns")
         .join(wanted.lazy(), on=["run", "topic"])
         .with_columns(since=pl.col("publish_ns") - pl.col("publish_ns").min().over("run"))
         .with_columns(warm=(pl.col("since") >= round(warm_up_s * 1e9)).fill_null(value=True))
@@ -186,4 +196,5 @@ def _of_run(run: Run, rows: pl.DataFrame) -> RunSamples:
         outcomes=counts,
         seconds=seconds,
         left_out=rows.height - warm.height,
+        clock_bound_ns=warm.select(pl.col("clock_bound_ns").max().fill_null(0)).item(),
     )

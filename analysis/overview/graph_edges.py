@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from roslens.analysis.measures.samples import LOST
+from roslens.analysis.measures.loss import loss_of
 
 INFRASTRUCTURE = ("/rosout", "/parameter_events")
 """Topics that every node has: they say nothing of an application."""
@@ -51,7 +51,7 @@ def graph_edges(messages: pl.LazyFrame) -> pl.DataFrame:
             rate_hz=pl.when(span > 0).then((pl.len() - 1) / span),
             p50_ms=latency.median(),
             p99_ms=latency.quantile(0.99),
-            lost=pl.col("outcome").is_in(LOST).mean(),
+            lost=loss_of("outcome"),
         )
     )
     return (

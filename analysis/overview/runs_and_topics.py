@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from roslens.analysis.measures.loss import TracerLoss
+from roslens.analysis.measures.loss import TracerLoss, loss_of
 from roslens.analysis.measures.samples import LOST
 
 RUN_SCHEMA = pl.Schema(
@@ -83,7 +83,7 @@ def topics_overview(messages: pl.LazyFrame) -> pl.DataFrame:
     -------
     ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (messages per second from the first to
     the last publication), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback, delivered
-    ones), ``lost`` (part of those sent).
+    ones), ``lost`` (part of those sent that did not arrive; null where unknown ones forbid it).
     """
     latency = pl.col("latency_ns").drop_nulls() / 1e6
     span = (pl.col("publish_ns").max() - pl.col("publish_ns").min()) / 1e9
@@ -96,7 +96,7 @@ def topics_overview(messages: pl.LazyFrame) -> pl.DataFrame:
             p50_ms=latency.median(),
             p99_ms=latency.quantile(0.99),
             worst_ms=latency.max(),
-            lost=pl.col("outcome").is_in(LOST).mean(),
+            lost=loss_of("outcome"),
         )
         .group_by(
             "topic",

@@ -92,33 +92,43 @@ def health_table(findings: pl.DataFrame) -> ReportTable:
 
 def outcomes_table(outcomes: pl.DataFrame) -> ReportTable:
     """Delivery outcomes per cell, from `loss.outcomes_by_cell`."""
-    names = [c for c in outcomes.columns if c not in ("cell", "runs", "sent", "lost", "loss")]
+    names = [c for c in outcomes.columns if c not in ("cell", "runs", "sent", "missed", "loss")]
     other = [c for c in names if c != "left_out"]
     rows = [
         [
             r["cell"],
             str(r["runs"]),
             f"{r['sent']:,}",
-            f"{r['lost']:,}",
-            "-" if r["loss"] is None else f"{significant(100 * r['loss'], 3)} %",
+            f"{r['missed']:,}",
+            _loss(r["loss"], r["sent"]),
             *(f"{r[c]:,}" for c in other),
             f"{r['left_out']:,}",
         ]
         for r in outcomes.iter_rows(named=True)
     ]
     return ReportTable(
-        ["cell", "runs", "sent", "lost", "loss", *other, "warm-up"],
+        ["cell", "runs", "sent", "did not arrive", "loss", *other, "warm-up"],
         rows,
         "What became of the messages (one count per message and subscription)",
         notes=[
-            "Sent: delivered, taken, lost, overwritten.",
-            "Lost: never taken, or overwritten in an intra-process buffer before it was.",
-            "Unknown: the trace's edge or tracer loss forbids saying.",
-            "Neither unknown nor no_subscriber nor replayed enter a fraction.",
+            "Sent: delivered, taken, lost, replaced, overwritten.",
+            "Did not arrive: lost, replaced, overwritten; loss is their part of those sent.",
+            "Lost: never taken.",
+            "Replaced: newer ones took its place in the keep_last history before it was taken.",
+            "Overwritten: the same in an intra-process buffer.",
+            "Unknown: the trace's edge, tracer loss or events not recorded forbid saying.",
+            "Where unknown ones weigh more than chance, loss is not known.",
+            "Neither no_subscriber nor replayed enter a fraction.",
         ],
-        marked=frozenset(i for i, lost in enumerate(outcomes["lost"]) if lost),
+        marked=frozenset(i for i, missed in enumerate(outcomes["missed"]) if missed),
         left=frozenset({"cell"}),
     )
+
+
+def _loss(loss: float | None, sent: int) -> str:
+    if loss is None:
+        return "not known" if sent else "-"
+    return f"{significant(100 * loss, 3)} %"
 
 
 def runs_table(

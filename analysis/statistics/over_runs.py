@@ -272,7 +272,7 @@ def fraction_over_runs(
     method = "fraction per run, Student t over runs, bounds within 0..1" + left_out
     low, high = interval.low, interval.high
     if low is not None and high is not None:
-        bound = float(-np.expm1(np.log((1 - level) / 2) / total))
+        bound = least_told(total, level)
         if set(fractions) in ({0.0}, {1.0}):
             none = fractions[0] == 0
             interval = Interval(0.0, 0.0, bound) if none else Interval(1.0, 1.0 - bound, 1.0)
@@ -293,6 +293,64 @@ def fraction_over_runs(
         method=method,
         per_run=fractions,
     )
+
+
+def bounded_fraction_over_runs(
+    metric: Metric,
+    cell: Cell,
+    events: Sequence[int],
+    totals: Sequence[int],
+    *,
+    unknown: Sequence[int],
+    level: float = 0.95,
+) -> Estimate:
+    """`fraction_over_runs` where of some nobody knows whether they are events.
+
+    The interval reaches from that of no unknown one being an event to that of all of them (the
+    identification region of Horowitz and Manski, 2000, Journal of the American Statistical
+    Association 95, section 3, for missing binary outcomes). Where the unknown ones weigh more
+    than chance, there is neither value nor interval: `refused` tells the bounds.
+
+    Parameters
+    ----------
+    totals
+        Known ones, per run; `unknown` come on top.
+    """
+    known = fraction_over_runs(metric, cell, events, totals, level)
+    if not sum(unknown):
+        return known
+    alls = [n + u for n, u in zip(totals, unknown, strict=True)]
+    most = [e + u for e, u in zip(events, unknown, strict=True)]
+    low, high = (fraction_over_runs(metric, cell, of, alls, level) for of in (events, most))
+    total = sum(alls)
+    text = f"; of {sum(unknown):,} of {total:,} it is not known"
+    assert low.value is not None
+    assert high.value is not None
+    chance = least_told(total, level)
+    if known.low is not None and known.high is not None:
+        chance = max(chance, known.high - known.low)
+    if known.value is None or high.value - low.value > chance:
+        return replace(
+            known,
+            value=None,
+            low=None,
+            high=None,
+            samples=total,
+            per_run=(),
+            method=known.method + text,
+            refused=f"of {sum(unknown):,} of {total:,} messages nobody can say whether they "
+            f"arrived: the fraction lies between {100 * low.value:.3g} % and "
+            f"{100 * high.value:.3g} %; `health` says which events are missing",
+        )
+    known = replace(known, per_run=(), method=known.method + text)
+    if known.low is None or known.high is None or low.low is None or high.high is None:
+        return known
+    return replace(known, low=min(known.low, low.low), high=max(known.high, high.high))
+
+
+def least_told(total: int, level: float = 0.95) -> float:
+    """The largest fraction that none of `total` leaves possible (Clopper and Pearson)."""
+    return float(-np.expm1(np.log((1 - level) / 2) / total)) if total else 1.0
 
 
 def _with_samples(runs: Sequence[ArrayLike]) -> tuple[list[Floats], str]:

@@ -1,9 +1,10 @@
 """Callback objects and their executions.
 
-An execution is a `callback_start` and the `callback_end` of the same callback on the same thread.
-Ends are matched as parentheses are, per thread and callback: a reentrant callback runs in several
-threads at once, a nested one several times in one, and a start that never ends (an exception, a
-killed process, the trace's edge) leaves the later ones alone.
+An execution is a `callback_start` and the next `callback_end` of the same callback on the same
+thread: a reentrant callback runs in several threads at once. A start that another one of its
+callback followed on its thread has no end: an exception left it, or its end was not recorded. So
+has the outer one of two executions of one callback of which one spins in the other, as nothing
+tells these from two executions of which an end and a start were dropped.
 """
 
 from __future__ import annotations

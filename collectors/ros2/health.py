@@ -10,6 +10,7 @@ import polars as pl
 
 from roslens.collectors.ros2.actions import untold_goals
 from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.clock_bounds import offsets
 from roslens.collectors.ros2.events import FIELDS, Events
 from roslens.collectors.ros2.heap import Heap
 from roslens.collectors.ros2.messages import Messages
@@ -75,6 +76,10 @@ class OfMessages:
         subscription_id, publisher_id, all (whether all messages were lost), len.
     untaken
         As of `Messages`.
+    untold
+        As of `untold_messages`.
+    crossings
+        As of `roslens.collectors.ros2.clock_bounds.crossings_of`.
     """
 
     unnamed: int
@@ -88,6 +93,8 @@ class OfMessages:
     approximate: int
     ways: pl.DataFrame
     untaken: pl.Series
+    untold: int
+    crossings: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -166,7 +173,17 @@ def ways_of(rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def of_messages(publications: pl.DataFrame, takes: pl.DataFrame, messages: Messages) -> OfMessages:
+def untold_messages(rows: pl.DataFrame, events: Events) -> int:
+    """How many messages nobody knows to be lost or not as events were not recorded."""
+    missing = pl.col("source_timestamp_ns").is_null() | pl.lit(not events.happened("rmw_take"))
+    between = ~pl.col("intra_process").fill_null(value=False)
+    of_way = pl.col("subscription_id").is_not_null() & pl.col("publish_ns").is_not_null()
+    return _count(rows, (pl.col("outcome") == "unknown") & between & missing & of_way)
+
+
+def of_messages(
+    publications: pl.DataFrame, takes: pl.DataFrame, messages: Messages, events: Events
+) -> OfMessages:
     """Count over all publications, takes and messages."""
     return OfMessages(
         unnamed=_count(publications, unnamed()),
@@ -180,6 +197,8 @@ def of_messages(publications: pl.DataFrame, takes: pl.DataFrame, messages: Messa
         approximate=_count(messages.rows, pl.col("match") == "approximate"),
         ways=ways_of(messages.rows),
         untaken=messages.untaken,
+        untold=untold_messages(messages.rows, events),
+        crossings=messages.crossings,
     )
 
 
@@ -195,6 +214,7 @@ def find_health(model: Facts, extra: Sequence[Finding] = ()) -> pl.DataFrame:
         *_scheduling(model.scheduling),
         *_heap(model.heap),
         *_clock(model),
+        *_hosts(model),
     ]
     rank = pl.col("severity").replace_strict({"error": 0, "warning": 1, "info": 2})
     frame = pl.DataFrame(rows, schema=HEALTH.schema) if rows else HEALTH.empty()
@@ -249,7 +269,8 @@ def _losses(model: Facts) -> Iterator[Finding]:
     )
     texts = {
         "discarded_events": "the tracer discarded events because its buffers were full",
-        "lost_packets": "the tracer lost whole packets (overwrite mode, or a slow consumer)",
+        "lost_packets": "whole packets are missing (overwrite mode, a slow consumer, or a stream "
+        "file that was cut or not copied)",
         "truncated": "the stream ends in the middle of a packet; everything before was read",
     }
     origin = model.events.processes["begin_ns"].min()
@@ -278,14 +299,16 @@ def _when(begin_ns: int | None, end_ns: int | None, origin: object) -> str:
 
 def _missing(model: Facts) -> Iterator[Finding]:
     events = model.events
-    if not any(events.declared(name) for name in FIELDS):
+    if not any(events.happened(name) for name in FIELDS):
+        why = (
+            "events of ros2 were declared, but none happened: the nodes ended before the recording "
+            "began, did nothing, or what they wrote was not saved"
+            if any(events.declared(name) for name in FIELDS)
+            else "the session did not enable ros2:*, or the processes ran without a tracetools "
+            "that was built with LTTng"
+        )
         yield finding(
-            "no_ros_events",
-            "warning",
-            1,
-            "no ros2 event was recorded: the session did not enable ros2:*, or the processes ran "
-            "without a tracetools that was built with LTTng",
-            where="trace",
+            "no_ros_events", "warning", 1, f"no ros2 event was recorded: {why}", where="trace"
         )
     for table in TABLES.values():
         absent = [name for name in table.needs if not events.declared(name)]
@@ -417,8 +440,22 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
             "approximate_matches",
             "warning",
             messages.approximate,
-            "publication and take or callback joined by time or order, as the events that would "
-            "join them exactly were not recorded",
+            "publication and take or callback joined by time or order, or of a publication whose "
+            "first event is missing, as the events that would tell exactly were not recorded",
+            where="messages",
+        )
+    if messages.untold:
+        why = (
+            "publications have no timestamp (up to Iron, or their rmw_publish is missing)"
+            if model.events.happened("rmw_take")
+            else "no rmw_take was recorded"
+        )
+        yield finding(
+            "loss_not_known",
+            "warning",
+            messages.untold,
+            f"messages of which nobody can say whether they were lost: {why}, and no order of "
+            "others proves it; loss has bounds instead of a value where they are many",
             where="messages",
         )
     untaken = messages.untaken
@@ -675,6 +712,37 @@ def _clock(model: Facts) -> Iterator[Finding]:
             where="messages.source_timestamp_ns",
             host=row["host"],
         )
+
+
+def _hosts(model: Facts) -> Iterator[Finding]:
+    """Clocks of hosts, as far as the messages between them tell."""
+    counts = {(a, b): n for a, b, _, n in model.messages.crossings.rows()}
+    seen: set[frozenset[str]] = set()
+    for row in offsets(model.messages.crossings).iter_rows(named=True):
+        one, other, low, high = (row[n] for n in ("from_host", "to_host", "low_ns", "high_ns"))
+        if frozenset((one, other)) in seen:
+            continue
+        seen.add(frozenset((one, other)))
+        count = counts[one, other] + counts.get((other, one), 0)
+        told = f"the clock of {other} against that of {one}, by {count:,} messages between them: "
+        remedy = "collect with --clock-offset auto, or synchronise the hosts"
+        where = "messages.latency_ns"
+        if row["drift"]:
+            text = f"{told}they drift apart, by {low - high:,} ns at least; {remedy}"
+            yield finding("clocks_drift", "warning", count, text, where=where, host=other)
+        elif high < 0 or (low is not None and low > 0):
+            side, least = ("behind", -high) if high < 0 else ("ahead", low)
+            text = f"{told}at least {least:,} ns {side}, so latencies are wrong by that; {remedy}"
+            yield finding("clocks_apart", "warning", count, text, where=where, host=other)
+        elif low is None:
+            text = f"{told}nothing came back, so latencies may be wrong by any time; {remedy}"
+            yield finding("clocks_not_bounded", "warning", count, text, where=where, host=other)
+        else:
+            text = (
+                f"{told}between {low:+,} and {high:+,} ns ahead; clock_bound_ns holds how far each "
+                "latency may be wrong"
+            )
+            yield finding("clocks_bounded", "info", count, text, where=where, host=other)
 
 
 def _some(names: pl.Series, default: str) -> str:

@@ -14,7 +14,9 @@ import polars as pl
 
 from roslens.collectors.ros2.approximate import by_order, estimate_timestamps, without_takes
 from roslens.collectors.ros2.callbacks import Callbacks
+from roslens.collectors.ros2.clock_bounds import crossings_of, with_bounds
 from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.evidence import STRAYS, around_all, weigh
 from roslens.collectors.ros2.joins import pick, sorted_by
 from roslens.collectors.ros2.objects import DISCOVERY, Objects
 from roslens.collectors.ros2.outcomes import ORDER, bounds_of, settle
@@ -53,6 +55,8 @@ class Messages:
         subscription: subscription_id, count.
     untaken
         Subscriptions whose callbacks ran and of which no take was recorded.
+    crossings
+        As of `crossings_of`.
     """
 
     rows: pl.DataFrame
@@ -61,6 +65,7 @@ class Messages:
     cleared: int
     gone: pl.DataFrame
     untaken: pl.Series
+    crossings: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,11 @@ def find_messages(
     ordered = by_order(publications, pairs, callbacks.instances, untaken)
     rows = message_rows(publications, pairs, matched.rows, intra, ordered)
     rows = settle(rows, objects, events, losses, replace(bounds_of(rows, objects), untaken=untaken))
+    strays = matched.takes_alone.select(list(STRAYS))
+    around = around_all(rows, strays, events, objects, instances=callbacks.instances, takes=takes)
+    rows = weigh(rows, objects, events, losses, around)
+    crossings = crossings_of(rows, objects, events.places)
+    rows = with_bounds(rows, crossings, events.places)
     return Messages(
         rows=rows,
         ambiguous=matched.ambiguous,
@@ -115,6 +125,7 @@ def find_messages(
         cleared=enqueues.filter(pl.col("fate") == "cleared").height,
         gone=gone,
         untaken=untaken,
+        crossings=crossings,
     )
 
 

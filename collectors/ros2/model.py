@@ -189,7 +189,7 @@ def make_tables(
         facts = Facts(
             events=events,
             objects=objects,
-            messages=of_messages(publications, takes, messages),
+            messages=of_messages(publications, takes, messages, events),
             told=publications,
             losses=losses,
             **for_facts.result(),

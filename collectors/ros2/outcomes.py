@@ -46,7 +46,7 @@ class Bounds:
     untaken: pl.Series = field(default_factory=lambda: pl.Series(dtype=pl.Int64))
 
 
-def _fate(rows: pl.DataFrame, objects: Objects) -> pl.Series:
+def fate_of(rows: pl.DataFrame, objects: Objects) -> pl.Series:
     """What is known of each row's fate.
 
     Of a publisher that is not known nobody could say to whom it published: its messages are
@@ -61,7 +61,7 @@ def _fate(rows: pl.DataFrame, objects: Objects) -> pl.Series:
 
 def bounds_of(rows: pl.DataFrame, objects: Objects) -> Bounds:
     """The bounds that some message rows give."""
-    rows = rows.with_columns(_fate(rows, objects))
+    rows = rows.with_columns(fate_of(rows, objects))
     replayed = (pl.col("fate") == "replayed").fill_null(value=False)
     waited = (
         rows.select("subscription_id", (_taken() - pl.col("publish_ns")).alias("waited"), replayed)
@@ -112,7 +112,7 @@ def settle(
         pl.coalesce("topic", of["topic"].replace(DISCOVERY, None).alias("sub_topic")).alias(
             "topic"
         ),
-        _fate(rows, objects),
+        fate_of(rows, objects),
     )
     fate = pl.col("fate")
     started = pl.col("callback_start_ns").is_not_null()
@@ -156,7 +156,7 @@ def _unknown(
     ends = events.processes.select(
         pl.col("proc").alias("subscription_proc"), pl.col("end_ns").alias("receiver_end_ns"), "host"
     )
-    found = _with_tracer_loss(
+    found = with_tracer_loss(
         _with_bounds(rows, open_ones, bounds).join(ends, on="subscription_proc", how="left"), losses
     )
     edge = pl.col("next_ns").is_null() & (
@@ -237,7 +237,7 @@ def gaps_of(losses: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _with_tracer_loss(rows: pl.DataFrame, losses: pl.DataFrame) -> pl.DataFrame:
+def with_tracer_loss(rows: pl.DataFrame, losses: pl.DataFrame) -> pl.DataFrame:
     """Add whether the tracer dropped something at the receiver while a take could have come."""
     losses = losses.filter(~of_kernel())
     if losses.is_empty():

@@ -54,7 +54,10 @@ class Previous:
 
 
 def ends_of(starts: pl.DataFrame, ends: pl.DataFrame, key: str) -> pl.Series:
-    """The row of `ends` that closes each start, as parentheses do per thread and key, or null."""
+    """The row of `ends` that closes each start, or null.
+
+    That is the next one of its thread and key, unless another start of these comes first.
+    """
     return _rows(_native.pairs(_keyed(starts, key), _keyed(ends, key)))
 
 

@@ -32,7 +32,7 @@ def find_enqueues(
     dequeues = dequeued(takes)
     slot = slot_of(enqueues, dequeues)
     enqueues = with_publication(enqueues.with_columns(slot), publications)
-    return with_fate(enqueues, dequeues.with_columns(slot), events)
+    return in_order(with_fate(enqueues, dequeues.with_columns(slot), events), taken_up_to())
 
 
 def with_owner(enqueues: pl.DataFrame, objects: Objects) -> pl.DataFrame:
@@ -118,6 +118,44 @@ def with_publication(enqueues: pl.DataFrame, publications: pl.DataFrame) -> pl.D
     return enqueues.with_columns(
         pl.when(~(late | again).fill_null(value=False)).then("message_id").alias("message_id")
     ).drop("published_ns", "buffer_created_ns")
+
+
+def taken_up_to() -> pl.DataFrame:
+    """When the newest message was put in that was taken of each buffer: none yet."""
+    return pl.DataFrame(schema={"proc": pl.Int64, "buffer": pl.UInt64, "newest_ns": pl.Int64})
+
+
+def newest_taken(enqueues: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """`taken_up_to` after these, as `in_order` gives them."""
+    taken = enqueues.filter(pl.col("fate") == DEQUEUED)
+    here = taken.select("proc", "buffer", pl.col("time_ns").alias("newest_ns"))
+    both = pl.concat([before, here.cast(before.schema)])
+    return both.group_by("proc", "buffer", maintain_order=True).agg(pl.col("newest_ns").max())
+
+
+def in_order(enqueues: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Messages with their fate, of which those are pending that a newer one was taken before.
+
+    A buffer gives its messages in the order in which it got them: what is taken from the place of
+    an older one is another message then, whose enqueue was not recorded.
+    """
+    taken = enqueues.filter(pl.col("fate") == DEQUEUED).select(
+        "enqueue_id", "proc", "buffer", "time_ns", "next_ns"
+    )
+    if taken.is_empty():
+        return enqueues
+    earlier = pl.col("time_ns").cum_max().shift(1).over("slot_of", order_by="next_ns")
+    taken = (
+        taken.with_columns(pl.struct("proc", "buffer").rank("dense").alias("slot_of"))
+        .with_columns(earlier.alias("earlier_ns"))
+        .join(before, on=["proc", "buffer"], how="left", maintain_order="left")
+    )
+    late = taken.filter(pl.col("time_ns") < pl.max_horizontal("earlier_ns", "newest_ns"))
+    wrong = pl.col("enqueue_id").is_in(late["enqueue_id"].implode())
+    return enqueues.with_columns(
+        pl.when(wrong).then(label(PENDING)).otherwise("fate").alias("fate"),
+        pl.when(~wrong).then("take_id").alias("take_id"),
+    )
 
 
 def with_fate(enqueues: pl.DataFrame, dequeues: pl.DataFrame, events: Events) -> pl.DataFrame:

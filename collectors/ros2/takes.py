@@ -2,7 +2,8 @@
 
 On one thread: ``rmw_take``, ``rcl_take``, ``rclcpp_take``, ``callback_start``; or the dequeue of a
 ring buffer, then ``callback_start``. A callback belongs to the take before it only if it is one of
-that subscription.
+that subscription, and if the thread did nothing else in between: neither ended a callback nor went
+on with its executor.
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import polars as pl
 
 from roslens.collectors.ros2.callbacks import Callbacks
 from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.executors import EVENTS as EXECUTOR
 from roslens.collectors.ros2.joins import as_of, pick, sorted_by
 from roslens.collectors.ros2.objects import DISCOVERY, Objects
 from roslens.collectors.ros2.passes import first_after
 from roslens.collectors.ros2.types import I64
 
-TAKE, DEQUEUE = range(2)
-"""Where a message was taken from; of the same time, in this order."""
+TAKE, DEQUEUE, OTHER = range(3)
+"""Where a message was taken from; of the same time, in this order. Or what ends a take."""
 
 
 def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.DataFrame:
@@ -85,6 +87,15 @@ def find_takes(events: Events, objects: Objects, callbacks: Callbacks) -> pl.Dat
     )
 
 
+def others(events: Events) -> list[pl.DataFrame]:
+    """What a thread does not do between a take and its callback: frames of thread, time_ns.
+
+    Of the same time an executor's event comes before a callback's start, and an end after it.
+    """
+    before = [events[name].select("thread", pl.col("time_ns") - 1) for name in EXECUTOR]
+    return [*before, events["callback_end"].select("thread", "time_ns")]
+
+
 def _with_followers(
     takes: pl.DataFrame, dequeues: pl.DataFrame, events: Events, callbacks: Callbacks
 ) -> pl.DataFrame:
@@ -102,6 +113,15 @@ def _with_followers(
         ),
         *("time_ns", "thread"),
     ).with_columns(pl.col("message").fill_null(0))
+    ends = [other["time_ns"].gather(first_after(heads, other)) for other in others(events)]
+    over = pl.DataFrame([end.alias(str(n)) for n, end in enumerate(ends)])
+    over_ns = over.select(pl.min_horizontal(pl.all()).fill_null(2**63 - 1)).to_series()
+
+    def follower(rows: pl.DataFrame, key: str | None = None) -> pl.Series:
+        """The row that follows each take before it is over, or null."""
+        row = first_after(heads, rows, key)
+        return row.set(rows["time_ns"].gather(row) > over_ns, None)
+
     rcl, rclcpp = events["rcl_take"], events["rclcpp_take"]
     starts = callbacks.instances.select("thread", pl.col("start_ns").alias("time_ns"))
     return (
@@ -109,10 +129,10 @@ def _with_followers(
             "kind",
             "thread",
             pl.col("time_ns").alias("take_ns"),
-            rcl["time_ns"].gather(first_after(heads, rcl, "message")).alias("rcl_take_ns"),
-            rclcpp["time_ns"].gather(first_after(heads, rclcpp, "message")).alias("rclcpp_take_ns"),
+            rcl["time_ns"].gather(follower(rcl, "message")).alias("rcl_take_ns"),
+            rclcpp["time_ns"].gather(follower(rclcpp, "message")).alias("rclcpp_take_ns"),
             # Executions are numbered in time: this is the first after the take.
-            callbacks.instances["callback_instance_id"].gather(first_after(heads, starts)),
+            callbacks.instances["callback_instance_id"].gather(follower(starts)),
             *("proc", "subscription_id", "taken", "source_timestamp_ns", "buffer", "index"),
         )
         .filter((pl.col("kind") == DEQUEUE) | (pl.col("taken") != 0))

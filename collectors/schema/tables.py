@@ -314,6 +314,7 @@ OUTCOMES = (
     "delivered",
     "taken",
     "overwritten",
+    "replaced",
     "lost",
     "unknown",
     "replayed",
@@ -324,7 +325,11 @@ MESSAGES = Table(
     "messages",
     "one publication for one subscription that existed when it was published",
     (
-        Column("message_id", "int64", "number of the publication; null when replayed"),
+        Column(
+            "message_id",
+            "int64",
+            "number of the publication; null where it was not recorded, as of what is replayed",
+        ),
         _HOST,
         _TOPIC,
         _ref("publisher"),
@@ -345,13 +350,20 @@ MESSAGES = Table(
         _time("callback_start_ns", "start of its callback"),
         _time("callback_end_ns", "end of its callback"),
         _time("latency_ns", "callback_start - publish; null without one of them"),
+        _time(
+            "clock_bound_ns",
+            "between hosts: the most by which their clocks can make latency_ns wrong, by the "
+            "messages that went both ways; null within a host, and where these do not tell",
+        ),
         Column(
             "outcome",
             "string",
             "delivered: its callback ran; taken: taken, no callback seen; overwritten: in an "
-            "intra-process ring buffer; lost: inter-process, never taken; unknown: the trace's "
-            "edge or tracer loss forbids saying; replayed: to a late joiner; no_subscriber: "
-            "no subscription of the topic was recorded",
+            "intra-process ring buffer; replaced: newer messages took its place in the "
+            "subscription's keep_last history before it was taken; lost: inter-process, never "
+            "taken; unknown: the trace's edge, tracer loss or an event that was not recorded "
+            "forbids saying; replayed: to a late joiner; no_subscriber: no subscription of the "
+            "topic was recorded",
             nullable=False,
             values=OUTCOMES,
         ),

@@ -21,6 +21,7 @@ from roslens.tracing.recording import (
     EXIT_INTERRUPTED,
     EXIT_UNEXPECTED,
     EXIT_USAGE,
+    NotEnoughEvidenceError,
     RoslensError,
     UsageError,
 )
@@ -129,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         # Names of files are bytes, and need not be text.
         sys.stdout.reconfigure(errors="surrogateescape")
     try:
+        _no_empty(arguments)
         try:
             app(arguments, exit_on_error=False, print_error=False, result_action="sys_exit")
         finally:
@@ -152,6 +154,13 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except BaseException as error:  # noqa: BLE001  (a panic of native code is no Exception)
         _fail(_unexpected(error), EXIT_UNEXPECTED)
     sys.exit(0)
+
+
+def _no_empty(arguments: Sequence[str]) -> None:
+    """An empty argument would be the working folder; a recorded command may have some."""
+    own = itertools.takewhile(lambda argument: argument != "--", arguments)
+    if any(not argument.strip() for argument in own):
+        raise UsageError("an argument is empty: is a variable of the shell not set?")
 
 
 def _fail_of_system(error: OSError) -> NoReturn:
@@ -790,8 +799,12 @@ def report(
         console.print(summary_table(result.metrics, result.notebook.stem))
     if result.files:
         say(f"also written: {', '.join(path.name for path in result.files)}")
+    for note in result.notes:
+        print(f"roslens: note: {shown(note)}", file=sys.stderr)
     say(f"report: {result.html}")
     say(result.folder)
+    if result.without_events is not None:
+        raise NotEnoughEvidenceError(result.without_events)
 
 
 @_verb(_REPORT, "chains PATH... [OPTIONS]")

@@ -77,9 +77,14 @@ def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | No
     if excerpt is not None:
         text = escape(excerpt["text"])
         console.print(f"[yellow]Only part of the recording is here: {text}.[/]", soft_wrap=True)
+    packets = sum(row["count"] or 0 for row in info.loss_rows if row["kind"] == "lost_packets")
     if info.discarded_events:
         console.print(f"[bold red]The tracer discarded {info.discarded_events:,} events.[/]")
-    else:
+    if packets:
+        console.print(f"[bold red]{packets:,} packets of the recording are missing.[/]")
+    if not info.events:
+        console.print("[bold red]There is no event in this recording.[/]")
+    elif not info.discarded_events and not packets:
         console.print("[green]The tracer discarded no events.[/]")
     for warning in info.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)

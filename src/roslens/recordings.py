@@ -26,6 +26,7 @@ from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
 from roslens.collectors.views import Names, View, Window, check_window, matching
 from roslens.collectors.work_log import WorkLog, read_work_log
+from roslens.copies import without_copies
 from roslens.factors import Factors
 from roslens.tracing.recording import Recording, UsageError, find_recordings
 from roslens.tracing.recording.files import shipped, text_path
@@ -79,11 +80,11 @@ def open(  # noqa: A001  (reads well as rl.open)
             found.setdefault(
                 recording.path.resolve(), _writable(recording) if collect else recording
             )
-    recordings = list(found.values())
+    recordings, copies = without_copies(list(found.values()))
     runs = runs_of(recordings, None if told is None else told.of(recordings, places))
     if collect:
         _collect(recordings, progress)
-    return Recordings(recordings, runs)
+    return Recordings(recordings, runs, copies=copies)
 
 
 # For modules in which `open` would hide the built-in.
@@ -154,11 +155,17 @@ class Recordings:
     """
 
     def __init__(
-        self, recordings: Sequence[Recording], runs: Sequence[Run], views: Sequence[View] = ()
+        self,
+        recordings: Sequence[Recording],
+        runs: Sequence[Run],
+        views: Sequence[View] = (),
+        *,
+        copies: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self.recordings = list(recordings)
         self.runs = list(runs)
         self.views = tuple(views)
+        self.copies = dict(copies or {})
 
     def only(self, *names: str) -> Recordings:
         """The runs of these names.
@@ -229,7 +236,8 @@ class Recordings:
             if topics is None
             else matching(topics, self._names("topic", "publishers", "subscriptions"), "topic"),
         )
-        seen = Recordings(self.recordings, self.runs, [*self.views, view])
+        views = [*self.views, view]
+        seen = Recordings(self.recordings, self.runs, views, copies=self.copies)
         seen._check_windows()
         return seen
 
@@ -290,6 +298,23 @@ class Recordings:
             f"the window touches no run: the longest takes {longest / 1e9:.3f} s, "
             f"the first begins at {first} ns"
         )
+
+    def copies_told(self) -> list[str]:
+        """A sentence for each recording of which others were copies."""
+        return [
+            f"{_count(len(places), 'recording')} left out as copies of {original}: "
+            + ", ".join(map(str, places[:3]))
+            + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+            for original, places in self.copies.items()
+        ]
+
+    def without_ros_events(self) -> str | None:
+        """Why there is nothing of ROS 2 in any of the runs; None where there is."""
+        findings = self.table("health").filter(pl.col("kind") == "no_ros_events").collect()
+        if findings["run"].n_unique() < len(self.runs):
+            return None
+        why = next((run.failure for run in self.runs if run.failure), findings["what"][0])
+        return f"nothing to report of {_count(len(self.runs), 'run')}: {why}"
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -466,6 +491,7 @@ class Recordings:
         if topics := sorted(self._names("topic", "publishers", "subscriptions")):
             more = f" and {len(topics) - 5} more" if len(topics) > 5 else ""
             lines.append(f"topics: {', '.join(topics[:5])}{more}")
+        lines += self.copies_told()
         parts = [about["text"] for r in self.recordings if (about := excerpt_of(r)) is not None]
         lines += [f"only part of {text}" for text in parts[:5]]
         if len(parts) > 5:

@@ -17,14 +17,19 @@ from rich.table import Table
 from rich.text import Text
 
 from roslens.analysis.metrics import METRICS_NAME
+from roslens.analysis.reports.base import Section
+from roslens.analysis.reports.table import Sentence
 from roslens.collectors.results.formats import find_results
 from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
-from roslens.recordings import open_recordings, resolve
-from roslens.summary_text import SUMMARY_NAME, Summary
+from roslens.recordings import Recordings, open_recordings, resolve
+from roslens.summary_text import SUMMARY_NAME, Summary, escaped
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import shipped, text_path, write_atomically
 from roslens.tracing.recording.terminal import Console
+
+_OF_ROS = frozenset({"latency", "executors", "communication"})
+"""Notebooks that have nothing to say without events of ROS 2."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,10 @@ class ReportResult:
         metrics.json, or None where the notebook writes none.
     files
         What else the notebook wrote beside metrics.json, in order of name.
+    notes
+        What the reader must know before anything else, such as that this is a sample.
+    without_events
+        Why the report has nothing to say of ROS 2; None where it has.
     """
 
     folder: Path
@@ -50,6 +59,8 @@ class ReportResult:
     notebook: Path
     metrics: Path | None
     files: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
+    without_events: str | None = None
 
 
 def run_report(
@@ -98,13 +109,19 @@ def run_report(
     if "output_dir" in known:
         given.setdefault("output_dir", text_path(folder))
     metrics = Path(given.get("output_dir", folder)) / METRICS_NAME
+    notes: list[str] = []
+    opened: Recordings | None = None
     with _progress(console or Console(stderr=True)) as progress:
         if "recordings" in known:
-            _collect(
-                given.get("recordings", _default(known["recordings"])),
-                given.get("factors"),
-                progress,
-            )
+            sample = None if "recordings" in given else _default(known["recordings"])
+            opened = _collect(given.get("recordings", sample), given.get("factors"), progress)
+            if sample:
+                names = sample if isinstance(sample, str) else ", ".join(sample)
+                notes.append(
+                    f"No recording was given: this report is about {names}, a sample that comes "
+                    "with roslens"
+                )
+            notes += [] if opened is None else opened.copies_told()
         elif "files" in known:
             for path in given.get("files", []):
                 find_results(resolve(path))
@@ -129,8 +146,11 @@ def run_report(
     lead = ""
     if metrics.is_file():
         summary = Summary.read(metrics, source.stem)
-        write_atomically(markdown, summary.markdown())
-        lead = summary.section()._repr_html_()
+        write_atomically(
+            markdown, "".join(f"{escaped(n)}.\n\n" for n in notes) + summary.markdown()
+        )
+        first = Section(*(Sentence(f"{note}.", loud=True) for note in notes))
+        lead = first._repr_html_() + summary.section()._repr_html_()
     write_atomically(html, html_page(executed, _title(executed, source.stem), lead))
     own = {path.resolve() for path in (html, executed_path, metrics, markdown)}
     files = tuple(
@@ -138,7 +158,15 @@ def run_report(
         for path, changed in _files(metrics.parent).items()
         if before.get(path) != changed and path.resolve() not in own
     )
-    return ReportResult(folder, html, executed_path, metrics if metrics.is_file() else None, files)
+    return ReportResult(
+        folder,
+        html,
+        executed_path,
+        metrics if metrics.is_file() else None,
+        files,
+        tuple(notes),
+        None if opened is None or source.stem not in _OF_ROS else opened.without_ros_events(),
+    )
 
 
 def check_parameters(
@@ -249,11 +277,11 @@ def _files(folder: Path) -> dict[Path, int]:
     return {p: p.stat().st_mtime_ns for p in sorted(folder.iterdir()) if p.is_file()}
 
 
-def _collect(recordings: Any, factors: Any, progress: Progress) -> None:
+def _collect(recordings: Any, factors: Any, progress: Progress) -> Recordings | None:
     if not isinstance(recordings, (str, list)) or not isinstance(factors, (str, NoneType)):
-        return  # the notebook itself says what is wrong with it
+        return None  # the notebook itself says what is wrong with it
     if not recordings:
-        return  # it looks at none
+        return None  # it looks at none
     task = progress.add_task("collecting", total=None)
 
     def show(done: int, total: int, recording: Any) -> None:
@@ -264,6 +292,7 @@ def _collect(recordings: Any, factors: Any, progress: Progress) -> None:
     opened = open_recordings(recordings, factors=factors, progress=show)
     count = len(opened.runs)
     progress.update(task, completed=count, total=count, description="collected")
+    return opened
 
 
 def _default(parameter: Mapping[str, Any]) -> Any:

@@ -104,6 +104,7 @@ def _messages(
                 "callback_start_ns": start,
                 "callback_end_ns": start + busy_ns,
                 "latency_ns": latency,
+                "clock_bound_ns": None,
                 "outcome": "delivered",
                 "match": "exact",
                 "callback_instance_id": number,

@@ -112,21 +112,24 @@ def test_warm_up_is_left_out_and_counted(tmp_path: Path) -> None:
 def test_outcomes_that_are_in_no_fraction(tmp_path: Path) -> None:
     run = Run("r", {})
     names = ["delivered", "taken", "lost", "overwritten", "unknown", "replayed", "no_subscriber"]
+    names.append("replaced")
     messages = pl.LazyFrame(
         {
-            "run": ["r"] * 7,
-            "topic": ["/t"] * 7,
+            "run": ["r"] * 8,
+            "topic": ["/t"] * 8,
             "outcome": names,
-            "publish_ns": range(7),
-            "latency_ns": [1, None, None, None, None, 9, None],
-        }
+            "publish_ns": range(8),
+            "latency_ns": [1, None, None, None, None, 9, None, None],
+            "clock_bound_ns": [None] * 8,
+        },
+        schema_overrides={"clock_bound_ns": pl.Int64},
     )
     (group,) = topic_groups(messages, [run])
     samples = run_samples(messages, [run], group)
-    assert (samples[0].sent, samples[0].lost) == (4, 2)
-    assert samples[0].sent_ns.tolist() == [1, math.inf, math.inf]
+    assert (samples[0].sent, samples[0].lost, samples[0].unknown) == (5, 3, 1)
+    assert samples[0].sent_ns.tolist() == [1, math.inf, math.inf, math.inf]
     row = outcomes_by_cell(samples).row(0, named=True)
-    assert row["loss"] == 0.5
+    assert (row["loss"], row["missed"], row["replaced"]) == (0.6, 3, 1)
     assert (row["unknown"], row["replayed"], row["no_subscriber"]) == (1, 1, 1)
 
 

@@ -6,6 +6,7 @@ Truth: the same trace without an index, and what our writer put where.
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import ctf_writer as w
@@ -214,3 +215,58 @@ def test_damage_to_both_never_crashes(tmp_path, seed):
         save(tmp_path, stream, bytes(data), bytes(index))
         if without:
             assert set(without) <= set(read(tmp_path)[0]) or data[:4] != stream.data[:4]
+
+
+def two_streams(root: Path) -> Path:
+    """Streams s (instance 3) and t (instance 4), each with an index; one event of t later."""
+    save(root, make(), index=w.index(make().entries))
+    other = w.Stream(make().trace, instance=4, cpu=0)
+    other.event(EVENT, 1_005, {"n": 100}, {})
+    other.event(EVENT, 2_000, {"n": 101}, {})
+    other.packet()
+    (root / "t").write_bytes(bytes(other.data))
+    (root / "index" / "t.idx").write_bytes(w.index(other.entries))
+    return root
+
+
+def test_a_stream_file_that_is_missing_is_lost_packets(tmp_path):
+    """Counted and dated by its index: from the first packet's begin to the last one's end."""
+    root = two_streams(tmp_path)
+    assert read(root)[1].losses.height == 0
+    (root / "s").unlink()
+    numbers, info = read(root)
+    assert numbers == [100, 101]
+    first, last = make().entries[0], make().entries[-1]
+    columns = ("stream", "kind", "count", "begin_ns", "end_ns")
+    assert info.losses.select(columns).rows() == [("s", "lost_packets", PACKETS, first[3], last[4])]
+    assert info.warnings == [
+        f"s: this stream file is not there; its index tells of {PACKETS} packets, all of them lost"
+    ]
+
+
+def test_no_stream_file_at_all(tmp_path):
+    root = two_streams(tmp_path)
+    for name in ("s", "t"):
+        (root / name).unlink()
+    numbers, info = read(root)
+    assert numbers == []
+    assert info.losses["count"].to_list() == [PACKETS, 1]
+
+
+def test_streams_copied_without_their_index_are_whole(tmp_path):
+    root = two_streams(tmp_path)
+    shutil.rmtree(root / "index")
+    _, info = read(root)
+    assert info.losses.height == 0
+    assert info.warnings == []
+
+
+def test_an_index_that_is_damaged_still_tells_that_its_stream_is_missing(tmp_path):
+    root = two_streams(tmp_path)
+    (root / "s").unlink()
+    (root / "index" / "s.idx").write_bytes(b"no index")
+    _, info = read(root)
+    assert len(info.warnings) == 1
+    assert "s: this stream file is not there; its index is no use" in info.warnings[0]
+    columns = ("stream", "kind", "count", "begin_ns", "end_ns")
+    assert info.losses.select(columns).rows() == [("s", "lost_packets", None, None, None)]

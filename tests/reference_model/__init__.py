@@ -92,6 +92,7 @@ def tables(
     messages = Messages(
         objects, publications=publications.rows, takes=takes.rows, enqueues=buffers.rows,
         instances=callbacks.instances, losses=losses, happened={e["event"] for e in events},
+        orphans=takes.orphans,
     )  # fmt: skip
     alone = one_sided(messages.takes_alone, publications.rows, objects, synchronisation)
     found = {

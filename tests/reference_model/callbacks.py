@@ -3,8 +3,9 @@
 Decided when the event comes:
 
 * ``callback_start`` begins an execution of the callback that its address names now.
-* ``callback_end`` ends the execution of that callback that began last on that thread and has not
-  ended. Others that were begun on top of it stay open: an exception may have left them.
+* ``callback_end`` ends the execution of that callback that began last on that thread, if it has not
+  ended. Others that were begun on top of it stay open: an exception may have left them. One that
+  began before another of its callback on its thread never ends: its end was not recorded.
 
 Decided at the end, as only then it is known which executions ended:
 
@@ -46,8 +47,21 @@ class Callbacks:
             "_intra": e["is_intra_process"],
         }
         self.instances.append(instance)
+        self._abandon(e)
         self.latest[e["thread"]] = instance
         self._open[e["thread"]] = (instance, self._open[e["thread"]])
+
+    def _abandon(self, e: Event) -> None:
+        """Leave out of the stack those of the same callback."""
+        others = []
+        stack = self._open[e["thread"]]
+        while stack is not None:
+            others.append(stack[0])
+            stack = stack[1]
+        for other in reversed(others):
+            if other["_address"] != e["callback"]:
+                stack = (other, stack)
+        self._open[e["thread"]] = stack
 
     def on_callback_end(self, e: Event) -> None:
         above = []

@@ -26,6 +26,8 @@ What was never taken is ``lost``, but ``unknown`` where
   longest wait was over;
 * nothing was stamped, no take was recorded, several publications share the timestamp and fewer
   were taken, it was in a ring buffer still, or in one that nobody knows.
+
+`evidence` then says what the order of a publisher's messages at a subscription proves.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from reference_model.evidence import bound_clocks, out_of_buffers, partial, weigh
 from reference_model.objects import DISCOVERY, Objects, Row
 from reference_model.ring_buffers import CLEARED, OVERWRITTEN, PENDING
 
@@ -58,6 +61,7 @@ class Messages:
         instances: Iterable[Row],
         losses: Iterable[Row],
         happened: set[str],
+        orphans: Iterable[tuple[Any, int]],
     ) -> None:
         self.objects = objects
         self.losses = [x for x in losses if "kernel" not in (x.get("trace") or "").split("/")]
@@ -74,7 +78,14 @@ class Messages:
             if i["kind"] == "subscription" and not i["intra_process"] and i["_owner"] is not None
         ]  # fmt: skip
         taken = {id(take["_subscription"]) for take in takes if not take["intra_process"]}
+        linked = {id(take["_callback_instance"]) for take in takes}
         self.untaken = {id(i["_owner"]) for i in self.ran} - taken
+        without = {s["_proc"] for s in objects.rows["subscriptions"] if id(s) in self.untaken}
+        self.hints = [
+            (id(i["_owner"]), i["start_ns"])
+            for i in self.ran
+            if id(i) not in linked and id(i["_owner"]) not in self.untaken
+        ] + [(proc, time) for proc, time in orphans if proc not in without]
         self._stamp()
         self._matched = self._by_timestamp()
         self._pairs = self._existing()
@@ -275,6 +286,10 @@ class Messages:
         for row in rows:
             longest_ns = longest.get(id(row["_subscription"]), USUAL_WAIT_NS)
             row["outcome"] = self._outcome(row, longest_ns, shared)
+        out_of_buffers(rows)
+        weigh(rows, self.takes_alone, self.losses, longest, self.hints)
+        partial(rows)
+        bound_clocks(rows)
         return rows
 
     def _fill(self, row: Row) -> None:

@@ -7,7 +7,8 @@ Decided when the event comes, with a state per place of each buffer:
   before. Else a publisher's history put it there for a late joiner: replayed.
 * What was at that place before is overwritten, if the event says so. If it says that the place
   was free, the message had been dequeued, which was not recorded: nobody knows.
-* ``rclcpp_ring_buffer_dequeue`` takes what is at that place.
+* ``rclcpp_ring_buffer_dequeue`` takes what is at that place. Messages leave a buffer in order: if a
+  newer one was taken before, it took another one, which was not recorded.
 * ``rclcpp_ring_buffer_clear`` drops everything in the buffer.
 * ``rclcpp_construct_ring_buffer`` makes an empty one; what the one before it at that address held
   went with it, unseen.
@@ -37,6 +38,8 @@ class RingBuffers:
         self.rows: list[Row] = []
         self._held: dict[Any, dict[int, Row]] = defaultdict(dict)
         """By buffer and index."""
+        self._newest: dict[Any, int] = {}
+        """When the newest one was put into each buffer that was taken of it."""
 
     def on_rclcpp_construct_ring_buffer(self, e: Event) -> None:
         self._held.pop((e["proc"], e["buffer"]), None)
@@ -59,8 +62,10 @@ class RingBuffers:
         held[e["index"]] = row
 
     def on_rclcpp_ring_buffer_dequeue(self, e: Event) -> None:
-        row = self._held[e["proc"], e["buffer"]].pop(e["index"], None)
-        if row is not None:
+        at = e["proc"], e["buffer"]
+        row = self._held[at].pop(e["index"], None)
+        if row is not None and row["time_ns"] >= self._newest.get(at, row["time_ns"]):
+            self._newest[at] = row["time_ns"]
             row["_fate"], row["_take"] = DEQUEUED, self.takes.current(e["thread"])
 
     def on_rclcpp_ring_buffer_clear(self, e: Event) -> None:

@@ -2,7 +2,8 @@
 
 A thread's take: ``rmw_take``, ``rcl_take``, ``rclcpp_take``, ``callback_start``; or
 ``rclcpp_ring_buffer_dequeue``, ``callback_start``. Decided when the event comes: ``rmw_take``
-(whether it took something or not) and ``rclcpp_ring_buffer_dequeue`` begin the thread's take; the
+(whether it took something or not) and ``rclcpp_ring_buffer_dequeue`` begin the thread's take, a
+``callback_end`` and what an executor does end it; the
 first ``rcl_take`` and the first ``rclcpp_take`` of the same message belong to it, and the first
 execution.
 
@@ -29,6 +30,9 @@ class Takes:
         self.objects, self.callbacks = objects, callbacks
         self.rows: list[Row] = []
         self._current: dict[Any, Row] = {}
+        self._above: list[Event] = []
+        self.orphans: list[tuple[Any, int]] = []
+        """Process and time of what rcl or rclcpp took, and no take that is known."""
 
     def on_rmw_take(self, e: Event) -> None:
         handle = e["rmw_subscription_handle"]
@@ -69,9 +73,16 @@ class Takes:
         self._follow(e, "rclcpp_take_ns")
 
     def _follow(self, e: Event, column: str) -> None:
+        self._above.append(e)
         take = self._current.get(e["thread"])
         if take and take[column] is None and take["_message"] == e["message"] is not None:
             take[column] = e["time_ns"]
+
+    def _over(self, e: Event) -> None:
+        self._current.pop(e["thread"], None)
+
+    on_callback_end = on_rclcpp_executor_wait_for_work = _over
+    on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = _over
 
     def on_callback_start(self, e: Event) -> None:
         take = self._current.get(e["thread"])
@@ -79,6 +90,16 @@ class Takes:
             take["_first"] = self.callbacks.latest[e["thread"]]
 
     def finish(self) -> None:
+        known = {
+            (take["_thread"], take[name])
+            for take in self.rows
+            for name in ("rcl_take_ns", "rclcpp_take_ns")
+        }
+        self.orphans = [
+            (e["proc"], e["time_ns"])
+            for e in self._above
+            if (e["thread"], e["time_ns"]) not in known
+        ]
         for take in self.rows:
             if take["intra_process"]:
                 buffer = take["_buffer"]

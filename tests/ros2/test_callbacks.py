@@ -20,20 +20,32 @@ def two_callbacks() -> Trace:
 
 
 def test_nested_callbacks_end_each_with_their_own() -> None:
-    """a spins inside: b runs in it, and a itself again."""
+    """a spins inside: b runs in it twice."""
     trace = two_callbacks()
     trace.run(100, A, lasts=100)
     trace.run(110, B, lasts=10)
-    trace.run(130, A, lasts=20)
     trace.run(160, B, lasts=10)
     tables = trace.tables()
     assert rows(tables["callback_instances"], *COLUMNS, "duration_ns") == [
         ("a", 1, 100, 200, 100_000),
         ("b", 1, 110, 120, 10_000),
-        ("a", 1, 130, 150, 20_000),
         ("b", 1, 160, 170, 10_000),
     ]
     assert findings(tables) == {}
+
+
+def test_a_start_is_never_closed_by_a_later_execution_of_its_callback() -> None:
+    """The first end and the third start were not recorded: nobody can say how long these took."""
+    trace = two_callbacks()
+    trace.run(100, A, lasts=None)
+    trace.run(200, A, lasts=10)
+    trace.emit(310, "callback_end", callback=A)
+    tables = trace.tables()
+    assert rows(tables["callback_instances"], *COLUMNS) == [
+        ("a", 1, 100, None),
+        ("a", 1, 200, 210),
+    ]
+    assert findings(tables) == {"unfinished_callbacks": 1, "callback_end_without_start": 1}
 
 
 def test_a_reentrant_callback_runs_in_two_threads_at_once() -> None:

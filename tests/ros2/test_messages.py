@@ -578,7 +578,10 @@ def test_where_takes_have_no_event_nothing_is_called_lost() -> None:
 
 
 def test_serialized_messages() -> None:
-    """A typed publisher's has no event of rclcpp; a generic one's has. Taken with all three."""
+    """A typed publisher's has no event of rclcpp; a generic one's has. Taken with all three.
+
+    Of a publisher that has both nothing tells whether the event of rclcpp was dropped.
+    """
     trace = talker_and_listener()
     for us, generic in ((100, False), (200, True)):
         if generic:
@@ -594,10 +597,10 @@ def test_serialized_messages() -> None:
         tables["messages"], "publish_ns", "rcl_publish_ns", "rmw_publish_ns", "take_ns",
         "callback_start_ns", "outcome", "match",
     ) == [
-        (100, 100, 101, 120, 123, "delivered", "exact"),
+        (100, 100, 101, 120, 123, "delivered", "approximate"),
         (199, 200, 201, 220, 223, "delivered", "exact"),
     ]  # fmt: skip
-    assert findings(tables) == {}
+    assert findings(tables) == {"approximate_matches": 1}
 
 
 def test_a_message_of_an_unknown_publisher_is_not_taken_for_one_of_its_history() -> None:

@@ -90,24 +90,17 @@ def test_a_row_without_key_follows_no_head() -> None:
 
 
 @given(frames(2))
-def test_ends_close_starts_as_parentheses_do(parts: list[pl.DataFrame]) -> None:
-    """Depth after a start equals depth before the end that closes it, per thread and key."""
+def test_an_end_closes_the_start_just_before_it(parts: list[pl.DataFrame]) -> None:
+    """Per thread and key, a start is closed if what comes next is an end."""
     starts, ends = parts
-    line = (
-        pl.concat(
-            [
-                starts.with_row_index("row").with_columns(pl.lit(0, pl.Int32).alias("end")),
-                ends.with_row_index("row").with_columns(pl.lit(1, pl.Int32).alias("end")),
-            ]
-        )
-        .sort("thread", "key", "time_ns", "end", maintain_order=True)
-        .with_columns(
-            ((1 - 2 * pl.col("end")).cum_sum().over("thread", "key") + pl.col("end")).alias("depth")
-        )
-        .sort("thread", "key", "depth", "time_ns", "end", maintain_order=True)
-    )
-    group = ["thread", "key", "depth"]
-    closed = (pl.col("end") == 0) & (pl.col("end").shift(-1).over(group) == 1)
+    line = pl.concat(
+        [
+            starts.with_row_index("row").with_columns(pl.lit(0, pl.Int32).alias("end")),
+            ends.with_row_index("row").with_columns(pl.lit(1, pl.Int32).alias("end")),
+        ]
+    ).sort("thread", "key", "time_ns", "end", maintain_order=True)
+    group = ["thread", "key"]
+    closed = pl.col("end").shift(-1).over(group) == 1
     expected = (
         line.with_columns(pl.when(closed).then(pl.col("row").shift(-1).over(group)).alias("by"))
         .filter(pl.col("end") == 0)

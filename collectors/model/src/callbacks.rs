@@ -1,8 +1,8 @@
 //! Executions of callbacks, and what the threads of executors do between them.
 //!
-//! An end closes the last start of its callback on its thread that is still open: a reentrant
-//! callback runs in several threads at once, a nested one several times in one, and a start that
-//! never ends (an exception, a killed process, a dropped event) leaves the others alone.
+//! An end closes the last start of its callback on its thread: a reentrant callback runs in several
+//! threads at once. A start that another one of its callback followed on its thread never ends: its
+//! end was not recorded (an exception, a killed process, a dropped event).
 //!
 //! Whether a start is one of those is known at the end only. So what happens on a thread is noted
 //! with the execution that would enclose it, and settled by `Callbacks::enclosing` after the pass.
@@ -147,10 +147,12 @@ impl Callbacks {
         if thread.open.len() >= DEEPEST {
             thread.open.drain(..DEEPEST / 2);
         }
+        let of = address.unwrap_or_default();
+        thread.open.retain(|open| open.callback != of);
         let below = thread.open.last().map_or(NONE, |open| open.execution);
         let covered = thread.covered;
         thread.open.push(Open {
-            callback: address.unwrap_or_default(),
+            callback: of,
             execution,
             start: event.time,
             covered,

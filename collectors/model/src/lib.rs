@@ -197,8 +197,14 @@ impl Model {
         self.known.go_to(event.time);
         match kind {
             Kind::CallbackStart => self.on_callback_start(event, process),
-            Kind::CallbackEnd => self.callbacks.on_end(event),
-            Kind::Wait | Kind::Ready | Kind::Execute => self.callbacks.on_executor(kind, event),
+            Kind::CallbackEnd => {
+                self.callbacks.on_end(event);
+                self.takes.on_other(event.thread);
+            }
+            Kind::Wait | Kind::Ready | Kind::Execute => {
+                self.callbacks.on_executor(kind, event);
+                self.takes.on_other(event.thread);
+            }
             Kind::IntraPublish | Kind::RclcppPublish | Kind::RclPublish => {
                 self.on_publish(kind, event, process);
             }

@@ -64,6 +64,8 @@ pub struct RingBuffers {
     /// How many were cleared.
     pub cleared: u64,
     buffers: HashMap<(u32, u64), Places>,
+    /// The newest message that was taken of each buffer.
+    newest: HashMap<(u32, u64), u32>,
     /// Of each thread the publication under way and the buffers that have it.
     given: HashMap<u32, (u32, Vec<u64>)>,
 }
@@ -124,9 +126,16 @@ impl RingBuffers {
         let buffer = event.get(0).unwrap_or_default();
         if let Some(places) = self.buffers.get_mut(&(process, buffer))
             && let Some(number) = places.remove(&event.get(1).unwrap_or_default())
-            && let Some(row) = self.rows.edit(number)
         {
-            (row.fate, row.take) = (Fate::Dequeued, take);
+            // Messages leave a buffer in their order: what an older one's place gives is another.
+            let newest = self.newest.entry((process, buffer)).or_default();
+            if number < *newest {
+                return;
+            }
+            *newest = number;
+            if let Some(row) = self.rows.edit(number) {
+                (row.fate, row.take) = (Fate::Dequeued, take);
+            }
         }
     }
 

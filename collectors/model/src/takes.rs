@@ -2,7 +2,8 @@
 //!
 //! On one thread: `rmw_take`, `rcl_take`, `rclcpp_take`, `callback_start`; or the dequeue of a ring
 //! buffer, then `callback_start`. A callback belongs to the take before it only if it is one of that
-//! subscription.
+//! subscription, and if the thread did nothing else in between: neither ended a callback nor went on
+//! with its executor.
 
 use crate::callbacks::Execution;
 use crate::intake::Event;
@@ -123,6 +124,13 @@ impl Takes {
         let take = self.add(event, subscription, None, true);
         self.begin(event.thread, take, 0);
         take
+    }
+
+    /// What a thread does not do between a take and its callback.
+    pub fn on_other(&mut self, thread: u32) {
+        if let Some(head) = self.heads.get_mut(thread as usize) {
+            *head = None;
+        }
     }
 
     /// `rcl_take` or `rclcpp_take`.

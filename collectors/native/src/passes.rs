@@ -297,7 +297,8 @@ pub fn first_after(
     })
 }
 
-/// The end of each start: the parentheses of one thread and `key` match; `row` of the ends.
+/// The end of each start, by thread and `key`: an end closes the last start before it, and a start
+/// that another one followed is never closed; `row` of the ends.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn pairs(
@@ -308,15 +309,13 @@ pub fn pairs(
     let (starts, ends) = (Part::new(&starts)?, Part::new(&ends)?);
     let (of_start, of_end) = (starts.keys()?, ends.keys()?);
     py.detach(|| {
-        let mut open: HashMap<(i64, u64), Vec<u32>> = HashMap::default();
+        let mut open: HashMap<(i64, u64), u32> = HashMap::default();
         let mut found = vec![NONE; starts.len()];
         merged(&[&starts, &ends], |part, number| {
             if part == 0 {
                 let key = (starts.threads[number], of_start[number]);
-                open.entry(key).or_default().push(row(number));
-            } else if let Some(stack) = open.get_mut(&(ends.threads[number], of_end[number]))
-                && let Some(start) = stack.pop()
-            {
+                open.insert(key, row(number));
+            } else if let Some(start) = open.remove(&(ends.threads[number], of_end[number])) {
                 found[start as usize] = row(number);
             }
         });

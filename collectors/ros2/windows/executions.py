@@ -27,7 +27,7 @@ def find_executions(run: Run) -> tuple[OfCallbacks, Buckets]:
     def pair(number: int, state: State) -> State:
         part = run.part(number, {"callback_start": frame_of(state, "open")})
         rows, alone = find_instances(part, run.callbacks)
-        waits = rows["end_ns"].is_null() & (ended and not run.last(number))
+        waits = rows["end_ns"].is_null() & _is_last(rows) & (ended and not run.last(number))
         found.add(rows.filter(~waits).drop(_NUMBER), number)
         opened = rows.filter(waits).select(
             pl.col("start_ns").alias("time_ns"),
@@ -86,6 +86,11 @@ def find_executions(run: Run) -> tuple[OfCallbacks, Buckets]:
         nameless=number_of(state, "nameless"),
         ownerless=number_of(state, "ownerless"),
     ), timers
+
+
+def _is_last(rows: pl.DataFrame) -> pl.Series:
+    """Whether no later execution of the callback on the thread began: only then it may end."""
+    return rows.select(pl.struct("thread", "callback").is_last_distinct()).to_series()
 
 
 def _still_running(rows: pl.DataFrame, end_ns: int | None) -> pl.DataFrame:

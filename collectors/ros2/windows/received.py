@@ -9,12 +9,15 @@ from roslens.collectors.ros2.health import unknown_subscription
 from roslens.collectors.ros2.messages import with_take
 from roslens.collectors.ros2.ring_buffers import (
     dequeued,
+    in_order,
+    newest_taken,
     slot_of,
+    taken_up_to,
     with_fate,
     with_owner,
     with_publication,
 )
-from roslens.collectors.ros2.takes import DEQUEUE, find_takes
+from roslens.collectors.ros2.takes import DEQUEUE, OTHER, find_takes, others
 from roslens.collectors.ros2.types import I64
 from roslens.collectors.ros2.windows.buckets import Buckets
 from roslens.collectors.ros2.windows.calls import OfPublications
@@ -51,7 +54,7 @@ def find_all_takes(run: Run) -> tuple[list[int], int]:
         if run.last(number):
             found.add(takes, number)
             return {name: nothing(name) for name in before}
-        waiting = _last_heads(part[_TAKE], part[_DEQUEUE])
+        waiting = _last_heads(part[_TAKE], part[_DEQUEUE], pl.concat(others(part)))
         behind = pl.int_range(pl.len(), 0, -1).over("thread")
         waits = (behind == 1) & pl.col("thread").is_in(waiting["thread"].implode())
         takes = takes.with_columns(waits.alias("waits"))
@@ -83,10 +86,20 @@ def find_all_takes(run: Run) -> tuple[list[int], int]:
     return [*counts, number_of(state, "count")], number_of(state, "unknown")
 
 
-def _last_heads(takes: pl.DataFrame, dequeues: pl.DataFrame) -> pl.DataFrame:
-    """The last event of each thread that takes something, where it took something: kind, row."""
+def _last_heads(takes: pl.DataFrame, dequeues: pl.DataFrame, between: pl.DataFrame) -> pl.DataFrame:
+    """The last event of each thread that takes something or ends a take, where it took something:
+    kind, row.
+    """  # noqa: D205
     heads = pl.concat(
         [
+            between.select(
+                "thread",
+                "time_ns",
+                pl.lit(OTHER, dtype=pl.Int8).alias("kind"),
+                pl.lit(value=False).alias("took"),
+            ).with_row_index("row"),
+        ]
+        + [
             frame.select(
                 "thread", "time_ns", pl.lit(kind, dtype=pl.Int8).alias("kind"), took.alias("took"),
             ).with_row_index("row")
@@ -168,7 +181,8 @@ def find_all_enqueues(run: Run, of: OfPublications, takes: list[int]) -> tuple[B
         own = found.filter(pl.col("enqueue_id") >= number_of(state, "count"))
         if held is not None:
             own = pl.concat([held.with_columns(slot).select(own.columns), own])
-        fated = with_fate(own, dequeues.with_columns(slot), part)
+        before = frame_of(state, "newest")
+        fated = in_order(with_fate(own, dequeues.with_columns(slot), part), before)
         waits = fated["next_ns"].is_null() & (not run.last(number))
         done = fated.filter(~waits)
         row = done["take_id"] - takes[number]
@@ -181,9 +195,11 @@ def find_all_enqueues(run: Run, of: OfPublications, takes: list[int]) -> tuple[B
             "calls": last,
             "seen": kept,
             "held": fated.filter(waits).select(own.columns),
+            "newest": newest_taken(fated, before),
             "count": count,
             "cleared": number_of(state, "cleared") + done.filter(fate="cleared").height,
         }
 
-    state = run.work.stage("ring buffers", len(run.windows), step, {"count": 0, "cleared": 0})
+    start: State = {"count": 0, "cleared": 0, "newest": taken_up_to()}
+    state = run.work.stage("ring buffers", len(run.windows), step, start)
     return linked, number_of(state, "cleared")

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::catalog::{Catalog, Member};
 use crate::error::Place;
 use crate::losses::{Account, LossKind, losses};
+use crate::lttng_index;
 use crate::metadata;
 use crate::packet::Head;
 use crate::stage::Projection;
@@ -139,8 +140,14 @@ impl Recording {
         };
         let mut first_problem = None;
         let mut readable = 0;
-        for (member, (path, _)) in traces.iter().enumerate() {
-            for (name, path) in stream_files(path)? {
+        for (member, (folder, _)) in traces.iter().enumerate() {
+            let streams = stream_files(folder)?;
+            for name in indexed(folder) {
+                if !streams.iter().any(|(there, _)| *there == name) {
+                    recording.missing(member, &name, folder);
+                }
+            }
+            for (name, path) in streams {
                 match recording.scan_file(member, &name, &path) {
                     Ok(found) => readable += usize::from(found),
                     Err(what) => {
@@ -345,6 +352,39 @@ impl Recording {
         });
     }
 
+    /// Tell of a stream file that is not there, though its index is.
+    fn missing(&mut self, member: usize, name: &str, folder: &Path) {
+        let path = folder.join(format!("index/{name}.idx"));
+        let bytes = read_index(&path, 0);
+        let entries = bytes.and_then(|b| lttng_index::parse(&b).map_err(|e| e.to_string()));
+        let trace = &self.catalog.members[member].trace;
+        let ns = |cycles: u64| match trace.clocks.as_slice() {
+            [clock] => clock.to_ns(cycles),
+            _ => None,
+        };
+        let (count, begin_ns, end_ns, what) = match entries.as_deref() {
+            Ok([]) => return,
+            Ok(entries @ [first, ..]) => {
+                let (last, count) = (entries.last().unwrap_or(first), entries.len() as u64);
+                let what = format!("its index tells of {count} packets, all of them lost");
+                (Some(count), ns(first.begin), ns(last.end), what)
+            }
+            Err(error) => (None, None, None, format!("its index is no use: {error}")),
+        };
+        let place = self.place(member, name);
+        self.warnings
+            .push(format!("{place}: this stream file is not there; {what}"));
+        self.losses.push(LossRow {
+            member,
+            stream: name.to_owned(),
+            cpu: None,
+            kind: LossKind::LostPackets,
+            count,
+            begin_ns,
+            end_ns,
+        });
+    }
+
     /// Bring the packets into the order (trace, stream, position): files of one stream follow
     /// each other by time, whatever their names.
     fn sort(&mut self) {
@@ -502,6 +542,18 @@ fn stream_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Names of the streams that a trace folder has an index of, sorted.
+fn indexed(folder: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(folder.join("index")) else {
+        return Vec::new();
+    };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let streams = names.filter_map(|name| Some(name.strip_suffix(".idx")?.to_owned()));
+    let mut found: Vec<String> = streams.filter(|name| !name.starts_with('.')).collect();
+    found.sort();
+    found
 }
 
 /// An index file, as long as it may be that of a stream file of `size` bytes.

@@ -1,0 +1,66 @@
+"""Recordings that tell nothing of ROS 2, arguments that are empty, and copies of one trace."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import roslens as rl
+from roslens.cli import main
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "ctf"))
+
+import ctf_writer as w
+
+
+def trace(root: Path, events: int = 3) -> Path:
+    """A trace of events that are none of ROS 2's."""
+    event = w.Event("p:e", 0, w.Struct((("n", w.Int(32)),)))
+    writer = w.TraceWriter([event])
+    stream = w.Stream(writer, instance=0, cpu=0)
+    for number in range(events):
+        stream.event(event, 1_000 + number, {"n": number}, {})
+    stream.packet()
+    writer.save(root)
+    (root / "s").write_bytes(bytes(stream.data))
+    return root
+
+
+def exit_code(*arguments: str) -> object:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    return ended.value.code
+
+
+def test_a_report_without_events_of_ros_lacks_evidence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = trace(tmp_path / "trace")
+    assert exit_code("report", "latency", str(root), "-o", str(tmp_path / "report")) == 3
+    told = capsys.readouterr().err
+    assert "nothing to report of 1 run: no ros2 event was recorded" in told
+    assert "did not enable ros2:*" in told
+    assert (tmp_path / "report" / "latency.html").is_file()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("report", "latency", ""), ("check", "b.yaml", " "), ("info", "")]
+)
+def test_an_empty_argument_is_no_folder(
+    arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_code(*arguments) == 2
+    assert "an argument is empty: is a variable of the shell not set?" in capsys.readouterr().err
+
+
+def test_copies_of_a_trace_are_one_run(tmp_path: Path) -> None:
+    """Same UUID and content; the third has the same UUID and other events."""
+    first = trace(tmp_path / "first")
+    shutil.copytree(first, tmp_path / "second")
+    trace(tmp_path / "third", events=4)
+    opened = rl.open([tmp_path / name for name in ("first", "second", "third")], collect=False)
+    assert [run.name for run in opened.runs] == ["first", "third"]
+    assert opened.copies_told() == ["1 recording left out as copies of first: second"]
