@@ -374,7 +374,8 @@ class _Run:
                 workload.pid,
                 self.spec.sampler_hz,
                 watch_for=ROS_LIBRARY if self.spec.expect_events == "loaded" else None,
-                search=workload.processes,
+                belongs=workload.owns,
+                memory_hz=rates.memory,
                 heap=self.heap.heap_bytes if self.heap is not None else lambda _: None,
             ).start()
         if rates.threads > 0:

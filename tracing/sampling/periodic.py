@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from contextlib import suppress
 from typing import Self
 
 from roslens.tracing.recording.manifest import Sampler as SamplerFacts
@@ -11,6 +13,9 @@ from roslens.tracing.recording.manifest import Sampler as SamplerFacts
 
 class Periodic:
     """Calls `_round` at a rate until stopped, and once more then.
+
+    The thread has the scheduling policy SCHED_IDLE: whatever else wants to run takes its CPU at
+    once, so what is measured does not wait for it.
 
     A round that begins late by a whole period or more leaves rounds out, never piles them up; how
     many is in `facts`, beside the CPU time that the thread used.
@@ -56,6 +61,8 @@ class Periodic:
         )
 
     def _run(self) -> None:
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         period = 1.0 / self.hz
         begun = due = time.monotonic()
         while not self._stop.is_set():
