@@ -53,7 +53,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     @cached_property
     def usage(self) -> pl.DataFrame:
         """CPU and memory, one row per run."""
-        return usage_per_run(self.tables.resources, self.parameters.warm_up_s)
+        return usage_per_run(self.tables.resources, self.measured_parts, self.parameters.warm_up_s)
 
     @cached_property
     def work_estimates(self) -> list[Estimate]:

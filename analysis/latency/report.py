@@ -60,12 +60,14 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def groups(self) -> list[TopicGroup]:
-        """The main topics first, then further ones."""
-        return topic_groups(self.messages, self.counting, self.parameters.topics)
+        """One per topic; the first is what the headline and the figures speak of."""
+        return topic_groups(
+            self.messages, self.counting, self.parameters.topics, self.parameters.headline
+        )
 
     @cached_property
     def samples(self) -> list[RunSamples]:
-        """Samples of the main topics, one entry per run that counts."""
+        """Samples of the first topic, one entry per run that counts."""
         return self._samples(self.groups[0])
 
     def _samples(self, group: TopicGroup) -> list[RunSamples]:
@@ -73,7 +75,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def main_estimates(self) -> list[Estimate]:
-        """Latency and loss of the main topics."""
+        """Latency and loss of the first topic."""
         return latency_estimates(self.samples, self.groups[0], self.level)
 
     @cached_property
@@ -92,7 +94,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def callback_estimates(self) -> list[Estimate]:
-        """Mean duration of the callbacks on the main topics."""
+        """Mean duration of the callbacks on the first topic."""
         return callback_duration_estimates(
             self.callback_instances, self.counting, self.groups[0], self.level
         )
@@ -100,7 +102,7 @@ class LatencyReport(Report[LatencyParameters]):
     @cached_property
     def resource_estimates(self) -> list[Estimate]:
         """CPU and memory."""
-        usage = usage_per_run(self.tables.resources, self.parameters.warm_up_s)
+        usage = usage_per_run(self.tables.resources, self.measured_parts, self.parameters.warm_up_s)
         return resource_estimates(usage, self.counting, self.level)
 
     @property
@@ -117,9 +119,25 @@ class LatencyReport(Report[LatencyParameters]):
 
     # ------------------------------------------------------------ sections
 
+    def _headline(self) -> list[Part]:
+        """Which topic is spoken of, where there are several of equal right."""
+        topic, count = self.groups[0].topic, len(self.groups)
+        if topic is None or count < 2:
+            return []
+        which = f"the {self.parameters.headline} of the application's"
+        if self.parameters.topics:
+            which = "the first that was asked for"
+        elif any(run.work_topic == topic for run in self.counting):
+            which = "the work topic of the runs that name one"
+        text = (
+            f"Headline and figures speak of {topic}, {which}; {count - 1} more topics have rows of "
+            "their own under Further topics. No figure is over several topics."
+        )
+        return [Sentence(text)]
+
     def loss(self) -> Section:
         """What the tracer lost, what is odd about the recordings, what was not delivered."""
-        parts = self.tracer_loss()
+        parts = [*self._headline(), *self.tracer_loss()]
         outcomes = outcomes_by_cell(self.samples)
         lost = int(outcomes["lost"].sum())
         unknown = int(outcomes["unknown"].sum()) if "unknown" in outcomes.columns else 0
@@ -249,7 +267,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def corrected(self) -> list[CorrectedRun]:
-        """The main topics' latencies with what a periodic publisher was kept from sending."""
+        """The first topic's latencies with what a periodic publisher was kept from sending."""
         topics = pl.DataFrame(
             [(run, t) for run, chosen in self.groups[0].topics_of_run.items() for t in chosen],
             schema={"run": pl.String, "topic": pl.String},
@@ -262,8 +280,7 @@ class LatencyReport(Report[LatencyParameters]):
         """Percentiles corrected for coordinated omission, where asked for."""
         if not self.parameters.correct_omission:
             return []
-        scope = self.groups[0].scope
-        return corrected_estimates(self.samples, self.corrected, scope, self.level)
+        return corrected_estimates(self.samples, self.corrected, self.groups[0], self.level)
 
     def omission(self) -> Section:
         """Measured and corrected percentiles side by side, where asked for."""
@@ -295,9 +312,14 @@ class LatencyReport(Report[LatencyParameters]):
         if not wanted:
             return Section(Sentence("There is no further topic with a subscription."))
         hidden = further - _MOST_FURTHER_TOPICS
-        more = f" {hidden} with less traffic are not shown." if hidden > 0 else ""
+        more = f" {hidden} more are not shown." if hidden > 0 else ""
+        order = "the application's own before the system's, then by traffic"
+        if self.parameters.headline == "slowest":
+            order = order.replace("by traffic", "by median latency")
+        if self.parameters.topics:
+            order = "as asked for"
         return Section(
-            Sentence(f"{further} further topic{'s' * (further > 1)}, the busiest first.{more}"),
+            Sentence(f"{further} further topic{'s' * (further > 1)}, {order}.{more}"),
             estimates_table(wanted, "Further topics", prefix="latency_"),
         )
 

@@ -64,7 +64,7 @@ def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
 def callback_duration_estimates(
     instances: pl.LazyFrame, runs: Sequence[Run], group: TopicGroup, level: float = 0.95
 ) -> list[Estimate]:
-    """``callback_duration_mean`` of the subscription callbacks on the main topics, per cell."""
+    """``callback_duration_mean`` of the subscription callbacks on a topic, per cell."""
     metric = Metric(
         "callback_duration_mean",
         f"callback_start -> callback_end of subscription callbacks; {group.scope}",
@@ -86,7 +86,7 @@ def callback_duration_estimates(
             for run in members
         ]
         if any(array.size for array in arrays):
-            estimates.append(mean_over_runs(metric, members[0].cell, arrays, level))
+            estimates.append(mean_over_runs(metric, group.cell(members[0]), arrays, level))
     return estimates
 
 

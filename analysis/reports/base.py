@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
@@ -15,6 +16,7 @@ from roslens.analysis.design import check_designs
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.loss import TracerLoss, health_findings
+from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence
@@ -115,6 +117,11 @@ class Report(ABC, Generic[P]):
         self.counting = [run for run in self.tables.runs if reasons[run.name] is None]
         self.left_out = [run for run in self.tables.runs if reasons[run.name] is not None]
         self.reasons = {name: reason for name, reason in reasons.items() if reason is not None}
+
+    @cached_property
+    def measured_parts(self) -> pl.DataFrame:
+        """From when to when each run that counts is measured."""
+        return measured_parts(self.tables.table("messages"), self.counting)
 
     @property
     @abstractmethod

@@ -277,7 +277,6 @@ class Sampler(Periodic):
             self.seen = has_loaded(self._known, self._watch_for)
 
 
-
 def has_loaded(pids: Iterable[int], library: str) -> bool:
     """Whether one of the processes has loaded a library with `library` in its name."""
     wanted = library.encode()
