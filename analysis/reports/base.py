@@ -40,6 +40,10 @@ class Tables(Protocol):
     @property
     def resources(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
+    def threads(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
+    def system(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
     def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
     @property
     def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
@@ -58,7 +62,7 @@ class NoRecordings:
     runs: Sequence[Run] = ()
     tracer_loss: Sequence[TracerLoss] = ()
     without_resources: Sequence[Run] = ()
-    resources = pl.LazyFrame()
+    resources = threads = system = pl.LazyFrame()
     logged_messages = pl.DataFrame()
     tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})

@@ -386,7 +386,7 @@ def test_usage_is_that_of_the_measured_part() -> None:
             "vpid": [1] * 8 + [2] * 4,
             "time_ns": [s * 10**9 for s in seconds] + [s * 10**9 for s in (3, 4, 5, 6)],
             "cpu_time_ns": [int(x * 1e9) for x in (*cpu, 0.5, 1, 1.5, 2)],
-            "pss_bytes": [1, None, 5, None, 7, None, 9, 100] + [1, 3, None, 5],
+            "pss_bytes": [1, None, 5, None, 7, None, 9, 100, 1, 3, None, 5],
             "rss_bytes": [None] * 12,
         },
         schema_overrides={"rss_bytes": pl.Int64},

@@ -18,6 +18,7 @@ from test_windows import RUNS, SAMPLES, STEPS, emit, objects
 
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
+from roslens.collectors.ros2.blocked import with_blocked
 from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import Events, Raw
 from roslens.collectors.ros2.model import table_of
@@ -40,6 +41,9 @@ def assert_same(
     made = find_objects(events)
     lost = LOSSES.empty() if losses is None else LOSSES.conform(losses)
     found, _ = run(events, made, callback_objects(events, made), lost)
+    found["executor_intervals"] = with_blocked(
+        found["executor_intervals"], found["callback_instances"]
+    )
     for name in TABLES_OF_THE_PASS:
         table = TABLES[name].conform(table_of(name, found[name], events))
         assert name in without or table.equals(whole[name]), name
