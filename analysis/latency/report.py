@@ -7,6 +7,7 @@ from functools import cached_property
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
+from roslens.analysis.latency.coincidence import LEVEL, all_checks
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.measures.callbacks import (
     callback_duration_estimates,
@@ -348,7 +349,58 @@ class LatencyReport(Report[LatencyParameters]):
                 "Meanwhile: callbacks that ran between publish and callback_start on the thread "
                 "that then ran the message's own callback, with the time they took within it."
             ),
+            *self._coincidences(),
         )
+
+    def _coincidences(self) -> list[Part]:
+        """With what the worst messages coincide, beyond chance."""
+        names = pl.LazyFrame({"run": [run.name for run in self.counting]})
+        of_topic = pl.DataFrame(
+            [
+                (run, topic)
+                for run, topics in self.groups[0].topics_of_run.items()
+                for topic in topics
+            ],
+            schema={"run": pl.String, "topic": pl.String},
+            orient="row",
+        )
+
+        def of_runs(frame: pl.LazyFrame, *columns: str) -> pl.DataFrame:
+            if not frame.collect_schema().names():
+                return pl.DataFrame()
+            return frame.select("run", *columns).join(names, on="run").collect()
+
+        used = of_runs(self.tables.resources, "vpid", "time_ns", "cpu_time_ns")
+        system = of_runs(
+            self.tables.system,
+            *("time_ns", "cpu_busy_ns", "cpu_idle_ns", "cpu_iowait_ns", "cpu_steal_ns"),
+        )
+        checks = all_checks(
+            self.messages.filter(pl.col("outcome") == "delivered")
+            .join(of_topic.lazy(), on=["run", "topic"])
+            .select("run", "publish_ns", "latency_ns")
+            .collect(),
+            {
+                "processes": used,
+                "threads": of_runs(self.tables.threads, "time_ns"),
+                "the machine": system,
+            },
+            system,
+            used,
+            of_runs(self.tables.table("timers"), "node", "period_ns").drop("run").drop_nulls(),
+        )
+        found = [Sentence(c.in_words(), loud=True) for c in checks if c.found(len(checks))]
+        untold = (
+            ""
+            if system.height
+            else (" Steal and other programs within runs are not known (samplers.system).")
+        )
+        asked = (
+            f"{len(checks)} sources were held against the messages above each run's P99: samplers' "
+            f"rows, periods, steal, other programs; beyond the level {LEVEL:g} for all together "
+            f"{len(found) or 'none'} coincide{'s' * (len(found) == 1)}.{untold}"
+        )
+        return [*found, Sentence(asked)] if checks else []
 
     def drift(self) -> Section:
         """Per-run medians against order of execution."""
