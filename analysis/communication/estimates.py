@@ -112,20 +112,14 @@ def cpu_estimates(
     resources: pl.LazyFrame, parts: pl.DataFrame, found: Traffic, runs: Sequence[Run], level: float
 ) -> list[Estimate]:
     """``cpu_per_publication`` of each cell whose runs were sampled, over their measured parts."""
-    within = pl.col("publish_ns").is_between(
-        pl.col("begin_ns").fill_null(pl.col("publish_ns")),
-        pl.col("end_ns").fill_null(pl.col("publish_ns")),
-    )
-    counts = (
-        found.messages.join(parts, on="run")
-        .filter(within)
-        .group_by("run")
-        .agg(pl.col("message_id").n_unique().alias("count"))
-    )
+    used = usage_per_run(resources, parts)
+    span = pl.col("end_ns") - pl.col("begin_ns")
     of_run = (
-        usage_per_run(resources, parts)
-        .join(counts, on="run")
-        .with_columns((pl.col("cpu") * pl.col("seconds") * 1e9 / pl.col("count")).alias("each"))
+        found.messages.join(used, on="run")
+        .filter(pl.col("publish_ns").is_between(pl.col("begin_ns"), pl.col("end_ns")))
+        .group_by("run")
+        .agg((pl.col("cpu") * span).first(), pl.col("message_id").n_unique().alias("count"))
+        .with_columns((pl.col("cpu") / pl.col("count")).alias("each"))
         .drop_nulls("each")
     )
     return _per_cell(CPU_PER_PUBLICATION, of_run, ("each", "count"), runs, level)

@@ -41,7 +41,8 @@ METRICS = (CPU, PSS, RSS, STARTUP_CPU)
 _USAGE = {
     "run": pl.String,
     "samples": pl.Int64,
-    "seconds": pl.Float64,
+    "begin_ns": pl.Int64,
+    "end_ns": pl.Int64,
     **dict.fromkeys((metric.name for metric in METRICS), pl.Float64),
 }
 
@@ -65,8 +66,9 @@ def usage_per_run(
 
     Returns
     -------
-    ``run``, ``samples`` and ``seconds`` of the part, ``cpu`` (cores), ``pss`` and ``rss`` (bytes),
-    ``startup_cpu`` (ns). Null: not measured; memory also where a process has none in the part.
+    ``run``, ``samples``, ``begin_ns`` and ``end_ns`` of the part as far as it was sampled, ``cpu``
+    (cores), ``pss`` and ``rss`` (bytes), ``startup_cpu`` (ns). Null: not measured; memory also
+    where a process has none in the part.
     """
     columns = ("time_ns", "cpu_time_ns", "pss_bytes", "rss_bytes")
     rows = (
@@ -75,20 +77,21 @@ def usage_per_run(
         .sort("run", *_PROCESS, "time_ns")
         .collect()
     )
-    found = [
-        _usage_of_run(str(name), of_run, warm_up_s)
+    found: list[dict[str, object]] = [
+        dict.fromkeys(_USAGE) | _usage_of_run(str(name), of_run, warm_up_s)
         for (name,), of_run in rows.partition_by("run", as_dict=True, maintain_order=True).items()
     ]
     return pl.DataFrame(found, schema=_USAGE, orient="row")
 
 
 def _usage_of_run(name: str, rows: pl.DataFrame, warm_up_s: float) -> dict[str, object]:
-    first, last = rows["time_ns"].min(), rows["time_ns"].max()
+    times = rows["time_ns"].to_numpy()
+    first, last = int(times.min()), int(times.max())
     begin, end, ready = rows.select("begin_ns", "end_ns", "ready").row(0)
     begin = max(begin or first, first) + round(warm_up_s * 1e9)
     end = min(end or last, last)
     inside = rows.filter(pl.col("time_ns").is_between(begin, end))
-    found: dict[str, object] = {"run": name, "samples": inside.height, "seconds": None}
+    found: dict[str, object] = {"run": name, "samples": inside.height}
     if begin >= end:
         return found
     processes = rows.partition_by(*_PROCESS, maintain_order=True)
@@ -99,10 +102,10 @@ def _usage_of_run(name: str, rows: pl.DataFrame, warm_up_s: float) -> dict[str, 
             found["startup_cpu"] = sum(before for before, _ in used)
     for memory in ("pss", "rss"):
         levels = [_level(p, f"{memory}_bytes", begin, end) for p in processes]
-        there = [x for x in levels if x is not None]
-        if there and None not in there:
-            found[memory] = sum(there)
-    return {**found, "seconds": (end - begin) / 1e9}
+        known = [x for x in levels if x is not None]
+        if inside.height and len(known) == len(levels):
+            found[memory] = sum(known)
+    return {**found, "begin_ns": begin, "end_ns": end}
 
 
 def _cpu_time(

@@ -102,8 +102,8 @@ def build_timeline(tables: TrackTables) -> Timeline:
     for (host, vpid, vtid, state), part in _parts(
         waiting, "begin_ns", "host", "vpid", "vtid", "state"
     ):
-        number, label = _STATES[str(state)]
-        place = (str(host), _int(vpid), _int(vtid), number, "")
+        kind, label = _STATES[str(state)]
+        place = (str(host), _int(vpid), _int(vtid), kind, "")
         track = places.track(
             place,
             kind=str(state),

@@ -60,9 +60,13 @@ def with_blocked(intervals: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFra
             apart = [other for other in others if not _overlaps(*mine, *other)[0].size]
             if not busy.height or not apart:
                 continue
-            pieces = _split(busy, ran.filter(pl.col("thread") == thread), apart)
-            found.append(pieces.select(intervals.columns).cast(dict(intervals.schema)))
-            whole.append(busy.select("thread", "begin_ns", "end_ns"))
+            here = ran.filter(pl.col("thread") == thread)
+            cut, go_on = _blocked(busy, here, apart)
+            busy = busy[np.unique(np.searchsorted(_times(busy, "begin_ns"), cut, "right") - 1)]
+            if busy.height:
+                pieces = _split(busy, here, cut, go_on)
+                found.append(pieces.select(intervals.columns).cast(intervals.schema))
+                whole.append(busy.select("thread", "begin_ns", "end_ns"))
     if not found:
         return intervals
     rest = intervals.join(pl.concat(whole), on=["thread", "begin_ns", "end_ns"], how="anti")
@@ -90,11 +94,14 @@ def _overlaps(begin: Int64, end: Int64, low: Int64, high: Int64) -> Stretches:
     return np.maximum(begin[one], low[other]), np.minimum(end[one], high[other])
 
 
-def _split(busy: pl.DataFrame, ran: pl.DataFrame, waits: Sequence[Stretches]) -> pl.DataFrame:
-    begin, end = _times(busy, "begin_ns"), _times(busy, "end_ns")
+def _blocked(busy: pl.DataFrame, ran: pl.DataFrame, waits: Sequence[Stretches]) -> Stretches:
     low, high = (np.concatenate(times) for times in zip(*waits, strict=True))
-    cut, go_on = _overlaps(*_gaps(begin, end, busy, ran), *_merged(low, high))
-    # What lies between is busy.
+    return _overlaps(*_gaps(busy, ran), *_merged(low, high))
+
+
+def _split(busy: pl.DataFrame, ran: pl.DataFrame, cut: Int64, go_on: Int64) -> pl.DataFrame:
+    """Busy stretches, each with at least one cut, as what is blocked and what lies between."""
+    begin, end = _times(busy, "begin_ns"), _times(busy, "end_ns")
     begins, ends = np.concatenate([begin, go_on]), np.concatenate([cut, end])
     begins.sort()
     ends.sort()
@@ -128,8 +135,9 @@ def _split(busy: pl.DataFrame, ran: pl.DataFrame, waits: Sequence[Stretches]) ->
     )
 
 
-def _gaps(begin: Int64, end: Int64, busy: pl.DataFrame, ran: pl.DataFrame) -> Stretches:
+def _gaps(busy: pl.DataFrame, ran: pl.DataFrame) -> Stretches:
     """From the end of a callback to the next one or the end of its stretch; and idle stretches."""
+    begin, end = _times(busy, "begin_ns"), _times(busy, "end_ns")
     start, stop = _times(ran, "start_ns"), _times(ran, "end_ns")
     of = np.searchsorted(begin, start, "right") - 1
     # One that never ended may have run for all the rest of its stretch.

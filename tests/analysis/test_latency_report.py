@@ -395,7 +395,8 @@ def test_usage_is_that_of_the_measured_part() -> None:
     (row,) = usage_per_run(resources, measured_parts(messages, [run])).rows(named=True)
     assert row["cpu"] == pytest.approx(0.25 + 0.5)
     assert row["startup_cpu"] == pytest.approx(2e9)
-    assert (row["pss"], row["rss"], row["seconds"]) == (7 + 4, None, 4)
+    assert (row["pss"], row["rss"]) == (7 + 4, None)
+    assert (row["begin_ns"], row["end_ns"]) == (2 * 10**9, 6 * 10**9)
     later = usage_per_run(resources, measured_parts(messages, [run]), warm_up_s=1)
     assert later["cpu"].to_list() == pytest.approx([0.75])
 
