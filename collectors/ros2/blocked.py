@@ -24,53 +24,65 @@ Stretches = tuple[Int64, Int64]
 """Begins and ends, disjoint and in order."""
 _EXECUTED = ("timer", "subscription")  # what rclcpp_executor_execute is emitted for
 _END = np.iinfo(np.int64).max
+_THREAD = "_thread"
+_ROW = (_THREAD, "begin_ns", "end_ns")
 
 
-def with_blocked(intervals: pl.DataFrame, instances: pl.DataFrame) -> pl.DataFrame:
+def with_blocked(
+    intervals: pl.DataFrame, instances: pl.DataFrame, key: Sequence[str] = ("proc", "thread")
+) -> pl.DataFrame:
     """Split busy stretches where they are blocked.
 
     Parameters
     ----------
     intervals
-        Rows as `find_executor_intervals` makes them.
+        Rows as `find_executor_intervals` makes them, or of the table.
     instances
-        Executions of callbacks: ``thread``, ``callback_id``, ``kind``, ``start_ns``, ``end_ns``.
+        Executions of callbacks: ``callback_id``, ``kind``, ``start_ns``, ``end_ns``.
+    key
+        By which both name a thread; the rows come in order of begin and key.
 
     Returns
     -------
     The rows, split ones in pieces of state ``busy`` and ``blocked``. Of a split stretch each piece
     counts as executed what had its callback begin there, the first one also the rest.
     """
+    threads = intervals.select(key).unique(maintain_order=True).with_row_index(_THREAD)
+    numbered = intervals.join(threads, on=key, how="left", nulls_equal=True)
+    ran = instances.select(*key, "callback_id", "kind", "start_ns", "end_ns").join(
+        threads, on=key, nulls_equal=True
+    )
     waits = {
         int(thread): _merged(_times(part, "begin_ns"), _times(part, "end_ns"))
-        for (thread,), part in intervals.filter(pl.col("state") == "wait")
-        .partition_by("thread", as_dict=True)
+        for (thread,), part in numbered.filter(pl.col("state") == "wait")
+        .partition_by(_THREAD, as_dict=True)
         .items()
     }
     none: Stretches = (np.empty(0, np.int64), np.empty(0, np.int64))
-    ran = instances.filter(pl.col("thread").is_in(intervals["thread"].unique().implode()))
-    pairs = ran.select("thread", "callback_id").drop_nulls().unique()
+    pairs = ran.select(_THREAD, "callback_id").drop_nulls().unique()
     found, whole = [], []
-    for threads in _executors(pairs.iter_rows()):
-        for thread in threads:
-            own = (pl.col("thread") == thread) & (pl.col("state") == "busy")
-            busy = intervals.filter(own & pl.col("end_ns").is_not_null()).sort("begin_ns")
+    for members in _executors(pairs.iter_rows()):
+        for thread in members:
+            own = (pl.col(_THREAD) == thread) & (pl.col("state") == "busy")
+            busy = numbered.filter(own & pl.col("end_ns").is_not_null()).sort("begin_ns")
             mine = waits.get(thread, none)
-            others = [waits[x] for x in threads if x != thread and x in waits]
+            others = [waits[x] for x in members if x != thread and x in waits]
             apart = [other for other in others if not _overlaps(*mine, *other)[0].size]
             if not busy.height or not apart:
                 continue
-            here = ran.filter(pl.col("thread") == thread)
+            here = ran.filter(pl.col(_THREAD) == thread)
             cut, go_on = _blocked(busy, here, apart)
             busy = busy[np.unique(np.searchsorted(_times(busy, "begin_ns"), cut, "right") - 1)]
             if busy.height:
-                pieces = _split(busy, here, cut, go_on)
+                pieces = _split(busy, here, cut, go_on).with_columns(
+                    pl.lit(busy[name][0]).alias(name) for name in key
+                )
                 found.append(pieces.select(intervals.columns).cast(intervals.schema))
-                whole.append(busy.select("thread", "begin_ns", "end_ns"))
+                whole.append(busy.select(_ROW))
     if not found:
         return intervals
-    rest = intervals.join(pl.concat(whole), on=["thread", "begin_ns", "end_ns"], how="anti")
-    return pl.concat([rest, *found]).sort("begin_ns", "thread", maintain_order=True)
+    rest = numbered.join(pl.concat(whole), on=_ROW, how="anti").select(intervals.columns)
+    return pl.concat([rest, *found]).sort("begin_ns", *key, maintain_order=True)
 
 
 def _executors(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
@@ -128,11 +140,7 @@ def _split(busy: pl.DataFrame, ran: pl.DataFrame, cut: Int64, go_on: Int64) -> p
             "executed": np.where(is_first, executed + rest, executed),
             "callback_ns": within(ends) - within(begins),
         }
-    ).with_columns(
-        pl.lit(busy["proc"][0]).alias("proc"),
-        pl.lit(busy["thread"][0]).alias("thread"),
-        pl.lit(None).alias("timeout_ns"),
-    )
+    ).with_columns(pl.lit(None).alias("timeout_ns"))
 
 
 def _gaps(busy: pl.DataFrame, ran: pl.DataFrame) -> Stretches:

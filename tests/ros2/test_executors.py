@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import polars as pl
+from polars.testing import assert_frame_equal
 from ros2_trace import Trace, findings, rows
 from test_messages import CALLBACK, NODE, SUB
+
+from roslens.collectors.ros2.blocked import with_blocked
 
 
 def executor() -> Trace:
@@ -170,6 +174,29 @@ def test_a_thread_is_blocked_while_another_one_of_its_executor_waits() -> None:
         (2, "busy", 300, 301, None, 0, 0),
         (2, "wait", 301, None, -1, 0, 0),
     ]
+
+
+def test_the_tables_themselves_can_be_split() -> None:
+    """By an engine that knows threads as tables do."""
+    tables = pool().tables()
+    whole = tables["executor_intervals"]
+    busy = pl.when(pl.col("state") == "wait").then("state").otherwise(pl.lit("busy"))
+    column = pl.col("begin_ns")
+    # As it was before: busy from the end of each wait to the next one.
+    joined = (
+        whole.with_columns(busy.alias("state"))
+        .sort("vtid", "begin_ns")
+        .group_by("host", "vpid", "vtid", pl.col("state").rle_id().alias("n"), maintain_order=True)
+        .agg(
+            pl.col("state", "begin_ns", "timeout_ns").first(), pl.col("end_ns").last(),
+            pl.col("duration_ns", "executed", "callback_ns").sum(),
+        )
+        .with_columns(duration_ns=pl.col("end_ns") - column)
+        .select(whole.columns)
+    )  # fmt: skip
+    assert joined.height < whole.height
+    again = with_blocked(joined, tables["callback_instances"], ("host", "vpid", "vtid"))
+    assert_frame_equal(again, whole.sort("begin_ns", "host", "vpid", "vtid"))
 
 
 def test_threads_that_share_no_callback_are_of_executors_of_their_own() -> None:

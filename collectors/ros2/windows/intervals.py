@@ -88,8 +88,7 @@ def find_intervals(run: Run) -> pl.Series:
         ran = [run.instances.read(number).filter(of_several) for number in numbers]
         for number, part in enumerate(parts):
             whole.add(part.filter(~of_several), number)
-        instances = pl.concat(ran).select("thread", "callback_id", "kind", "start_ns", "end_ns")
-        whole.add(with_blocked(rows.filter(of_several), instances), len(parts))
+        whole.add(with_blocked(rows.filter(of_several), pl.concat(ran)), len(parts))
         return {}
 
     whole = Buckets(run.work, "intervals split", "begin_ns", run.windows.edges)
