@@ -354,7 +354,9 @@ class LatencyReport(Report[LatencyParameters]):
 
     def _coincidences(self) -> list[Part]:
         """With what the worst messages coincide, beyond chance."""
-        names = pl.LazyFrame({"run": [run.name for run in self.counting]})
+        names = pl.LazyFrame(
+            {"run": [run.name for run in self.counting]}, schema={"run": pl.String}
+        )
         of_topic = pl.DataFrame(
             [
                 (run, topic)
@@ -393,7 +395,7 @@ class LatencyReport(Report[LatencyParameters]):
         untold = (
             ""
             if system.height
-            else (" Steal and other programs within runs are not known (samplers.system).")
+            else " Steal and other programs within runs are not known (samplers.system)."
         )
         asked = (
             f"{len(checks)} sources were held against the messages above each run's P99: samplers' "
