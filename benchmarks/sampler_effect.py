@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import yaml
 from scipy import stats
 
 import roslens.tracing.run as recording
@@ -114,7 +115,7 @@ def changed(options: argparse.Namespace) -> tuple[Suite, str]:
         name, _, value = entry.partition("=")
         first, _, second = name.partition(".")
         if second:
-            data[first] = {**data[first], second: float(value)}
+            data[first] = {**data[first], second: yaml.safe_load(value)}
         else:
             data[first] = float(value)
     return Suite.model_validate(data), text

@@ -186,6 +186,8 @@ class Sampler(Periodic):
         Gives the bytes that malloc has in use in a process.
     memory_hz
         How often per second memory and context switches are read; 0: never.
+    gives_way
+        As of `Periodic`.
     """
 
     def __init__(
@@ -197,8 +199,9 @@ class Sampler(Periodic):
         belongs: Callable[[int], bool] = lambda _: False,
         heap: Callable[[int], int | None] = lambda _: None,
         memory_hz: float = SamplerRates().memory,
+        gives_way: bool = True,
     ) -> None:
-        super().__init__("sampler", hz)
+        super().__init__("sampler", hz, gives_way=gives_way)
         self.seen = False
         self.samples: list[Sample] = []
         self._heap = heap

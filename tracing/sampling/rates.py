@@ -10,6 +10,11 @@ class SamplerRates(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    gives_way: bool = Field(
+        default=True,
+        description="whether everything else on the machine goes before the samplers, which then "
+        "add nothing to latencies, and leave rounds out where no CPU is ever idle",
+    )
     memory: float = Field(
         default=0.5,
         ge=0,
