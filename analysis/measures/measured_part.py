@@ -25,9 +25,9 @@ def measured_parts(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     Parameters
     ----------
     messages
-        ``run``, ``topic``, ``publish_ns``; topics of the system itself do not count.
+        ``run``, ``topic``, ``publish_ns``; topics of the system itself, and unknown ones, do not count.
     """
-    own = pl.col("topic").is_in(SYSTEM_TOPICS).not_().fill_null(value=True)
+    own = pl.col("topic").is_in(SYSTEM_TOPICS).not_()
     spans = (
         messages.filter(own)
         .group_by("run")

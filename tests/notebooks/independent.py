@@ -88,7 +88,7 @@ def facts_of(run: Path) -> Facts:
         row["publish_ns"]
         for row in tables["messages"]
         if row["publish_ns"] is not None
-        and row["topic"] not in {"/rosout", "/parameter_events", "/tf_static", "/clock"}
+        and row["topic"] not in {None, "/rosout", "/parameter_events", "/tf_static", "/clock"}
     ]
     facts.starts_ns = [
         row["start_ns"]
