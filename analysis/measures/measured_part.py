@@ -25,7 +25,7 @@ def measured_parts(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     Parameters
     ----------
     messages
-        ``run``, ``topic``, ``publish_ns``; topics of the system itself, and unknown ones, do not count.
+        ``run``, ``topic``, ``publish_ns``; of the system itself and unknown topics do not count.
     """
     own = pl.col("topic").is_in(SYSTEM_TOPICS).not_()
     spans = (
