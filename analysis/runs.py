@@ -9,7 +9,7 @@ from typing import Literal
 from roslens.analysis.estimate import Cell, cell_label, shared_factors
 from roslens.collectors.excerpt import excerpt_of
 from roslens.tracing.recording import Recording
-from roslens.tracing.recording.manifest import Design, Level, Manifest
+from roslens.tracing.recording.manifest import Design, Level, Manifest, Timing
 from roslens.tracing.recording.text import shown
 
 
@@ -29,6 +29,10 @@ class Run:
         Place within its campaign, from 0.
     tracer_buffer_bytes
         Shared memory of the tracer's buffers, which counts as memory of a process once touched.
+    ready_ns
+        When the workload said that it was ready.
+    work_s
+        For how long it then was to work; None where it counts messages instead.
     seed, start_ns, design
         By which `roslens.analysis.design` proves that the design was followed.
     disturbances
@@ -57,6 +61,8 @@ class Run:
     git_commit: str | None = None
     ros_distro: str | None = None
     tracer_buffer_bytes: int | None = None
+    ready_ns: int | None = None
+    work_s: float | None = None
     seed: int | None = None
     start_ns: int | None = None
     design: Design | None = None
@@ -165,6 +171,8 @@ def runs_of(
                 git_commit=manifest.environment.git_commit,
                 ros_distro=manifest.environment.ros_distro,
                 tracer_buffer_bytes=_buffers(manifest),
+                ready_ns=manifest.timing.ready_ns if manifest.timing else None,
+                work_s=_work_seconds(manifest.timing),
                 seed=manifest.seed,
                 start_ns=manifest.start_ns,
                 design=manifest.design,
@@ -193,6 +201,12 @@ def _made_with(manifest: Manifest) -> dict[str, str]:
         "recorded by": made.roslens and f"roslens {made.roslens}",
     }
     return {name: value for name, value in found.items() if value}
+
+
+def _work_seconds(timing: Timing | None) -> float | None:
+    if timing is None or timing.messages is not None:
+        return None
+    return timing.warm_up_s + timing.duration_s + timing.cool_down_s
 
 
 def _buffers(manifest: Manifest) -> int | None:

@@ -21,7 +21,8 @@
 # %% tags=["parameters"]
 recordings: str = "data/samples"  # a recording or a folder that holds some, or a list of these
 factors: str = ""  # CSV file with the factors of recordings without a manifest, by path or name
-topics: list = []  # topics to look at; none: the work topic of each run, else the application's
+topics: list = []  # topics to look at; none: all, the work topic of the runs first
+headline: str = "busiest"  # or "slowest": the topic that comes first where no work topic is named
 level: float = 0.95  # nominal coverage of the intervals
 warm_up_s: float = 0.0  # seconds at the start of each run that are left out
 include_failed: bool = False  # let runs that failed enter the estimates

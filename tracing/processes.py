@@ -41,13 +41,15 @@ def is_running(pid: int) -> bool:
 
 def members(group: int) -> list[int]:
     """Running processes of a process group, or of the session that it began."""
-    found = []
-    for pid in process_ids():
-        with suppress(OSError):
-            state, _, pgrp, session = _stat_fields(pid)[:4]
-            if str(group) in {pgrp, session} and state not in {"Z", "X"}:
-                found.append(pid)
-    return found
+    return [pid for pid in process_ids() if is_member(pid, group)]
+
+
+def is_member(pid: int, group: int) -> bool:
+    """Whether a process runs and is of a process group, or of the session that it began."""
+    with suppress(OSError):
+        state, _, pgrp, session = _stat_fields(pid)[:4]
+        return str(group) in {pgrp, session} and state not in {"Z", "X"}
+    return False
 
 
 def marked(mark: str) -> list[int]:
@@ -55,15 +57,16 @@ def marked(mark: str) -> list[int]:
 
     Only those of this user can be seen.
     """
-    wanted = mark.encode()
-    found = []
-    for pid in process_ids():
-        if pid == os.getpid():
-            continue
-        with suppress(OSError):
-            if wanted in (PROC / str(pid) / "environ").read_bytes().split(b"\0"):
-                found.append(pid)
+    found = [pid for pid in process_ids() if has_mark(pid, mark)]
     return [pid for pid in found if is_running(pid)]
+
+
+def has_mark(pid: int, mark: str) -> bool:
+    """Whether another process has ``NAME=VALUE`` in its environment, as far as can be seen."""
+    with suppress(OSError):
+        given = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        return mark.encode() in given and pid != os.getpid()
+    return False
 
 
 def end_all(

@@ -372,14 +372,18 @@ class _Run:
                 workload.pid,
                 self.spec.sampler_hz,
                 watch_for=ROS_LIBRARY if self.spec.expect_events == "loaded" else None,
-                search=workload.processes,
+                belongs=workload.owns,
+                memory_hz=rates.memory,
+                gives_way=rates.gives_way,
                 heap=self.heap.heap_bytes if self.heap is not None else lambda _: None,
             ).start()
         if rates.threads > 0:
             known = self.sampler.processes if self.sampler else workload.processes
-            self.samplers["threads"] = ThreadSampler(known, rates.threads).start()
+            self.samplers["threads"] = ThreadSampler(
+                known, rates.threads, gives_way=rates.gives_way
+            ).start()
         if rates.system > 0:
-            self.samplers["system"] = SystemSampler(rates.system).start()
+            self.samplers["system"] = SystemSampler(rates.system, gives_way=rates.gives_way).start()
 
     def _judge(self) -> None:
         """Find out whether the run is complete."""

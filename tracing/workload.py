@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import IO, Literal
 
 from roslens.tracing.interruption import Interruption
-from roslens.tracing.processes import FIRM, GENTLE, Grace, end_all, is_running, marked, members
+from roslens.tracing.processes import (
+    FIRM,
+    GENTLE,
+    Grace,
+    end_all,
+    has_mark,
+    is_member,
+    is_running,
+    marked,
+    members,
+)
 from roslens.tracing.recording import UsageError
 
 RUN_MARK = "ROSLENS_RUN"
@@ -104,6 +114,10 @@ class Workload:
     def processes(self) -> list[int]:
         """What runs of it: its group, and what carries its mark."""
         return sorted({*members(self.pid), *marked(self.mark)})
+
+    def owns(self, pid: int) -> bool:
+        """Whether a process is one of `processes`."""
+        return is_member(pid, self.pid) or has_mark(pid, self.mark)
 
     def wait(
         self,

@@ -21,14 +21,15 @@ from roslens.analysis.communication.periods import (
 )
 from roslens.analysis.communication.traffic import Traffic
 from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.measured_part import MEASURED
 from roslens.analysis.measures.resources import usage_per_run
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
 
 CPU_PER_PUBLICATION = Metric(
     "cpu_per_publication",
-    "CPU time of all recorded processes between their first and last sample / publications of the "
-    "run: allocating, publishing, receiving and freeing a message, and starting up",
+    "CPU time of all recorded processes / publications, both over "
+    f"{MEASURED}: allocating, publishing, receiving and freeing a message",
     "ns",
 )
 
@@ -124,19 +125,17 @@ def copy_estimates(copied: pl.DataFrame, runs: Sequence[Run], level: float) -> l
 
 
 def cpu_estimates(
-    resources: pl.LazyFrame, found: Traffic, runs: Sequence[Run], level: float
+    resources: pl.LazyFrame, parts: pl.DataFrame, found: Traffic, runs: Sequence[Run], level: float
 ) -> list[Estimate]:
-    """``cpu_per_publication`` of each cell whose runs were sampled."""
-    span = resources.group_by("run").agg(
-        (pl.col("time_ns").max() - pl.col("time_ns").min()).alias("span_ns")
-    )
-    counts = found.messages.group_by("run").agg(pl.col("message_id").n_unique().alias("count"))
+    """``cpu_per_publication`` of each cell whose runs were sampled, over their measured parts."""
+    used = usage_per_run(resources, parts)
+    span = pl.col("end_ns") - pl.col("begin_ns")
     of_run = (
-        usage_per_run(resources)
-        .join(span.collect(), on="run")
-        .join(counts, on="run")
-        .filter(pl.col("count") > 0)
-        .with_columns((pl.col("cpu") * pl.col("span_ns") / pl.col("count")).alias("each"))
+        found.messages.join(used, on="run")
+        .filter(pl.col("publish_ns").is_between(pl.col("begin_ns"), pl.col("end_ns")))
+        .group_by("run")
+        .agg((pl.col("cpu") * span).first(), pl.col("message_id").n_unique().alias("count"))
+        .with_columns((pl.col("cpu") / pl.col("count")).alias("each"))
         .drop_nulls("each")
     )
     return _per_cell(CPU_PER_PUBLICATION, of_run, ("each", "count"), runs, level)

@@ -126,7 +126,7 @@ class CommunicationReport(Report[CommunicationParameters]):
                 *depth_estimates(self.found, self.backlogs, runs, level),
                 *hop_estimates(self.found.messages, runs, level),
                 *copy_estimates(self.copied, runs, level),
-                *cpu_estimates(self.tables.resources, self.found, runs, level),
+                *cpu_estimates(self.tables.resources, self.measured_parts, self.found, runs, level),
                 *heap_estimates(self.tables.table("heap"), self.found, runs, level),
             ],
             runs,

@@ -1,24 +1,43 @@
-"""How executors spend their time: waiting for work, in callbacks, and on themselves."""
+"""How executors spend their time: waiting, in callbacks, blocked by their lock, on themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.measured_part import MEASURED
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import Interval, estimate_of, value_over_runs
 
 _OF = "of the time between the first and the last executor event, mean over the executor's threads"
 WAIT = Metric("executor_wait", f"waiting for work (rcl_wait), part {_OF}", "1", None)
 CALLBACKS = Metric("executor_callbacks", f"inside of callbacks, part {_OF}", "1", None)
-OVERHEAD = Metric(
-    "executor_overhead",
-    f"neither waiting nor inside of callbacks: the executor's own work, part {_OF}",
+BLOCKED = Metric(
+    "executor_blocked",
+    "waiting for the executor's lock: busy outside of callbacks while another thread of the same "
+    f"executor waits for work, part {_OF}",
     "1",
 )
-_METRICS = {"wait": WAIT, "callbacks": CALLBACKS, "overhead": OVERHEAD}
+OVERHEAD = Metric(
+    "executor_overhead",
+    "neither waiting, nor blocked, nor inside of callbacks: the executor's own work, part " + _OF,
+    "1",
+)
+CPU = Metric(
+    "executor_cpu",
+    "CPU time of the threads that ran callbacks, part of the time, mean over these threads; over "
+    f"{MEASURED}",
+    "1",
+)
+_METRICS = {"wait": WAIT, "callbacks": CALLBACKS, "blocked": BLOCKED, "overhead": OVERHEAD}
+_THREAD = ("run", "host", "vpid", "vtid")
+_ALONE = (
+    "inside of callbacks, part of the time, mean over the threads that ran callbacks, of runs "
+    f"whose executor emits no events; over {MEASURED}"
+)
 
 
 def busy_per_run(intervals: pl.LazyFrame) -> pl.DataFrame:
@@ -31,46 +50,112 @@ def busy_per_run(intervals: pl.LazyFrame) -> pl.DataFrame:
 
     Returns
     -------
-    ``run``, ``threads``, and ``wait``, ``callbacks``, ``overhead``: parts of the time, 0..1.
+    ``run``, ``threads``, and ``wait``, ``callbacks``, ``blocked``, ``overhead``: parts of the
+    time, 0..1.
     """
-    waiting = pl.col("state") == "wait"
-    whole = pl.col("duration_ns").sum()
+    duration = pl.col("duration_ns")
+    whole = duration.sum()
+    parts = ("wait", "callbacks", "blocked")
     return (
-        intervals.filter(pl.col("duration_ns").is_not_null())
-        .group_by("run", "host", "vpid", "vtid")
+        intervals.filter(duration.is_not_null())
+        .group_by(_THREAD)
         .agg(
-            wait=pl.col("duration_ns").filter(waiting).sum() / whole,
+            wait=duration.filter(pl.col("state") == "wait").sum() / whole,
             callbacks=pl.col("callback_ns").sum() / whole,
+            blocked=duration.filter(pl.col("state") == "blocked").sum() / whole,
         )
         .filter(pl.col("wait").is_finite())
         .group_by("run")
-        .agg(threads=pl.len(), wait=pl.col("wait").mean(), callbacks=pl.col("callbacks").mean())
-        .with_columns(overhead=1 - pl.col("wait") - pl.col("callbacks"))
+        .agg(pl.len().alias("threads"), *(pl.col(name).mean() for name in parts))
+        .with_columns(overhead=1 - sum((pl.col(name) for name in parts), start=pl.lit(0.0)))
         .sort("run")
         .collect()
     )
 
 
-def busy_estimates(busy: pl.DataFrame, runs: Sequence[Run], level: float = 0.95) -> list[Estimate]:
-    """Three parts of each cell, from `busy_per_run`; refused where no run has executor events.
+def callbacks_per_run(
+    instances: pl.LazyFrame, threads: pl.LazyFrame, parts: pl.DataFrame
+) -> pl.DataFrame:
+    """What can be told of executors that emit no events, one row per run with callbacks.
 
-    The events executors of rclcpp and rclpy emit none.
+    Parameters
+    ----------
+    instances
+        ``callback_instances`` with ``run``.
+    threads
+        What threads used, sampled, with ``run``; may be empty.
+    parts
+        From `measured_parts`.
+
+    Returns
+    -------
+    ``run``, ``threads``, ``callbacks`` and ``cpu``: parts of the time, 0..1; null where unknown.
+    """
+    latest = pl.col("end_ns").cum_max().shift(1).over(_THREAD)
+    ran = (
+        instances.select(*_THREAD, "start_ns", "end_ns")
+        .drop_nulls()
+        .join(parts.lazy().rename({"end_ns": "until_ns"}), on="run")
+        .with_columns(
+            pl.max_horizontal("start_ns", "begin_ns"), pl.min_horizontal("end_ns", "until_ns")
+        )
+        .filter(pl.col("start_ns") < pl.col("end_ns"))
+        .sort(*_THREAD, "start_ns")
+        # Nested ones count once.
+        .with_columns(inside=pl.col("end_ns") - pl.max_horizontal("start_ns", latest))
+        .group_by(*_THREAD, "begin_ns", "until_ns")
+        .agg(inside=pl.col("inside").clip(lower_bound=0).sum())
+        .with_columns(callbacks=pl.col("inside") / (pl.col("until_ns") - pl.col("begin_ns")))
+    )
+    time, cpu = pl.col("time_ns"), pl.col("cpu_time_ns")
+    used = (
+        threads.join(parts.lazy(), on="run")
+        .filter(time.is_between(pl.col("begin_ns"), pl.col("end_ns")))
+        .group_by(_THREAD)
+        .agg(cpu=(cpu.max() - cpu.min()) / (time.max() - time.min()))
+        .filter(pl.col("cpu").is_finite())
+    )
+    return (
+        ran.join(used, on=_THREAD, how="left")
+        .group_by("run")
+        .agg(pl.len().alias("threads"), pl.col("callbacks").mean(), pl.col("cpu").mean())
+        .sort("run")
+        .collect()
+    )
+
+
+def busy_estimates(
+    busy: pl.DataFrame, alone: pl.DataFrame, runs: Sequence[Run], level: float = 0.95
+) -> list[Estimate]:
+    """Parts of the time of each cell; without executor events what callbacks and CPU time tell.
+
+    Parameters
+    ----------
+    busy, alone
+        From `busy_per_run` and `callbacks_per_run`.
     """
     found = []
     for members in cells_of(runs).values():
-        rows = busy.filter(pl.col("run").is_in([run.name for run in members]))
+        in_cell = pl.col("run").is_in([run.name for run in members])
+        rows, others = busy.filter(in_cell), alone.filter(in_cell)
         for name, metric in _METRICS.items():
             values = rows[name].to_list()
+            if name == "callbacks" and not values:
+                metric, values = replace(metric, definition=_ALONE), others[name].to_list()  # noqa: PLW2901
             if values:
                 found.append(value_over_runs(metric, members[0].cell, values, len(values), level))
             else:
                 found.append(_without_events(metric, members, level))
+        cpu = others["cpu"].drop_nulls().to_list()
+        if cpu:
+            found.append(value_over_runs(CPU, members[0].cell, cpu, len(cpu), level))
     return found
 
 
 def _without_events(metric: Metric, members: Sequence[Run], level: float) -> Estimate:
     reason = (
-        "no rclcpp_executor_* event in any run: this executor emits none, or they were not recorded"
+        "no rclcpp_executor_* event in any run: this executor emits none, or they were not "
+        "recorded; how busy it was, its callbacks and the CPU time of its threads tell"
     )
     interval = Interval(None, refused=reason)
     cell = members[0].cell

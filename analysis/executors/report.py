@@ -11,7 +11,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label, telling_factors
 from roslens.analysis.executors.agreement import EXPLANATION, agreement
-from roslens.analysis.executors.busy import busy_estimates, busy_per_run
+from roslens.analysis.executors.busy import busy_estimates, busy_per_run, callbacks_per_run
 from roslens.analysis.executors.entities import COUNT, ENTITY, entity_estimates
 from roslens.analysis.executors.figures import effects_plot, load_plot, pairs_plot
 from roslens.analysis.executors.pairs import Pair, pairs
@@ -73,7 +73,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     @cached_property
     def usage(self) -> pl.DataFrame:
         """CPU and memory, one row per run."""
-        return usage_per_run(self.tables.resources, self.parameters.warm_up_s)
+        return usage_per_run(self.tables.resources, self.measured_parts, self.parameters.warm_up_s)
 
     @cached_property
     def work_estimates(self) -> list[Estimate]:
@@ -87,9 +87,12 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def busy_estimates(self) -> list[Estimate]:
-        """Waiting, callbacks, and the executor's own work."""
+        """Waiting, callbacks, the lock, and the executor's own work."""
         busy = busy_per_run(self.tables.table("executor_intervals"))
-        return busy_estimates(busy, self.counting, self.level)
+        alone = callbacks_per_run(
+            self.tables.table("callback_instances"), self.tables.threads, self.measured_parts
+        )
+        return busy_estimates(busy, alone, self.counting, self.level)
 
     @cached_property
     def entity_estimates(self) -> list[Estimate]:
@@ -276,14 +279,19 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     def busy(self) -> Section:
         """Waiting and working."""
-        known = [e for e in self.busy_estimates if e.value is not None]
+        known = {e.metric for e in self.busy_estimates if e.value is not None}
+        without = (
+            "emit no executor events (events executors have none; of the others record ros2:*): "
+            "how busy they were, their callbacks and the CPU time of their threads tell "
+            "(samplers.threads)."
+        )
         if not known:
-            text = (
-                "No executor events: the events executors emit none; for the others record ros2:*."
-            )
-            return Section(Sentence(text))
+            return Section(Sentence(f"No callback was traced, and the executors {without}"))
+        silent = any(e.metric == "executor_wait" and e.refused for e in self.busy_estimates)
         return Section(
+            *([Sentence(f"Some executors {without}")] if silent else []),
             *self._against_load("executor_overhead", "the executor's own work"),
+            *self._against_load("executor_blocked", "blocked by the executor's lock"),
             estimates_table(self.busy_estimates, "Where the time of the executor's threads went"),
         )
 

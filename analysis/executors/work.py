@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -79,7 +79,7 @@ def work_of_runs(
     runs: Sequence[Run],
     warm_up_s: float = 0.0,
 ) -> list[Work]:
-    """The work of each run: messages on its work topic, else goals, else calls, else any messages.
+    """The work of each run: messages on its work topic, else goals, calls, the busiest topic.
 
     An action is made of services and topics: the first of these that a run has is what it was made
     for. Runs without any are left out.
@@ -107,7 +107,8 @@ def _messages(messages: pl.LazyFrame, runs: Sequence[Run], warm_up_s: float) -> 
         return []
     group = topic_groups(messages, runs)[0]
     samples = run_samples(messages, runs, group, warm_up_s)
-    return [Work(s.run, MESSAGE, s.delivered_ns) for s in samples if s.delivered_ns.size]
+    kind = replace(MESSAGE, definition=f"{MESSAGE.definition}; {group.scope}")
+    return [Work(s.run, kind, s.delivered_ns) for s in samples if s.delivered_ns.size]
 
 
 def _durations(

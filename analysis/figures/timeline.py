@@ -13,7 +13,8 @@ from roslens.analysis.timeline.tracks import Picture, Timeline, Track
 _MOST_TRACKS = 60
 _MOST_MARKS = 4000
 _LABEL, _WIDTH, _ROW, _HEADING, _AXIS = 230, 780, 17, 18, 22
-_WAIT, _CPU, _TEXT = "#dcdcdc", "#7a7a7a", "#1c1c1c"
+_CPU, _TEXT = "#7a7a7a", "#1c1c1c"
+_STATES = {"wait": "#dcdcdc", "blocked": "#d8b4b0"}
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
@@ -45,8 +46,8 @@ def draw_timeline(timeline: Timeline, begin_ns: int, end_ns: int) -> Drawing:
     return Drawing(
         svg,
         "Callbacks by thread and node (a colour per topic, service or timer; where they are many, "
-        "blue, the darker the busier), light grey: the executor waits for work, dark grey: CPUs in "
-        "use, full height one CPU. Time since the first callback or wait."
+        "blue, the darker the busier), light grey: the executor waits for work, light red: for its "
+        "lock, dark grey: CPUs in use, full height one CPU. Time since the first callback or wait."
         + (f" {hidden} more tracks are not drawn." if hidden else ""),
     )
 
@@ -79,7 +80,7 @@ def _marks(picture: Picture, tracks: Sequence[Track], tops: dict[int, float], sc
         if end < 0 or begin > _WIDTH:
             continue
         kind = tracks[track].kind
-        colour = _WAIT if kind == "wait" else COLOURS[int(slices.names[i]) % 6]
+        colour = _STATES.get(kind, COLOURS[int(slices.names[i]) % 6])
         level = float(slices.levels[i]) if kind == "cpu" else None
         found.append(
             _mark(
@@ -91,7 +92,7 @@ def _marks(picture: Picture, tracks: Sequence[Track], tops: dict[int, float], sc
         bins.track.tolist(), bins.column.tolist(), bins.busy.tolist(), strict=True
     ):
         kind = tracks[track].kind
-        colour = _WAIT if kind == "wait" else COLOURS[0]
+        colour = _STATES.get(kind, COLOURS[0])
         level = busy if kind == "cpu" else None
         shade = 0.25 + 0.75 * min(1.0, busy)
         found.append(

@@ -38,7 +38,7 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
     Parameters
     ----------
     estimates
-        ``latency_mean``, ``latency_p50`` and so on of the main topics.
+        ``latency_mean``, ``latency_p50`` and so on of one topic.
     samples
         Those that they were computed from.
     """
@@ -54,7 +54,8 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
             axes.set_xscale("log")
             plain_numbers(axes)
         for e in shown:
-            label = cell_label(e.cell)
+            # The picture is of one topic, which its definition names.
+            label = cell_label({k: v for k, v in e.cell.items() if k != "topic"})
             if label in of_cell:
                 _interval(axes, labels.index(label), e, _per_run(name, of_cell[label]))
         if not any(math.isfinite(e.value or 0) for e in shown):
@@ -245,8 +246,9 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
                 c = colour(processes.index(part["process"][0]) if named else number)
                 seconds = part["seconds"].to_numpy()
                 cpu.plot(seconds, part["cpu"].to_numpy(), lw=0.8, color=c, alpha=0.7)
-                megabytes = part[memory].cast(pl.Float64).to_numpy() / 1e6
-                mem.plot(seconds, megabytes, lw=0.8, color=c, alpha=0.7)
+                read = part.drop_nulls(memory)
+                megabytes = read[memory].cast(pl.Float64).to_numpy() / 1e6
+                mem.plot(read["seconds"].to_numpy(), megabytes, lw=0.8, color=c, alpha=0.7)
         cpu.set_title("\n".join(label.split(", ")), fontsize=8)
         mem.set_xlabel("time since the first sample [s]" if len(shown) <= 3 else "time [s]")
         for axes in (cpu, mem):

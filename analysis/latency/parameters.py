@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from roslens.analysis.measures.samples import Headline
 from roslens.analysis.reports.parameters import ReportParameters, Texts
 
 
@@ -13,7 +14,10 @@ class LatencyParameters(ReportParameters):
     Attributes
     ----------
     topics
-        Topics to look at; none: the work topic of each run, else all of the application.
+        Topics to look at; none: all, the work topic of the runs first.
+    headline
+        Which topic of the application comes first where the runs name no work topic: the
+        ``busiest``, or the ``slowest`` by median latency.
     worst
         How many of the worst messages are explained.
     correct_omission
@@ -21,5 +25,6 @@ class LatencyParameters(ReportParameters):
     """
 
     topics: Texts = Field(default_factory=list)
+    headline: Headline = "busiest"
     worst: int = Field(10, ge=1, le=1000)
     correct_omission: bool = False

@@ -8,6 +8,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, short_labels
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.latency.coincidence import LEVEL, all_checks
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.measures.callbacks import (
     callback_duration_estimates,
@@ -62,12 +63,14 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def groups(self) -> list[TopicGroup]:
-        """The main topics first, then further ones."""
-        return topic_groups(self.messages, self.counting, self.parameters.topics)
+        """One per topic; the first is what the headline and the figures speak of."""
+        return topic_groups(
+            self.messages, self.counting, self.parameters.topics, self.parameters.headline
+        )
 
     @cached_property
     def samples(self) -> list[RunSamples]:
-        """Samples of the main topics, one entry per run that counts."""
+        """Samples of the first topic, one entry per run that counts."""
         return self._samples(self.groups[0])
 
     def _samples(self, group: TopicGroup) -> list[RunSamples]:
@@ -75,7 +78,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def main_estimates(self) -> list[Estimate]:
-        """Latency and loss of the main topics."""
+        """Latency and loss of the first topic."""
         return latency_estimates(self.samples, self.groups[0], self.level)
 
     @cached_property
@@ -94,7 +97,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def callback_estimates(self) -> list[Estimate]:
-        """Mean duration of the callbacks on the main topics."""
+        """Mean duration of the callbacks on the first topic."""
         return callback_duration_estimates(
             self.callback_instances, self.counting, self.groups[0], self.level
         )
@@ -102,7 +105,7 @@ class LatencyReport(Report[LatencyParameters]):
     @cached_property
     def resource_estimates(self) -> list[Estimate]:
         """CPU and memory."""
-        usage = usage_per_run(self.tables.resources, self.parameters.warm_up_s)
+        usage = usage_per_run(self.tables.resources, self.measured_parts, self.parameters.warm_up_s)
         return resource_estimates(usage, self.counting, self.level)
 
     @property
@@ -124,7 +127,9 @@ class LatencyReport(Report[LatencyParameters]):
         if not self._delivered:
             return ["No message with a latency was delivered: nothing can be said of it."]
         said = []
-        effect = effect_sentence(self._effects, "The median latency")
+        topic = self.groups[0].topic
+        on = f" on {topic}" if topic else ""
+        effect = effect_sentence(self._effects, f"The median latency{on}")
         by_metric = {
             name: [e for e in self.main_estimates if e.metric == name and e.value is not None]
             for name in ("latency_p50", "latency_p99", "loss")
@@ -136,18 +141,24 @@ class LatencyReport(Report[LatencyParameters]):
         if len(of_all) == 1:
             p99 = by_metric["latency_p99"][:1]
             tail = f", P99 {with_interval(p99[0])}" if p99 else ""
-            said.append(f"Messages take {with_interval(*of_all.values())} at the median{tail}.")
+            said.append(f"Messages{on} take {with_interval(*of_all.values())} at the median{tail}.")
         elif of_all:
             slow = max(of_all, key=lambda name: of_all[name].value or 0)
             fast = min(of_all, key=lambda name: of_all[name].value or 0)
             said.append(
-                f"At the median messages take from {with_interval(of_all[fast])} ({fast}) to "
+                f"At the median messages{on} take from {with_interval(of_all[fast])} ({fast}) to "
                 f"{with_interval(of_all[slow])} ({slow})."
             )
         outcomes = outcomes_by_cell(self.samples)
-        lost, sent = int(outcomes["lost"].sum()), int(outcomes["sent"].sum())
-        unknown = int(outcomes["unknown"].sum()) if "unknown" in outcomes.columns else 0
-        told = f"{lost:,} of {sent:,} messages were lost" if lost else f"None of {sent:,} was lost"
+        missed, sent = int(outcomes["missed"].sum()), int(outcomes["sent"].sum())
+        unknown = sum(s.unknown for s in self.samples)
+        told = f"{missed:,} of {sent:,} messages did not arrive" if missed else ""
+        if not missed:
+            told = (
+                f"None of {sent:,} messages is known to be lost"
+                if unknown
+                else (f"All {sent:,} messages arrived")
+            )
         said.append(told + (f"; of {unknown:,} more nobody can say." if unknown else "."))
         return said
 
@@ -159,9 +170,25 @@ class LatencyReport(Report[LatencyParameters]):
 
         return distribution_plots(self.samples, self._definition)[0]
 
+    def _headline(self) -> list[Part]:
+        """Which topic is spoken of, where there are several of equal right."""
+        topic, count = self.groups[0].topic, len(self.groups)
+        if topic is None or count < 2:
+            return []
+        which = f"the {self.parameters.headline} of the application's"
+        if self.parameters.topics:
+            which = "the first that was asked for"
+        elif any(run.work_topic == topic for run in self.counting):
+            which = "the work topic of the runs that name one"
+        text = (
+            f"Headline and figures speak of {topic}, {which}; {count - 1} more topics have rows of "
+            "their own under Further topics. No figure is over several topics."
+        )
+        return [Sentence(text)]
+
     def loss(self) -> Section:
         """What the tracer lost, what is odd about the recordings, what was not delivered."""
-        parts = self.tracer_loss()
+        parts = [*self._headline(), *self.tracer_loss()]
         outcomes = outcomes_by_cell(self.samples)
         missed = int(outcomes["missed"].sum())
         unknown = sum(s.unknown for s in self.samples)
@@ -304,7 +331,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def corrected(self) -> list[CorrectedRun]:
-        """The main topics' latencies with what a periodic publisher was kept from sending."""
+        """The first topic's latencies with what a periodic publisher was kept from sending."""
         topics = pl.DataFrame(
             [(run, t) for run, chosen in self.groups[0].topics_of_run.items() for t in chosen],
             schema={"run": pl.String, "topic": pl.String},
@@ -317,8 +344,7 @@ class LatencyReport(Report[LatencyParameters]):
         """Percentiles corrected for coordinated omission, where asked for."""
         if not self.parameters.correct_omission:
             return []
-        scope = self.groups[0].scope
-        return corrected_estimates(self.samples, self.corrected, scope, self.level)
+        return corrected_estimates(self.samples, self.corrected, self.groups[0], self.level)
 
     def omission(self) -> Section:
         """Measured and corrected percentiles side by side, where asked for."""
@@ -350,9 +376,14 @@ class LatencyReport(Report[LatencyParameters]):
         if not wanted:
             return Section(Sentence("There is no further topic with a subscription."))
         hidden = further - _MOST_FURTHER_TOPICS
-        more = f" {hidden} with less traffic are not shown." if hidden > 0 else ""
+        more = f" {hidden} more are not shown." if hidden > 0 else ""
+        order = "the application's own before the system's, then by traffic"
+        if self.parameters.headline == "slowest":
+            order = order.replace("by traffic", "by median latency")
+        if self.parameters.topics:
+            order = "as asked for"
         return Section(
-            Sentence(f"{further} further topic{'s' * (further > 1)}, the busiest first.{more}"),
+            Sentence(f"{further} further topic{'s' * (further > 1)}, {order}.{more}"),
             estimates_table(wanted, "Further topics", prefix="latency_"),
         )
 
@@ -381,7 +412,60 @@ class LatencyReport(Report[LatencyParameters]):
                 "Meanwhile: callbacks that ran between publish and callback_start on the thread "
                 "that then ran the message's own callback, with the time they took within it."
             ),
+            *self._coincidences(),
         )
+
+    def _coincidences(self) -> list[Part]:
+        """With what the worst messages coincide, beyond chance."""
+        names = pl.LazyFrame(
+            {"run": [run.name for run in self.counting]}, schema={"run": pl.String}
+        )
+        of_topic = pl.DataFrame(
+            [
+                (run, topic)
+                for run, topics in self.groups[0].topics_of_run.items()
+                for topic in topics
+            ],
+            schema={"run": pl.String, "topic": pl.String},
+            orient="row",
+        )
+
+        def of_runs(frame: pl.LazyFrame, *columns: str) -> pl.DataFrame:
+            if not frame.collect_schema().names():
+                return pl.DataFrame()
+            return frame.select("run", *columns).join(names, on="run").collect()
+
+        used = of_runs(self.tables.resources, "vpid", "time_ns", "cpu_time_ns")
+        system = of_runs(
+            self.tables.system,
+            *("time_ns", "cpu_busy_ns", "cpu_idle_ns", "cpu_iowait_ns", "cpu_steal_ns"),
+        )
+        checks = all_checks(
+            self.messages.filter(pl.col("outcome") == "delivered")
+            .join(of_topic.lazy(), on=["run", "topic"])
+            .select("run", "publish_ns", "latency_ns")
+            .collect(),
+            {
+                "processes": used,
+                "threads": of_runs(self.tables.threads, "time_ns"),
+                "the machine": system,
+            },
+            system,
+            used,
+            of_runs(self.tables.table("timers"), "node", "period_ns").drop("run").drop_nulls(),
+        )
+        found = [Sentence(c.in_words(), loud=True) for c in checks if c.found(len(checks))]
+        untold = (
+            ""
+            if system.height
+            else " Steal and other programs within runs are not known (samplers.system)."
+        )
+        asked = (
+            f"{len(checks)} sources were held against the messages above each run's P99: samplers' "
+            f"rows, periods, steal, other programs; beyond the level {LEVEL:g} for all together "
+            f"{len(found) or 'none'} coincide{'s' * (len(found) == 1)}.{untold}"
+        )
+        return [*found, Sentence(asked)] if checks else []
 
     def drift(self) -> Section:
         """Per-run medians against order of execution."""

@@ -68,7 +68,7 @@ def callback_duration_estimates(
     level: float = 0.95,
     percentiles: Sequence[float] = (),
 ) -> list[Estimate]:
-    """``callback_duration_mean`` of the subscription callbacks on the main topics, per cell.
+    """``callback_duration_mean`` of the subscription callbacks on a topic, per cell.
 
     With `percentiles` those instead.
     """
@@ -90,7 +90,7 @@ def callback_duration_estimates(
         ]
         if not any(array.size for array in arrays):
             continue
-        cell = members[0].cell
+        cell = group.cell(members[0])
         if not percentiles:
             metric = Metric("callback_duration_mean", definition, "ns")
             estimates.append(mean_over_runs(metric, cell, arrays, level))

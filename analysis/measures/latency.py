@@ -61,13 +61,11 @@ def latency_estimates(
     samples
         One per run that counts.
     group
-        The topics they are of; a further topic becomes a part of the cell.
+        The topic they are of.
     """
     estimates = []
     for members in by_cell(samples):
-        cell = dict(members[0].run.cell)
-        if group.topic is not None:
-            cell["topic"] = group.topic
+        cell = group.cell(members[0].run)
         delivered = [s.delivered_ns for s in members]
         sent = [s.sent_ns for s in members]
         scope = group.scope
@@ -125,7 +123,10 @@ def _rate(members: Sequence[RunSamples]) -> float | None:
 
 
 def corrected_estimates(
-    samples: Sequence[RunSamples], runs: Sequence[CorrectedRun], scope: str, level: float = 0.95
+    samples: Sequence[RunSamples],
+    runs: Sequence[CorrectedRun],
+    group: TopicGroup,
+    level: float = 0.95,
 ) -> list[Estimate]:
     """Percentiles of each cell corrected for coordinated omission, ``latency_corrected_p..``.
 
@@ -140,12 +141,12 @@ def corrected_estimates(
             name = percentile_name(q).lower()
             definition = (
                 f"{HOP}; delivered messages, and those that a publisher with this period would "
-                f"have published during long ones; {scope}"
+                f"have published during long ones; {group.scope}"
             )
             estimates.append(
                 value_over_runs(
                     Metric(f"latency_corrected_{name}", definition, "ns"),
-                    members[0].run.cell,
+                    group.cell(members[0].run),
                     [quantile(run.samples, q) for run in chosen],
                     sum(run.samples.size for run in chosen),
                     level,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.measured_part import MEASURED
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
 
@@ -14,73 +16,133 @@ _PROCESS = ("host", "vpid")
 
 CPU = Metric(
     "cpu",
-    "CPU time of all recorded processes between their first and last sample / time between the "
-    "first and the last sample of the run; 1 is one core fully used",
+    f"CPU time of all recorded processes / time, over {MEASURED}; 1 is one core fully used",
     "core",
 )
 PSS = Metric(
-    "pss", "mean over time of the proportional set size, all recorded processes added up", "byte"
+    "pss",
+    "mean over time of the proportional set size, all recorded processes added up, over "
+    f"{MEASURED}",
+    "byte",
 )
 RSS = Metric(
     "rss",
     "mean over time of the resident set size (not its peak), all recorded processes added up; "
-    "pages they share count in each",
+    f"pages they share count in each; over {MEASURED}",
     "byte",
 )
+STARTUP_CPU = Metric(
+    "startup_cpu",
+    "CPU time of all recorded processes until the workload was ready (timing.ready_ns): "
+    "interpreters, libraries, discovery",
+    "ns",
+)
+METRICS = (CPU, PSS, RSS, STARTUP_CPU)
+_USAGE = {
+    "run": pl.String,
+    "samples": pl.Int64,
+    "begin_ns": pl.Int64,
+    "end_ns": pl.Int64,
+    **dict.fromkeys((metric.name for metric in METRICS), pl.Float64),
+}
 
 
-def usage_per_run(resources: pl.LazyFrame, warm_up_s: float = 0.0) -> pl.DataFrame:
-    """One row per run: ``run``, ``samples``, ``cpu`` (cores), ``pss`` and ``rss`` (bytes).
+def usage_per_run(
+    resources: pl.LazyFrame, parts: pl.DataFrame, warm_up_s: float = 0.0
+) -> pl.DataFrame:
+    """One row per run, over its measured part.
 
-    Null where a column was not measured. The first sample of each process is taken while it is
-    still being loaded; it counts for the start of CPU time, not for memory.
+    CPU time at both ends of the part is interpolated between samples. The first sample of a
+    process is taken while it is still being loaded and is no level of memory.
 
     Parameters
     ----------
     resources
         ``resources.parquet`` with ``run``.
+    parts
+        From `measured_parts`; runs that are not in it are left out.
     warm_up_s
-        Samples in the first so many seconds of each run are left out.
+        So many seconds at the beginning of each part are left out.
+
+    Returns
+    -------
+    ``run``, ``samples``, ``begin_ns`` and ``end_ns`` of the part as far as it was sampled, ``cpu``
+    (cores), ``pss`` and ``rss`` (bytes), ``startup_cpu`` (ns). Null: not measured; memory also
+    where a process has none in the part.
     """
-    of_run = pl.col("time_ns") - pl.col("time_ns").min().over("run")
-    warm = resources.filter(of_run >= round(warm_up_s * 1e9))
-    processes = (
-        warm.sort("time_ns")
-        .group_by("run", *_PROCESS)
-        .agg(
-            samples=pl.len(),
-            cpu=pl.col("cpu_time_ns").max() - pl.col("cpu_time_ns").min(),
-            pss=pl.col("pss_bytes").slice(1).mean(),
-            rss=pl.col("rss_bytes").slice(1).mean(),
-        )
-    )
-    spans = warm.group_by("run").agg(span=pl.col("time_ns").max() - pl.col("time_ns").min())
-    # sum() of nothing but nulls is 0, which would claim that nothing was used.
-    total = [
-        pl.when(pl.col(name).count() > 0).then(pl.col(name).sum()).alias(name)
-        for name in ("cpu", "pss", "rss")
-    ]
-    return (
-        processes.group_by("run")
-        .agg(pl.col("samples").sum(), *total)
-        .join(spans, on="run")
-        .with_columns(
-            cpu=pl.when(pl.col("span") > 0).then(pl.col("cpu").cast(pl.Float64) / pl.col("span"))
-        )
-        .drop("span")
-        .sort("run")
+    columns = ("time_ns", "cpu_time_ns", "pss_bytes", "rss_bytes")
+    rows = (
+        resources.select("run", *_PROCESS, *columns)
+        .join(parts.lazy(), on="run")
+        .sort("run", *_PROCESS, "time_ns")
         .collect()
     )
+    found: list[dict[str, object]] = [
+        dict.fromkeys(_USAGE) | _usage_of_run(str(name), of_run, warm_up_s)
+        for (name,), of_run in rows.partition_by("run", as_dict=True, maintain_order=True).items()
+    ]
+    return pl.DataFrame(found, schema=_USAGE, orient="row")
+
+
+def _usage_of_run(name: str, rows: pl.DataFrame, warm_up_s: float) -> dict[str, object]:
+    times = rows["time_ns"].to_numpy()
+    first, last = int(times.min()), int(times.max())
+    begin, end, ready = rows.select("begin_ns", "end_ns", "ready").row(0)
+    begin = max(begin or first, first) + round(warm_up_s * 1e9)
+    end = min(end or last, last)
+    inside = rows.filter(pl.col("time_ns").is_between(begin, end))
+    found: dict[str, object] = {"run": name, "samples": inside.height}
+    if begin >= end:
+        return found
+    processes = rows.partition_by(*_PROCESS, maintain_order=True)
+    used = [x for p in processes if (x := _cpu_time(p, begin, end, whole=ready)) is not None]
+    if used:
+        found["cpu"] = sum(after - before for before, after in used) / (end - begin)
+        if ready and not warm_up_s:
+            found["startup_cpu"] = sum(before for before, _ in used)
+    for memory in ("pss", "rss"):
+        levels = [_level(p, f"{memory}_bytes", begin, end) for p in processes]
+        known = [x for x in levels if x is not None]
+        if inside.height and len(known) == len(levels):
+            found[memory] = sum(known)
+    return {**found, "begin_ns": begin, "end_ns": end}
+
+
+def _cpu_time(
+    process: pl.DataFrame, begin: int, end: int, *, whole: bool
+) -> tuple[float, float] | None:
+    """CPU time of a process at both times.
+
+    Of a `whole` run it is known that a process without a sample before had not begun.
+    """
+    known = process.drop_nulls("cpu_time_ns")
+    if not known.height:
+        return None
+    # Relative, for times since the epoch have no nanoseconds as floats.
+    times = (known["time_ns"] - begin).to_numpy()
+    before, after = np.interp([0, end - begin], times, known["cpu_time_ns"].to_numpy())
+    return 0.0 if whole and times[0] > 0 else float(before), float(after)
+
+
+def _level(process: pl.DataFrame, column: str, begin: int, end: int) -> float | None:
+    """Mean of a process's memory; 0 of one that was not there, None where it was not read."""
+    there = pl.col("time_ns").is_between(begin, end)
+    if not process.filter(there).height:
+        return 0.0
+    known = process.with_row_index("number").filter(there).drop_nulls(column)
+    settled = known.filter(pl.col("number") > 0)
+    mean = (settled if settled.height else known)[column].cast(pl.Float64).mean()
+    return mean if isinstance(mean, float) else None
 
 
 def resource_estimates(
     usage: pl.DataFrame, runs: Sequence[Run], level: float = 0.95
 ) -> list[Estimate]:
-    """``cpu``, ``pss`` and ``rss`` of each cell whose runs were sampled; from `usage_per_run`."""
+    """Each of `METRICS` of each cell whose runs were sampled; from `usage_per_run`."""
     estimates = []
     for members in cells_of(runs).values():
         rows = usage.filter(pl.col("run").is_in([run.name for run in members]))
-        for metric in (CPU, PSS, RSS):
+        for metric in METRICS:
             known = rows.filter(pl.col(metric.name).is_not_null())
             if known.height:
                 values = known[metric.name].to_list()
@@ -96,7 +158,7 @@ def usage_over_time(resources: pl.LazyFrame) -> pl.DataFrame:
     -------
     ``run``, ``process`` (its name, or pid where it has none), ``seconds`` (since the run's first
     sample), ``cpu`` (cores, since the sample before; null for the first), ``pss_bytes``,
-    ``rss_bytes``.
+    ``rss_bytes`` (null in samples in which memory was not read).
     """
     key = ["run", *_PROCESS]
     step = pl.col("time_ns").diff().over(key)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from roslens.analysis.runs import Run
+from roslens.tracing.recording.manifest import Level
 
 Floats = NDArray[np.float64]
 
@@ -18,6 +20,9 @@ INFRASTRUCTURE = ("/rosout", "/parameter_events")
 
 DISCOVERY = "ros_discovery_info"
 """What middlewares tell each other; no topic of anybody's."""
+
+SYSTEM_TOPICS = (*INFRASTRUCTURE, "/tf_static", "/clock")
+"""Topics that the application does not work by; looked at after its own."""
 
 LOST = ("lost", "replaced", "overwritten")
 ARRIVED = ("delivered", "taken")
@@ -71,14 +76,19 @@ class RunSamples:
         return self.outcomes.get("unknown", 0)
 
 
+Headline = Literal["busiest", "slowest"]
+"""By which topic a report speaks first where no work topic is named: that with the most messages,
+or with the highest median latency."""
+
+
 @dataclass(frozen=True)
 class TopicGroup:
-    """Topics that are analysed together.
+    """The topic of each run that is analysed together.
 
     Attributes
     ----------
     topic
-        None for what the report is about, else the one topic that is looked at beside it.
+        The topic; None where each run's manifest names it.
     scope
         Words for definitions: which messages these are.
     """
@@ -87,59 +97,67 @@ class TopicGroup:
     scope: str
     topics_of_run: Mapping[str, frozenset[str]]
 
+    def cell(self, run: Run) -> dict[str, Level]:
+        """The run's cell, with the topic as a part of it."""
+        return {**run.cell, **({} if self.topic is None else {"topic": self.topic})}
+
 
 def topic_groups(
-    messages: pl.LazyFrame, runs: Sequence[Run], topics: Sequence[str] = ()
+    messages: pl.LazyFrame,
+    runs: Sequence[Run],
+    topics: Sequence[str] = (),
+    headline: Headline = "busiest",
 ) -> list[TopicGroup]:
-    """What is looked at: first the main group, then one per further topic, the busiest first.
+    """What is looked at, one topic after the other: topics are never pooled.
 
-    The main group is the work topic of each run's manifest; where a run has none, all its
-    topics but those of the infrastructure, which are never looked at unless asked for. With
-    `topics`, only those, one group each.
+    First the work topic where every run's manifest names one; then the application's topics, those
+    that a manifest names before others, by `headline`; then those of the system. With `topics`,
+    only those. At least one, which may have no runs.
 
     Parameters
     ----------
     messages
-        Columns ``run``, ``topic`` and ``outcome``.
+        Columns ``run``, ``topic``, ``outcome`` and ``latency_ns``.
     """
-    counted = (
+    known = pl.LazyFrame({"run": [run.name for run in runs]}, schema={"run": pl.String})
+    traffic = (
         messages.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
-        .group_by("run", "topic")
-        .len()
+        .join(known, on="run")
+        .group_by("topic")
+        .agg(pl.len(), pl.col("latency_ns").median(), pl.col("run").unique())
         .collect()
     )
-    of_run: dict[str, list[str]] = {run.name: [] for run in runs}
-    traffic: dict[str, int] = {}
-    for name, topic, count in counted.iter_rows():
-        if name in of_run:
-            of_run[name].append(topic)
-            traffic[topic] = traffic.get(topic, 0) + count
-    if topics:
-        everywhere = {topic: {run.name: frozenset((topic,)) for run in runs} for topic in topics}
-        return [TopicGroup(t, f"topic {t}", everywhere[t]) for t in topics]
-    main = {
-        run.name: frozenset((run.work_topic,))
-        if run.work_topic
-        else frozenset(of_run[run.name]).difference(INFRASTRUCTURE)
-        for run in runs
+    in_runs = {
+        str(topic): frozenset(names) for topic, names in traffic.select("topic", "run").rows()
     }
-    work_topics = {run.work_topic for run in runs}
-    if None in work_topics:
-        scope = "all topics but " + " and ".join(INFRASTRUCTURE)
-        scope += " (the work topic where the manifest names one)" if len(work_topics) > 1 else ""
-    else:
-        scope = "the work topic " + ", ".join(sorted(t for t in work_topics if t))
-    groups = [TopicGroup(None, scope, main)]
-    busiest = sorted(traffic.keys() - {*INFRASTRUCTURE}, key=lambda t: (-traffic[t], t))
-    for topic in busiest:
-        beside = {
-            run.name: frozenset((topic,))
-            for run in runs
-            if topic in of_run[run.name] and {topic} != main[run.name]
-        }
+    if topics:
+        everywhere = {run.name for run in runs}
+        return [_group_of(topic, everywhere) for topic in topics]
+    named = {run.work_topic for run in runs}
+    groups = []
+    if named and None not in named:
+        of_run = {run.name: frozenset((str(run.work_topic),)) for run in runs}
+        groups.append(
+            TopicGroup(None, "the work topic " + ", ".join(sorted(map(str, named))), of_run)
+        )
+    measure = "len" if headline == "busiest" else "latency_ns"
+    order = traffic.sort(
+        pl.col("topic").is_in(SYSTEM_TOPICS),
+        pl.col("topic").is_in([topic for topic in named if topic]).not_(),
+        pl.col(measure).fill_null(-1).neg(),
+        "topic",
+    )
+    # As the work topic it has been looked at.
+    done = {run.name: run.work_topic for run in runs} if groups else {}
+    for topic in order["topic"]:
+        beside = {name for name in in_runs[topic] if done.get(name) != topic}
         if beside:
-            groups.append(TopicGroup(topic, f"topic {topic}", beside))
-    return groups
+            groups.append(_group_of(topic, beside))
+    return groups or [TopicGroup(None, "there is no topic with a subscription", {})]
+
+
+def _group_of(topic: str, runs: Iterable[str]) -> TopicGroup:
+    return TopicGroup(topic, f"topic {topic}", dict.fromkeys(runs, frozenset((topic,))))
 
 
 def run_samples(

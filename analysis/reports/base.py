@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
@@ -15,6 +16,7 @@ from roslens.analysis.design import check_designs
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.loss import TracerLoss, health_findings
+from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
 from roslens.analysis.reports.front import Front, facts_of
 from roslens.analysis.reports.parameters import ReportParameters
@@ -39,6 +41,10 @@ class Tables(Protocol):
     @property
     def resources(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
+    def threads(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
+    def system(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
     def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
     @property
     def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
@@ -57,7 +63,7 @@ class NoRecordings:
     runs: Sequence[Run] = ()
     tracer_loss: Sequence[TracerLoss] = ()
     without_resources: Sequence[Run] = ()
-    resources = pl.LazyFrame()
+    resources = threads = system = pl.LazyFrame()
     logged_messages = pl.DataFrame()
     tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})
@@ -116,6 +122,11 @@ class Report(ABC, Generic[P]):
         self.counting = [run for run in self.tables.runs if reasons[run.name] is None]
         self.left_out = [run for run in self.tables.runs if reasons[run.name] is not None]
         self.reasons = {name: reason for name, reason in reasons.items() if reason is not None}
+
+    @cached_property
+    def measured_parts(self) -> pl.DataFrame:
+        """From when to when each run that counts is measured."""
+        return measured_parts(self.tables.table("messages"), self.counting)
 
     @property
     @abstractmethod

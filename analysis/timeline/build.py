@@ -20,7 +20,9 @@ UNKNOWN_NODE = "(node unknown)"
 _PROCESS = -1
 """In the place of a thread's number: tracks of the whole process come first."""
 
-_CALLBACK, _RUNNING, _WAIT = 0, 1, 2
+_CALLBACK, _RUNNING, _WAIT, _BLOCKED = range(4)
+_STATES = {"wait": (_WAIT, "waiting for work"), "blocked": (_BLOCKED, "waiting for the lock")}
+"""Of executors' stretches: where each is drawn, and what it is called."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def build_timeline(tables: TrackTables) -> Timeline:
 
     Per process its use of CPUs as sampled; per thread and node the callbacks; per thread how far
     its callbacks ran on a CPU, where the kernel's scheduler was recorded, and the executor's
-    waiting.
+    waiting for work and for its lock.
     """
     labelled, waiting, processes = pl.collect_all(
         [
@@ -70,8 +72,10 @@ def build_timeline(tables: TrackTables) -> Timeline:
                 # One without an end is drawn as its beginning.
                 end_ns=pl.coalesce("end_ns", "start_ns"),
             ).with_columns(pl.col("host").cast(pl.Categorical)),
-            tables.waits.filter((pl.col("state") == "wait") & pl.col("end_ns").is_not_null())
-            .select("host", "vpid", "vtid", "begin_ns", "end_ns")
+            tables.waits.filter(
+                pl.col("state").is_in(list(_STATES)) & pl.col("end_ns").is_not_null()
+            )
+            .select("host", "vpid", "vtid", "state", "begin_ns", "end_ns")
             .with_columns(pl.col("host").cast(pl.Categorical)),
             tables.processes.select("host", "vpid", "procname"),
         ]
@@ -94,26 +98,29 @@ def build_timeline(tables: TrackTables) -> Timeline:
             ids=part["callback_instance_id"].to_numpy(),
         )
         found.append((place, track))
-    wait, cpu = len(called), len(called) + 1
-    for (host, vpid, vtid), part in _parts(waiting, "begin_ns", "host", "vpid", "vtid"):
-        place = (str(host), _int(vpid), _int(vtid), _WAIT, "")
+    names = [*called, *_STATES, "CPU"]
+    for (host, vpid, vtid, state), part in _parts(
+        waiting, "begin_ns", "host", "vpid", "vtid", "state"
+    ):
+        kind, label = _STATES[str(state)]
+        place = (str(host), _int(vpid), _int(vtid), kind, "")
         track = places.track(
             place,
-            kind="wait",
-            label="waiting for work",
+            kind=str(state),
+            label=label,
             begins=part["begin_ns"].to_numpy(),
             ends=part["end_ns"].to_numpy(),
-            names=wait,
+            names=names.index(str(state), len(called)),
         )
         found.append((place, track))
     recorded = [t for _, t in found]
+    cpu = len(names) - 1
     found += _running(tables.scheduling, places, cpu)
     found += _sampled(tables.resources, places, cpu)
     found.sort(key=lambda pair: pair[0])
     tracks = [track for _, track in found]
     # What was sampled before the first and after the last callback is not of interest.
     spanning = recorded or tracks
-    names = [*called, "wait", "CPU"]
     if not spanning:
         return Timeline([], names, 0, 1)
     begin = min(int(t.begin_ns[0]) for t in spanning)

@@ -32,7 +32,7 @@ class Track:
     label, group
         For people: the track, and what it is drawn under (a process).
     kind
-        ``callback``, ``wait`` or ``cpu``.
+        ``callback``, ``wait``, ``blocked`` or ``cpu``.
     begin_ns, end_ns
         Sorted by begin, shape (n,); nested intervals are allowed.
     names

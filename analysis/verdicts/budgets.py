@@ -236,7 +236,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
     """Hold each budget against every cell that it applies to.
 
     A budget without a topic is about the runs' own cells; where its metric has none of those
-    (a service's response time has one per service), about all of it.
+    (runs without a work topic have cells per topic, response times one per service), about all.
 
     Raises
     ------

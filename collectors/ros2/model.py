@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from roslens.collectors.ros2.actions import find_action_goals, find_actions
+from roslens.collectors.ros2.blocked import with_blocked
 from roslens.collectors.ros2.callbacks import find_callbacks
 from roslens.collectors.ros2.events import Events, Raw, vtid
 from roslens.collectors.ros2.executors import find_executor_intervals, threads_without_events
@@ -128,6 +129,7 @@ def make_tables(
         def without_messages() -> dict[str, Any]:
             """Give what needs no messages; the facts that it tells."""
             service_calls, intervals = for_calls.result(), for_intervals.result()
+            intervals = with_blocked(intervals, callbacks.instances)
             states, lifecycle_gaps = for_states.result()
             scheduling, heap = for_scheduling.result(), for_heap.result()
             goals = find_action_goals(objects, service_calls, publications)

@@ -579,16 +579,25 @@ EXECUTOR_INTERVALS = Table(
             "state",
             "string",
             "wait: from rclcpp_executor_wait_for_work to the next executor event of the thread; "
-            "busy: the rest, which holds callbacks, the executor's own work, waiting for the lock "
-            "of a multi-threaded executor, and work outside of the executor",
+            "blocked: after a callback, or where nothing was executed, while another thread of the "
+            "same executor (one that executed the same callback) is in wait; busy: the rest, which "
+            "holds callbacks, the executor's own work, and work outside of the executor",
             nullable=False,
-            values=("wait", "busy"),
+            values=("wait", "busy", "blocked"),
         ),
         Column("begin_ns", "int64", "begin", unit="ns", nullable=False),
         _time("end_ns", "end; null when it lasted to the end of the trace"),
         _time("duration_ns", "end - begin"),
-        _time("timeout_ns", "how long it would have waited at most; -1 forever; null when busy"),
-        Column("executed", "int64", "timers and subscriptions executed", nullable=False),
+        _time(
+            "timeout_ns", "how long it would have waited at most; -1 forever; null when not in wait"
+        ),
+        Column(
+            "executed",
+            "int64",
+            "timers and subscriptions executed; of a busy stretch with blocked ones in it each "
+            "part has those whose callback began in it, the first also those without one",
+            nullable=False,
+        ),
         Column("callback_ns", "int64", "time inside of callbacks", unit="ns", nullable=False),
     ),
     needs=(

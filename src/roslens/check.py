@@ -35,7 +35,7 @@ def run_check(
 
 
 def load(budgets: Sequence[Budget], paths: Sequence[Path], *, collect: bool = True) -> Side:
-    """What the budgets are about: the main topics' estimates, and those of topics they name."""
+    """What the budgets are about: the estimates of all topics, and of those they name."""
     metrics = [b.metric for b in budgets]
     side = load_side(paths, metrics, collect=collect)
     topics = list(dict.fromkeys(b.topic for b in budgets if b.topic is not None))

@@ -77,7 +77,7 @@ def tables_of_one(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
 
 
 def _histogram(recordings: Recordings, path: Path, form: str) -> str:
-    """Latencies of the main topics: percentiles over all runs, or a log with each run's."""
+    """Latencies of the work topic, else the busiest: percentiles, or a log with each run's."""
     messages = recordings.table("messages")
     samples = run_samples(messages, recordings.runs, topic_groups(messages, recordings.runs)[0])
     known = {s.run.name: s for s in samples if s.delivered_ns.size}

@@ -69,7 +69,8 @@ def _parts(suite: Suite) -> list[tuple[str, list[str]]]:
         f"kernel {tracing.kernel}",
         f"{tracing.mode}, {tracing.subbuf_count} buffers of {tracing.subbuf_size:,} B per CPU",
     ]
-    rates = {"processes": suite.sampler_hz, **suite.samplers.model_dump()}
+    others = suite.samplers.model_dump(exclude={"gives_way"})
+    rates = {"processes": suite.sampler_hz, **others}
     samples = [f"{name} at {hz:g} Hz" for name, hz in rates.items() if hz] or ["nothing"]
     parts = [("runs", runs), ("time", time), ("records", records), ("samples", samples)]
     excluded = [

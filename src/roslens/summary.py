@@ -111,8 +111,11 @@ def _by_cell(
     estimates: Sequence[Estimate], title: str, headings: Mapping[str, str], notes: list[str]
 ) -> Table:
     of_cell: dict[str, dict[str, Estimate]] = {}
-    for estimate in estimates:
-        if estimate.metric in headings and "topic" not in estimate.cell:
+    known = [e for e in estimates if e.metric in headings]
+    # Where no work topic is named, each topic has a row.
+    own = any("topic" not in e.cell and e.metric.startswith("latency") for e in known)
+    for estimate in known:
+        if not own or "topic" not in estimate.cell:
             of_cell.setdefault(cell_label(estimate.cell), {})[estimate.metric] = estimate
     cells = [next(iter(of_metric.values())).cell for of_metric in of_cell.values()]
     verdicts = [{e.verdict for e in x.values() if e.verdict} for x in of_cell.values()]

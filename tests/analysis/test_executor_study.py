@@ -12,7 +12,7 @@ from tests.analysis.synthetic import write_run
 
 import roslens as rl
 from roslens.analysis.executors.agreement import agreement
-from roslens.analysis.executors.busy import busy_estimates, busy_per_run
+from roslens.analysis.executors.busy import busy_estimates, busy_per_run, callbacks_per_run
 from roslens.analysis.executors.entities import entity_estimates
 from roslens.analysis.executors.pairs import Pair, pairs
 from roslens.analysis.executors.parameters import ExecutorsParameters
@@ -107,17 +107,50 @@ def test_where_the_time_of_two_threads_went() -> None:
     # The callback of the stretch without an end is not counted either.
     assert found["callbacks"].to_list() == [pytest.approx(0.15)]
     assert found["overhead"].to_list() == [pytest.approx(0.30)]
+    assert found["blocked"].to_list() == [0]
+    # Half of what thread 2 did not wait was for the lock: a quarter of its time.
+    rows[3] = {**rows[3], "duration_ns": 100}
+    rows.append({**rows[3], "state": "blocked", "begin_ns": 300})
+    again = busy_per_run(table("executor_intervals", rows))
+    assert again["blocked"].to_list() == [pytest.approx(0.125)]
+    assert again["overhead"].to_list() == [pytest.approx(0.30 - 0.125)]
+
+
+def test_callbacks_and_threads_tell_of_executors_without_events() -> None:
+    # Measured from 100 to 200. Thread 1: 100 to 120 (of one that began before), 130 to 160 with
+    # one nested from 140 to 150: 50 of 100. Thread 2: 10. CPU time is known of thread 1: 40 in 80.
+    spans = [(1, 90, 120), (1, 130, 160), (1, 140, 150), (2, 150, 160), (2, 300, 400)]
+    instances = pl.LazyFrame(
+        [("r", "h0", 1, thread, start, end) for thread, start, end in spans],
+        schema=["run", "host", "vpid", "vtid", "start_ns", "end_ns"],
+        orient="row",
+    )
+    used = [(1, 50, 7), (1, 110, 20), (1, 150, 30), (1, 190, 60), (3, 110, 0), (3, 190, 9)]
+    threads = pl.LazyFrame(
+        [("r", "h0", 1, thread, time, cpu) for thread, time, cpu in used],
+        schema=["run", "host", "vpid", "vtid", "time_ns", "cpu_time_ns"],
+        orient="row",
+    )
+    parts = pl.DataFrame({"run": ["r"], "begin_ns": [100], "end_ns": [200], "ready": [True]})
+    (row,) = callbacks_per_run(instances, threads, parts).rows(named=True)
+    assert row == {"run": "r", "threads": 2, "callbacks": pytest.approx(0.3), "cpu": 0.5}
 
 
 def test_an_executor_without_events_is_refused_by_itself() -> None:
     runs = [Run("a", {"executor": "single"}), Run("b", {"executor": "events"})]
     rows = pl.DataFrame({"run": ["a"], "threads": [1], "wait": [0.5], "callbacks": [0.3],
-                         "overhead": [0.2]})  # fmt: skip
-    found = {(e.metric, e.cell["executor"]): e for e in busy_estimates(rows, runs)}
+                         "blocked": [0.0], "overhead": [0.2]})  # fmt: skip
+    alone = pl.DataFrame({"run": ["a", "b"], "callbacks": [0.25, 0.4], "cpu": [None, 0.45]})
+    found = {(e.metric, e.cell["executor"]): e for e in busy_estimates(rows, alone, runs)}
     assert found["executor_wait", "single"].value == 0.5
     refused = found["executor_wait", "events"].refused
     assert refused is not None
     assert "no rclcpp_executor_* event" in refused
+    assert found["executor_callbacks", "single"].value == 0.3
+    assert found["executor_callbacks", "events"].value == 0.4
+    assert "emits no events" in found["executor_callbacks", "events"].definition
+    assert found["executor_cpu", "events"].value == 0.45
+    assert ("executor_cpu", "single") not in found
 
 
 # ---------------------------------------------------------------- pairs
@@ -386,7 +419,7 @@ def test_all_sections_can_be_shown(campaign: Path) -> None:
         found.definitions(),
     ):
         assert section._repr_html_()
-    assert "No executor events" in repr(found.busy())
+    assert "emit no executor events" in repr(found.busy())
     assert "No run has the factors entity and count" in repr(found.entities())
 
 

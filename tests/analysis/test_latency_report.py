@@ -20,6 +20,7 @@ from roslens.analysis.latency.report import LatencyReport
 from roslens.analysis.measures.callbacks import durations, worst_messages
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.measures.loss import outcomes_by_cell
+from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.measures.resources import usage_per_run
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.metrics import read_metrics
@@ -133,19 +134,31 @@ def test_outcomes_that_are_in_no_fraction(tmp_path: Path) -> None:
     assert (row["unknown"], row["replayed"], row["no_subscriber"]) == (1, 1, 1)
 
 
-def test_main_topics_and_further_ones() -> None:
-    rows = [("with", "/a"), ("with", "/b"), ("with", "/rosout"), ("without", "/a")]
+def test_topics_are_never_pooled_and_come_in_order() -> None:
+    rows = [("with", "/rosout", 1)] * 9
+    rows += [("with", "/a", 5), ("with", "/b", 7), ("without", "/a", 5), ("without", "/c", 3)]
+    rows += [("without", "/c", 3)] * 2
     messages = pl.LazyFrame(
         {
-            "run": [run for run, _ in rows],
-            "topic": [topic for _, topic in rows],
-            "outcome": ["delivered"] * 4,
+            "run": [run for run, _, _ in rows],
+            "topic": [topic for _, topic, _ in rows],
+            "outcome": ["delivered"] * len(rows),
+            "latency_ns": [latency for _, _, latency in rows],
         }
     )
     with_topic, without = Run("with", {}, work_topic="/a"), Run("without", {})
-    main, further = topic_groups(messages, [with_topic, without])
-    assert main.topics_of_run == {"with": {"/a"}, "without": {"/a"}}
-    assert (further.topic, dict(further.topics_of_run)) == ("/b", {"with": {"/b"}})
+    found = topic_groups(messages, [with_topic, without])
+    assert [group.topic for group in found] == ["/a", "/c", "/b", "/rosout"]
+    assert found[0].topics_of_run == {"with": {"/a"}, "without": {"/a"}}
+    assert found[1].topics_of_run == {"without": {"/c"}}
+    assert found[0].cell(Run("x", {"a": 1})) == {"a": 1, "topic": "/a"}
+    slowest = topic_groups(messages, [without], headline="slowest")
+    assert [group.topic for group in slowest] == ["/a", "/c"]
+    assert [group.topic for group in topic_groups(messages, [without])] == ["/c", "/a"]
+    # What every manifest names is the cell's own; it comes no second time.
+    work, *others = topic_groups(messages, [with_topic])
+    assert (work.topic, work.topics_of_run) == (None, {"with": {"/a"}})
+    assert [group.topic for group in others] == ["/b", "/rosout"]
     (chosen,) = topic_groups(messages, [with_topic], ["/rosout"])
     assert chosen.topic == "/rosout"
 
@@ -354,11 +367,64 @@ def test_durations_by_hand(tmp_path: Path) -> None:
 def test_usage_by_hand(tmp_path: Path) -> None:
     write_run(tmp_path / "r", latencies_ns=[1000] * 100)
     opened = rl.open(tmp_path, collect=False)
-    row = usage_per_run(opened.resources).row(0, named=True)
+    parts = measured_parts(opened.messages, opened.runs)
+    row = usage_per_run(opened.resources, parts).row(0, named=True)
     assert row["cpu"] == pytest.approx(0.5)
+    assert row["startup_cpu"] is None  # nobody said when the workload was ready
     # The first sample of a process, taken while it is being loaded, is no level of memory.
     assert row["pss"] == 50_000_000
     assert row["rss"] == 60_000_000
+
+
+def test_usage_is_that_of_the_measured_part() -> None:
+    # 2 s of start-up on one core, 4 s of work on a quarter of one, 1 s of clearing up on one; a
+    # second process begins with the work, and takes half a core.
+    seconds = range(8)
+    run = Run("r", {}, ready_ns=2_000_000_000, work_s=4.0)
+    cpu = [0, 1, 2, 2.25, 2.5, 2.75, 3, 4]
+    resources = pl.LazyFrame(
+        {
+            "run": ["r"] * 12,
+            "host": ["h0"] * 12,
+            "vpid": [1] * 8 + [2] * 4,
+            "time_ns": [s * 10**9 for s in seconds] + [s * 10**9 for s in (3, 4, 5, 6)],
+            "cpu_time_ns": [int(x * 1e9) for x in (*cpu, 0.5, 1, 1.5, 2)],
+            "pss_bytes": [1, None, 5, None, 7, None, 9, 100, 1, 3, None, 5],
+            "rss_bytes": [None] * 12,
+        },
+        schema_overrides={"rss_bytes": pl.Int64},
+    )
+    messages = pl.LazyFrame({"run": ["r"], "topic": ["/t"], "publish_ns": [3_000_000_000]})
+    (row,) = usage_per_run(resources, measured_parts(messages, [run])).rows(named=True)
+    assert row["cpu"] == pytest.approx(0.25 + 0.5)
+    assert row["startup_cpu"] == pytest.approx(2e9)
+    assert (row["pss"], row["rss"]) == (7 + 4, None)
+    assert (row["begin_ns"], row["end_ns"]) == (2 * 10**9, 6 * 10**9)
+    later = usage_per_run(resources, measured_parts(messages, [run]), warm_up_s=1)
+    assert later["cpu"].to_list() == pytest.approx([0.75])
+
+
+def test_a_run_is_measured_from_ready_to_the_end_of_its_work() -> None:
+    messages = pl.LazyFrame(
+        {
+            "run": ["a"] * 3 + ["b"] * 3,
+            "topic": ["/rosout", "/t", "/t"] * 2,
+            "publish_ns": [1, 20, 50] * 2,
+        }
+    )
+    runs = [
+        Run("a", {}, ready_ns=10, work_s=3e-8),
+        Run("b", {}, ready_ns=10),
+        Run("c", {}),
+    ]
+    found = measured_parts(messages, [*runs, Run("a", {}), Run("b", {})])
+    assert [row[1:] for row in found.rows()] == [
+        (10, 40, True),
+        (10, 50, True),  # it counts messages: to the last one
+        (None, None, False),
+        (20, 50, False),
+        (20, 50, False),
+    ]
 
 
 def test_order_effect_by_hand() -> None:

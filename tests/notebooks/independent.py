@@ -8,6 +8,7 @@ by `reference_model`, which walks through the events one after the other; percen
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +43,7 @@ class Facts:
     starts_ns: list[int] = field(default_factory=list)
     services: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     resources: pl.DataFrame | None = None
+    published_ns: list[int] = field(default_factory=list)
     logged: list[dict[str, str]] = field(default_factory=list)
 
     @property
@@ -81,6 +83,12 @@ def facts_of(run: Path) -> Facts:
         )
         for row in tables["messages"]
         if row["topic"] == topic and row["subscription_id"] is not None
+    ]
+    facts.published_ns = [
+        row["publish_ns"]
+        for row in tables["messages"]
+        if row["publish_ns"] is not None
+        and row["topic"] not in {None, "/rosout", "/parameter_events", "/tf_static", "/clock"}
     ]
     facts.starts_ns = [
         row["start_ns"]
@@ -138,14 +146,34 @@ def _period(times: Sequence[int]) -> float:
     return (max(times) - min(times)) / (len(times) - 1)
 
 
-def _cpu(facts: Facts) -> float:
+def _part(facts: Facts) -> tuple[int, int]:
+    """From the first to the last message, as far as there are samples; no workload says ready."""
     assert facts.resources is not None
-    used = 0
+    times = facts.resources["time_ns"].to_list()
+    begin, end = min(facts.published_ns), max(facts.published_ns)
+    return max(begin, min(times)), min(end, max(times))
+
+
+def _cpu_ns(facts: Facts) -> float:
+    assert facts.resources is not None
+    used = 0.0
     for _, part in facts.resources.drop_nulls("cpu_time_ns").group_by("host", "vpid"):
-        times = part.sort("time_ns")["cpu_time_ns"]
-        used += times[-1] - times[0]
-    span = facts.resources["time_ns"].max() - facts.resources["time_ns"].min()  # type: ignore[operator]
-    return float(used / span)  # type: ignore[operator]
+        rows = part.sort("time_ns").select("time_ns", "cpu_time_ns").rows()
+        for (a, before), (b, after) in itertools.pairwise(rows):
+            begin, end = _part(facts)
+            inside = max(0, min(b, end) - max(a, begin))
+            used += (after - before) * inside / (b - a)
+    return used
+
+
+def _cpu(facts: Facts) -> float:
+    begin, end = _part(facts)
+    return _cpu_ns(facts) / (end - begin)
+
+
+def _cpu_per_publication(facts: Facts) -> float:
+    begin, end = _part(facts)
+    return _cpu_ns(facts) / sum(begin <= d.first_ns <= end for d in facts.sent)
 
 
 METRICS: Mapping[str, Callable[[Facts], float]] = {
@@ -163,7 +191,7 @@ METRICS: Mapping[str, Callable[[Facts], float]] = {
     "hop_take": _mean(_between("take_ns", "rclcpp_take_ns")),
     "hop_dispatch": _mean(_dispatch),
     "cpu": _cpu,
-    "cpu_per_publication": lambda facts: _cpu(facts) * _span_ns(facts) / len(facts.sent),
+    "cpu_per_publication": _cpu_per_publication,
 }
 """What is computed here, from the facts of one run."""
 
@@ -174,19 +202,17 @@ WITHOUT_INTERVAL = frozenset({"loss", "latency_max"})
 """Whose interval is not Student's t as it is: bounded, or of an extreme."""
 
 
-def _span_ns(facts: Facts) -> float:
-    assert facts.resources is not None
-    times = facts.resources["time_ns"]
-    return float(times.max() - times.min())  # type: ignore[operator]
+LOGGED = {"lifecycle": "/cell_data"}
+"""The topic of `facts_of` in samples whose manifests name no work topic."""
 
 
 def computed(estimate: Mapping[str, Any], sample: str) -> bool:
-    """Whether a golden estimate is computed here too: of folders, the work topic, with a value."""
+    """Whether a golden estimate is computed here too: of folders, one topic, with a value."""
     return (
         not sample.endswith(".zst")
         and (estimate["metric"] in METRICS or estimate["metric"] == SERVICES)
         and estimate["value"] is not None
-        and "topic" not in estimate["cell"]
+        and estimate["cell"].get("topic") in {None, LOGGED.get(sample)}
     )
 
 

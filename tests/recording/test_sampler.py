@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 import pytest
 
-from roslens.tracing.processes import marked
+from roslens.tracing.processes import has_mark, marked, process_ids
 from roslens.tracing.recording.schema import RESOURCES
-from roslens.tracing.sampling import ProcessReader, Sampler, children, cpu_time_ns
+from roslens.tracing.sampling import ProcessReader, Sampler, cpu_time_ns
+from roslens.tracing.sampling.proc import stat
 
 pytestmark = pytest.mark.live
 
@@ -120,11 +122,11 @@ def test_a_whole_tree_is_sampled_even_when_a_parent_ends():
         process.communicate()
 
 
-def test_a_process_that_left_its_parent_at_once_is_found_by_search():
+def test_a_process_that_left_its_parent_at_once_is_found_by_its_mark():
     process = subprocess.Popen(
         ["sh", "-c", "setsid -f sleep 30; exec sleep 31"], env={**os.environ, "TEST_MARK": "x1"}
     )
-    sampler = Sampler(process.pid, hz=20, search=lambda: marked("TEST_MARK=x1")).start()
+    sampler = Sampler(process.pid, hz=20, belongs=lambda pid: has_mark(pid, "TEST_MARK=x1")).start()
     try:
         deadline = time.monotonic() + 60
         while len(asleep(sampler)) < 2 and time.monotonic() < deadline:
@@ -164,13 +166,52 @@ def test_an_ended_process_gives_nothing():
     process = subprocess.Popen(["true"])
     process.wait()
     assert cpu_time_ns(process.pid) is None
-    assert children(process.pid) == []
     with pytest.raises(OSError, match=str(process.pid)):
         ProcessReader(process.pid)
     sampler = Sampler(process.pid).start()
     sampler.stop()
     assert sampler.frame().height == 0
     assert sampler.frame().schema == RESOURCES.schema
+
+
+def test_memory_is_read_at_a_rate_of_its_own():
+    process = subprocess.Popen(["sleep", "30"])
+    try:
+        sampler = Sampler(process.pid, hz=50, memory_hz=2).start()
+        time.sleep(1.2)
+        sampler.stop()
+    finally:
+        process.kill()
+        process.wait()
+    told = sampler.frame().drop_nulls("rss_bytes")
+    assert 1 <= told.height <= 4
+    assert (told["time_ns"].diff().drop_nulls() >= 500_000_000).all()
+    assert told["voluntary_switches"].null_count() == 0
+    assert sampler.frame()["cpu_time_ns"].null_count() == 0
+
+
+def test_the_sampler_gives_way_and_keeps_off_the_cpus_of_what_it_samples():
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("one CPU")
+    seen: set[tuple[int, tuple[int, ...]]] = set()
+
+    class Watched(Sampler):
+        def _round(self) -> None:
+            super()._round()
+            seen.add((os.sched_getscheduler(0), tuple(sorted(os.sched_getaffinity(0)))))
+
+    process = subprocess.Popen(["sleep", "30"])
+    try:
+        os.sched_setaffinity(process.pid, cpus[:1])
+        sampler = Watched(process.pid, hz=20).start()
+        time.sleep(0.2)
+        sampler.stop()
+    finally:
+        process.kill()
+        process.wait()
+    assert seen == {(os.SCHED_IDLE, tuple(cpus[1:]))}
+    assert sorted(os.sched_getaffinity(0)) == cpus
 
 
 def test_the_id_is_the_one_that_the_process_sees():
@@ -181,6 +222,12 @@ def test_the_id_is_the_one_that_the_process_sees():
         pytest.skip("no right to make a PID namespace")
     with Program(*command) as program:
         own_id = program.says()
-        inside = children(program.process.pid)[0]
+        inside = next(x for x in process_ids() if parent(x) == program.process.pid)
         assert own_id != inside
         assert ProcessReader(inside).sample().vpid == own_id
+
+
+def parent(pid: int) -> int | None:
+    with suppress(OSError):
+        return int(stat(pid)[1])
+    return None

@@ -8,6 +8,7 @@ within callbacks, of those executions that ended.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -73,6 +74,79 @@ class Executors:
                 if start >= until:
                     break
                 row["callback_ns"] += int(min(stop, until)) - max(start, begin)
+        self.split(instances)
+
+    def split(self, instances: Iterable[Row]) -> None:
+        """Cut busy stretches where another thread of the executor waited and nothing was run."""
+        ran = defaultdict(list)
+        for instance in instances:
+            ran[instance["_thread"]].append(instance)
+        rows, self.rows = self.rows, []
+        waits = defaultdict(list)
+        for row in rows:
+            if row["state"] == "wait":
+                until = float("inf") if row["end_ns"] is None else row["end_ns"]
+                waits[row["_thread"]].append((row["begin_ns"], until))
+        for row in rows:
+            cuts = []
+            if row["state"] == "busy" and row["end_ns"] is not None:
+                for begin, end in _idle(row, ran[row["_thread"]]):
+                    for other in waits:
+                        if _shared(ran, row["_thread"], other) and not any(
+                            a < d and c < b
+                            for a, b in waits[row["_thread"]]
+                            for c, d in waits[other]
+                        ):
+                            both = [(max(begin, c), int(min(end, d))) for c, d in waits[other]]
+                            cuts += [(c, d) for c, d in both if c < d]
+            self.rows += _pieces(row, _merged(cuts), ran[row["_thread"]]) if cuts else [row]
+        self.rows.sort(key=lambda row: row["begin_ns"])
+
+
+def _shared(ran: dict[Any, list[Row]], thread: Any, target: Any) -> bool:
+    """Whether two threads are linked by callbacks that threads have in common."""
+    reached = {thread}
+    if target in reached:
+        return False
+    while True:
+        callbacks = {id(i["_callback"]) for x in reached for i in ran[x] if i["_callback"]}
+        more = {x for x in ran if any(id(i["_callback"]) in callbacks for i in ran[x])} - reached
+        if target in more or not more:
+            return target in more
+        reached |= more
+
+
+def _idle(row: Row, instances: list[Row]) -> list[tuple[int, int]]:
+    """What of a stretch follows a callback of it, or all if nothing was executed in it."""
+    begin, end = row["begin_ns"], row["end_ns"]
+    spans = []
+    for i in instances:
+        open_ended = begin <= i["start_ns"] < end if i["end_ns"] is None else False
+        stop = end if open_ended else i["end_ns"]
+        if stop is not None and i["start_ns"] < end and stop >= begin:
+            spans.append((i["start_ns"], stop))
+    spans = _merged(spans)
+    if row["executed"] == 0 and all(stop <= begin for _, stop in spans):
+        return [(begin, end)]
+    following = [start for start, _ in spans[1:]] + [end]
+    return [(stop, until) for (_, stop), until in zip(spans, following) if stop < end]  # noqa: B905
+
+
+def _pieces(row: Row, cuts: list[tuple[int, int]], instances: list[Row]) -> list[Row]:
+    edges = [row["begin_ns"], *(t for cut in cuts for t in cut), row["end_ns"]]
+    ran = _merged([(i["start_ns"], i["end_ns"]) for i in instances if i["end_ns"] is not None])
+    starts = [i["start_ns"] for i in instances if i["kind"] in {"timer", "subscription"}]
+    found = []
+    for number, (begin, end) in enumerate(itertools.pairwise(edges)):
+        if begin < end:
+            piece = dict(row) | {"begin_ns": begin, "end_ns": end, "duration_ns": end - begin}
+            piece["state"] = "blocked" if number % 2 else "busy"
+            piece["executed"] = sum(begin <= t < end for t in starts)
+            piece["callback_ns"] = sum(max(0, min(end, b) - max(begin, a)) for a, b in ran)
+            found.append(piece)
+    rest = row["executed"] - sum(piece["executed"] for piece in found)
+    found[0]["executed"] += max(rest, 0)
+    return found
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

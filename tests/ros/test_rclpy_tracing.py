@@ -198,6 +198,45 @@ def test_a_take_is_followed_by_its_callback_on_the_same_thread(
 
 
 @pytest.mark.live
+def test_executors_say_when_they_wait_and_what_they_execute(
+    recording: tuple[str, dict[str, Any], list[Event]],
+) -> None:
+    executor, truth, events = recording
+    threads: dict[int, list[str]] = defaultdict(list)
+    executed: Counter[int] = Counter()
+    ran = {e.vtid for e in events if e.name == "callback_start"}
+    for event in events:
+        if event.name.startswith("rclcpp_executor_"):
+            threads[event.vtid].append(event.name.removeprefix("rclcpp_executor_"))
+        if event.name == "rclcpp_executor_execute":
+            executed[int(event.fields["handle"], 16)] += 1
+    if executor == "Events":
+        assert not threads
+        return
+    names = {handle: name for name, handle in truth["handles"].items()}
+    # A coroutine is executed once, though it runs in two stretches; services are not, as in rclcpp.
+    found = {names[h]: n for h, n in executed.items() if h in names}
+    # A timer that is due again as its node ends is not called any more.
+    assert found.pop("timer") - truth["counts"]["timer"] in {0, 1}
+    assert found == {
+        name: truth["counts"][name] for name in truth["handles"] if name not in {"timer", "service"}
+    }
+    in_pool = {}
+    for vtid, said in threads.items():
+        states = [name for name in said if name != "execute"]
+        turns = ["wait_for_work", "get_next_ready"]
+        in_pool[vtid] = states[0] == "get_next_ready"
+        whole = turns[::-1] if in_pool[vtid] else turns
+        assert states == (whole * len(states))[: len(states)]
+    assert ran <= set(threads)
+    if executor == "SingleThreaded":
+        assert list(in_pool.values()) == [False]
+    else:
+        assert {vtid for vtid, pool in in_pool.items() if pool} >= ran
+        assert min(in_pool.values()) is False
+
+
+@pytest.mark.live
 def test_publish_comes_just_before_its_rcl_publish(
     recording: tuple[str, dict[str, Any], list[Event]],
 ) -> None:

@@ -62,6 +62,7 @@ def test_as_many_entities_as_asked_for_are_in_the_trace(tmp_path: Path) -> None:
 
 def test_resident_memory_grows_by_the_allocator_s_chunk_per_message(tmp_path: Path) -> None:
     changes = {"duration": 6, "repetitions": 1, "factors": {"leak": [8192]}, "sampler_hz": 20}
+    changes["samplers"] = {"memory": 20, "gives_way": False}
     opened = rl.open(record_changed("leak-injection", tmp_path, changes))
     native = opened.recordings[0].native
     told = json.loads((native / "leak.json").read_text())

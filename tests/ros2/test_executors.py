@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import polars as pl
+from polars.testing import assert_frame_equal
 from ros2_trace import Trace, findings, rows
 from test_messages import CALLBACK, NODE, SUB
+
+from roslens.collectors.ros2.blocked import with_blocked
 
 
 def executor() -> Trace:
@@ -123,3 +127,120 @@ def test_an_executor_that_emits_no_events_is_named() -> None:
     tables = trace.tables()
     assert tables["executor_intervals"].is_empty()
     assert findings(tables) == {"executor_without_events": 2}
+
+
+def pool() -> Trace:
+    """Two threads of one executor; thread 1 waits from 100 to 150 and from 260 to 300.
+
+    Thread 2 executes from 105 to 125, tries to wait and gets the lock at 151: blocked while thread
+    1 waits. What it does before its callback is its own work, though thread 1 waits meanwhile.
+    """
+    trace = executor()
+    wait(trace, 90, tid=2)
+    ready(trace, 99, tid=2)
+    wait(trace, 100)
+    execute(trace, 101, tid=2)
+    trace.run(105, CALLBACK, lasts=20, tid=2)
+    ready(trace, 150)
+    ready(trace, 151, tid=2)
+    execute(trace, 152)
+    wait(trace, 152, tid=2)
+    trace.run(153, CALLBACK, lasts=10)
+    ready(trace, 250, tid=2)
+    execute(trace, 251, tid=2)
+    wait(trace, 260)
+    trace.run(261, CALLBACK, lasts=9, tid=2)
+    ready(trace, 300)
+    wait(trace, 301, tid=2)
+    return trace
+
+
+def test_a_thread_is_blocked_while_another_one_of_its_executor_waits() -> None:
+    assert found(pool()) == [
+        (1, "wait", 100, 150, -1, 0, 0),
+        (1, "busy", 150, 163, None, 1, 10_000),
+        # Thread 2 holds the wait from 152 to 250.
+        (1, "blocked", 163, 250, None, 0, 0),
+        (1, "busy", 250, 260, None, 0, 0),
+        (1, "wait", 260, 300, -1, 0, 0),
+        (1, "busy", 300, None, None, 0, 0),
+        (2, "wait", 90, 99, -1, 0, 0),
+        (2, "busy", 99, 125, None, 1, 20_000),
+        (2, "blocked", 125, 150, None, 0, 0),
+        (2, "busy", 150, 152, None, 0, 0),
+        (2, "wait", 152, 250, -1, 0, 0),
+        (2, "busy", 250, 270, None, 1, 9_000),
+        (2, "blocked", 270, 300, None, 0, 0),
+        (2, "busy", 300, 301, None, 0, 0),
+        (2, "wait", 301, None, -1, 0, 0),
+    ]
+
+
+def test_the_tables_themselves_can_be_split() -> None:
+    """By an engine that knows threads as tables do."""
+    tables = pool().tables()
+    whole = tables["executor_intervals"]
+    busy = pl.when(pl.col("state") == "wait").then("state").otherwise(pl.lit("busy"))
+    column = pl.col("begin_ns")
+    # As it was before: busy from the end of each wait to the next one.
+    joined = (
+        whole.with_columns(busy.alias("state"))
+        .sort("vtid", "begin_ns")
+        .group_by("host", "vpid", "vtid", pl.col("state").rle_id().alias("n"), maintain_order=True)
+        .agg(
+            pl.col("state", "begin_ns", "timeout_ns").first(), pl.col("end_ns").last(),
+            pl.col("duration_ns", "executed", "callback_ns").sum(),
+        )
+        .with_columns(duration_ns=pl.col("end_ns") - column)
+        .select(whole.columns)
+    )  # fmt: skip
+    assert joined.height < whole.height
+    again = with_blocked(joined, tables["callback_instances"], ("host", "vpid", "vtid"))
+    assert_frame_equal(again, whole.sort("begin_ns", "host", "vpid", "vtid"))
+
+
+def test_threads_that_share_no_callback_are_of_executors_of_their_own() -> None:
+    trace = executor()
+    trace.subscription(7, SUB + 1, "/other", node=NODE, callback=CALLBACK + 1)
+    wait(trace, 100)
+    ready(trace, 100.5, tid=2)
+    execute(trace, 101, tid=2)
+    trace.run(105, CALLBACK, lasts=20, tid=2)
+    ready(trace, 150)
+    execute(trace, 151)
+    trace.run(153, CALLBACK + 1, lasts=10)
+    wait(trace, 200, tid=2)
+    ready(trace, 205, tid=2)
+    wait(trace, 210)
+    assert {row[1] for row in found(trace)} == {"wait", "busy"}
+    # A third thread, which executed what both did, makes them one executor.
+    ready(trace, 300, tid=3)
+    trace.run(310, CALLBACK, lasts=5, tid=3)
+    trace.run(320, CALLBACK + 1, lasts=5, tid=3)
+    blocked = [(row[0], *row[2:4]) for row in found(trace) if row[1] == "blocked"]
+    assert blocked == [(1, 200, 205), (2, 125, 150)]
+    # Had they ever waited at the same time, there would be no lock between them.
+    wait(trace, 400, tid=2)
+    assert not [row for row in found(trace) if row[1] == "blocked"]
+
+
+def test_a_stretch_with_nothing_executed_may_be_blocked_from_its_beginning() -> None:
+    """Thread 2 finds nothing at 400; what it executes at 500 has no callback in the trace."""
+    trace = pool()
+    ready(trace, 400, tid=2)
+    wait(trace, 401)
+    ready(trace, 450)
+    wait(trace, 460, tid=2)
+    ready(trace, 500, tid=2)
+    execute(trace, 501, tid=2)
+    wait(trace, 502)
+    ready(trace, 550)
+    wait(trace, 560, tid=2)
+    assert [row[:6] for row in found(trace) if row[0] == 2 and row[2] >= 400] == [
+        (2, "busy", 400, 401, None, 0),
+        (2, "blocked", 401, 450, None, 0),
+        (2, "busy", 450, 460, None, 0),
+        (2, "wait", 460, 500, -1, 0),
+        (2, "busy", 500, 560, None, 1),
+        (2, "wait", 560, None, -1, 0),
+    ]

@@ -22,6 +22,7 @@ from test_windows import RUNS, SAMPLES, STEPS, emit, objects
 
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables, messages
+from roslens.collectors.ros2.blocked import with_blocked
 from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import Events, Raw
 from roslens.collectors.ros2.objects import find_objects
@@ -59,14 +60,13 @@ def assert_same(
             spilling.feed(part)
         first, again = spilling.tables()[0], spilling.tables(last=True)[0]
     for found in (in_memory.tables(last=True)[0], first, again):
+        found["messages"] = without_bounds(found["messages"])
+        found["executor_intervals"] = with_blocked(
+            found["executor_intervals"], found["callback_instances"], ("host", "vpid", "vtid")
+        )
         for name in TABLES_OF_THE_PASS:
-            table = TABLES[name].conform(as_drawn(name, found[name]))
+            table = TABLES[name].conform(found[name])
             assert name in without or table.equals(whole[name]), name
-
-
-def as_drawn(name: str, table: pl.DataFrame) -> pl.DataFrame:
-    """With the columns that are drawn from finished rows in Python."""
-    return without_bounds(table) if name == "messages" else table
 
 
 def without_bounds(rows: pl.DataFrame, *_: object) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import os
 from typing import Any, Callable  # noqa: UP035
 
 from .callbacks import symbol_of, traced
+from .executors import trace_executors
 from .tracepoints import Tracepoints, load_tracepoints
 
 VARIABLE = "ROSLENS_TRACE_RCLPY"
@@ -41,9 +42,9 @@ def enable() -> None:
     """
     if _state:
         return
-    node, publisher, service, subscription, timer = (
+    executors, node, publisher, service, subscription, timer = (
         importlib.import_module(f"rclpy.{name}")
-        for name in ("node", "publisher", "service", "subscription", "timer")
+        for name in ("executors", "node", "publisher", "service", "subscription", "timer")
     )
     tracepoints = load_tracepoints()
     _state["tracepoints"] = tracepoints
@@ -63,6 +64,7 @@ def enable() -> None:
     _trace_callbacks(timer.Timer, timer_added, tracepoints)
     _trace_timer_owner(node.Node, tracepoints)
     _trace_publish(publisher.Publisher, tracepoints)
+    trace_executors(executors, tracepoints)
 
 
 def _trace_callbacks(

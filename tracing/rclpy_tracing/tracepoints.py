@@ -17,6 +17,9 @@ _ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "callback_start": (_POINTER, ctypes.c_bool),
     "callback_end": (_POINTER,),
     "rclcpp_publish": (_POINTER, _POINTER),
+    "rclcpp_executor_get_next_ready": (),
+    "rclcpp_executor_wait_for_work": (ctypes.c_int64,),
+    "rclcpp_executor_execute": (_POINTER,),
 }
 
 
@@ -37,6 +40,9 @@ class Tracepoints:
     callback_start: Callable[[Any, Any], None]
     callback_end: Callable[[Any], None]
     rclcpp_publish: Callable[[Any, Any], None]
+    rclcpp_executor_get_next_ready: Callable[[], None]
+    rclcpp_executor_wait_for_work: Callable[[int], None]
+    rclcpp_executor_execute: Callable[[Any], None]
 
 
 def load_tracepoints() -> Tracepoints:

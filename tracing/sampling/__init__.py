@@ -1,7 +1,7 @@
 """What a run uses, sampled beside it: processes, threads, their heaps, the machine."""
 
 from roslens.tracing.sampling.heap import HeapProbe
-from roslens.tracing.sampling.processes import ProcessReader, Sampler, children, cpu_time_ns
+from roslens.tracing.sampling.processes import ProcessReader, Sampler, cpu_time_ns
 from roslens.tracing.sampling.system import SystemSampler
 from roslens.tracing.sampling.threads import ThreadSampler
 
@@ -11,6 +11,5 @@ __all__ = [
     "Sampler",
     "SystemSampler",
     "ThreadSampler",
-    "children",
     "cpu_time_ns",
 ]

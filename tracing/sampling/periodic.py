@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import Self
@@ -12,6 +13,9 @@ from roslens.tracing.recording.manifest import Sampler as SamplerFacts
 class Periodic:
     """Calls `_round` at a rate until stopped, and once more then.
 
+    A thread that gives way has the scheduling policy SCHED_IDLE: whatever else wants to run takes
+    its CPU at once, so what is measured does not wait for it.
+
     A round that begins late by a whole period or more leaves rounds out, never piles them up; how
     many is in `facts`, beside the CPU time that the thread used.
 
@@ -21,10 +25,13 @@ class Periodic:
         Of the thread.
     hz
         Rounds per second.
+    gives_way
+        Whether everything else goes first, also where that leaves rounds out.
     """
 
-    def __init__(self, name: str, hz: float) -> None:
+    def __init__(self, name: str, hz: float, *, gives_way: bool = True) -> None:
         self.hz = hz
+        self._gives_way = gives_way
         self.overruns = 0
         self.rounds = 0
         self._own_cpu_ns = 0
@@ -56,6 +63,9 @@ class Periodic:
         )
 
     def _run(self) -> None:
+        if self._gives_way:
+            # Refused to no one, and undone by no one but root: it is this thread's for good.
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         period = 1.0 / self.hz
         begun = due = time.monotonic()
         while not self._stop.is_set():

@@ -36,6 +36,11 @@ def stat(pid: int) -> list[bytes]:
     return fields
 
 
+def name(pid: int) -> str:
+    """The name of a process's main thread; nothing if there is none."""
+    return read(f"/proc/{pid}/comm").decode(errors="replace").rstrip("\n")
+
+
 def number_after(text: bytes, name: bytes) -> int:
     """The number that follows `name`; 0 if it is not there."""
     rest = text.partition(name)[2].split(None, 1)

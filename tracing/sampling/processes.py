@@ -1,16 +1,17 @@
 """What the processes of a run use, sampled beside it into ``resources.parquet``.
 
 Sources, per process: CPU time from its CPU clock (clock_getcpuclockid(3): nanoseconds, ended
-threads included); RSS, PSS and USS from ``smaps_rollup``, which counts pages (``statm`` and
-``status`` lag behind by up to 64 pages per thread, see proc(5)); page faults from ``stat``;
-threads and context switches from ``task/*/status``, so those of ended threads are missing.
-Reading ``smaps_rollup`` takes a millisecond and holds the process's memory map meanwhile, so it
-is read only when page faults or the rough size say that something changed, and once a second for
-what others share.
+threads included); page faults and threads from ``stat``; RSS, PSS and USS from ``smaps_rollup``,
+which counts pages (``statm`` and ``status`` lag behind by up to 64 pages per thread, see proc(5));
+context switches from ``task/*/status``, so those of ended threads are missing.
+
+The last two take milliseconds, and counting pages holds the process's memory map meanwhile, which
+what is measured may wait for: they have a rate of their own, and are null in samples between.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -20,18 +21,19 @@ from pathlib import Path
 
 import polars as pl
 
+from roslens.tracing.processes import process_ids
 from roslens.tracing.recording.files import replaced_whole
 from roslens.tracing.recording.schema import RESOURCES
 from roslens.tracing.sampling.periodic import Periodic
-from roslens.tracing.sampling.proc import STARTED, namespace_id, number_after, read, stat
+from roslens.tracing.sampling.proc import STARTED, name, namespace_id, number_after, read, stat
+from roslens.tracing.sampling.rates import SamplerRates
 
 HOST = "h0"
 _SCHEDULER_CLOCK = 2  # CPUCLOCK_SCHED of the kernel: nanoseconds, of the whole process
-MEMORY_SECONDS = 1.0
-"""How old RSS and PSS may be of a process that had no page fault and unmapped nothing since."""
 
 # Fields of /proc/<pid>/stat after the name.
-_MINOR_FAULTS, _MAJOR_FAULTS, _RESIDENT = 7, 9, 21
+_PARENT, _MINOR_FAULTS, _MAJOR_FAULTS, _THREADS = 1, 7, 9, 17
+_EAGER_SECONDS = 3.0  # in which new processes are looked for in each round, afterwards each second
 _MAPS_EVERY = 5  # samples between two looks at the libraries of a process
 
 
@@ -63,15 +65,20 @@ class ProcessReader:
         Its id here; its id in its own PID namespace is what samples carry.
     heap
         Gives the bytes that malloc has in use in a process.
+    memory_seconds
+        Memory and context switches are read again after so long; 0: in each sample.
     """
 
-    def __init__(self, pid: int, heap: Callable[[int], int | None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        pid: int,
+        heap: Callable[[int], int | None] = lambda _: None,
+        memory_seconds: float = 0.0,
+    ) -> None:
         self.pid = pid
         self._heap = heap
-        self.folder = f"/proc/{pid}"
         self.started = stat(pid)[STARTED]
-        self._memory_state: tuple[bytes, ...] = ()
-        self._memory = Memory()
+        self._memory_seconds = memory_seconds
         self._memory_due = 0.0
         self.vpid = namespace_id(pid)
 
@@ -84,40 +91,29 @@ class ProcessReader:
             It has ended (also when another process has its id by now).
         """
         fields = stat(self.pid)
-        if fields[STARTED] != self.started:
+        ended = fields[0] in {b"Z", b"X"} and int(fields[_THREADS]) < 2
+        if ended or fields[STARTED] != self.started:
             raise ProcessLookupError(self.pid)
-        # Only page faults and unmapping change what is resident; counting it takes 100 times
-        # longer than to see that there were none.
-        state = (fields[_MINOR_FAULTS], fields[_MAJOR_FAULTS], fields[_RESIDENT])
-        if state != self._memory_state or time.monotonic() >= self._memory_due:
-            self._memory, self._memory_state = memory(self.pid), state
-            self._memory_due = time.monotonic() + MEMORY_SECONDS
+        counted, voluntary, involuntary = Memory(), None, None
+        if self._memory_seconds < math.inf and time.monotonic() >= self._memory_due:
+            self._memory_due = time.monotonic() + self._memory_seconds
+            counted = memory(self.pid)
+            voluntary, involuntary = switches(self.pid)
         # Counting takes longer the more there is, and what a process gains meanwhile is counted:
         # a time from before it would make a growing process grow faster than it does.
         now = time.time_ns()
-        cpu = cpu_time_ns(self.pid)
-        name, threads, voluntary, involuntary = b"", 0, 0, 0
-        for task in os.listdir(f"{self.folder}/task"):  # noqa: PTH208 (names are enough)
-            status = read(f"{self.folder}/task/{task}/status")
-            if not status:
-                continue
-            threads += 1
-            voluntary += number_after(status, b"\nvoluntary_ctxt_switches:")
-            involuntary += number_after(status, b"\nnonvoluntary_ctxt_switches:")
-            if int(task) == self.pid:
-                name = status.partition(b"\n")[0].partition(b"\t")[2]
         return Sample(
             time_ns=now,
             vpid=self.vpid,
-            process=name.decode(errors="replace"),
-            cpu_time_ns=cpu,
-            rss_bytes=self._memory.rss_bytes,
-            pss_bytes=self._memory.pss_bytes,
-            uss_bytes=self._memory.uss_bytes,
+            process=name(self.pid),
+            cpu_time_ns=cpu_time_ns(self.pid),
+            rss_bytes=counted.rss_bytes,
+            pss_bytes=counted.pss_bytes,
+            uss_bytes=counted.uss_bytes,
             heap_bytes=self._heap(self.pid),
             minor_faults=int(fields[_MINOR_FAULTS]),
             major_faults=int(fields[_MAJOR_FAULTS]),
-            threads=threads,
+            threads=int(fields[_THREADS]),
             voluntary_switches=voluntary,
             involuntary_switches=involuntary,
         )
@@ -152,19 +148,27 @@ def memory(pid: int) -> Memory:
     )
 
 
-def children(pid: int) -> list[int]:
-    """The running children of a process, of all its threads."""
-    found: list[int] = []
-    with suppress(OSError):
-        for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
-            found += map(int, read(f"/proc/{pid}/task/{task}/children").split())
-    return found
+def switches(pid: int) -> tuple[int, int]:
+    """Voluntary and involuntary context switches of the threads that a process has now.
+
+    Raises
+    ------
+    OSError
+        There is no such process.
+    """
+    voluntary = involuntary = 0
+    for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 (names are enough)
+        status = read(f"/proc/{pid}/task/{task}/status")
+        voluntary += number_after(status, b"\nvoluntary_ctxt_switches:")
+        involuntary += number_after(status, b"\nnonvoluntary_ctxt_switches:")
+    return voluntary, involuntary
 
 
 class Sampler(Periodic):
     """Samples a process and all that it starts, in a thread, until it is stopped.
 
-    A process stays known when its parent ends.
+    A process stays known when its parent ends. The thread keeps to CPUs that no sampled process
+    may use, where there are any.
 
     Parameters
     ----------
@@ -174,11 +178,16 @@ class Sampler(Periodic):
         Samples per second.
     watch_for
         Part of the name of a library; `seen` tells whether any process has loaded it.
-    search
-        Gives the processes that belong to the first one by other marks than being its children;
-        asked once a second, for a program may leave its parent at once.
+    belongs
+        Whether a process belongs to the first one by other marks than its parent, which a program
+        may leave at once; asked twice of each process that is new on the machine, for one that is
+        just being replaced by another program shows none.
     heap
         Gives the bytes that malloc has in use in a process.
+    memory_hz
+        How often per second memory and context switches are read; 0: never.
+    gives_way
+        As of `Periodic`.
     """
 
     def __init__(
@@ -187,16 +196,22 @@ class Sampler(Periodic):
         hz: float = 10.0,
         *,
         watch_for: str | None = None,
-        search: Callable[[], Iterable[int]] = tuple,
+        belongs: Callable[[int], bool] = lambda _: False,
         heap: Callable[[int], int | None] = lambda _: None,
+        memory_hz: float = SamplerRates().memory,
+        gives_way: bool = True,
     ) -> None:
-        super().__init__("sampler", hz)
+        super().__init__("sampler", hz, gives_way=gives_way)
         self.seen = False
         self.samples: list[Sample] = []
         self._heap = heap
         self._watch_for = watch_for
-        self._search = search
+        self._belongs = belongs
+        self._memory_seconds = 1 / memory_hz if memory_hz else math.inf
         self._known: dict[int, ProcessReader] = {}
+        self._seen_before: set[int] = set()
+        self._seen_twice: set[int] = set()
+        self._cpus = self._free_cpus = os.sched_getaffinity(0)
         self._add(pid)
 
     def processes(self) -> list[int]:
@@ -227,18 +242,30 @@ class Sampler(Periodic):
     def _add(self, pid: int) -> None:
         if pid not in self._known:
             with suppress(OSError):
-                self._known[pid] = ProcessReader(pid, self._heap)
+                self._known[pid] = ProcessReader(pid, self._heap, self._memory_seconds)
+                self._free_cpus = self._free_cpus - os.sched_getaffinity(pid)
 
     def _discover(self) -> None:
-        if self.rounds % max(1, round(self.hz)) == 0:
-            for pid in self._search():
-                self._add(pid)
-        waiting = list(self._known)
-        while waiting:
-            for pid in children(waiting.pop()):
-                if pid not in self._known:
+        second = max(1, round(self.hz))
+        if self.rounds > _EAGER_SECONDS * second and self.rounds % second:
+            return
+        there = set(process_ids())
+        new = sorted(there - self._seen_twice)
+        self._seen_twice, self._seen_before = there & self._seen_before, there
+        count = 0
+        # A child may have a lower number than its parent.
+        while count < len(self._known):
+            count = len(self._known)
+            for pid in new:
+                if pid not in self._known and (self._is_child(pid) or self._belongs(pid)):
                     self._add(pid)
-                    waiting.append(pid)
+        with suppress(OSError):
+            os.sched_setaffinity(0, self._free_cpus or self._cpus)
+
+    def _is_child(self, pid: int) -> bool:
+        with suppress(OSError):
+            return int(stat(pid)[_PARENT]) in self._known
+        return False
 
     def _round(self) -> None:
         self._discover()
@@ -248,8 +275,7 @@ class Sampler(Periodic):
             except OSError:
                 del self._known[pid]
             else:
-                if sample.threads and sample.rss_bytes != 0:  # else a zombie
-                    self.samples.append(sample)
+                self.samples.append(sample)
         if self._watch_for and not self.seen and self.rounds % _MAPS_EVERY == 0:
             self.seen = has_loaded(self._known, self._watch_for)
 

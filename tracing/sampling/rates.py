@@ -6,10 +6,22 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class SamplerRates(BaseModel):
-    """Samples per second of what is not sampled by default; 0: not at all."""
+    """Samples per second, beside those of CPU time; 0: not at all."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    gives_way: bool = Field(
+        default=True,
+        description="whether everything else on the machine goes before the samplers, which then "
+        "add nothing to latencies, and leave rounds out where no CPU is ever idle",
+    )
+    memory: float = Field(
+        default=0.5,
+        ge=0,
+        le=1000,
+        description="RSS, PSS, USS and context switches of each process, at most sampler_hz; "
+        "counting pages takes milliseconds and holds the process's memory map meanwhile",
+    )
     threads: float = Field(
         default=0.0, ge=0, le=1000, description="CPU time and context switches of each thread"
     )

@@ -28,8 +28,8 @@ _VIRTUAL_DISKS = re.compile(r"loop|ram|zram|dm-|md|sr")
 class SystemSampler(Periodic):
     """Samples the machine `hz` times a second."""
 
-    def __init__(self, hz: float) -> None:
-        super().__init__("system sampler", hz)
+    def __init__(self, hz: float, *, gives_way: bool = True) -> None:
+        super().__init__("system sampler", hz, gives_way=gives_way)
         self.rows: list[dict[str, object]] = []
 
     def _round(self) -> None:

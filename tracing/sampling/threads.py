@@ -33,8 +33,10 @@ class ThreadSampler(Periodic):
         Samples per second.
     """
 
-    def __init__(self, processes: Callable[[], Iterable[int]], hz: float) -> None:
-        super().__init__("thread sampler", hz)
+    def __init__(
+        self, processes: Callable[[], Iterable[int]], hz: float, *, gives_way: bool = True
+    ) -> None:
+        super().__init__("thread sampler", hz, gives_way=gives_way)
         self.rows: list[dict[str, object]] = []
         self._processes = processes
 

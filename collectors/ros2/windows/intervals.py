@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from roslens.collectors.ros2.blocked import with_blocked
 from roslens.collectors.ros2.events import nothing
 from roslens.collectors.ros2.executors import EVENTS, find_executor_intervals
 from roslens.collectors.ros2.types import I32, I64, NAME
@@ -75,8 +76,26 @@ def find_intervals(run: Run) -> pl.Series:
     start |= {name: nothing(name) for name in EVENTS}
     run.work.stage("executors", len(run.windows), step, start)
 
+    def split(_: int, __: State) -> State:
+        numbers = range(len(run.windows))
+        parts = [found.read(number) for number in numbers]
+        # Only processes in which several threads executed: few, and held whole.
+        rows = pl.concat(parts)
+        several = (
+            rows.group_by("proc").agg(pl.col("thread").n_unique()).filter(pl.col("thread") > 1)
+        )
+        of_several = pl.col("proc").is_in(several["proc"].implode())
+        ran = [run.instances.read(number).filter(of_several) for number in numbers]
+        for number, part in enumerate(parts):
+            whole.add(part.filter(~of_several), number)
+        whole.add(with_blocked(rows.filter(of_several), pl.concat(ran)), len(parts))
+        return {}
+
+    whole = Buckets(run.work, "intervals split", "begin_ns", run.windows.edges)
+    run.work.stage("blocked executors", 1, split, {})
+
     def finish(number: int, state: State) -> State:
-        rows = found.read(number).sort("begin_ns", "thread", maintain_order=True)
+        rows = whole.read(number).sort("begin_ns", "thread", maintain_order=True)
         run.write("executor_intervals", rows, number)
         both = pl.concat([frame_of(state, "threads"), rows.select("thread").unique()])
         return {"threads": both.unique()}

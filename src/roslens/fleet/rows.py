@@ -32,7 +32,7 @@ METRICS = (
     "pss",
     "rss",
 )
-"""Of the messages on the main topics, as the latency report defines them; times in ns."""
+"""Of the messages on the first topic of a latency report (the work topic, else the busiest)."""
 
 ROW: Mapping[str, pl.DataType] = {
     "path": pl.String(),

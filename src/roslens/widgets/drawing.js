@@ -3,6 +3,8 @@
 // Okabe and Ito (2008): told apart with every kind of colour vision.
 const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8c8c00"];
 const WAIT = "#dcdcdc";
+const BLOCKED = "#d8b4b0";
+const STATES = { wait: WAIT, blocked: BLOCKED };
 const CPU = "#7a7a7a";
 const FOUND = "#D55E00";
 const MESSAGE = "#555555";

@@ -27,6 +27,7 @@ const KEYS = [
 const LEGEND = [
   [COLOURS[0], "a callback (one colour per topic, service or timer); the darker, the busier"],
   [WAIT, "the executor waits for work"],
+  [BLOCKED, "a thread of the executor waits for its lock, while another one waits for work"],
   [CPU, "CPUs in use; the full height is the number at the label"],
   [MESSAGE, "a message, from publication to callback"],
   [CALL, "dashed: a service's request, and its response"],
@@ -434,7 +435,7 @@ class View {
         continue;
       }
       const shade = 0.25 + 0.75 * Math.min(1, picture.binBusy[i]);
-      const colour = kind === "wait" ? WAIT : COLOURS[0];
+      const colour = STATES[kind] ?? COLOURS[0];
       on.rect(x, this.y(row) + 3, Math.max(end - x, 0.6), row.height - 6, colour, shade);
     }
   }
@@ -458,10 +459,10 @@ class View {
         this.paintLevel(on, row, x0, x1, picture.sliceLevel[i] / top);
         continue;
       }
-      const waits = kind === "wait";
+      const waits = kind in STATES;
       const name = picture.sliceName[i];
       const hit = this.found.has(name);
-      const colour = waits ? WAIT : COLOURS[name % COLOURS.length];
+      const colour = STATES[kind] ?? COLOURS[name % COLOURS.length];
       const faded = this.found.size > 0 && !hit && !waits;
       const room = Math.max(x1 - x0, 1);
       const y = this.y(row);

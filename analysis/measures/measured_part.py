@@ -1,0 +1,47 @@
+"""From when to when a run is measured: its start-up and what comes after the work are not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from roslens.analysis.measures.samples import SYSTEM_TOPICS
+from roslens.analysis.runs import Run
+
+MEASURED = (
+    "the measured part: from when the workload was ready (timing.ready_ns) to the end of its work, "
+    "else from the first to the last message, else from the first to the last sample"
+)
+_SCHEMA = {"run": pl.String, "begin_ns": pl.Int64, "end_ns": pl.Int64, "ready": pl.Boolean}
+
+
+def measured_parts(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
+    """One row per run: ``run``, ``begin_ns``, ``end_ns``, ``ready`` (whether the workload said so).
+
+    The end of the work is when the time is over that the run was to work; where it counts messages
+    instead, its last publication. Null where neither is known.
+
+    Parameters
+    ----------
+    messages
+        ``run``, ``topic``, ``publish_ns``; of the system itself and unknown topics do not count.
+    """
+    own = pl.col("topic").is_in(SYSTEM_TOPICS).not_()
+    spans = (
+        messages.filter(own)
+        .group_by("run")
+        .agg(first=pl.col("publish_ns").min(), last=pl.col("publish_ns").max())
+        .collect()
+    )
+    of_run = {name: (first, last) for name, first, last in spans.iter_rows()}
+    rows: list[tuple[str, int | None, int | None, bool]] = []
+    for run in runs:
+        first, last = of_run.get(run.name, (None, None))
+        if run.ready_ns is None:
+            rows.append((run.name, first, last, False))
+        elif run.work_s is None:
+            rows.append((run.name, run.ready_ns, last, True))
+        else:
+            rows.append((run.name, run.ready_ns, run.ready_ns + round(run.work_s * 1e9), True))
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")

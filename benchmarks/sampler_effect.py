@@ -1,0 +1,158 @@
+"""What the samplers beside a run do to its latencies: on and off in turn, within each run.
+
+``python benchmarks/sampler_effect.py [--runs N] [--seconds S] [--block S] [--payload N]
+[--executor NAME] [--set sampler_hz=10] [--set samplers.memory=0.5]``
+
+The demo's workload is recorded as its suite says. Time is cut into blocks; of each two that follow
+each other one, drawn by lot, has the samplers of the suite on, and in the other they sleep. Each
+pair gives the ratio of P99 (and P50) on / off; the interval is Student's t on logarithms over
+pairs. Latency is that of the workload's own log (native/messages.csv). About 12 minutes with the
+defaults; a machine on which others work adds noise, not bias, and is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import yaml
+from scipy import stats
+
+import roslens.tracing.run as recording
+from roslens.tracing.campaign import run_campaign
+from roslens.tracing.recording import Recording, find_recordings
+from roslens.tracing.sampling import Sampler, SystemSampler, ThreadSampler
+from roslens.tracing.sampling.periodic import Periodic
+from roslens.tracing.suite import Suite, load_suite
+
+SETTLE_NS = 200_000_000
+"""Left out at the beginning of a block: what the one before began may last."""
+
+
+class Blocks:
+    """Which samplers' state each moment has, ns since the epoch."""
+
+    def __init__(self, seconds: float, seed: int) -> None:
+        self.length_ns = round(seconds * 1e9)
+        self.seed = seed
+
+    def on(self, block: int) -> bool:
+        first = random.Random(self.seed + block // 2).random() < 0.5
+        return first == (block % 2 == 0)
+
+    def off_for(self, now_ns: int) -> float:
+        """Seconds until the samplers are on."""
+        block = now_ns // self.length_ns
+        while not self.on(block):
+            block += 1
+        return max(0.0, (block * self.length_ns - now_ns) / 1e9)
+
+
+def in_turn(blocks: Blocks, kind: type[Periodic]) -> type[Periodic]:
+    """A sampler that sleeps in the blocks in which it is off."""
+
+    class InTurn(kind):  # type: ignore[misc, valid-type]
+        def _round(self) -> None:
+            if wait := blocks.off_for(time.time_ns()):
+                self._stop.wait(wait)
+            else:
+                super()._round()
+
+    return InTurn
+
+
+def pairs_of(run: Recording, blocks: Blocks) -> list[dict[str, float]]:
+    """P50 and P99 in ms of each whole pair of blocks of a run."""
+    log = pl.read_csv(run.native / "messages.csv").drop_nulls()
+    sent = log["publish_realtime_ns"].to_numpy()
+    latency = (log["callback_realtime_ns"] - log["publish_realtime_ns"]).to_numpy() / 1e6
+    block, into = sent // blocks.length_ns, sent % blocks.length_ns
+    whole = np.unique(block)[1:-1]
+    found = []
+    for first in whole[whole % 2 == 0]:
+        if first + 1 not in whole:
+            continue
+        row = {}
+        for number in (first, first + 1):
+            there = latency[(block == number) & (into >= SETTLE_NS)]
+            state = "on" if blocks.on(int(number)) else "off"
+            for q in (50, 99):
+                row[f"p{q}_{state}"] = float(np.percentile(there, q))
+        found.append(row)
+    return found
+
+
+def ratio(pairs: list[dict[str, float]], name: str) -> str:
+    logs = np.log([p[f"{name}_on"] / p[f"{name}_off"] for p in pairs])
+    low, high = stats.t.interval(0.95, logs.size - 1, logs.mean(), stats.sem(logs))
+    medians = " ".join(
+        f"{state} {np.median([p[f'{name}_{state}'] for p in pairs]):.3f} ms"
+        for state in ("on", "off")
+    )
+    return (
+        f"{name.upper()} on / off: {np.exp(logs.mean()):.3f} [{np.exp(low):.3f}, "
+        f"{np.exp(high):.3f}], {logs.size} pairs, sd of logs "
+        f"{logs.std(ddof=1):.2f}; medians {medians}"
+    )
+
+
+def changed(options: argparse.Namespace) -> tuple[Suite, str]:
+    suite, text = load_suite("demo")
+    changes = {
+        "factors": {"payload": (options.payload,), "executor": (options.executor,)},
+        "duration": options.seconds,
+        "time_limit": options.seconds + 60,
+        "repetitions": options.runs,
+    }
+    data = suite.model_dump() | changes
+    for entry in options.set:
+        name, _, value = entry.partition("=")
+        first, _, second = name.partition(".")
+        if second:
+            data[first] = {**data[first], second: yaml.safe_load(value)}
+        else:
+            data[first] = float(value)
+    return Suite.model_validate(data), text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=62.0, help="of each run")
+    parser.add_argument("--block", type=float, default=4.0, help="seconds of a block")
+    parser.add_argument("--payload", type=int, default=100)
+    parser.add_argument("--executor", default="Events")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="FIELD=NUMBER",
+                        help="of the suite, such as samplers.memory=10")  # fmt: skip
+    options = parser.parse_args()
+    blocks = Blocks(options.block, options.seed)
+    recording.Sampler = in_turn(blocks, Sampler)  # type: ignore[assignment, misc]
+    recording.ThreadSampler = in_turn(blocks, ThreadSampler)  # type: ignore[assignment, misc]
+    recording.SystemSampler = in_turn(blocks, SystemSampler)  # type: ignore[assignment, misc]
+    suite, text = changed(options)
+    folder = Path(tempfile.mkdtemp(prefix="roslens-sampler-effect-"))
+    try:
+        run_campaign(suite, text, root=folder, seed=options.seed)
+        pairs: list[dict[str, float]] = []
+        for run in find_recordings(folder):
+            pairs += pairs_of(run, blocks)
+            about = run.manifest
+            assert about is not None
+            print(f"{run.path.name}: {'; '.join(about.disturbances) or 'not disturbed'}")
+    finally:
+        shutil.rmtree(folder)
+    print(f"sampler_hz {suite.sampler_hz:g}, {suite.samplers.model_dump()}, payload "
+          f"{options.payload}, {options.executor}, blocks of {options.block:g} s")  # fmt: skip
+    for name in ("p99", "p50"):
+        print(ratio(pairs, name))
+
+
+if __name__ == "__main__":
+    main()
