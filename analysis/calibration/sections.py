@@ -10,12 +10,15 @@ from roslens.analysis.calibration.results import Section
 SECTIONS: Mapping[str, Callable[[int], Section]] = {
     "means": intervals.means,
     "skewed": intervals.skewed,
+    "positive": intervals.positive_runs,
     "percentiles": intervals.percentiles,
     "spreads": intervals.spreads,
     "one_run": intervals.one_run,
     "ratios": intervals.ratios,
+    "positive_ratios": intervals.positive_ratios,
     "factors": designs.factors,
     "comparisons": verdicts.comparisons,
+    "unequal": verdicts.unequal,
     "leaks": verdicts.leaks,
     "injected_leaks": injected.injected_leaks,
 }

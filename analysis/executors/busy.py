@@ -11,12 +11,13 @@ from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import Interval, estimate_of, value_over_runs
 
 _OF = "of the time between the first and the last executor event, mean over the executor's threads"
-WAIT = Metric("executor_wait", f"waiting for work (rcl_wait), part {_OF}", "1", None)
-CALLBACKS = Metric("executor_callbacks", f"inside of callbacks, part {_OF}", "1", None)
+WAIT = Metric("executor_wait", f"waiting for work (rcl_wait), part {_OF}", "1", None, "fraction")
+CALLBACKS = Metric("executor_callbacks", f"inside of callbacks, part {_OF}", "1", None, "fraction")
 OVERHEAD = Metric(
     "executor_overhead",
     f"neither waiting nor inside of callbacks: the executor's own work, part {_OF}",
     "1",
+    scale="fraction",
 )
 _METRICS = {"wait": WAIT, "callbacks": CALLBACKS, "overhead": OVERHEAD}
 

@@ -15,6 +15,7 @@ KEPT = Metric(
     "bytes allocated in an execution of the callback and not freed by the end of the recording, "
     "mean over the executions of a run",
     "byte",
+    scale="signed",
 )
 
 

@@ -21,7 +21,7 @@ from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
-from roslens.analysis.statistics.over_runs import estimate_of, student_t
+from roslens.analysis.statistics.over_runs import estimate_of, over_runs
 
 
 class LeaksReport(Report[LeaksParameters]):
@@ -89,7 +89,7 @@ class LeaksReport(Report[LeaksParameters]):
             starts = [_start(run, *leak.looked_at_s) for run in self._runs_of(leak).values()]
             values = [value for value in starts if value is not None]
             if values:
-                interval = student_t(values, self.level)
+                interval, how = over_runs(metric, values, self.level)
                 found.append(
                     estimate_of(
                         metric,
@@ -98,7 +98,7 @@ class LeaksReport(Report[LeaksParameters]):
                         self.level,
                         runs=len(values),
                         samples=len(values),
-                        method="median per run, Student t over runs",
+                        method=f"median per run, {how}",
                         per_run=values,
                     )
                 )

@@ -43,6 +43,7 @@ def loss_metric(scope: str) -> Metric:
         "messages lost or overwritten / messages sent (delivered, taken, lost, overwritten); "
         f"unknown, replayed and without subscriber left out; {scope}",
         "1",
+        scale="fraction",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label
+from roslens.analysis.statistics import positive
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.ratio import Spread, least_runs
 from roslens.analysis.statistics.student import t_two_sided
@@ -292,10 +293,14 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     elif verdict == "not_enough_evidence" and spread.mean == 0 and 0 < limit < 1:
         messages = math.ceil(math.log((1 - estimate.level) / 2) / math.log1p(-limit))
         notes = (f"none in {estimate.samples:,}; {messages:,} over all runs would do",)
-    return replace(result, verdict=verdict, p=_p(spread, limit), runs_needed=needed, notes=notes)
+    return replace(
+        result, verdict=verdict, p=_p(estimate, spread, limit), runs_needed=needed, notes=notes
+    )
 
 
-def _p(spread: Spread, limit: float) -> float:
+def _p(estimate: Estimate, spread: Spread, limit: float) -> float:
+    if positive.METHOD in estimate.method:
+        return positive.p_of(spread.mean, spread.deviation, spread.runs, limit)
     if spread.deviation == 0:
         return 1.0 if spread.mean == limit else 0.0
     t = abs(spread.mean - limit) / (spread.deviation / math.sqrt(spread.runs))

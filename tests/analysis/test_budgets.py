@@ -33,11 +33,12 @@ def side(*estimates: Estimate, **more: int) -> Side:
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
-        # 10, 11, 12 ms: 11 +- 2.484 ms
-        ("latency_p99 < 13.49 ms", "within"),
-        ("latency_p99 < 13.48 ms", "not_enough_evidence"),
-        ("latency_p99 < 8.52 ms", "not_enough_evidence"),
-        ("latency_p99 < 8.51 ms", "exceeded"),
+        # 10, 11, 12 ms: h = 4.302653 / 11 / sqrt 3 = .225830, 11 exp(-h) = 8.7766 and
+        # 11 (1 + (1 + 1.2 / sqrt 3) h) = 15.2052 ms
+        ("latency_p99 < 15.21 ms", "within"),
+        ("latency_p99 < 15.20 ms", "not_enough_evidence"),
+        ("latency_p99 < 8.78 ms", "not_enough_evidence"),
+        ("latency_p99 < 8.77 ms", "exceeded"),
         ("latency_p99 <= 20000 us", "within"),
         ("latency_p99 > 5 ms", "within"),
         ("latency_p99 >= 0.02 s", "exceeded"),
@@ -46,11 +47,13 @@ def side(*estimates: Estimate, **more: int) -> Side:
 def test_verdict_by_the_interval(text: str, verdict: str) -> None:
     found = check(parse_budget(text), p99(10, 11, 12))
     assert found.verdict == verdict
-    # t = (11 - limit) / (1 / sqrt 3)
+    # t = 11 sqrt 3 log(11 / limit) below, 11 sqrt 3 (limit / 11 - 1) / (1 + 1.2 / sqrt 3) above:
+    # 5 % at either bound.
     assert found.p is not None
     limit = (found.limit or 0) / 1e6
-    expected = 2 * stats.t.sf(abs(11 - limit) * math.sqrt(3), 2)
-    assert found.p == pytest.approx(expected)
+    h = math.log(11 / limit) if limit < 11 else (limit / 11 - 1) / 1.692820
+    assert found.p == pytest.approx(2 * stats.t.sf(11 * math.sqrt(3) * h, 2))
+    assert (found.p < 0.05) == (verdict != "not_enough_evidence")
 
 
 def test_runs_needed() -> None:
