@@ -341,7 +341,7 @@ def two_sided(apart: Floats, v: Floats, n: int, w: Floats, m: int) -> Floats:
     freedom = (v + w) ** 2 / (v**2 / (n - 1) + w**2 / (m - 1))
     welch = special.stdtr(freedom, -np.abs(apart) / np.sqrt(v + w))
     pooled = (v * n * (n - 1) + w * m * (m - 1)) / (n + m - 2) * (1 / n + 1 / m)
-    return 2 * np.maximum(welch, special.stdtr(n + m - 2, -np.abs(apart) / np.sqrt(pooled)))
+    return 2.0 * np.maximum(welch, special.stdtr(n + m - 2, -np.abs(apart) / np.sqrt(pooled)))
 
 
 def ratios(count: int) -> Section:
