@@ -19,6 +19,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from roslens.analysis.measures.callbacks import readable
 from roslens.tracing.recording import RunFailedError
 from roslens.tracing.recording.files import replaced_whole
 
@@ -181,7 +182,9 @@ def _callbacks(writer: _Writer, tables: Mapping[str, pl.DataFrame], calls: pl.Da
     # An execution without an end shows as a moment.
     slices = _on_tracks(writer, instances).with_columns(
         pl.format(
-            "{} {}", pl.col("kind").fill_null("callback"), pl.col("name").fill_null("unknown")
+            "{} {}",
+            pl.col("kind").fill_null("callback"),
+            readable(pl.col("name")).fill_null("unknown"),
         ).alias("name"),
         pl.col("start_ns").alias("time_ns"),
         pl.col("flow").alias("flow_0"),
