@@ -118,7 +118,7 @@ def test_where_and_topic_choose_cells() -> None:
         ({"topic": "/scam"}, "no topic /scam; did you mean /scan?"),
         (
             {"where": {"executor": "single"}, "topic": "/scan"},
-            "no cell with executor=single, topic=/scan; there are: executor=events; executor=single",
+            "no cell with executor=single, topic=/scan; there are: executor=events; executor=s",
         ),
     ],
 )
