@@ -341,7 +341,8 @@ def two_sided(apart: Floats, v: Floats, n: int, w: Floats, m: int) -> Floats:
     freedom = (v + w) ** 2 / (v**2 / (n - 1) + w**2 / (m - 1))
     welch = special.stdtr(freedom, -np.abs(apart) / np.sqrt(v + w))
     pooled = (v * n * (n - 1) + w * m * (m - 1)) / (n + m - 2) * (1 / n + 1 / m)
-    return 2.0 * np.maximum(welch, special.stdtr(n + m - 2, -np.abs(apart) / np.sqrt(pooled)))
+    together = special.stdtr(n + m - 2, -np.abs(apart) / np.sqrt(pooled))
+    return np.asarray(2 * np.maximum(welch, together))
 
 
 def ratios(count: int) -> Section:

@@ -59,7 +59,7 @@ def _uneven_saw(period: float, size: float) -> Shape:
         falls = np.cumsum(period * rng.normal(1, 0.2, 200).clip(0.3)) - rng.uniform(0, period)
         last = np.searchsorted(falls, t, side="right")
         edges = np.concatenate([[falls[0] - period], falls])
-        return size / period * (t - edges[last])
+        return np.asarray(size / period * (t - edges[last]))
 
     return shape
 

@@ -19,6 +19,7 @@ MOST_RUNS = 10_000
 """No recommendation goes beyond this many runs."""
 
 
+_LARGEST_LOG = 700.0
 TOO_FAR_APART = "the two sides are too far apart for a ratio"
 
 
@@ -127,7 +128,8 @@ def ratio_of_positive(top: Spread, bottom: Spread, level: float = 0.95) -> Effec
     w = (bottom.deviation / bottom.mean) ** 2 / bottom.runs
     half = _half(v, top.runs, w, bottom.runs, level)
     p = _p(math.log(ratio), v, top.runs, w, bottom.runs)
-    return Effect(ratio, ratio * math.exp(-half), ratio * math.exp(half), p)
+    high = ratio * math.exp(half) if half < _LARGEST_LOG else math.inf
+    return Effect(ratio, ratio * math.exp(-half), high, p)
 
 
 def _tests(v: float, n: int, w: float, m: int) -> list[tuple[float, float]]:

@@ -16,7 +16,7 @@ import yaml
 from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.statistics import positive
 from roslens.analysis.statistics.multiplicity import holm
-from roslens.analysis.statistics.ratio import Spread, least_runs
+from roslens.analysis.statistics.ratio import MOST_RUNS, Spread, least_runs
 from roslens.analysis.statistics.student import t_two_sided
 from roslens.analysis.verdicts.comparison import Side, spread_of
 from roslens.analysis.verdicts.statement import Verdict
@@ -326,8 +326,8 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     needed: int | None = None
     notes: tuple[str, ...] = ()
     away = abs(spread.mean - limit)
-    if verdict == "not_enough_evidence" and spread.deviation > 0 and away > 0:
-        needed = least_runs(spread.deviation**2, away, estimate.level, 0.8, sides=1)
+    if verdict == "not_enough_evidence" and 0 < spread.deviation < MOST_RUNS * away:
+        needed = least_runs((spread.deviation / away) ** 2, 1.0, estimate.level, 0.8, sides=1)
     elif verdict == "not_enough_evidence" and spread.mean == 0 and 0 < limit < 1:
         messages = math.ceil(math.log((1 - estimate.level) / 2) / math.log1p(-limit))
         notes = (f"none in {estimate.samples:,}; {messages:,} over all runs would do",)

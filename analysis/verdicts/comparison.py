@@ -307,9 +307,8 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     result = replace(result, difference=difference_of_means(right, left, LEVEL))
     worse, better = (right, left) if base.better == "lower" else (left, right)
     upper, lower = (new, base) if base.better == "lower" else (base, new)
-    if left.mean < 0 or right.mean < 0 or too_far_apart(worse, better):
-        negative = min(left.mean, right.mean) < 0
-        reason = "a negative mean has no ratio" if negative else TOO_FAR_APART
+    reason = _no_ratio(worse, better, upper, lower)
+    if reason is not None:
         return replace(result, notes=(*notes, reason))
     if left.mean == right.mean == 0:
         notes.append(_both_zero(base, new))
@@ -318,8 +317,7 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         effect, note = _with_zero(upper, lower)
         notes.append(note)
     else:
-        positive_only = positive.METHOD in base.method and positive.METHOD in new.method
-        ratio_of = ratio_of_positive if positive_only else ratio_of_means
+        ratio_of = ratio_of_positive if _on_logs(upper, lower) else ratio_of_means
         effect = ratio_of(worse, better, LEVEL)
         if math.isinf(effect.high):
             notes.append(f"{'base' if base.better == 'lower' else 'new'} is not told from zero")
@@ -338,6 +336,17 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         needed = runs_for_ratio(worse, better, max(off, threshold - off), LEVEL)
         result = replace(result, runs_needed=needed)
     return replace(result, notes=tuple(notes))
+
+
+def _on_logs(*estimates: Estimate) -> bool:
+    return all(positive.METHOD in e.method for e in estimates)
+
+
+def _no_ratio(worse: Spread, better: Spread, upper: Estimate, lower: Estimate) -> str | None:
+    if worse.mean < 0 or better.mean < 0:
+        return "a negative mean has no ratio"
+    either = _on_logs(upper, lower) and too_far_apart(better, worse)
+    return TOO_FAR_APART if either or too_far_apart(worse, better) else None
 
 
 def verdict_of(effect: Effect, threshold: float) -> Verdict:
@@ -368,6 +377,9 @@ def spread_of(estimate: Estimate) -> Spread | str:
             f"its interval is that of one run, which says nothing about how much runs differ; "
             f"{MINIMUM_RUNS} runs or more of the cell are needed"
         )
+    critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
+    if not 0 < critical < math.inf:
+        return f"its interval is of the level {estimate.level:g}, which tells no deviation"
     # The same in every run: then a fraction's bound is binomial, and runs do not differ.
     same = estimate.unit == "1" and estimate.value in (0.0, 1.0)
     half = max(estimate.high - estimate.value, estimate.value - estimate.low)
@@ -378,7 +390,6 @@ def spread_of(estimate: Estimate) -> Spread | str:
             estimate.value, estimate.low, estimate.high, estimate.runs, estimate.level
         )
         return Spread(estimate.value, behind, estimate.runs)
-    critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
     deviation = 0.0 if same else half * math.sqrt(estimate.runs) / critical
     return Spread(estimate.value, deviation, estimate.runs)
 
