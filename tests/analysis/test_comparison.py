@@ -365,7 +365,9 @@ def test_what_is_shown(campaigns: Path) -> None:
     assert "latency_p50 [ms]" in text
     assert "regression" in text
     assert "zero in every run of both sides" in text
-    assert summary(found).startswith("compare: 2 regression, 6 no_difference (threshold 0.05)")
+    assert summary(found).startswith(
+        "compare: 8 comparisons in 2 cells: 2 regression, 6 no_difference (threshold 0.05)"
+    )
     data = json.loads(found.json_text())
     assert data["exit_code"] == 1
     assert len(data["comparisons"]) == 8

@@ -179,7 +179,7 @@ def test_bytes(tmp_path: Path, source: Path, read: Callable[[Path], object]) -> 
 def test_a_few_of_the_mutations(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Of those that benchmarks/mutated_files.py makes by thousands."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-    from mutated_files import defects  # noqa: PLC0415
+    from mutated_files import defects
 
     refused, found = defects(kind, 40, seed=2)
     assert found == []
