@@ -47,7 +47,7 @@ def deviation_behind(value: float, low: float, high: float, runs: int, level: fl
     t = t_quantile((1 + level) / 2, runs - 1)
     h = (high / value - 1) / wider_above(runs)
     if low > 0:
-        h = max(h, math.log(value / low))
+        h = max(h, math.log(value) - math.log(low))
     return value * h * math.sqrt(runs) / t
 
 
@@ -58,5 +58,5 @@ def p_of(mean: float, deviation: float, runs: int, limit: float) -> float:
         return 1.0 if limit == mean else 0.0
     if limit <= 0:
         return 0.0
-    h = math.log(mean / limit) if limit < mean else (limit / mean - 1) / wider_above(runs)
+    h = math.log(mean) - math.log(limit) if limit < mean else (limit / mean - 1) / wider_above(runs)
     return t_two_sided(h / error, runs - 1)
