@@ -141,9 +141,9 @@ def simulated(name: str, rng: np.random.Generator, noise: float) -> list[Series]
 
 
 def shapes(count: int) -> Section:
-    """What the verdict is of each shape, and how often it is wrong: a fifth of `count` of each."""
+    """What the verdict is of each shape, and how often it is wrong: one 25th of `count` each."""
     results = []
-    count = max(1, count // 5)
+    count = max(1, count // 25)
     for name, (kind, _) in SHAPES.items():
         for noise in NOISE:
             rng = generator("shape", name, noise)

@@ -58,5 +58,7 @@ def p_of(mean: float, deviation: float, runs: int, limit: float) -> float:
         return 1.0 if limit == mean else 0.0
     if limit <= 0:
         return 0.0
+    if not math.isfinite(error):
+        return 1.0
     h = math.log(mean) - math.log(limit) if limit < mean else (limit / mean - 1) / wider_above(runs)
     return t_two_sided(h / error, runs - 1)
