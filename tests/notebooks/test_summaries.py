@@ -74,7 +74,7 @@ def test_the_index_links_every_report_with_loss_and_verdicts(tmp_path: Path) -> 
     assert sorted(links) == ["latency/%3Ci%3Ec/latency.html", "latency/a%20b/latency.html",
                              "start.html"]  # fmt: skip
     assert "<i>c" not in page
-    assert page.count("2 leaks, 1 not enough evidence") == 2
+    assert page.count("leaks in 1 cell, not enough evidence in 1 cell") == 2
     assert "lost 14 events" in page
     assert page.count("background:#fde2d4") == 1
     # Its own index is no report.
