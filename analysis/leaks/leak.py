@@ -275,7 +275,7 @@ def _by_shape(  # noqa: PLR0917
         needed = end + PATIENCE * (end - begin - flat_s)
         why = f"flat for no more than the last {flat_s:,.0f} s: runs of about {needed:,.0f} s "
         why += "would tell"
-    elif verdict == "not_enough_evidence" and (interval.low or 0) > -margin:
+    elif verdict == "not_enough_evidence" and (interval.high or 0) > 0:
         needed_s = longer(interval, margin, end - begin)
         if needed_s is not None:
             why = f"runs of about {needed_s:,.0f} s would probably tell"
