@@ -190,7 +190,7 @@ def test_a_report_of_stored_results(tmp_path: Path) -> None:
         None,
         CalibrationParameters.checked({"results": str(stored), "output_dir": str(tmp_path)}),
     )
-    assert "cells hold their bar; 5,000" in repr(report.overview())
+    assert "cells hold their bar; 200 to 5,000" in repr(report.overview())
     figure = report.fractions("exit 1")
     assert "0 miss it" in repr(figure)
     assert "There are no results of nothing" in repr(report.fractions("nothing"))
