@@ -10,6 +10,7 @@ from typing import Any, Literal
 from roslens.tracing.recording.manifest import Level
 
 Better = Literal["lower", "higher"]
+Scale = Literal["positive", "fraction", "signed"]
 Cell = Mapping[str, Level]
 """The level of each factor; empty where no factor is known."""
 
@@ -28,12 +29,15 @@ class Metric:
         Unit of value, low and high, such as ``ns``; ``1`` for a fraction.
     better
         Which direction is better.
+    scale
+        What values there can be: none below 0, none outside 0..1, or any.
     """
 
     name: str
     definition: str
     unit: str
     better: Better | None = "lower"
+    scale: Scale = "positive"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,9 @@ ROOT = Path(__file__).parents[1]
 HEAD = """# Calibration
 
 Written by `python3 noxfile.py -s calibrate`. Every number is a fraction of {count:,} simulations
-with its Monte Carlo error; seeds are fixed. Coverage is that of nominal 95 % intervals. The same
-as data: [results.csv](../data/calibration/results.csv), drawn by the notebook `calibration`."""
+(where no other number is told) with its Monte Carlo error; seeds are fixed. Coverage is that of
+nominal 95 % intervals. The same as data: [results.csv](../data/calibration/results.csv), drawn by
+the notebook `calibration`."""
 
 
 def main() -> None:

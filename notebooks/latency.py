@@ -15,7 +15,7 @@
 # # Latency
 #
 # How long messages take from publisher to callback, how sure that is, and what was lost on the
-# way. The run is the unit of replication: each interval is Student's t over runs. An estimate for
+# way. The run is the unit of replication: each interval is by t over runs. An estimate for
 # which the evidence does not suffice is refused, with what would be needed.
 
 # %% tags=["parameters"]

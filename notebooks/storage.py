@@ -16,7 +16,7 @@
 #
 # How fast a bag recorder's storage writes, how long single write calls take, and whether the
 # takeaways of the published comparison of rosbag2's storage plugins (2022) hold. The run is the
-# unit of replication: each interval is Student's t over runs. With `source=published` the 480
+# unit of replication: each interval is by t over runs. With `source=published` the 480
 # published rows are computed anew, as published beside as it should be.
 
 # %% tags=["parameters"]

@@ -16,7 +16,7 @@
 #
 # What the files of another benchmark tool say, what in them is wrong, and which of their figures
 # can be given with an interval. The run is the unit of replication: where the files of several runs are given,
-# intervals are Student's t over runs; single latencies of one run give an interval for that run.
+# intervals are by t over runs; single latencies of one run give an interval for that run.
 
 # %% tags=["parameters"]
 files: list = []  # result files of benchmark tools, or folders that hold some

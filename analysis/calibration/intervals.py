@@ -24,6 +24,7 @@ from roslens.analysis.estimate import Metric
 from roslens.analysis.statistics.bootstrap import bootstrap_of_one_run
 from roslens.analysis.statistics.one_run import mean_of_one_run, order_statistics
 from roslens.analysis.statistics.over_runs import EXCEEDANCES
+from roslens.analysis.statistics.positive import wider_above
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
 from roslens.analysis.statistics.student import t_quantile
 
@@ -50,6 +51,54 @@ def means(count: int) -> Section:
         "normal effect of the given sd."
     )
     return Section(title, text, ("runs", "sd between"), results)
+
+
+_POSITIVE: dict[str, Callable[[np.random.Generator, float, tuple[int, ...]], Floats]] = {
+    # Runs of mean 1; of lognormal ones sd is that of the logarithm, of others that of the runs.
+    "lognormal": lambda rng, sd, shape: np.exp(sd * rng.standard_normal(shape) - sd**2 / 2),
+    "gamma": lambda rng, sd, shape: rng.gamma(sd**-2, sd**2, shape),
+    "inverse Gaussian": lambda rng, sd, shape: rng.wald(1, sd**-2, shape),
+    "exponential": lambda rng, sd, shape: 1 + sd * (rng.standard_exponential(shape) - 1),
+    "normal": lambda rng, sd, shape: np.abs(1 + sd * rng.standard_normal(shape)),
+}
+SYMMETRIC_UP_TO = 0.2
+"""Normal runs of a larger deviation would be negative."""
+
+
+def positive_runs(count: int) -> Section:
+    """Mean over runs of quantities that cannot be negative."""
+    title = "Mean over runs that cannot be negative"
+    results = []
+    for shape, sd, runs in product(_POSITIVE, (0.05, 0.2, 0.4, 0.6), (3, 5, 10, 20)):
+        if shape == "normal" and sd > SYMMETRIC_UP_TO:
+            continue
+        x = positive_values(generator("positive", shape, sd, runs), shape, sd, (count, runs))
+        low, high = positive_bounds(x)
+        cell = {"runs differ by": shape, "sd": f"{sd:g}", "runs": f"{runs} runs"}
+        hits = int(((low <= 1) & (high >= 1)).sum())
+        results.append(Result(title, cell, "coverage", hits, count, *BAR))
+        results.append(Result(title, cell, "Student t", covered(x, 1.0), count))
+    text = (
+        "The interval of `roslens.analysis.statistics.positive`, and Student's beside it. One "
+        "value per run, of mean 1; exponential: 1 + sd (e - 1), a floor and a long tail, of the "
+        "same skewness, 2, whatever the sd."
+    )
+    return Section(title, text, ("runs",), results)
+
+
+def positive_values(
+    rng: np.random.Generator, shape: str, sd: float, size: tuple[int, ...]
+) -> Floats:
+    """One value per run, of mean 1."""
+    return _POSITIVE[shape](rng, sd, size)
+
+
+def positive_bounds(per_run: Floats) -> tuple[Floats, Floats]:
+    """`roslens.analysis.statistics.positive.bounds` over the last axis."""
+    k = per_run.shape[-1]
+    mean = per_run.mean(axis=-1)
+    h = t_quantile(0.975, k - 1) * per_run.std(axis=-1, ddof=1) / mean / math.sqrt(k)
+    return mean * np.exp(-h), mean * (1 + wider_above(k) * h)
 
 
 def skewed(count: int) -> Section:
@@ -270,19 +319,30 @@ def _bootstrap(q: float | None, phi: float, n: int, count: int) -> tuple[int, in
 
 
 def rejects(new: Floats, base: Floats, ratio: float) -> NDArray[np.int64]:
-    """Sign of new - ratio base where `roslens.analysis.statistics.ratio` rejects it, else 0."""
-    apart, error, freedom = welch(new, base, ratio)
-    far = np.abs(apart) > special.stdtrit(freedom, 0.975) * error
-    return np.where(far, np.sign(apart), 0).astype(np.int64)
-
-
-def welch(new: Floats, base: Floats, ratio: float = 1.0) -> tuple[Floats, Floats, Floats]:
-    """New - ratio base over the last axis, its standard error and degrees of freedom."""
+    """Sign of new - ratio base where `ratio.ratio_of_means` rejects it, else 0."""
     n, m = new.shape[-1], base.shape[-1]
     v = new.var(axis=-1, ddof=1) / n
     w = ratio**2 * base.var(axis=-1, ddof=1) / m
     apart = new.mean(axis=-1) - ratio * base.mean(axis=-1)
-    return apart, np.sqrt(v + w), (v + w) ** 2 / (v**2 / (n - 1) + w**2 / (m - 1))
+    return np.where(two_sided(apart, v, n, w, m) < 0.05, np.sign(apart), 0).astype(np.int64)
+
+
+def on_logs(new: Floats, base: Floats, ratio: float = 1.0) -> tuple[Floats, Floats]:
+    """Log of new / (ratio base) and p of 0, as `ratio.ratio_of_positive` has them."""
+    n, m = new.shape[-1], base.shape[-1]
+    top, bottom = new.mean(axis=-1), base.mean(axis=-1)
+    v, w = new.var(axis=-1, ddof=1) / top**2 / n, base.var(axis=-1, ddof=1) / bottom**2 / m
+    apart = np.log(top / bottom) - math.log(ratio)
+    return apart, two_sided(apart, v, n, w, m)
+
+
+def two_sided(apart: Floats, v: Floats, n: int, w: Floats, m: int) -> Floats:
+    """The larger p of Welch's and of the pooled t, from squared standard errors of n and m runs."""
+    freedom = (v + w) ** 2 / (v**2 / (n - 1) + w**2 / (m - 1))
+    welch = special.stdtr(freedom, -np.abs(apart) / np.sqrt(v + w))
+    pooled = (v * n * (n - 1) + w * m * (m - 1)) / (n + m - 2) * (1 / n + 1 / m)
+    together = special.stdtr(n + m - 2, -np.abs(apart) / np.sqrt(pooled))
+    return np.asarray(2 * np.maximum(welch, together))
 
 
 def ratios(count: int) -> Section:
@@ -297,4 +357,23 @@ def ratios(count: int) -> Section:
         cell = {"cv between runs": f"{cv:g}", "true ratio": f"{ratio:g}", "runs": f"{runs} runs"}
         results.append(Result(title, cell, "coverage", hits, count, *BAR))
     text = "Normal runs, the same cv on both sides."
+    return Section(title, text, ("runs",), results)
+
+
+def positive_ratios(count: int) -> Section:
+    """Ratio of means of quantities that cannot be negative, on the log scale."""
+    title = "Ratio of means that cannot be negative, t on logs"
+    results = []
+    sizes = ((3, 3), (5, 5), (10, 10), (3, 10), (5, 20))
+    for shape, sd, (n, m) in product(("lognormal", "gamma", "exponential"), (0.1, 0.3, 0.6), sizes):
+        rng = generator("positive ratio", shape, sd, n, m)
+        new = 1.5 * positive_values(rng, shape, sd, (count, n))
+        base = positive_values(rng, shape, sd, (count, m))
+        hits = int((on_logs(new, base, 1.5)[1] >= 0.05).sum())
+        cell = {"runs differ by": shape, "sd": f"{sd:g}", "runs": f"{n} against {m}"}
+        results.append(Result(title, cell, "coverage", hits, count, 0.93))
+    text = (
+        "True ratio 1.5. With unequal numbers of runs the wider of Welch's and the pooled t covers "
+        "more than it claims: the price of few false alarms."
+    )
     return Section(title, text, ("runs",), results)

@@ -25,6 +25,7 @@ MEANINGS = {
     "block by block": "fraction of nominal 95 % intervals that hold the truth",
     "exit 1": "fraction of invocations of compare that end with exit 1, a regression",
     "false alarms": "fraction of experiments without a leak whose verdict is climbs",
+    "wrong": "fraction of experiments whose verdict is not true of the shape",
     "power there": "fraction of experiments with a leak of the minimum detectable slope whose "
     "verdict is climbs",
 }

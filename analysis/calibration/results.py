@@ -153,7 +153,7 @@ def from_csv(path: Path) -> list[Result]:
             )
             for row in rows
         ]
-    except (OSError, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
+    except (OSError, csv.Error, KeyError, ValueError, TypeError, AttributeError) as error:
         raise UsageError(
             f"{path} holds no results of a calibration ({error}); make them with "
             "'python3 noxfile.py -s calibrate'"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
-from roslens.analysis.calibration.intervals import rejects, welch
+from roslens.analysis.calibration.intervals import SYMMETRIC_UP_TO, on_logs, positive_values
 from roslens.analysis.calibration.results import Result, Section
 from roslens.analysis.calibration.series import Floats, autoregressive, generator
 from roslens.analysis.estimate import Metric
@@ -29,11 +29,12 @@ def exit_codes(new: Floats, base: Floats, threshold: float = THRESHOLD) -> NDArr
     new, base
         One value per run, shape (invocations, cells, runs).
     """
-    at_one = rejects(new, base, 1.0)
-    above = rejects(new, base, 1 + threshold)
-    below = rejects(new, base, 1 - threshold)
-    apart, error, freedom = welch(new, base)
-    p = 2 * special.stdtr(freedom, -np.abs(apart) / error)
+    apart, p = on_logs(new, base)
+    at_one = np.where(p < 0.05, np.sign(apart), 0)
+    above, below = (
+        np.where(q < 0.05, np.sign(far), 0)
+        for far, q in (on_logs(new, base, 1 + side * threshold) for side in (1, -1))
+    )
     cells = p.shape[-1]
     order = np.argsort(p, axis=-1)
     steps = (cells - np.arange(cells)) * np.take_along_axis(p, order, -1)
@@ -108,6 +109,42 @@ def comparisons(count: int) -> Section:
         results += by_code(title, cell, codes, injected=change > 0)
     text = "Exit codes, threshold 5 %. A change of 0 is A against A: exit 1 is a false alarm."
     return Section(title, text, (), results)
+
+
+def unequal(count: int) -> Section:
+    """False alarms of compare with unequal numbers of runs and skewed quantities: A against A."""
+    title = "roslens compare with unequal numbers of runs"
+    results = []
+    sizes = ((3, 10), (10, 3), (5, 20), (20, 5), (3, 3))
+    for shape, sd, (n, m), cells in product(
+        ("normal", "lognormal", "gamma", "exponential"), (0.1, 0.6), sizes, (1, CELLS)
+    ):
+        if shape == "normal" and sd > SYMMETRIC_UP_TO:
+            continue
+        rng = generator("unequal", shape, sd, n, m, cells)
+
+        def batches(
+            rng: np.random.Generator = rng,
+            kind: tuple[str, float] = (shape, sd),
+            shape_of: tuple[int, int, int] = (cells, n, m),
+        ) -> Iterator[tuple[Floats, Floats]]:
+            for begin in range(0, count, 500):
+                size = (min(500, count - begin), shape_of[0])
+                new = positive_values(rng, *kind, (*size, shape_of[1]))
+                yield new, positive_values(rng, *kind, (*size, shape_of[2]))
+
+        codes = codes_of(batches())
+        cell = {
+            "runs differ by": shape,
+            "sd": f"{sd:g}",
+            "new": f"{n} runs",
+            "base": f"{m} runs",
+            "cells": f"{cells} cell{'s' * (cells > 1)}",
+        }
+        alarms = int((codes == 1).sum())
+        results.append(Result(title, cell, "exit 1", alarms, count, None, 0.05))
+    text = "A against A, threshold 5 %: exit 1 is a false alarm."
+    return Section(title, text, ("cells",), results)
 
 
 def by_code(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from roslens.analysis.statistics.quantiles import quantile_of
+
 _WITHIN_NS = 1_000_000_000
 """A publication and its line in the log lie closer than that, or they are not the same."""
 
@@ -89,7 +91,7 @@ def compare_with_log(linked: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame
         (pl.col("outcome") == "delivered").sum().cast(pl.Int64).alias("receptions"),
         pl.col("latency_ns").median().alias("latency_p50_ns"),
         longer.median().alias("longer_p50_ns"),
-        longer.quantile(0.99).alias("longer_p99_ns"),
+        quantile_of(longer, 0.99).alias("longer_p99_ns"),
     )
     latency = pl.col("callback_realtime_ns") - pl.col("publish_realtime_ns")
     lines = logged.group_by("run").agg(

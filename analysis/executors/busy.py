@@ -13,24 +13,27 @@ from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import Interval, estimate_of, value_over_runs
 
 _OF = "of the time between the first and the last executor event, mean over the executor's threads"
-WAIT = Metric("executor_wait", f"waiting for work (rcl_wait), part {_OF}", "1", None)
-CALLBACKS = Metric("executor_callbacks", f"inside of callbacks, part {_OF}", "1", None)
+WAIT = Metric("executor_wait", f"waiting for work (rcl_wait), part {_OF}", "1", None, "fraction")
+CALLBACKS = Metric("executor_callbacks", f"inside of callbacks, part {_OF}", "1", None, "fraction")
 BLOCKED = Metric(
     "executor_blocked",
     "waiting for the executor's lock: busy outside of callbacks while another thread of the same "
     f"executor waits for work, part {_OF}",
     "1",
+    scale="fraction",
 )
 OVERHEAD = Metric(
     "executor_overhead",
     "neither waiting, nor blocked, nor inside of callbacks: the executor's own work, part " + _OF,
     "1",
+    scale="fraction",
 )
 CPU = Metric(
     "executor_cpu",
     "CPU time of the threads that ran callbacks, part of the time, mean over these threads; over "
     f"{MEASURED}",
     "1",
+    scale="positive",
 )
 _METRICS = {"wait": WAIT, "callbacks": CALLBACKS, "blocked": BLOCKED, "overhead": OVERHEAD}
 _THREAD = ("run", "host", "vpid", "vtid")

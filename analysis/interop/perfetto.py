@@ -23,6 +23,7 @@ from roslens.analysis.interop.perfetto_packets import (
     Writer,
     thread_of,
 )
+from roslens.analysis.measures.callbacks import readable
 
 
 def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
@@ -92,7 +93,9 @@ def _callbacks(writer: Writer, tables: Mapping[str, pl.DataFrame], calls: pl.Dat
     # An execution without an end shows as a moment.
     slices = _on_tracks(writer, instances).with_columns(
         pl.format(
-            "{} {}", pl.col("kind").fill_null("callback"), pl.col("name").fill_null("unknown")
+            "{} {}",
+            pl.col("kind").fill_null("callback"),
+            readable(pl.col("name")).fill_null("unknown"),
         ).alias("name"),
         pl.col("start_ns").alias("time_ns"),
         pl.col("flow").alias("flow_0"),

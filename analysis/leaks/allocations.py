@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
 
@@ -15,6 +16,7 @@ KEPT = Metric(
     "bytes allocated in an execution of the callback and not freed by the end of the recording, "
     "mean over the executions of a run",
     "byte",
+    scale="signed",
 )
 
 
@@ -31,7 +33,10 @@ def kept_by_callback(
         ``callback_allocations`` with ``run``.
     """
     called = pl.concat_str(
-        [pl.col("node").fill_null("(node unknown)"), pl.coalesce("name", "kind", pl.lit("-"))],
+        [
+            pl.col("node").fill_null("(node unknown)"),
+            pl.coalesce(readable(pl.col("name")), "kind", pl.lit("-")),
+        ],
         separator=" ",
     )
     rows = (

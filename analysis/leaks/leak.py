@@ -17,6 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.leaks.shapes import (
+    PATIENCE,
+    TEETH,
+    Steps,
+    enough,
+    falls_again,
+    floor,
+    go_on,
+    longer,
+    over_in,
+    slows_down,
+    steps,
+)
 from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, estimate_of, student_t
 from roslens.analysis.statistics.student import t_quantile
@@ -51,6 +64,9 @@ TRUSTED_PHI = 0.9
 """Up to this autocorrelation the interval of a single run holds (measured: 5.5 % of alarms)."""
 
 _GRID = 200
+_LEAST = 10
+"""Samples, for a slope."""
+
 _PEAK = re.compile(r"peak|hwm|max", re.IGNORECASE)
 
 
@@ -110,6 +126,9 @@ class Leak:
         without a bend.
     looked_at_s
         From when to when, in seconds since the first sample.
+    why
+        What the shape of the series says beside the slope, and how long runs would have to be
+        where the evidence does not suffice; None where there is nothing to say.
     """
 
     per_second: Estimate
@@ -118,6 +137,7 @@ class Leak:
     whole: Interval
     bend_s: Interval | None = None
     looked_at_s: tuple[float, float] = (0.0, 0.0)
+    why: str | None = None
 
 
 def leak(
@@ -178,10 +198,7 @@ def leak(
         return refused(
             metric, name, cell, level, f"fewer than 10 samples after {begin:g} s of warm-up"
         )
-    bend, bend_s = _bend(parts, begin, shortest, level)
-    last = parts if bend is None else [part.part(bend, shortest) for part in parts]
-    if min(part.seconds.size for part in last) < 10 or not _matters(parts, last, margin):
-        bend, bend_s, last = None, None, parts
+    bend, bend_s, last = _after_bends(parts, begin, shortest, level, margin)
     whole = _over_runs(parts, level)[0]
     interval, method, trusted = _over_runs(last, level)
     interval = _no_better_than_pages(interval, name, min(part.length for part in last))
@@ -193,6 +210,17 @@ def leak(
             early = bend - begin <= START * (shortest - begin)
             if material:
                 verdict = "steep_start_then_stable" if early else "levels_off"
+    slopes = [part.slope for part in last]
+    why = None
+    if trusted:
+        seen = _by_shape(parts, last, verdict, interval, margin, level)
+        verdict, why = seen.verdict, seen.why
+        if seen.slopes is not None and seen.interval is not None:
+            slopes, interval = seen.slopes, seen.interval
+            method = "Theil-Sen slope of the floor below the falls of each run, Student t over runs"
+            bend, bend_s = None, None
+    if why is not None:
+        method += f"; {why}"
     after = "" if bend is None else f", after the bend at {bend:.3g} s"
     definition = (
         f"growth of {name.upper()} of all recorded processes, from {begin:g} s to "
@@ -203,14 +231,179 @@ def leak(
         cell,
         interval,
         level,
-        per_run=[part.slope for part in last],
+        per_run=slopes,
         runs=len(last),
         samples=sum(part.seconds.size for part in last),
         verdict=verdict,
         method=method + after,
     )
     per_message = _per_message(name, last, per_second, definition)
-    return Leak(per_second, per_message, verdict, whole, bend_s, (begin, shortest))
+    return Leak(per_second, per_message, verdict, whole, bend_s, (begin, shortest), why)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A verdict by the shape of the series, why, and slopes of the floor with their interval."""
+
+    verdict: Verdict
+    why: str | None = None
+    slopes: list[float] | None = None
+    interval: Interval | None = None
+
+
+def _by_shape(  # noqa: PLR0917
+    parts: Sequence[Series],
+    last: Sequence[Series],
+    verdict: Verdict,
+    interval: Interval,
+    margin: float,
+    level: float,
+) -> _Seen:
+    """The verdict of the slope, held against steps, teeth, waves and a growth that dies down."""
+    begin = max(float(part.seconds[0]) for part in parts)
+    end = min(float(part.seconds[-1]) for part in parts)
+    found = [steps(part.seconds, part.values, margin * (end - begin)) for part in parts]
+    if 2 * sum(s.falls.size > 0 for s in found) >= len(parts):
+        return _with_teeth(parts, found, verdict, margin, level)
+    if any(s.rises.size for s in found):
+        return _with_steps(parts, found, (begin, end), margin, level)
+    why = None
+    flat_s = end - float(last[0].seconds[0])
+    if verdict == "climbs" and len(parts) >= MINIMUM_RUNS:
+        why = _may_end(parts, flat_s if flat_s < end - begin else None, margin, level)
+    elif verdict in ("levels_off", "steep_start_then_stable") and flat_s < (end - begin) / 3:
+        needed = end + PATIENCE * (end - begin - flat_s)
+        why = f"flat for no more than the last {flat_s:,.0f} s: runs of about {needed:,.0f} s "
+        why += "would tell"
+    elif verdict == "not_enough_evidence" and (interval.high or 0) > 0:
+        needed_s = longer(interval, margin, end - begin)
+        if needed_s is not None:
+            why = f"runs of about {needed_s:,.0f} s would probably tell"
+    return _Seen(verdict if why is None else "not_enough_evidence", why)
+
+
+def _may_end(
+    parts: Sequence[Series], since_bend_s: float | None, margin: float, level: float
+) -> str | None:
+    """Why what climbs may not go on climbing; None where nothing speaks for that.
+
+    Parameters
+    ----------
+    since_bend_s
+        From the bend to the end; None without a bend.
+    """
+    begin = max(float(part.seconds[0]) for part in parts)
+    end = min(float(part.seconds[-1]) for part in parts)
+    third = (end - begin) / 3
+    grid = np.linspace(begin, end, _GRID)
+    if falls_again(np.array([np.interp(grid, p.seconds, p.values) for p in parts])):
+        return (
+            "memory goes up and down in all runs alike: runs several times as long are needed, "
+            f"about {4 * (end - begin):,.0f} s"
+        )
+    before = _slopes(parts, begin + third, begin + 2 * third)
+    ending = _slopes(parts, begin + 2 * third, end)
+    if before and ending and slows_down(before, ending, level):
+        rate, fraction = float(np.mean(ending)), float(np.mean(ending) / np.mean(before))
+        # Each third multiplies the slope by this, until it is as good as none.
+        thirds = math.log(margin / rate) / math.log(fraction) if fraction > 0 else 0.0
+        needed = end + third * max(1.0, thirds + 1)
+        return (
+            f"the growth slows down ({rate:,.0f} B/s in the last third): runs of about "
+            f"{needed:,.0f} s would tell its end"
+        )
+    if since_bend_s is None:
+        return None
+    # After a bend downwards what follows may bend on: its second half must climb by itself.
+    half = _slopes(parts, end - since_bend_s / 2, end)
+    after = _slopes(parts, end - since_bend_s, end)
+    early = _slopes(parts, begin, end - since_bend_s)
+    since = student_t(half, level)
+    if not early or not after or np.mean(early) <= np.mean(after):
+        return None
+    if _verdict(since, margin) == "climbs":
+        return None
+    needed = end + 2 * (longer(since, margin, since_bend_s / 2) or since_bend_s) - since_bend_s / 2
+    return (
+        "it grew faster before, and too little is seen of the end to tell whether it ends: runs of "
+        f"about {needed:,.0f} s would"
+    )
+
+
+def _slopes(parts: Sequence[Series], begin: float, end: float) -> list[float]:
+    """Of each run within these seconds; none where one has too few samples there."""
+    within = [part.part(begin, end) for part in parts]
+    return [p.slope for p in within] if all(p.length > 0 for p in within) else []
+
+
+def _with_teeth(
+    parts: Sequence[Series],
+    found: Sequence[Steps],
+    verdict: Verdict,
+    margin: float,
+    level: float,
+) -> _Seen:
+    """Memory that falls in steps (a garbage collector's) climbs where the floor below does."""
+    fewest = min(s.falls.size for s in found)
+    if fewest >= TEETH and len(parts) >= MINIMUM_RUNS:
+        lows = [floor(p.seconds, p.values, s.falls) for p, s in zip(parts, found, strict=True)]
+        slopes = [theil_sen(*low) for low in lows]
+        interval = student_t(slopes, level)
+        why = f"{fewest} falls or more in each run: judged by the floor below them"
+        return _Seen(_verdict(interval, margin), why, slopes, interval)
+    if verdict in ("stable", "not_enough_evidence"):
+        return _Seen(verdict)
+    seconds = max(part.length for part in parts) * (TEETH + 1) / max(1, fewest)
+    why = f"memory falls in steps, {fewest} in some run where {TEETH} are needed to see the floor"
+    return _Seen("not_enough_evidence", f"{why}: runs of about {seconds:,.0f} s would show it")
+
+
+def _with_steps(
+    parts: Sequence[Series],
+    found: Sequence[Steps],
+    looked_at: tuple[float, float],
+    margin: float,
+    level: float,
+) -> _Seen:
+    """Steps climb where they go on in every run, and are over where none came for long."""
+    begin, end = looked_at
+    if go_on(found, begin, end):
+        risen = [float(part.values[-1] - part.values[0]) / part.length for part in parts]
+        if _verdict(student_t(risen, level), margin) == "climbs":
+            return _Seen("climbs", "memory rises in steps, which go on in every run")
+    elif over_in(found, begin, end):
+        over = max(float(s.rises[-1]) for s in found if s.rises.size)
+        rest = [part.part(np.nextafter(over, end) + 0.01 * (end - begin), end) for part in parts]
+        if min(part.seconds.size for part in rest) >= _LEAST:
+            since = _verdict(_over_runs(rest, level)[0], margin)
+            return _Seen("steep_start_then_stable" if since == "stable" else since)
+    needed = enough(found, begin, end)
+    why = "memory rises in steps, too few to tell whether they go on"
+    return _Seen("not_enough_evidence", f"{why}: runs of about {needed:,.0f} s would")
+
+
+def _after_bends(
+    parts: Sequence[Series], begin: float, end: float, level: float, margin: float
+) -> tuple[float | None, Interval | None, Sequence[Series]]:
+    """When it bends for the last time, over runs, and what follows; all where it does not.
+
+    One bend leaves much of an exponential warm-up behind it: where what follows still climbs, it is
+    looked for again, as long as a third of the time remains.
+    """
+    bend, bend_s, last = None, None, parts
+    while True:
+        start = begin if bend is None else bend
+        found, over_runs = _bend(last, start, end, level)
+        if found is None:
+            return bend, bend_s, last
+        rest = [part.part(found, end) for part in parts]
+        if min(part.seconds.size for part in rest) < _LEAST or not _matters(last, rest, margin):
+            return bend, bend_s, last
+        if bend is not None and end - found < (end - begin) / 3:
+            return bend, bend_s, last
+        bend, bend_s, last = found, over_runs, rest
+        if _verdict(_over_runs(last, level)[0], margin) != "climbs":
+            return bend, bend_s, last
 
 
 def _verdict(interval: Interval, margin: float) -> Verdict:

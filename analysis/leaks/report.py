@@ -19,11 +19,11 @@ from roslens.analysis.leaks.parameters import LeaksParameters
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
-from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.numbers import counted, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
-from roslens.analysis.statistics.over_runs import estimate_of, student_t
+from roslens.analysis.statistics.over_runs import estimate_of, over_runs
 
 _FEW = 4
 """Up to so many cells are drawn over time on the first screen."""
@@ -94,7 +94,7 @@ class LeaksReport(Report[LeaksParameters]):
             starts = [_start(run, *leak.looked_at_s) for run in self._runs_of(leak).values()]
             values = [value for value in starts if value is not None]
             if values:
-                interval = student_t(values, self.level)
+                interval, how = over_runs(metric, values, self.level)
                 found.append(
                     estimate_of(
                         metric,
@@ -103,7 +103,7 @@ class LeaksReport(Report[LeaksParameters]):
                         self.level,
                         runs=len(values),
                         samples=len(values),
-                        method="median per run, Student t over runs",
+                        method=f"median per run, {how}",
                         per_run=values,
                     )
                 )
@@ -203,13 +203,13 @@ class LeaksReport(Report[LeaksParameters]):
         parts: list[Part] = []
         if climbing:
             text = (
-                f"Memory climbs in {len(climbing)} of {len(self.leaks)} cells: "
+                f"Memory climbs in {len(climbing)} of {counted(len(self.leaks), 'cell')}: "
                 + "; ".join(climbing[:5])
                 + (" ..." if len(climbing) > 5 else "")
             )
             parts.append(Sentence(text, loud=True))
         else:
-            parts.append(Sentence(f"Memory climbs in none of {len(self.leaks)} cells."))
+            parts.append(Sentence(f"Memory climbs in none of {counted(len(self.leaks), 'cell')}."))
         parts.append(
             Sentence(
                 f"A slope matters from {significant(self.parameters.margin, 3)} B/s on "
@@ -315,6 +315,11 @@ def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:
             *(f"({i}) refused: {reason}" for i, reason in enumerate(reasons, 1)),
             "Least found: the slope that would have been found in about 80 % of such experiments.",
             "Bend: where the slope changes; the slope is that after it.",
+            *(
+                f"{label}: {leak.why}."
+                for label, leak in zip(short_labels(cells), leaks, strict=True)
+                if leak.why is not None
+            ),
             *([f"In all cells: {common}."] if common and len(cells) > 1 else []),
         ],
         marked=frozenset(i for i, leak in enumerate(leaks) if leak.verdict == "climbs"),
@@ -344,6 +349,7 @@ def leaks_frame(leaks: list[Leak]) -> pl.DataFrame:
                 "from_s": leak.looked_at_s[0],
                 "to_s": leak.looked_at_s[1],
                 "refused": second.refused,
+                "why": leak.why,
             }
         )
     names = list(dict.fromkeys(name for row in rows for name in row))

@@ -10,6 +10,7 @@ from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.samples import TopicGroup
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import mean_over_runs, percentile_over_runs
+from roslens.analysis.statistics.quantiles import quantile_of
 
 CALLBACK = ("kind", "name", "node")
 
@@ -18,6 +19,22 @@ _OF_MESSAGE = (
     *("callback_instance_id", "subscription_node", "subscription_host", "subscription_vpid"),
 )
 # Columns are always selected first: a factor may be called "cell" too.
+
+
+def readable(name: pl.Expr) -> pl.Expr:
+    """Names of callbacks for people: a timer's ``66666666 ns`` as ``66.67 ms (15 Hz)``.
+
+    Its name in the tables is its period in the largest unit that keeps it whole; up to four digits
+    it stays as it is.
+    """
+    digits = name.str.extract(r"^(\d{5,}) (?:ns|us)$").cast(pl.Float64)
+    ns = digits * pl.when(name.str.ends_with(" us")).then(1e3).otherwise(1.0)
+
+    def number(value: pl.Expr) -> pl.Expr:
+        return value.round_sig_figs(4).cast(pl.String).str.strip_suffix(".0")
+
+    told = pl.format("{} ms ({} Hz)", number(ns / 1e6), number(1e9 / ns))
+    return pl.when(ns > 0).then(told).otherwise(name)
 
 
 def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
@@ -42,6 +59,7 @@ def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     d = pl.col("duration_ns")
     return (
         instances.select("run", *CALLBACK, "start_ns", "end_ns", "duration_ns")
+        .with_columns(name=readable(pl.col("name")))
         .join(labels, on="run")
         .join(spans, on="run")
         .group_by("cell", *CALLBACK)
@@ -50,9 +68,9 @@ def durations(instances: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
             count=pl.len(),
             unfinished=pl.col("end_ns").null_count(),
             mean_ns=d.mean(),
-            p50_ns=d.quantile(0.5, "linear"),
-            p90_ns=d.quantile(0.9, "linear"),
-            p99_ns=d.quantile(0.99, "linear"),
+            p50_ns=quantile_of(d, 0.5),
+            p90_ns=quantile_of(d, 0.9),
+            p99_ns=quantile_of(d, 0.99),
             max_ns=d.max(),
             busy=d.sum() / pl.struct("run", "span").unique().struct.field("span").sum(),
         )
@@ -131,6 +149,7 @@ def worst_messages(
         .select(
             "run", "callback_instance_id", *CALLBACK, "host", "vpid", "vtid", "start_ns", "end_ns"
         )
+        .with_columns(name=readable(pl.col("name")))
         .collect()
     )
     rows = [_explained(message, lives) for message in worst.iter_rows(named=True)]

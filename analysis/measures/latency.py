@@ -45,6 +45,7 @@ def loss_metric(scope: str) -> Metric:
         "replaced, overwritten); unknown ones widen the interval, or forbid an estimate; replayed "
         f"and without subscriber left out; {scope}",
         "1",
+        scale="fraction",
     )
 
 

@@ -32,6 +32,16 @@ go: they are counted and shown, and enter no fraction. Of ``unknown`` ones nobod
 they are the bounds of what can be said."""
 
 
+LEAST_FOR_RATE = 10
+"""Messages; fewer came in a burst or at some moments, and have no rate."""
+
+
+def rate_hz(column: str) -> pl.Expr:
+    """Messages per second of a group, from its first to its last; null for few."""
+    span = (pl.col(column).max() - pl.col(column).min()) / 1e9
+    return pl.when((span > 0) & (pl.len() >= LEAST_FOR_RATE)).then((pl.len() - 1) / span)
+
+
 @dataclass(frozen=True)
 class RunSamples:
     """The deliveries of one run on some topics, in order of publication.

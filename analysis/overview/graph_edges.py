@@ -5,6 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from roslens.analysis.measures.loss import loss_of
+from roslens.analysis.measures.samples import rate_hz
+from roslens.analysis.statistics.quantiles import quantile_of
 
 INFRASTRUCTURE = ("/rosout", "/parameter_events")
 """Topics that every node has: they say nothing of an application."""
@@ -28,7 +30,6 @@ def graph_edges(messages: pl.LazyFrame) -> pl.DataFrame:
     """
     known = messages.filter(pl.col("topic").is_not_null())
     latency = pl.col("latency_ns").drop_nulls() / 1e6
-    span = (pl.col("publish_ns").max() - pl.col("publish_ns").min()) / 1e9
     none = pl.lit(None, dtype=pl.Float64)
     sent = (
         known.unique(["run", "publisher_node", "topic", "publish_ns"])
@@ -36,7 +37,7 @@ def graph_edges(messages: pl.LazyFrame) -> pl.DataFrame:
         .agg(
             publishes=pl.lit(value=True),
             messages=pl.len(),
-            rate_hz=pl.when(span > 0).then((pl.len() - 1) / span),
+            rate_hz=rate_hz("publish_ns"),
             p50_ms=none,
             p99_ms=none,
             lost=none,
@@ -48,9 +49,9 @@ def graph_edges(messages: pl.LazyFrame) -> pl.DataFrame:
         .agg(
             publishes=pl.lit(value=False),
             messages=pl.len(),
-            rate_hz=pl.when(span > 0).then((pl.len() - 1) / span),
-            p50_ms=latency.median(),
-            p99_ms=latency.quantile(0.99),
+            rate_hz=rate_hz("publish_ns"),
+            p50_ms=quantile_of(latency, 0.5),
+            p99_ms=quantile_of(latency, 0.99),
             lost=loss_of("outcome"),
         )
     )

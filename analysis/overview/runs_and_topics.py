@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from roslens.analysis.measures.loss import TracerLoss, loss_of
-from roslens.analysis.measures.samples import LOST
+from roslens.analysis.measures.samples import LOST, rate_hz
+from roslens.analysis.statistics.quantiles import quantile_of
 
 RUN_SCHEMA = pl.Schema(
     {
@@ -82,19 +83,19 @@ def topics_overview(messages: pl.LazyFrame) -> pl.DataFrame:
     Returns
     -------
     ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (messages per second from the first to
-    the last publication), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback, delivered
-    ones), ``lost`` (part of those sent that did not arrive; null where unknown ones forbid it).
+    the last publication; null for few), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback,
+    delivered ones), ``lost`` (part of those sent that did not arrive; null where unknown ones
+    forbid it).
     """
     latency = pl.col("latency_ns").drop_nulls() / 1e6
-    span = (pl.col("publish_ns").max() - pl.col("publish_ns").min()) / 1e9
     return (
         messages.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
         .group_by("run", "topic", "publisher_node", "subscription_node")
         .agg(
             messages=pl.len(),
-            rate=pl.when(span > 0).then((pl.len() - 1) / span),
-            p50_ms=latency.median(),
-            p99_ms=latency.quantile(0.99),
+            rate=rate_hz("publish_ns"),
+            p50_ms=quantile_of(latency, 0.5),
+            p99_ms=quantile_of(latency, 0.99),
             worst_ms=latency.max(),
             lost=loss_of("outcome"),
         )

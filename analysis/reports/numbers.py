@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from roslens.analysis.estimate import Estimate
 
@@ -19,6 +20,36 @@ _SHOWN = {
 def shown_unit(unit: str) -> tuple[float, str]:
     """Factor and name of the unit in which values of `unit` are shown."""
     return _SHOWN.get(unit, (1.0, unit))
+
+
+_TIMES = ((1e-9, "s"), (1e-6, "ms"), (1e-3, "us"), (1.0, "ns"))
+_SIZES = ((1e-9, "GB"), (1e-6, "MB"), (1e-3, "kB"), (1.0, "B"))
+
+
+def unit_of_all(values: Iterable[float | None], unit: str) -> tuple[float, str]:
+    """Factor and name of the unit in which all of a column are read best.
+
+    The largest in which the middle of them is 1 or more, of times and sizes (powers of 1,000); of
+    other units as `shown_unit`.
+
+    Parameters
+    ----------
+    values
+        In `unit`; what is null, zero or not finite does not count.
+    """
+    base, _, per = unit.partition("/")
+    ladder = {"ns": _TIMES, "byte": _SIZES, "B": _SIZES}.get(base)
+    known = sorted(abs(v) for v in values if v is not None and v and math.isfinite(v))
+    if ladder is None or not known:
+        return shown_unit(unit)
+    middle = known[len(known) // 2]
+    factor, name = next(((f, n) for f, n in ladder if middle * f >= 1), ladder[-1])
+    return factor, f"{name}/{per}" if per else name
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 cell``, ``2 cells``."""
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def milliseconds(ns: float | None, digits: int = 4) -> str:
@@ -38,12 +69,17 @@ def significant(value: float | None, digits: int = 4) -> str:
     return f"{value:,.{min(decimals, 9)}f}"
 
 
-def value_and_interval(estimate: Estimate) -> tuple[str, str]:
+def value_and_interval(estimate: Estimate, factor: float | None = None) -> tuple[str, str]:
     """Value and interval in the unit shown, both to two digits of the interval's half width.
 
     The interval is ``refused`` where there is none.
+
+    Parameters
+    ----------
+    factor
+        From the estimate's unit to that shown; by default that of `shown_unit`.
     """
-    factor, _ = shown_unit(estimate.unit)
+    factor = shown_unit(estimate.unit)[0] if factor is None else factor
     if estimate.value is None or not math.isfinite(estimate.value):
         return significant(estimate.value), "refused"
     value = estimate.value * factor

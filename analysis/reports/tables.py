@@ -11,8 +11,8 @@ from roslens.analysis.measures.loss import TracerLoss
 from roslens.analysis.measures.samples import RunSamples
 from roslens.analysis.reports.numbers import (
     milliseconds,
-    shown_unit,
     significant,
+    unit_of_all,
     value_and_interval,
 )
 from roslens.analysis.reports.table import ReportTable
@@ -185,8 +185,13 @@ def estimates_table(
         Left off the names of metrics.
     """
     rows, reasons = [], []
+    of_metric: dict[str, list[Estimate]] = {}
     for e in estimates[:most]:
-        value, interval = value_and_interval(e)
+        of_metric.setdefault(e.metric, []).append(e)
+    units = {m: unit_of_all((e.value for e in x), x[0].unit) for m, x in of_metric.items()}
+    for e in estimates[:most]:
+        factor, unit = units[e.metric]
+        value, interval = value_and_interval(e, factor)
         number = ""
         if e.refused:
             if e.refused not in reasons:
@@ -198,7 +203,7 @@ def estimates_table(
                 e.metric.removeprefix(prefix),
                 value,
                 interval + number,
-                shown_unit(e.unit)[1],
+                unit,
                 f"{e.runs:,}",
                 f"{e.samples:,}",
                 "-" if e.effective_samples is None else f"{e.effective_samples:,.0f}",
@@ -249,6 +254,8 @@ def worst_table(worst: pl.DataFrame) -> ReportTable:
 
 def durations_table(durations: pl.DataFrame) -> ReportTable:
     """From `callbacks.durations`."""
+    columns = [f"{name}_ns" for name in ("mean", "p50", "p90", "p99", "max")]
+    units = [unit_of_all(durations[name].to_list(), "ns") for name in columns]
     rows = [
         [
             r["cell"],
@@ -257,7 +264,10 @@ def durations_table(durations: pl.DataFrame) -> ReportTable:
             r["node"] or "-",
             f"{r['count']:,}",
             f"{r['unfinished']:,}",
-            *(milliseconds(r[c], 3) for c in ("mean_ns", "p50_ns", "p90_ns", "p99_ns", "max_ns")),
+            *(
+                significant(None if r[name] is None else factor * r[name], 3)
+                for name, (factor, _) in zip(columns, units, strict=True)
+            ),
             "-" if r["busy"] is None else f"{100 * r['busy']:.2f}",
         ]
         for r in durations.head(_MOST_ROWS).iter_rows(named=True)
@@ -265,7 +275,11 @@ def durations_table(durations: pl.DataFrame) -> ReportTable:
     return ReportTable(
         [
             *("cell", "kind", "name", "node", "executions", "unfinished"),
-            *("mean [ms]", "P50 [ms]", "P90 [ms]", "P99 [ms]", "max [ms]", "busy [%]"),
+            *(
+                f"{name} [{unit}]"
+                for name, (_, unit) in zip(("mean", "P50", "P90", "P99", "max"), units, strict=True)
+            ),
+            "busy [%]",
         ],
         _without_repeats(rows),
         "Callback durations (callback_start -> callback_end), all runs of a cell together",

@@ -15,6 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from roslens.analysis.statistics.quantiles import quantile
+
 Floats = NDArray[np.float64]
 
 LEAST_GAPS = 10
@@ -95,7 +97,7 @@ def expected_period(times: ArrayLike) -> float | None:
     if t.size <= LEAST_GAPS or not np.isfinite(t).all():
         return None
     gaps = np.diff(t)
-    low, middle, high = np.quantile(gaps, [0.25, 0.5, 0.75])
+    low, middle, high = (quantile(gaps, q) for q in (0.25, 0.5, 0.75))
     if middle <= 0 or high - middle > JITTER * middle or middle - low > JITTER * middle:
         return None
     return float(middle)

@@ -16,6 +16,7 @@ from roslens.analysis.statistics.autocorrelation import (
 )
 from roslens.analysis.statistics.over_runs import Interval, estimate_of
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
+from roslens.analysis.statistics.resolution import resolution
 from roslens.analysis.statistics.student import binomial_at_most, t_quantile
 
 WARNING = "one run: says nothing about how much runs differ"
@@ -90,7 +91,8 @@ def percentile_of_one_run(
         wanted = math.ceil(least * x.size / effective)
         interval = Interval(
             value,
-            refused=f"{effective:,.0f} effective of {x.size:,} samples; {name} needs {least:,}: "
+            refused=f"{math.floor(effective + 1e-9):,} effective of {x.size:,} samples; {name} "
+            f"needs {least:,}: "
             f"about {wanted:,} samples",
         )
     else:
@@ -100,7 +102,9 @@ def percentile_of_one_run(
         high = min(x.size, math.ceil(ranks[1] * x.size / n)) if n < x.size else ranks[1]
         bounds = float(ordered[low - 1]), float(ordered[high - 1])
         if math.isfinite(bounds[1]):
-            interval = Interval(value, *bounds)
+            tick = resolution([x]) if metric.unit == "ns" and bounds[0] == bounds[1] else 0.0
+            least_bound = 0.0 if bounds[0] >= 0 else -math.inf
+            interval = Interval(value, max(least_bound, bounds[0] - tick), bounds[1] + tick)
         else:
             interval = Interval(value, refused="the upper bound is a lost message: infinite")
     return answer(interval, effective=effective)
@@ -130,11 +134,15 @@ def mean_of_one_run(
         wanted = math.ceil(10 * x.size / effective)
         interval = Interval(
             mean,
-            refused=f"{effective:,.1f} effective of {x.size:,} samples; 10 are needed: about "
+            refused=f"{math.floor(10 * effective) / 10:,.1f} effective of {x.size:,} samples; 10 "
+            "are needed: about "
             f"{wanted:,} samples",
         )
     else:
         t = t_quantile((1 + level) / 2, effective - 1)
         half = t * float(x.std(ddof=1)) / math.sqrt(effective)
-        interval = Interval(mean, mean - half, mean + half)
+        low = mean - half
+        if metric.scale != "signed" and x.min() >= 0 and mean > 0:
+            low = mean * math.exp(-half / mean)
+        interval = Interval(mean, low, mean + half)
     return answer(interval, effective=effective)

@@ -1,4 +1,4 @@
-"""Estimates over runs: one statistic per run, then Student t over the runs.
+"""Estimates over runs: one statistic per run, then an interval by t over the runs.
 
 The run is the unit of replication. Samples within a run are correlated and share what the run
 was dealt (placement, discovery, frequency), so an interval over pooled samples is far too
@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.statistics import positive
 from roslens.analysis.statistics.autocorrelation import (
     effective_samples,
     effective_samples_of_quantile,
 )
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
+from roslens.analysis.statistics.resolution import resolution
 from roslens.analysis.statistics.student import t_quantile
 
 MINIMUM_RUNS = 3
@@ -88,6 +90,40 @@ def student_t(values: ArrayLike, level: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def over_runs(
+    metric: Metric, values: ArrayLike, level: float = 0.95, tick: float = 0.0
+) -> tuple[Interval, str]:
+    """Mean of one value per run with the interval that suits the metric, and how it was made.
+
+    Of a quantity that cannot be negative (`Metric.scale`) that of `positive`; of a fraction
+    Student's, kept within 0..1; of others, and where a run has a negative value all the same
+    (clocks of two hosts), Student's.
+
+    Parameters
+    ----------
+    values
+        One per run, shape (k,).
+    tick
+        Resolution of the clock behind each value: no bound is nearer to the mean.
+    """
+    x = np.asarray(values, dtype=np.float64)
+    found = student_t(x, level)
+    can = found.low is not None and found.high is not None and found.value is not None
+    if not can or metric.scale == "signed" or x.min() < 0:
+        return found, "Student t over runs"
+    assert found.value is not None
+    assert found.low is not None
+    assert found.high is not None
+    if metric.scale == "fraction":
+        within = replace(found, low=max(0.0, found.low), high=min(1.0, found.high))
+        return within, "Student t over runs, within 0..1"
+    low, high = positive.bounds(found.value, float(x.std(ddof=1)), x.size, level)
+    if not math.isfinite(high):
+        return Interval(None, refused="the values are too large to compute with"), positive.METHOD
+    low, high = min(low, max(0.0, found.value - tick)), max(high, found.value + tick)
+    return replace(found, low=low, high=high), positive.METHOD
+
+
 def value_over_runs(
     metric: Metric, cell: Cell, values: Sequence[float], samples: int, level: float = 0.95
 ) -> Estimate:
@@ -100,15 +136,16 @@ def value_over_runs(
     samples
         Samples from which those values were made, over all runs.
     """
+    interval, how = over_runs(metric, values, level)
     return estimate_of(
         metric,
         cell,
-        student_t(values, level),
+        interval,
         level,
         runs=len(values),
         samples=samples,
         effective=None,
-        method="one value per run, Student t over runs",
+        method=f"one value per run, {how}",
         per_run=values,
     )
 
@@ -127,15 +164,18 @@ def mean_over_runs(
     samples, left_out = _with_samples(runs)
     finite = all(np.isfinite(s).all() for s in samples)
     means = [_mean(s) for s in samples]
+    # Stamps fall on ticks by chance, which a mean evens out, unless they always do so alike.
+    tick = _tick(metric, samples) if len(set(means)) == 1 else 0.0
+    interval, how = over_runs(metric, means, level, tick)
     return estimate_of(
         metric,
         cell,
-        student_t(means, level),
+        interval,
         level,
         runs=len(samples),
         samples=sum(s.size for s in samples),
         effective=sum(effective_samples(s) for s in samples) if finite else None,
-        method="mean per run, Student t over runs" + left_out,
+        method=f"mean per run, {how}{left_out}",
         per_run=means,
     )
 
@@ -153,15 +193,16 @@ def maximum_over_runs(
     """
     samples, left_out = _with_samples(runs)
     values = [math.nan if _no_number(s).any() else float(s.max()) for s in samples]
+    interval, how = over_runs(metric, values, level, _tick(metric, samples))
     found = estimate_of(
         metric,
         cell,
-        student_t(values, level),
+        interval,
         level,
         runs=len(samples),
         samples=sum(s.size for s in samples),
         effective=None,
-        method=f"largest sample of each run, Student t over runs{left_out}",
+        method=f"largest sample of each run, {how}{left_out}",
         per_run=values,
     )
     sizes = [s.size for s in samples]
@@ -201,7 +242,7 @@ def percentile_over_runs(
     """
     name = percentile_name(q)
     samples, left_out = _with_samples(runs)
-    method = f"{name} per run (type 8), Student t over runs{left_out}"
+    how = "Student t over runs"
     total = sum(s.size for s in samples)
     effective: float | None = None
     values: list[float] = []
@@ -211,7 +252,7 @@ def percentile_over_runs(
         each = [effective_samples_of_quantile(s, q) for s in samples]
         effective = sum(each)
         values = [quantile(s, q) for s in samples]
-        interval = student_t(values, level)
+        interval, how = over_runs(metric, values, level, _tick(metric, samples))
         least = least_samples(q, level)
         fewest = min((s.size for s in samples), default=0)
         if interval.value == math.inf:
@@ -240,7 +281,7 @@ def percentile_over_runs(
         runs=len(samples),
         samples=total,
         effective=effective,
-        method=method,
+        method=f"{name} per run (type 8), {how}{left_out}",
         per_run=values,
     )
 
@@ -359,6 +400,10 @@ def _with_samples(runs: Sequence[ArrayLike]) -> tuple[list[Floats], str]:
     return kept, _left_out(len(arrays) - len(kept))
 
 
+def _tick(metric: Metric, samples: Sequence[Floats]) -> float:
+    return resolution(samples) if metric.unit == "ns" else 0.0
+
+
 def _no_number(x: Floats) -> NDArray[np.bool_]:
     return np.isnan(x) | np.isneginf(x)
 
@@ -380,7 +425,8 @@ def _too_few_effective(
 ) -> str | None:
     needed = math.ceil(round(EXCEEDANCES / min(q, 1 - q), 6))
     worst = min(range(len(each)), key=lambda i: each[i])
-    if each[worst] >= needed:
+    # An estimate itself, and said without decimals.
+    if round(each[worst]) >= needed:
         return None
     size = samples[worst].size
     # Longer runs of the same kind keep the same correlation.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import polars as pl
 from numpy.typing import ArrayLike
 
 
@@ -37,6 +38,22 @@ def quantile(samples: ArrayLike, q: float) -> float:
     # In this form equal neighbours give exactly themselves; the other one cannot overflow.
     step = high - low
     return low + step * weight if math.isfinite(step) else low * (1 - weight) + high * weight
+
+
+def quantile_of(column: pl.Expr, q: float) -> pl.Expr:
+    """`quantile` of what is not null of a column, where groups of a frame are aggregated.
+
+    Parameters
+    ----------
+    column
+        Finite numbers, or none: of nothing it is null.
+    """
+    x = column.drop_nulls().cast(pl.Float64).sort()
+    n = x.count()
+    position = (n * q + ((q + 1) / 3 - 1)).clip(0, pl.max_horizontal(n.cast(pl.Int64) - 1, 0))
+    below = position.floor().cast(pl.Int64)
+    low, high = x.get(below, null_on_oob=True), x.get(below + 1, null_on_oob=True)
+    return low + (high.fill_null(low) - low) * (position - below)
 
 
 def least_samples(q: float, level: float = 0.95) -> int:

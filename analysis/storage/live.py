@@ -40,6 +40,7 @@ DROPPED = Metric(
     "storage_dropped",
     "messages that found the queue before the writer full, of those that came",
     "1",
+    scale="fraction",
 )
 _WRITE_TIME = "time of a write call by the program's own monotonic clock"
 _PERCENTILES = {"storage_write_p50": 0.5, "storage_write_p99": 0.99}

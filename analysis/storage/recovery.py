@@ -18,6 +18,7 @@ RECOVERED = Metric(
     "(at most 1: what was being written may come back too)",
     "1",
     "higher",
+    "fraction",
 )
 WITH_TOOL = Metric(
     "storage_recovered_with_tool",
@@ -25,6 +26,7 @@ WITH_TOOL = Metric(
     "MCAP: none was there)",
     "1",
     "higher",
+    "fraction",
 )
 
 _BACK = (

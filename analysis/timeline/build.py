@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.timeline.tracks import Floats, Int64, Timeline, Track
 
 UNKNOWN_NODE = "(node unknown)"
@@ -67,7 +68,9 @@ def build_timeline(tables: TrackTables) -> Timeline:
         [
             tables.callbacks.select(
                 *("callback_instance_id", "host", "vpid", "vtid", "start_ns"),
-                called=pl.coalesce("name", "kind", pl.lit("callback")).cast(pl.Categorical),
+                called=pl.coalesce(readable(pl.col("name")), "kind", pl.lit("callback")).cast(
+                    pl.Categorical
+                ),
                 node=pl.col("node").fill_null(UNKNOWN_NODE).cast(pl.Categorical),
                 # One without an end is drawn as its beginning.
                 end_ns=pl.coalesce("end_ns", "start_ns"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ from typing import Any
 import yaml
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label
+from roslens.analysis.statistics import positive
 from roslens.analysis.statistics.multiplicity import holm
-from roslens.analysis.statistics.ratio import Spread, least_runs
+from roslens.analysis.statistics.ratio import MOST_RUNS, Spread, least_runs
 from roslens.analysis.statistics.student import t_two_sided
 from roslens.analysis.verdicts.comparison import Side, spread_of
 from roslens.analysis.verdicts.statement import Verdict
@@ -23,7 +25,17 @@ from roslens.tracing.recording.manifest import Level
 from roslens.tracing.recording.yaml_file import read_yaml
 
 SCHEMA_VERSION = 1
+_KNOWN = re.compile(
+    r"loss|cpu|startup_cpu|pss|rss|latency_(sent_|corrected_)?(mean|p\d+(\.\d+)?)|"
+    r"service_latency_(mean|p\d+)|memory_slope(_rss|_pss|_heap)?(_per_message)?|"
+    r"(response_time|callback_duration|period|timer_jitter)_(mean|max|worst|p\d+(\.\d+)?)|"
+    r"chain_(rate|complete)|executor_(busy|wait|callbacks|blocked|overhead|cpu)"
+)
+"""Metrics that recordings may lack: then there is no evidence, and no mistake in the budget."""
+
 _LARGEST = 1e200
+_NAMED = 12
+"""Names that are told where none is near."""
 
 _TEXT = re.compile(
     r"\s*(?P<metric>[A-Za-z_][\w.]*)\s*(?P<sign><=|>=|<|>)\s*"
@@ -31,15 +43,21 @@ _TEXT = re.compile(
 )
 _EXAMPLE = "write it as 'latency_p99 < 50 ms'"
 
+_BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20}
+
+
+def _per(what: str) -> Mapping[str, float]:
+    return {f"{name}/{what}": size for name, size in {**_BYTES, "byte": 1.0}.items()}
+
+
 _UNITS: Mapping[str, Mapping[str, float]] = {
     "ns": {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9},
     "1": {"": 1, "1": 1, "%": 0.01},
     "Hz": {"Hz": 1, "kHz": 1e3, "1/s": 1},
     "core": {"": 1, "core": 1, "cores": 1, "%": 0.01},
-    "byte": {"byte": 1, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9}
-    | {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
-    "byte/s": {"B/s": 1, "byte/s": 1, "kB/s": 1e3, "MB/s": 1e6},
-    "byte/message": {"B/message": 1, "byte/message": 1, "kB/message": 1e3},
+    "byte": {"byte": 1, **_BYTES, "GiB": 2**30},
+    **dict.fromkeys(("byte/s", "B/s"), _per("s")),
+    **dict.fromkeys(("byte/message", "B/message"), _per("message")),
     "byte/entity": {"B/entity": 1, "byte/entity": 1, "B": 1, "byte": 1},
     "byte/slot": {"B/slot": 1, "byte/slot": 1, "B": 1, "byte": 1},
 }
@@ -104,7 +122,7 @@ class Check:
     Attributes
     ----------
     estimate
-        None where nothing was found that the budget is about.
+        None where the metric was not measured.
     limit
         In the estimate's unit.
     p, p_holm
@@ -241,7 +259,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
     Raises
     ------
     UsageError
-        A unit does not fit its metric.
+        A unit does not fit its metric, or a budget is about nothing that is there.
     """
     checks: list[Check] = []
     own = [dict(cell) for cell in side.cells]
@@ -250,15 +268,11 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
         found = [e for e in of_metric if budget.applies_to(e.cell)]
         if budget.topic is None:
             found = [e for e in found if dict(e.cell) in own] or found
-        if not found:
-            names = ", ".join(sorted({e.metric for e in side.estimates})) or "none"
-            cells = "; ".join(dict.fromkeys(cell_label(e.cell) for e in of_metric))
-            note = (
-                f"it has no cell with {cell_label(budget.where)}; there are: {cells}"
-                if of_metric
-                else f"no metric of that name was found; there are: {names}"
-            )
+        if not of_metric and _KNOWN.fullmatch(budget.metric):
+            note = "it was not measured in these recordings"
             checks.append(Check(budget=budget, estimate=None, notes=(note,)))
+        elif not found:
+            raise UsageError(f"budget '{budget.text}': {_not_there(budget, of_metric, side)}")
         checks += [check(budget, estimate) for estimate in found]
     notes = []
     if side.discarded_events:
@@ -269,6 +283,33 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
     if side.left_out:
         notes.append(f"{side.left_out} of {side.runs} runs failed and are left out")
     return Checks(_corrected(checks), notes)
+
+
+def _not_there(budget: Budget, of_metric: Sequence[Estimate], side: Side) -> str:
+    """What of a budget is nowhere in the recordings, with the nearest names that are."""
+    if not of_metric:
+        return f"there is no metric {budget.metric!r}; " + nearest(
+            budget.metric, {e.metric for e in side.estimates}
+        )
+    for name, level in budget.where.items():
+        levels = {str(e.cell[name]) for e in of_metric if name in e.cell}
+        if not levels and name != "topic":
+            factors = {n for e in of_metric for n in e.cell}
+            return f"{budget.metric} has no factor {name!r}; {nearest(name, factors)}"
+        if str(level) not in levels:
+            what = f"topic {level}" if name == "topic" else f"cell with {name}={level}"
+            return f"{budget.metric} has no {what}; {nearest(str(level), levels)}"
+    cells = "; ".join(list(dict.fromkeys(cell_label(e.cell) for e in of_metric))[:_NAMED])
+    return f"{budget.metric} has no cell with {cell_label(budget.where)}; there are: {cells}"
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """``did you mean ...?`` where something is near, else what there is."""
+    close = difflib.get_close_matches(name, sorted(known), n=3)
+    if close:
+        return f"did you mean {' or '.join(close)}?"
+    shown = ", ".join(sorted(known)[:_NAMED]) or "none"
+    return f"there are: {shown}" + (f" and {len(known) - _NAMED} more" * (len(known) > _NAMED))
 
 
 def check(budget: Budget, estimate: Estimate) -> Check:
@@ -289,15 +330,19 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     needed: int | None = None
     notes: tuple[str, ...] = ()
     away = abs(spread.mean - limit)
-    if verdict == "not_enough_evidence" and spread.deviation > 0 and away > 0:
-        needed = least_runs(spread.deviation**2, away, estimate.level, 0.8, sides=1)
+    if verdict == "not_enough_evidence" and 0 < spread.deviation < MOST_RUNS * away:
+        needed = least_runs((spread.deviation / away) ** 2, 1.0, estimate.level, 0.8, sides=1)
     elif verdict == "not_enough_evidence" and spread.mean == 0 and 0 < limit < 1:
         messages = math.ceil(math.log((1 - estimate.level) / 2) / math.log1p(-limit))
         notes = (f"none in {estimate.samples:,}; {messages:,} over all runs would do",)
-    return replace(result, verdict=verdict, p=_p(spread, limit), runs_needed=needed, notes=notes)
+    return replace(
+        result, verdict=verdict, p=_p(estimate, spread, limit), runs_needed=needed, notes=notes
+    )
 
 
-def _p(spread: Spread, limit: float) -> float:
+def _p(estimate: Estimate, spread: Spread, limit: float) -> float:
+    if positive.METHOD in estimate.method:
+        return positive.p_of(spread.mean, spread.deviation, spread.runs, limit)
     if spread.deviation == 0:
         return 1.0 if spread.mean == limit else 0.0
     t = abs(spread.mean - limit) / (spread.deviation / math.sqrt(spread.runs))

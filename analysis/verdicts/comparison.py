@@ -1,10 +1,11 @@
 """Two sets of runs compared, cell by cell: by how much, how sure, and what to make of it.
 
-The method is declared here, before any data: the ratio of the means over runs with the interval
-of Fieller and Welch (`ratio.ratio_of_means`). Runs of the two sides count as independent: they
-were made at different times, so that a repetition of one shares nothing with that of the other.
-All it needs is value, interval and number of runs of each side, so recordings and the
-metrics.json of a report about them give the same verdict.
+The method is declared here, before any data: the ratio of the means over runs, of quantities that
+cannot be negative on the log scale (`ratio.ratio_of_positive`), of fractions and slopes by
+Fieller's theorem (`ratio.ratio_of_means`). Runs of the two sides count as independent: they were
+made at different times, so that a repetition of one shares nothing with that of the other. All it
+needs is value, interval and number of runs of each side, so recordings and the metrics.json of a
+report about them give the same verdict.
 """
 
 from __future__ import annotations
@@ -16,19 +17,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label
+from roslens.analysis.statistics import positive
 from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.multiplicity import holm
-from roslens.analysis.statistics.over_runs import Interval
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval
 from roslens.analysis.statistics.ranks import cliffs_delta, hodges_lehmann
 from roslens.analysis.statistics.ratio import (
     TOO_FAR_APART,
     Effect,
     Spread,
     difference_of_means,
+    p_of_difference,
     ratio_of_means,
+    ratio_of_positive,
     runs_for_ratio,
     too_far_apart,
-    welch_p,
 )
 from roslens.analysis.statistics.student import t_quantile
 from roslens.analysis.verdicts.statement import Verdict
@@ -40,8 +43,8 @@ LEVEL = 0.95
 SCHEMA_VERSION = 1
 
 METHOD = (
-    "ratio of means over runs, interval by Fieller's theorem with Welch's degrees of freedom; "
-    "p: Welch's t test, two-sided, Holm over all comparisons"
+    "ratio of means over runs: t on their logarithms, of fractions and slopes Fieller's theorem; "
+    "the wider of Welch's and the pooled t; p two-sided, Holm over all comparisons"
 )
 
 SideName = Literal["base", "new"]
@@ -304,9 +307,8 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     result = replace(result, difference=difference_of_means(right, left, LEVEL))
     worse, better = (right, left) if base.better == "lower" else (left, right)
     upper, lower = (new, base) if base.better == "lower" else (base, new)
-    if left.mean < 0 or right.mean < 0 or too_far_apart(worse, better):
-        negative = min(left.mean, right.mean) < 0
-        reason = "a negative mean has no ratio" if negative else TOO_FAR_APART
+    reason = _no_ratio(worse, better, upper, lower)
+    if reason is not None:
         return replace(result, notes=(*notes, reason))
     if left.mean == right.mean == 0:
         notes.append(_both_zero(base, new))
@@ -315,7 +317,8 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         effect, note = _with_zero(upper, lower)
         notes.append(note)
     else:
-        effect = ratio_of_means(worse, better, LEVEL)
+        ratio_of = ratio_of_positive if _on_logs(upper, lower) else ratio_of_means
+        effect = ratio_of(worse, better, LEVEL)
         if math.isinf(effect.high):
             notes.append(f"{'base' if base.better == 'lower' else 'new'} is not told from zero")
     verdict = verdict_of(effect, threshold)
@@ -335,6 +338,17 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     return replace(result, notes=tuple(notes))
 
 
+def _on_logs(*estimates: Estimate) -> bool:
+    return all(positive.METHOD in e.method for e in estimates)
+
+
+def _no_ratio(worse: Spread, better: Spread, upper: Estimate, lower: Estimate) -> str | None:
+    if worse.mean < 0 or better.mean < 0:
+        return "a negative mean has no ratio"
+    either = _on_logs(upper, lower) and too_far_apart(better, worse)
+    return TOO_FAR_APART if either or too_far_apart(worse, better) else None
+
+
 def verdict_of(effect: Effect, threshold: float) -> Verdict:
     """What the interval of a ratio says; above 1 is worse."""
     if effect.low > 1 and effect.high >= 1 + threshold:
@@ -350,20 +364,32 @@ def spread_of(estimate: Estimate) -> Spread | str:
     """Mean and deviation over runs behind an estimate, or why there is none.
 
     The deviation is worked out of the interval, half = t(k - 1) s / sqrt(k), by the wider half
-    where a fraction's other bound was cut off at 0 or 1.
+    where a fraction's other bound was cut off at 0 or 1; of positive quantities as `positive` says.
     """
     if estimate.refused is not None:
         return estimate.refused
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return "it has no interval"
-    if not math.isfinite(estimate.value) or estimate.runs < 2:
-        return "it has no finite value over runs"
+    if not math.isfinite(estimate.value):
+        return "its value is not finite"
+    if estimate.runs < 2:
+        return (
+            f"its interval is that of one run, which says nothing about how much runs differ; "
+            f"{MINIMUM_RUNS} runs or more of the cell are needed"
+        )
+    critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
+    if not 0 < critical < math.inf:
+        return f"its interval is of the level {estimate.level:g}, which tells no deviation"
     # The same in every run: then a fraction's bound is binomial, and runs do not differ.
     same = estimate.unit == "1" and estimate.value in (0.0, 1.0)
     half = max(estimate.high - estimate.value, estimate.value - estimate.low)
     if estimate.unit == "1" and not same and estimate.low == 0 and estimate.high == 1:
         return "its interval is all of 0..1: more runs are needed"
-    critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
+    if positive.METHOD in estimate.method and estimate.value > 0:
+        behind = positive.deviation_behind(
+            estimate.value, estimate.low, estimate.high, estimate.runs, estimate.level
+        )
+        return Spread(estimate.value, behind, estimate.runs)
     deviation = 0.0 if same else half * math.sqrt(estimate.runs) / critical
     return Spread(estimate.value, deviation, estimate.runs)
 
@@ -377,7 +403,7 @@ def _with_zero(upper: Estimate, lower: Estimate) -> tuple[Effect, str]:
     top, bottom = spread_of(upper), spread_of(lower)
     assert isinstance(top, Spread)
     assert isinstance(bottom, Spread)
-    p = welch_p(top, bottom)
+    p = p_of_difference(top, bottom)
     if bottom.mean == 0:
         low = max(0.0, upper.low or 0.0)
         bound = lower.high or 0.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roslens.analysis.estimate import cell_label
-from roslens.analysis.reports.numbers import shown_unit, value_and_interval
+from roslens.analysis.reports.numbers import counted, shown_unit, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.verdicts.budgets import Budget, Checks, check_budgets, read_budgets
 from roslens.analysis.verdicts.comparison import Side
@@ -89,8 +89,10 @@ def summary(found: Checks) -> str:
     for check in found.checks:
         counts[check.verdict] += 1
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    cells = len({cell_label(c.estimate.cell) for c in found.checks if c.estimate is not None})
+    made = f"{counted(len(found.checks), 'check')} in {counted(cells, 'cell')}"
     exceeded = [c for c in found.checks if c.verdict == "exceeded" and c.confirmed]
     named = "; ".join(
         f"{c.budget.text} ({cell_label(c.estimate.cell)})" for c in exceeded[:5] if c.estimate
     )
-    return f"check: {', '.join(parts)}" + (f" - EXCEEDED: {named}" if exceeded else "")
+    return f"check: {made}: {', '.join(parts)}" + (f" - EXCEEDED: {named}" if exceeded else "")

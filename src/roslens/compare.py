@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roslens.analysis.estimate import Estimate
+from roslens.analysis.estimate import Estimate, cell_label
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
-from roslens.analysis.reports.numbers import shown_unit, value_and_interval
+from roslens.analysis.reports.numbers import counted, shown_unit, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.verdicts.comparison import (
     Comparison,
@@ -224,12 +224,14 @@ def summary(found: Comparisons) -> str:
     for comparison in found.compared:
         counts[comparison.verdict] += 1
     parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    cells = len({cell_label(c.cell) for c in found.compared})
+    made = f"{counted(len(found.compared), 'comparison')} in {counted(cells, 'cell')}"
     if found.unmatched:
         parts.append(f"{len(found.unmatched)} unmatched")
     confirmed = [c for c in found.compared if c.verdict == "regression" and c.confirmed]
     named = "; ".join(f"{label_of(c)} {_change(c)} %" for c in confirmed[:5])
     tail = f" - REGRESSION: {named}" if confirmed else ""
-    return f"compare: {', '.join(parts)} (threshold {found.threshold:.3g}){tail}"
+    return f"compare: {made}: {', '.join(parts)} (threshold {found.threshold:.3g}){tail}"
 
 
 def _value(estimate: Estimate) -> tuple[str, str]:

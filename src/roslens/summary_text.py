@@ -9,8 +9,10 @@ from pathlib import Path
 
 from rich.text import Text
 
+from roslens.analysis.estimate import cell_label
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.base import Section
+from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.summary import summary_table
 from roslens.tracing.recording.text import shown
@@ -59,7 +61,9 @@ class Summary:
         found = read_metrics(metrics)
         runs, *notes = _plain(shown.caption).splitlines()
         lossy = any(r["discarded_events"] or r["lost_packets"] for r in found.recordings)
-        verdicts = Counter(e.verdict.replace("_", " ") for e in found.estimates if e.verdict)
+        # Several estimates of a cell may share one verdict: slopes per second and per message.
+        judged = {(cell_label(e.cell), e.verdict) for e in found.estimates if e.verdict}
+        verdicts = Counter(verdict.replace("_", " ") for _, verdict in sorted(judged))
         headings = [_plain(column.header) for column in shown.columns]
         cells = [[" ".join(_plain(c).split()) for c in column.cells] for column in shown.columns]
         table = ReportTable(
@@ -70,7 +74,7 @@ class Summary:
             left=frozenset(c for c, made in zip(headings, shown.columns, strict=True)
                            if made.justify != "right"),
         )  # fmt: skip
-        told = ", ".join(f"{count} {name}" for name, count in verdicts.items())
+        told = ", ".join(f"{name} in {counted(n, 'cell')}" for name, n in verdicts.items())
         return cls(tuple(found.answer), runs, lossy, told, table)
 
     def section(self) -> Section:

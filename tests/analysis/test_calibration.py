@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from roslens.analysis.calibration import intervals, verdicts
+from roslens.analysis.calibration import intervals, verdicts, zoo
 from roslens.analysis.calibration.parameters import CalibrationParameters
 from roslens.analysis.calibration.recorded import pools
 from roslens.analysis.calibration.report import CalibrationReport
@@ -100,7 +100,7 @@ def test_the_vectorised_exit_codes_are_those_of_the_verb() -> None:
     assert [verdicts.compared(n, b) for n, b in zip(new, base, strict=True)] == codes.tolist()
 
 
-@pytest.mark.parametrize("name", [n for n in SECTIONS if n not in {"leaks", "spreads"}])
+@pytest.mark.parametrize("name", [n for n in SECTIONS if n not in {"leaks", "spreads", "shapes"}])
 def test_each_section_simulates(name: str) -> None:
     """So few that only a gross error can be seen: the bar, give or take two errors, of most."""
     section = SECTIONS[name](40)
@@ -112,6 +112,17 @@ def test_each_section_simulates(name: str) -> None:
     missed = sum(r.holds is False for r in section.results)
     assert missed <= 0.3 * len(section.results)
     assert section.markdown().startswith(f"## {section.title}")
+
+
+def test_shapes_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few of the shapes, two experiments of each."""
+    chosen = ["20 kB/s", "saw of 10 MB, 60 s", "8 MB once, at 300 s"]
+    monkeypatch.setattr(zoo, "SHAPES", {name: zoo.SHAPES[name] for name in chosen})
+    found = zoo.shapes(50)
+    assert {r.cell["shape"] for r in found.results} == set(chosen)
+    assert [r.hits for r in found.results if r.what == "wrong"] == [0] * 6
+    climbs = [r.hits for r in found.results if r.what == "climbs"]
+    assert climbs == [2, 2, 0, 0, 0, 0]
 
 
 def messages(runs: int, each: int) -> pl.DataFrame:
@@ -164,7 +175,10 @@ def test_stored_results_hold_every_bar_and_are_those_of_the_page() -> None:
     stored = from_csv(ROOT / "data" / "calibration" / "results.csv")
     assert not [r for r in stored if r.holds is False]
     # Enough simulations; block bootstraps that are refused count for nothing.
-    assert min(r.count for r in stored if r.holds is not None) >= 5000
+    # Shapes of memory take longer, and more of them are shown.
+    held = [r for r in stored if r.holds is not None]
+    assert min(r.count for r in held if r.section != zoo.TITLE) >= 5000
+    assert min(r.count for r in held) >= 200
     page = (ROOT / "docs" / "calibration.md").read_text()
     assert [str(r) for r in stored if str(r) not in page] == []
     assert {f"## {r.section}" for r in stored} <= set(page.splitlines())
@@ -176,7 +190,7 @@ def test_a_report_of_stored_results(tmp_path: Path) -> None:
         None,
         CalibrationParameters.checked({"results": str(stored), "output_dir": str(tmp_path)}),
     )
-    assert "cells hold their bar; 5,000" in repr(report.overview())
+    assert "cells hold their bar; 200 to 5,000" in repr(report.overview())
     figure = report.fractions("exit 1")
     assert "0 miss it" in repr(figure)
     assert "There are no results of nothing" in repr(report.fractions("nothing"))

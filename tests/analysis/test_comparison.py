@@ -73,10 +73,15 @@ def test_the_rule(low: float, high: float, expected: str) -> None:
 
 
 def test_compared_by_hand() -> None:
-    # Means 10 and 11, s = 0.1 in both, k = 3: Welch's t = 1 / sqrt(2 * 0.01 / 3) = 12.247, df 4.
+    # Means 10 and 11, s = 0.1 in both, k = 3: errors .01 / sqrt 3 and .1 / 11 / sqrt 3 of the logs,
+    # together .00780204; t = log 1.1 / that = 12.2161, Satterthwaite's df 3.96402.
     found = compare(cpu([9.9, 10.0, 10.1]), cpu([10.9, 11.0, 11.1]))
     assert found.ratio == pytest.approx(1.1)
-    assert found.p == pytest.approx(2 * stats.t.sf(12.247449, 4), rel=1e-6)
+    assert found.p == pytest.approx(2 * stats.t.sf(12.2161, 3.96402), rel=1e-4)
+    assert found.high is not None
+    assert math.log(found.high / 1.1) == pytest.approx(
+        stats.t.ppf(0.975, 3.96402) * 0.00780204, rel=1e-3
+    )
     assert found.difference is not None
     assert found.difference.low == pytest.approx(1 - 2.776445 * 0.1 * math.sqrt(2 / 3), abs=1e-6)
     assert (found.verdict, found.delta) == ("regression", 1)
@@ -201,7 +206,7 @@ def test_holm_over_all_cells() -> None:
         shift = 1.0
         while True:
             new = base + shift
-            if stats.ttest_ind(base, new, equal_var=False).pvalue <= 0.03:
+            if (compare(cpu(list(base)), cpu(list(new))).p or 0) <= 0.03:
                 return cpu(list(base), c=name), cpu(list(new), c=name)
             shift += 0.001
 
@@ -361,10 +366,12 @@ def test_what_is_shown(campaigns: Path) -> None:
     assert "latency_p50 [ms]" in text
     assert "regression" in text
     assert "zero in every run of both sides" in text
-    assert summary(found).startswith("compare: 2 regression, 6 no_difference (threshold 0.05)")
+    assert summary(found).startswith(
+        "compare: 8 comparisons in 2 cells: 2 regression, 6 no_difference (threshold 0.05)"
+    )
     # For a pull request: the verdict first, then only what changed; verdicts are whole.
     first, _, *rows = as_markdown(comparison_table(found), summary(found)).splitlines()
-    assert first.startswith("**compare: 2 regression")
+    assert first.startswith("**compare: 8 comparisons in 2 cells: 2 regression")
     told = [row for row in rows if row.startswith("| regression ") or "no_difference" in row]
     assert len(told) == 2
     assert "6 more are as before or within limits." in rows

@@ -165,3 +165,63 @@ def test_false_alarms_and_power() -> None:
     detectable = (2.776 + 0.941) * error
     power = sum(experiment(detectable)[0] == "climbs" for _ in range(150)) / 150
     assert power == pytest.approx(0.8, abs=0.1)
+
+
+def told(shape: Callable[[Floats], Floats]) -> tuple[str, str]:
+    found = leak("rss", {}, runs(shape))
+    return found.verdict, found.why or ""
+
+
+def test_steps_that_go_on_climb_and_one_is_the_beginning_of_anything() -> None:
+    every_100_s = np.arange(100.0, 600, 100)
+    verdict, why = told(lambda t: 1e6 * np.searchsorted(every_100_s, t, side="right"))
+    assert (verdict, why) == ("climbs", "memory rises in steps, which go on in every run")
+    verdict, why = told(lambda t: 8e6 * (t >= 300))
+    assert verdict == "not_enough_evidence"
+    # The longest pause is that of 300 s to the end; three times as long a wait is needed.
+    assert "runs of about 1,200 s" in why
+    assert told(lambda t: 8e6 * (t >= 30))[0] == "steep_start_then_stable"
+
+
+def test_teeth_are_judged_by_the_floor_below_them() -> None:
+    def saw(t: Floats) -> Floats:
+        return 1e7 * ((t % 60) / 60)
+
+    verdict, why = told(saw)
+    assert verdict == "stable"
+    assert why == "9 falls or more in each run: judged by the floor below them"
+    climbing = leak("rss", {}, runs(lambda t: saw(t) + 5000 * t))
+    assert climbing.verdict == "climbs"
+    assert climbing.per_second.value == pytest.approx(5000, rel=0.05)
+    verdict, why = told(lambda t: 1e7 * ((t % 250) / 250))
+    assert verdict == "not_enough_evidence"
+    # Two falls in 592 s, five periods: 592 * 5 / 2.
+    assert "2 in some run where 4 are needed" in why
+    assert "about 1,480 s" in why
+
+
+def test_growth_that_dies_down_and_waves_are_no_leak_yet() -> None:
+    assert told(lambda t: 20e6 * (1 - np.exp(-t / 60)))[0] == "levels_off"
+    verdict, why = told(lambda t: 20e6 * (1 - np.exp(-t / 200)))
+    assert verdict == "not_enough_evidence"
+    assert "the growth slows down" in why
+    verdict, why = told(lambda t: 5e6 * np.sin(t / 250 * 2 * np.pi))
+    assert verdict == "not_enough_evidence"
+    assert "up and down in all runs alike" in why
+    assert told(lambda t: 20e3 * np.minimum(t, 450))[0] == "not_enough_evidence"
+
+
+def test_how_long_it_would_take_is_said() -> None:
+    rng = np.random.default_rng(1)
+    wild = [Series(SECONDS, 5e7 + noise(rng, 0.9, 1e6)) for _ in range(5)]
+    found = leak("rss", {}, wild)
+    low, high, value = found.per_second.low, found.per_second.high, found.per_second.value
+    assert low is not None
+    assert high is not None
+    assert value is not None
+    # The error goes with the length to the power of -3/2.
+    apart = max(abs(value), 1024 - abs(value))
+    seconds = 592 * ((high - low) / 2 / apart) ** (2 / 3)
+    assert found.verdict == "not_enough_evidence"
+    assert found.why == f"runs of about {seconds:,.0f} s would probably tell"
+    assert found.why in found.per_second.method

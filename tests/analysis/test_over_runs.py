@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,16 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import signal
 
-from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.estimate import Estimate, Metric, Scale
 from roslens.analysis.statistics.over_runs import (
     fraction_over_runs,
     mean_over_runs,
+    over_runs,
     percentile_over_runs,
     student_t,
     value_over_runs,
 )
 
 METRIC = Metric("latency", "from a to b", "ns")
+SIGNED = replace(METRIC, scale="signed")
 
 
 @pytest.fixture(autouse=True)
@@ -70,8 +73,31 @@ def test_mean_over_runs_weighs_runs_not_samples() -> None:
     assert estimate.value == 3
     assert (estimate.runs, estimate.samples) == (3, 104)
     low, high = bounds(estimate)
-    half = 4.302653 * math.sqrt(7) / math.sqrt(3)
-    assert (low, high) == (pytest.approx(3 - half, abs=1e-5), pytest.approx(3 + half, abs=1e-5))
+    # Of quantities that cannot be negative: 3 exp(-h) and 3 (1 + (1 + 1.2 / sqrt 3) h).
+    h = 4.302653 * math.sqrt(7) / 3 / math.sqrt(3)
+    assert low == pytest.approx(3 * math.exp(-h), abs=1e-5)
+    assert high == pytest.approx(3 * (1 + (1 + 1.2 / math.sqrt(3)) * h), abs=1e-4)
+    signed = mean_over_runs(SIGNED, {"a": 1}, [[1.0] * 100, [2.0] * 2, [5.0, 7.0]])
+    assert bounds(signed) == pytest.approx((3 - 3 * h, 3 + 3 * h), abs=1e-5)
+
+
+@given(
+    st.lists(st.floats(0, 1e9), min_size=3, max_size=20), st.sampled_from(["positive", "fraction"])
+)
+def test_no_bound_of_what_cannot_be_negative_is(values: list[float], scale: Scale) -> None:
+    found, _ = over_runs(replace(SIGNED, scale=scale), values)
+    if found.refused is None and (scale == "positive" or max(values) <= 1):
+        assert found.low is not None
+        assert found.high is not None
+        assert found.value is not None
+        assert 0 <= found.low <= found.value * (1 + 1e-12)
+        assert found.value * (1 - 1e-12) <= found.high
+
+
+def test_a_negative_run_is_told_as_it_is() -> None:
+    # Between two hosts' clocks a latency can come out below zero.
+    found, how = over_runs(METRIC, [-1.0, 1.0, 3.0])
+    assert (found.low, how) == (student_t([-1.0, 1.0, 3.0]).low, "Student t over runs")
 
 
 @pytest.mark.parametrize("runs", [[], [[1.0, 2.0]], [[1.0, 2.0], [3.0]]])
@@ -110,13 +136,32 @@ def test_runs_without_samples_are_left_out_and_named() -> None:
     assert "1 run without samples left out" in estimate.method
 
 
-def test_constant_series_have_an_interval_of_no_width() -> None:
+def test_a_quantised_clock_gives_its_width() -> None:
+    # Microseconds: the median of all runs is 2,000 ns, which a stamp's tick may be off by.
+    runs = [np.array([1000.0, 2000, 2000, 2000, 3000, 2000] * 4)] * 3
+    for estimate in (
+        mean_over_runs(METRIC, {}, runs),
+        percentile_over_runs(METRIC, {}, runs, 0.5),
+    ):
+        assert bounds(estimate) == (1000, 3000)
+    # The tick of one value alone is the power of ten that divides it; none is below zero.
+    same = [np.full(100, 5_000_000.0)] * 3
+    assert bounds(percentile_over_runs(METRIC, {}, same, 0.5)) == (4e6, 6e6)
+    assert bounds(mean_over_runs(METRIC, {}, [np.full(9, 100.0)] * 3)) == (0, 200)
+    # Nanoseconds, and what is no time, add nothing to speak of.
+    fine = [np.array([1001.0, 2000, 2000, 2000, 3000, 2000] * 4)] * 3
+    assert bounds(percentile_over_runs(METRIC, {}, fine, 0.5)) == (1999, 2001)
+    bytes_each = replace(METRIC, unit="byte")
+    assert bounds(percentile_over_runs(bytes_each, {}, runs, 0.5)) == (2000, 2000)
+
+
+def test_constant_series_have_an_interval_of_one_tick() -> None:
     runs = [np.full(100, 7.0)] * 5
     for estimate in (
         mean_over_runs(METRIC, {}, runs),
         percentile_over_runs(METRIC, {}, runs, 0.5),
     ):
-        assert (estimate.value, estimate.low, estimate.high) == (7, 7, 7)
+        assert (estimate.value, estimate.low, estimate.high) == (7, 6, 8)
         assert estimate.effective_samples == 500
 
 
@@ -211,7 +256,7 @@ def test_coverage_where_runs_differ_and_samples_are_correlated() -> None:
     effects = 0.2 * rng.standard_normal((simulations, runs, 1))
     covered = pooled = 0
     for simulated in series[..., 100:] + effects:
-        low, high = bounds(mean_over_runs(METRIC, {}, list(simulated)))
+        low, high = bounds(mean_over_runs(SIGNED, {}, list(simulated)))
         covered += low <= 0 <= high
         wrong = student_t(simulated.ravel())
         assert wrong.low is not None

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
+from roslens.analysis.statistics.quantiles import (
+    least_samples,
+    percentile_name,
+    quantile,
+    quantile_of,
+)
 
 finite = st.floats(-1e9, 1e9, allow_subnormal=False)
 
@@ -18,6 +26,54 @@ finite = st.floats(-1e9, 1e9, allow_subnormal=False)
 def test_quantile_is_numpys_where_all_is_finite(samples: list[float], q: float) -> None:
     expected = float(np.quantile(samples, q, method="median_unbiased"))
     assert quantile(samples, q) == pytest.approx(expected, rel=1e-9, abs=1e-6)
+
+
+@given(
+    st.lists(st.lists(st.one_of(st.none(), finite), max_size=30), min_size=1, max_size=4),
+    st.floats(0, 1),
+)
+def test_the_expression_is_the_function(groups: list[list[float | None]], q: float) -> None:
+    rows = [(number, x) for number, group in enumerate(groups) for x in group]
+    frame = pl.DataFrame(rows, {"g": pl.Int64, "x": pl.Float64}, orient="row")
+    found = frame.group_by("g").agg(p=quantile_of(pl.col("x"), q))
+    for number, p in found.iter_rows():
+        samples = [x for x in groups[number] if x is not None]
+        if samples:
+            assert p == pytest.approx(quantile(samples, q), rel=1e-9, abs=1e-6)
+        else:
+            assert p is None
+
+
+_OTHERS = re.compile(
+    r"\.quantile\(|\bnp\.(?:nan)?(?:quantile|percentile)\b|(?<!analysis\.)\bstatistics\.quantiles\b|"
+    r"scoreatpercentile|mquantiles|quantile_cont|[dD]3\.quantile"
+)
+_MAY = {
+    # The interval's bounds out of resamples, whose coverage is published with them.
+    "analysis/statistics/bootstrap.py": 1,
+}
+
+
+def test_the_product_has_one_quantile_function() -> None:
+    """Medians are alike by all definitions; what takes another quantile takes `quantile`."""
+    root = Path(__file__).parents[2]
+    rooms = ("analysis", "collectors", "tracing", "notebooks", "src/roslens")
+    files = [
+        file
+        for room in rooms
+        for suffix in ("*.py", "*.js", "*.mjs", "*.ts", "*.rs")
+        for file in (root / room).rglob(suffix)
+    ]
+    assert len(files) > 100
+    found = {
+        str(file.relative_to(root)): len(calls)
+        for file in files
+        if (calls := _OTHERS.findall(file.read_text(encoding="utf-8")))
+    }
+    assert found == _MAY
+    # That the pattern finds them.
+    assert _OTHERS.search("latency.quantile(0.99)")
+    assert _OTHERS.search("np.percentile(x, 99)")
 
 
 def test_quantile_beside_infinities_by_hand() -> None:

@@ -14,11 +14,12 @@ from roslens.analysis.statistics.ratio import (
     Spread,
     difference_of_means,
     least_runs,
+    p_of_difference,
     paired_p,
     paired_ratio,
     ratio_of_means,
+    ratio_of_positive,
     runs_for_ratio,
-    welch_p,
 )
 
 values = st.lists(st.floats(1.0, 100.0), min_size=3, max_size=12)
@@ -113,6 +114,37 @@ def test_coverage_of_the_ratio(cv_new: float, cv_base: float) -> None:
     assert hits / 1000 == pytest.approx(0.95, abs=0.02)
 
 
+def test_with_unequal_runs_both_tests_must_reject() -> None:
+    # Three runs that happen to be alike: Welch takes their spread for known, the pooled t does not.
+    few, many = [1.0, 1.01, 0.99], [0.9, 1.2, 1.4, 1.1, 1.3, 1.0, 1.5, 1.2, 1.1, 1.3]
+    sides = Spread.of(few), Spread.of(many)
+    welch = stats.ttest_ind(few, many, equal_var=False)
+    pooled = stats.ttest_ind(few, many)
+    assert p_of_difference(*sides) == pytest.approx(pooled.pvalue) == ratio_of_means(*sides).p
+    assert welch.pvalue < 0.05 < pooled.pvalue
+    assert ratio_of_means(*sides).high > 1
+    # And the other way round: few that differ much.
+    few = [0.2, 1.0, 2.6]
+    welch = stats.ttest_ind(few, many, equal_var=False)
+    assert p_of_difference(Spread.of(few), Spread.of(many)) == pytest.approx(welch.pvalue)
+
+
+def test_ratio_of_positive_by_hand() -> None:
+    # Means 2 and 1, s / mean .1 and .2, k = 4 and 4: errors .05 and .1 of the logs, df by
+    # Satterthwaite 3 * .0125^2 / (.0025^2 + .01^2) = 4.41176.
+    found = ratio_of_positive(Spread(2, 0.2, 4), Spread(1, 0.2, 4))
+    half = stats.t.ppf(0.975, 4.411765) * math.hypot(0.05, 0.1)
+    assert (found.value, found.low) == (2, pytest.approx(2 * math.exp(-half)))
+    assert found.high == pytest.approx(2 * math.exp(half))
+    assert found.p == pytest.approx(2 * stats.t.sf(math.log(2) / math.hypot(0.05, 0.1), 4.411765))
+    turned = ratio_of_positive(Spread(1, 0.2, 4), Spread(2, 0.2, 4))
+    assert (turned.low, turned.high) == pytest.approx((1 / found.high, 1 / found.low))
+    same = ratio_of_positive(Spread(3, 0, 4), Spread(1, 0, 5))
+    assert (same.low, same.high, same.p) == (3, 3, 0)
+    with pytest.raises(ValueError, match="positive means"):
+        ratio_of_positive(Spread(0, 0.2, 4), Spread(1, 0.2, 4))
+
+
 def test_paired_ratio_by_hand() -> None:
     # d(r) = new - r base; at each bound |mean d| sqrt(k) / sd(d) = t(k - 1, .975) = 4.302653.
     new, base = np.array([11.0, 12.0, 14.0]), np.array([10.0, 10.0, 13.0])
@@ -131,7 +163,7 @@ def test_pairs_see_what_strangers_do_not() -> None:
     new = base * np.array([1.05, 1.06, 1.05, 1.04, 1.05])
     assert paired_p(new, base) < 0.05
     assert paired_ratio(new, base).low > 1
-    assert welch_p(Spread.of(new), Spread.of(base)) > 0.5
+    assert p_of_difference(Spread.of(new), Spread.of(base)) > 0.5
 
 
 def test_pairs_must_be_pairs() -> None:

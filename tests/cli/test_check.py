@@ -20,7 +20,9 @@ def test_exit_codes(roslens: Roslens, tmp_path: Path) -> None:
         assert run.returncode == code, run.stderr
         assert verdict in run.stdout
         assert json.loads((tmp_path / "out.json").read_text())["exit_code"] == code
-    budgets.write_text("budgets: ['speed < 1']")
+    budgets.write_text("budgets: ['cpus < 1']")
+    check_one_line(roslens("check", budgets, found), 2, "no metric 'cpus'; did you mean cpu?")
+    budgets.write_text("budgets: ['memory_slope < 1 kB/s']")
     assert roslens("check", budgets, found).returncode == 3
 
 

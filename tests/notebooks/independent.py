@@ -2,7 +2,7 @@
 
 Nothing of `roslens.collectors.ros2` nor of `analysis` is used: what became of each message is told
 by `reference_model`, which walks through the events one after the other; percentiles are numpy's
-``median_unbiased`` (type 8 of Hyndman and Fan), intervals scipy's Student t over runs.
+``median_unbiased`` (type 8 of Hyndman and Fan), intervals by scipy's Student t over runs.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -199,7 +200,7 @@ SERVICES = "service_latency_mean"
 """Computed here too, per service."""
 
 WITHOUT_INTERVAL = frozenset({"loss", "latency_max"})
-"""Whose interval is not Student's t as it is: bounded, or of an extreme."""
+"""Whose interval is of another form: bounded, or of an extreme."""
 
 
 LOGGED = {"lifecycle": "/cell_data"}
@@ -227,5 +228,6 @@ def figure(metric: str, runs: Sequence[Facts], service: str | None = None) -> tu
         return (mean,)
     if len(set(values)) == 1:
         return (mean, mean, mean)
-    low, high = stats.t.interval(0.95, len(values) - 1, loc=mean, scale=stats.sem(values))
-    return (mean, float(low), float(high))
+    # Of quantities that cannot be negative: Student's t on the logs below, and wider above.
+    h = float(stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)) / mean
+    return (mean, mean * math.exp(-h), mean * (1 + (1 + 1.2 / math.sqrt(len(values))) * h))

@@ -38,7 +38,7 @@ def test_markdown_has_loss_and_verdicts_above_the_figures(tmp_path: Path) -> Non
     lines = text.splitlines()
     assert lines[0] == "### other: estimates"
     assert lines[2] == "2 runs (0 left out); the tracer lost 6 events and 0 packets."
-    assert lines[4] == "Verdicts: 2 leaks, 1 not enough evidence."
+    assert lines[4] == "Verdicts: leaks in 1 cell, not enough evidence in 1 cell."
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 2 + 3
     # Markup of a trace or of a reason is text: no cell, heading or element more than there are.
@@ -74,7 +74,7 @@ def test_the_index_links_every_report_with_loss_and_verdicts(tmp_path: Path) -> 
     assert sorted(links) == ["latency/%3Ci%3Ec/latency.html", "latency/a%20b/latency.html",
                              "start.html"]  # fmt: skip
     assert "<i>c" not in page
-    assert page.count("2 leaks, 1 not enough evidence") == 2
+    assert page.count("leaks in 1 cell, not enough evidence in 1 cell") == 2
     assert "lost 14 events" in page
     assert page.count("background:#fde2d4") == 1
     # Its own index is no report.

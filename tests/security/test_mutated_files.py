@@ -20,7 +20,8 @@ from roslens.tracing.recording import RoslensError, UsageError
 from roslens.tracing.recording.manifest import read_manifest
 from roslens.tracing.suite import SHIPPED, load_suite
 
-SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "data" / "samples"
 RUN = next((SAMPLES / "two_process").rglob("manifest.json")).parent
 pytestmark = pytest.mark.timeout(120)
 
@@ -172,6 +173,17 @@ def test_bytes(tmp_path: Path, source: Path, read: Callable[[Path], object]) -> 
     for _ in range(300):
         path.write_bytes(mutated(whole, chance))
         assert "\n" not in answer(read, path)
+
+
+@pytest.mark.parametrize("kind", ["metrics", "budgets", "suites", "calibration", "archives"])
+def test_a_few_of_the_mutations(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    """Of those that benchmarks/mutated_files.py makes by thousands."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    from mutated_files import defects
+
+    refused, found = defects(kind, 40, seed=2)
+    assert found == []
+    assert 10 < refused <= 40
 
 
 def test_manifest_fields(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class Selection:
     catalog's have ``recording_`` before their names where the table has such a column).
 
     >>> nightly = rl.catalog("recordings").select(suite="two_process", since="30d")
-    >>> nightly.messages.group_by("campaign").agg(pl.col("latency_ns").quantile(0.99)).collect()
+    >>> nightly.messages.group_by("campaign").agg(pl.col("latency_ns").median()).collect()
 
     Attributes
     ----------

@@ -1,0 +1,167 @@
+"""Shapes that memory has over time, and what the verdicts make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roslens.analysis.calibration.results import Result, Section
+from roslens.analysis.calibration.series import Floats, autoregressive, generator
+from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.verdicts.statement import Verdict
+
+TITLE = "Shapes of memory"
+RUNS, LENGTH, STEP = 5, 600.0, 2.0
+MB = 1e6
+
+Shape = Callable[[Floats, np.random.Generator], NDArray[np.floating[Any]]]
+"""Bytes of one run at these seconds."""
+
+_RIGHT: Mapping[str, tuple[Verdict, ...]] = {
+    "leak": ("climbs",),
+    "flat": ("stable",),
+    "settles": ("levels_off", "steep_start_then_stable", "stable"),
+    "falls": (),
+    "open": (),
+}
+"""Verdicts that are true of a kind; `not_enough_evidence` is wrong of none."""
+
+_VERDICTS: tuple[Verdict, ...] = ("climbs", "stable", "levels_off", "steep_start_then_stable")
+
+
+def _steps(at: Floats, size: float) -> Shape:
+    return lambda t, _: size * np.searchsorted(at, t, side="right")
+
+
+def _poisson(every: float, size: float) -> Shape:
+    def shape(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
+        at = np.cumsum(rng.exponential(every, 200))
+        return size * np.searchsorted(at, t, side="right")
+
+    return shape
+
+
+def _saw(period: float, size: float, *, in_phase: bool = True, leak: float = 0) -> Shape:
+    def shape(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
+        begin = 0.0 if in_phase else rng.uniform(0, period)
+        return size * ((t + begin) % period) / period + leak * t
+
+    return shape
+
+
+def _uneven_saw(period: float, size: float) -> Shape:
+    """Teeth whose length varies by a fifth."""
+
+    def shape(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
+        falls = np.cumsum(period * rng.normal(1, 0.2, 200).clip(0.3)) - rng.uniform(0, period)
+        last = np.searchsorted(falls, t, side="right")
+        edges = np.concatenate([[falls[0] - period], falls])
+        return np.asarray(size / period * (t - edges[last]))
+
+    return shape
+
+
+def _warm(size: float, tau: float, slope: float = 0) -> Shape:
+    return lambda t, _: size * (1 - np.exp(-t / tau)) + slope * t
+
+
+def _some_runs(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
+    return 20e3 * t * (rng.random() < 0.6)
+
+
+def _doubling(t: Floats, _: np.random.Generator) -> NDArray[np.floating[Any]]:
+    return 4 * MB * 2.0 ** np.searchsorted([75.0, 150, 300], t, side="right")
+
+
+SHAPES: Mapping[str, tuple[str, Shape]] = {
+    # How memory grows that leaks.
+    "20 kB/s": ("leak", lambda t, _: 20e3 * t),
+    "3 kB/s": ("leak", lambda t, _: 3e3 * t),
+    "10 kB/s, 20 % apart in runs": ("leak", lambda t, rng: 10e3 * t * rng.normal(1, 0.2)),
+    "100 kB every 10 s": ("leak", _steps(np.arange(10, 600, 10.0), 0.1 * MB)),
+    "1 MB every 100 s, in phase": ("leak", _steps(np.arange(100, 600, 100.0), MB)),
+    "1 MB every 100 s, at random": ("leak", _poisson(100, MB)),
+    "8 MB every 200 s, at random": ("leak", _poisson(200, 8 * MB)),
+    "8 MB every 400 s, at random": ("leak", _poisson(400, 8 * MB)),
+    "8 MB at 290 and 590 s": ("leak", _steps(np.array([290.0, 590]), 8 * MB)),
+    "doubles at 75, 150, 300 s": ("leak", _doubling),
+    "faster and faster": ("leak", lambda t, _: 10 * MB * (t / 600) ** 3),
+    "from 300 s on": ("leak", lambda t, _: 20e3 * np.maximum(t - 300, 0)),
+    "warm-up of 20 MB, tau 30 s, and 5 kB/s": ("leak", _warm(20 * MB, 30, 5e3)),
+    "as the root of time, 12 MB": ("leak", lambda t, _: 12 * MB * np.sqrt(t / 600)),
+    "saw of 10 MB, 60 s, and 20 kB/s": ("leak", _saw(60, 10 * MB, leak=20e3)),
+    "20 kB/s in some runs": ("leak", _some_runs),
+    # Without a leak.
+    "nothing": ("flat", lambda t, _: 0 * t),
+    "saw of 10 MB, 20 s": ("flat", _saw(20, 10 * MB)),
+    "saw of 10 MB, 60 s": ("flat", _saw(60, 10 * MB)),
+    "saw of 10 MB, 80 s": ("flat", _saw(80, 10 * MB)),
+    "saw of 10 MB, 120 s": ("flat", _saw(120, 10 * MB)),
+    "saw of 10 MB, 120 s, any phase": ("flat", _saw(120, 10 * MB, in_phase=False)),
+    "saw of 10 MB, about 100 s": ("flat", _uneven_saw(100, 10 * MB)),
+    "saw of 10 MB, 250 s": ("flat", _saw(250, 10 * MB)),
+    "saw of 10 MB, 250 s, any phase": ("flat", _saw(250, 10 * MB, in_phase=False)),
+    "saw of 10 MB, 400 s": ("flat", _saw(400, 10 * MB)),
+    "wave of 5 MB, 200 s": ("flat", lambda t, _: 5 * MB * np.sin(t / 200 * 2 * np.pi)),
+    "wave of 5 MB, 250 s": ("flat", lambda t, _: 5 * MB * np.sin(t / 250 * 2 * np.pi)),
+    "10 MB for 20 s at 300 s": ("flat", lambda t, _: 10 * MB * ((t > 300) & (t < 320))),
+    # What rises and is done with it.
+    "warm-up of 20 MB, tau 10 s": ("settles", _warm(20 * MB, 10)),
+    "warm-up of 20 MB, tau 30 s": ("settles", _warm(20 * MB, 30)),
+    "warm-up of 20 MB, tau 60 s": ("settles", _warm(20 * MB, 60)),
+    "warm-up of 20 MB, tau 100 s": ("settles", _warm(20 * MB, 100)),
+    "warm-up of 20 MB, tau 200 s": ("settles", _warm(20 * MB, 200)),
+    "20 kB/s for 60 s": ("settles", lambda t, _: 20e3 * np.minimum(t, 60)),
+    "20 kB/s for 300 s": ("settles", lambda t, _: 20e3 * np.minimum(t, 300)),
+    "20 kB/s for 450 s": ("settles", lambda t, _: 20e3 * np.minimum(t, 450)),
+    "8 MB once, at 30 s": ("settles", _steps(np.array([30.0]), 8 * MB)),
+    "falls by 3 kB/s": ("falls", lambda t, _: -3e3 * t),
+    # One rise is the beginning of anything.
+    "8 MB once, at 300 s": ("open", _steps(np.array([300.0]), 8 * MB)),
+    "8 MB once, at 500 s": ("open", _steps(np.array([500.0]), 8 * MB)),
+    "saw of 10 MB, 700 s: one flank": ("leak", _saw(700, 10 * MB)),
+}
+"""By name: what is true of it, and the shape."""
+
+NOISE = (30e3, 300e3)
+PHI = 0.9
+
+
+def simulated(name: str, rng: np.random.Generator, noise: float) -> list[Series]:
+    """Five runs of a shape, with stationary AR(1) noise of this deviation, in whole pages."""
+    seconds = np.arange(0, LENGTH, STEP)
+    _, shape = SHAPES[name]
+    rows = noise * autoregressive(rng, (RUNS, seconds.size), PHI)
+    return [
+        Series(seconds, np.floor((5e7 + shape(seconds, rng) + row) / 4096) * 4096) for row in rows
+    ]
+
+
+def shapes(count: int) -> Section:
+    """What the verdict is of each shape, and how often it is wrong: one 25th of `count` each."""
+    results = []
+    count = max(1, count // 25)
+    for name, (kind, _) in SHAPES.items():
+        for noise in NOISE:
+            rng = generator("shape", name, noise)
+            found = [leak("rss", {}, simulated(name, rng, noise)).verdict for _ in range(count)]
+            cell = {"shape": name, "is": kind, "noise": f"{noise / 1e3:g} kB"}
+            right = ("not_enough_evidence", *_RIGHT[kind])
+            wrong = sum(verdict not in right for verdict in found)
+            results.append(Result(TITLE, cell, "wrong", wrong, count, None, 0.05))
+            results += [
+                Result(TITLE, cell, verdict.replace("_", " "), found.count(verdict), count)
+                for verdict in _VERDICTS
+            ]
+    text = (
+        f"{count:,} simulations of each. {RUNS} runs of {LENGTH:g} s, read every {STEP:g} s in "
+        f"whole pages, AR(1) noise (phi {PHI:g}), margin 1,024 B/s. Wrong is a verdict that is not "
+        "true of the shape: a leak that is said to be stable or over, anything else that is said "
+        "to climb, a rise invented; every verdict where one rise leaves all open. A tooth longer "
+        "than the runs is a leak, as far as they go. What is missing to 1 is not enough evidence, "
+        "which is never wrong and says how long runs would have to be."
+    )
+    return Section(TITLE, text, (), results)

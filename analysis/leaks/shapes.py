@@ -1,0 +1,142 @@
+"""What a slope cannot see: memory that rises in steps, falls again, or slows down.
+
+A slope says how fast memory grows if it grows by a line. Allocators grow by steps, collectors of
+garbage by teeth, caches until they are full. Where the series of the runs show such a shape, the
+verdict rests on what that shape tells, and where it tells too little there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roslens.analysis.statistics.over_runs import Interval, student_t
+
+Floats = NDArray[np.float64]
+
+SHARP = 8.0
+"""A step is so many deviations of the other changes from sample to sample."""
+
+TEETH = 4
+"""Falls from which on the floor below them is judged; with fewer the last rise may go on."""
+
+STEPS = 3
+"""Steps in each run from which on they count as going on."""
+
+PATIENCE = 3.0
+"""Steps are over where none came for so many times as long as they took."""
+
+AGAIN = 1 / 3
+"""Part of its range by which memory must fall in all runs alike, to be said to go up and down."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Sudden changes in one run.
+
+    Attributes
+    ----------
+    rises, falls
+        Seconds of those up and down, increasing.
+    """
+
+    rises: Floats
+    falls: Floats
+
+
+def steps(seconds: Floats, values: Floats, least: float) -> Steps:
+    """Changes within one or two samples that stand out of all others, and of `least` bytes."""
+    if values.size < 10:
+        return Steps(np.empty(0), np.empty(0))
+    # Over two samples, for one may have been taken in the middle of the step.
+    change = values[2:] - values[:-2]
+    # What goes on beside it is no step: the beginning of a warm-up is steep everywhere.
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(change, 6, mode="reflect"), 13)
+    change = change - np.median(around[:, [0, 1, 2, 3, 4, 8, 9, 10, 11, 12]], axis=1)
+    usual = 1.4826 * float(np.median(np.abs(change - np.median(change))))
+    high = np.abs(change) >= max(SHARP * usual, least)
+    found: list[int] = []
+    for i in np.flatnonzero(high):
+        if found and i - found[-1] <= 2 and change[i] * change[found[-1]] > 0:
+            if abs(change[i]) > abs(change[found[-1]]):
+                found[-1] = int(i)
+        else:
+            found.append(int(i))
+    at = np.array(found, dtype=np.intp)
+    up = change[at] > 0
+    return Steps(seconds[at[up] + 1], seconds[at[~up] + 1])
+
+
+def floor(seconds: Floats, values: Floats, falls: Floats) -> tuple[Floats, Floats]:
+    """The lowest of the first samples after each fall, as many of each: when, and how much."""
+    edges = np.append(np.searchsorted(seconds, falls), seconds.size)
+    width = min(5, max(1, int(np.median(np.diff(edges)))))
+    whole = edges[:-1][np.diff(edges) >= width]
+    lowest = [begin + int(np.argmin(values[begin : begin + width])) for begin in whole]
+    return seconds[lowest], values[lowest]
+
+
+def falls_again(rows: Floats) -> bool:
+    """Whether memory goes up and down in all runs alike, beyond what runs differ by.
+
+    Parameters
+    ----------
+    rows
+        Runs on a common grid, shape (runs, n), at least three runs.
+    """
+    width = max(1, rows.shape[1] // 20)
+    smooth = np.apply_along_axis(np.convolve, 1, rows, np.full(width, 1 / width), "valid")
+    mean = smooth.mean(axis=0)
+    error = float(np.median(smooth.std(axis=0, ddof=1))) / np.sqrt(rows.shape[0])
+    fallen = float((np.maximum.accumulate(mean) - mean).max())
+    return bool(fallen >= max(AGAIN * float(np.ptp(mean)), 4 * np.sqrt(2) * error))
+
+
+def slows_down(before: Sequence[float], last: Sequence[float], level: float) -> bool:
+    """Whether slopes of the last third are less than half of those before, in all runs alike."""
+    apart = student_t(np.asarray(last) - np.asarray(before), level)
+    slower = float(np.mean(last)) < float(np.mean(before)) / 2
+    return slower and apart.high is not None and apart.high < 0
+
+
+def over_in(found: Sequence[Steps], begin: float, end: float) -> bool:
+    """Whether all steps of all runs lie so early that the rest is long enough without one."""
+    last = [float(s.rises[-1]) for s in found if s.rises.size]
+    return not last or end - max(last) >= PATIENCE * (max(last) - begin)
+
+
+def go_on(found: Sequence[Steps], begin: float, end: float) -> bool:
+    """Whether every run has several steps, and as long a pause before as the one at the end."""
+    for s in found:
+        if s.rises.size < STEPS:
+            return False
+        pauses = np.diff(np.concatenate([[begin], s.rises]))
+        if end - s.rises[-1] > PATIENCE * pauses.max():
+            return False
+    return True
+
+
+def enough(found: Sequence[Steps], begin: float, end: float) -> float:
+    """Seconds that runs would have to take to tell whether their steps go on."""
+    longest = [
+        float(np.diff(np.concatenate([[begin], s.rises, [end]])).max())
+        for s in found
+        if s.rises.size
+    ]
+    return (1 + PATIENCE) * max(longest)
+
+
+def longer(interval: Interval, margin: float, seconds: float) -> float | None:
+    """Seconds after which a slope would probably be told from zero, or from the margin.
+
+    The error of a slope goes with the length to the power of -3/2.
+    """
+    value, low, high = interval.value, interval.low, interval.high
+    if value is None or low is None or high is None:
+        return None
+    apart = max(abs(value), margin - abs(value))
+    ratio: float = max(1.0, (high - low) / 2 / apart)
+    return seconds * float(ratio ** (2 / 3))
