@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from roslens.analysis.reports.numbers import significant
+from roslens.analysis.statistics.quantiles import quantile
 
 Int64 = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -96,7 +97,7 @@ def worst_of_runs(rows: pl.DataFrame) -> dict[str, Messages]:
     known = rows.drop_nulls(["publish_ns", "latency_ns"]).sort("run", "publish_ns")
     for (name,), part in known.partition_by("run", as_dict=True).items():
         latency = part["latency_ns"].to_numpy().astype(np.float64)
-        worst = latency > np.quantile(latency, 0.99)
+        worst = latency > quantile(latency, 0.99)
         if worst.sum() >= _LEAST_WORST:
             found[str(name)] = Messages(part["publish_ns"].to_numpy(), latency, worst)
     return found
@@ -206,10 +207,11 @@ def check_stretches(
         ratios = (np.where(x, w, 0)[drawn].sum(1) / w[drawn].sum(1)) / (
             np.where(x, n, 0)[drawn].sum(1) / n[drawn].sum(1)
         )
-    low, high = np.nanquantile(ratios, [0.025, 0.975])
+    known = ratios[~np.isnan(ratios)]
+    low, high = quantile(known, 0.025), quantile(known, 0.975)
     share = seen / w.sum()
     p = (1 + at_least) / (1 + _EXCHANGES)
-    return Check(source, p, share, of_all, share / of_all, float(low), float(high))
+    return Check(source, p, share, of_all, share / of_all, low, high)
 
 
 def _cycles(number: Int64) -> Iterator[slice]:

@@ -372,7 +372,7 @@ def _unmatched(model: Facts) -> Iterator[Finding]:
             "executor_without_events",
             "info",
             count,
-            "threads that ran callbacks without executor events, as events executors and rclpy do: "
+            "threads that ran callbacks without executor events, as events executors do: "
             "whether they waited or worked in between is not known",
             where="executor_intervals",
         )

@@ -269,7 +269,7 @@ def test_metrics_json_has_the_documented_fields(tmp_path: Path) -> None:
     report = report_of(campaign(tmp_path / "c"), output_dir=str(tmp_path / "out"))
     report.write()
     data = json.loads((tmp_path / "out" / "metrics.json").read_text())
-    assert list(data) == ["schema_version", "recordings", "versions", "estimates"]
+    assert list(data) == ["schema_version", "answer", "recordings", "versions", "estimates"]
     fields = (
         "metric definition better cell value low high level unit runs samples effective_samples "
         "method verdict refused minimum_detectable"

@@ -180,7 +180,7 @@ def test_nested_and_unfinished_callbacks(tmp_path: Path) -> None:
     """Two that end together, one in the other; one of no length; one that never ends."""
     trace = talker_and_listener()
     trace.run(100, CALLBACK, lasts=50, pid=2)
-    trace.run(120, CALLBACK, lasts=30, pid=2)
+    trace.run(120, CALLBACK + 8, lasts=30, pid=2)
     trace.run(160, CALLBACK, lasts=0, pid=2)
     trace.run(200, CALLBACK, lasts=None, pid=2)
     found = decoded(trace.tables(), tmp_path / "t")

@@ -89,10 +89,10 @@ def test_programs_in_cpp_need_no_rclpy(tmp_path: Path, monkeypatch: pytest.Monke
         choose_ros("auto")
     found = choose_ros("rclcpp")
     assert found is not None
-    assert (found.environment.kind, found.environment.distro) == ("sourced", "jazzy")
+    assert (found.kind, found.distro) == ("sourced", "jazzy")
     # Which middleware a program takes by default cannot be asked, and is not guessed.
-    assert found.environment.rmw is None
+    assert found.rmw is None
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_cyclonedds_cpp")
     again = choose_ros("rclcpp")
     assert again is not None
-    assert again.environment.rmw == "rmw_cyclonedds_cpp"
+    assert again.rmw == "rmw_cyclonedds_cpp"

@@ -71,7 +71,7 @@ def test_threads_are_told_apart_and_a_spin_within_a_callback_waits_inside_of_it(
     wait(trace, 120, timeout=7, tid=2)
     ready(trace, 150, tid=2)
     execute(trace, 152, tid=2)
-    trace.run(160, CALLBACK, lasts=10, tid=2)
+    trace.run(160, CALLBACK + 8, lasts=10, tid=2)
     wait(trace, 195, tid=2)
     ready(trace, 200)
     assert found(trace) == [
