@@ -13,11 +13,21 @@ import yaml
 from roslens.tracing.suite import SHIPPED
 
 
+def changed(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A suite that ships with roslens, changed; of levels that it then lacks it says nothing."""
+    suite: dict[str, Any] = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text()) | dict(changes)
+    suite["levels"] = {
+        factor: {level: told for level, told in levels.items() if level in suite["factors"][factor]}
+        for factor, levels in suite.get("levels", {}).items()
+        if factor in suite["factors"]
+    }
+    return suite
+
+
 def record_changed(name: str, folder: Path, changes: Mapping[str, Any]) -> Path:
     """Record a suite, changed; the folder of the recordings."""
-    suite = yaml.safe_load((SHIPPED / f"{name}.yaml").read_text())
     file = folder / "suite.yaml"
-    file.write_text(yaml.safe_dump(suite | dict(changes)))
+    file.write_text(yaml.safe_dump(changed(name, changes)))
     command = [sys.executable, "-m", "roslens", "record", "--suite", str(file)]
     done = subprocess.run(
         [*command, "-o", str(folder / "recordings")],

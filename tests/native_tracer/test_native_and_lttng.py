@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 import yaml
 from tests.native_tracer.every_event import program
+from tests.record_suite import changed
 
 from roslens.collectors.collection import collect
 from roslens.collectors.reader import open_trace
@@ -23,7 +24,6 @@ from roslens.tracing.native_tracer.table import instrumentation_of
 from roslens.tracing.recording import UsageError, find_recordings, read_manifest
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.header import Instrumentation, read_instrumentation
-from roslens.tracing.suite import SHIPPED
 
 ROOT = Path(__file__).parents[2]
 # Depends on when the wait returns, and on what other processes announce.
@@ -139,9 +139,9 @@ def without_lttng(folder: Path) -> str:
 
 @pytest.mark.live
 def test_the_main_job_without_lttng(tmp_path):
-    suite = yaml.safe_load((SHIPPED / "demo.yaml").read_text())
-    suite |= {"repetitions": 1, "duration": 2, "warm_up": 0, "cool_down": 0}
-    suite["factors"] = {"payload": [100], "executor": ["SingleThreaded"]}
+    changes = {"repetitions": 1, "duration": 2, "warm_up": 0, "cool_down": 0}
+    factors = {"payload": [100], "executor": ["SingleThreaded"]}
+    suite = changed("demo", {**changes, "factors": factors})
     (tmp_path / "short.yaml").write_text(yaml.safe_dump(suite))
     path = without_lttng(tmp_path / "bin")
 
