@@ -40,6 +40,7 @@ from roslens.collectors.ros2.types import I64, NAME, label
 
 WAY = ("publisher_id", "subscription_id")
 FOLLOWED = {"thread": I64, "time_ns": I64}
+ATTEMPTS = {"thread": I64, "time_ns": I64, "message": pl.UInt64(), "taken": I64}
 BEFORE = {"publisher_id": I64, "subscription_id": I64, "before_ns": I64}
 AFTER = {"publisher_id": I64, "subscription_id": I64, "after_ns": I64}
 AHEAD = {"publisher_id": I64, "subscription_id": I64, "push_ns": I64}
@@ -113,7 +114,9 @@ def around_all(
         longest=waits(rows),
         strays=strays,
         hints=hints(instances, takes, untaken, linked=none),
-        hints_of_process=hints_of_process(events, objects, takes, untaken, followed=nothing),
+        hints_of_process=hints_of_process(
+            events, objects, takes, untaken, followed=nothing, tried=pl.DataFrame(schema=ATTEMPTS)
+        ),
         ordinary=ordinary(rows),
         above=above(rows),
     )
@@ -174,11 +177,12 @@ def hints_of_process(
     untaken: pl.Series,
     *,
     followed: pl.DataFrame,
+    tried: pl.DataFrame,
 ) -> pl.DataFrame:
     """`Around.hints_of_process`: what rcl or rclcpp took though no take of rmw is known to be it.
 
     Where a subscription takes in a way that rmw does not tell of, this tells nothing of the others
-    of its process.
+    of its process. Nor does an attempt for which rmw had nothing, which rcl and rclcpp call a take.
 
     Parameters
     ----------
@@ -186,10 +190,21 @@ def hints_of_process(
         As of `hints`, and of the same recording.
     followed
         Further ones of which the take is known: thread, time_ns.
+    tried
+        Attempts before those of `events`, as of `attempts`.
     """
     found = pl.concat(
-        events[name].select("proc", "thread", "time_ns") for name in ("rcl_take", "rclcpp_take")
+        events[name].select("proc", "thread", "time_ns", "message")
+        for name in ("rcl_take", "rclcpp_take")
     )
+    last = found.sort("time_ns").join_asof(
+        pl.concat([tried, attempts(events)]).sort("time_ns"),
+        on="time_ns",
+        by="thread",
+        check_sortedness=False,
+    )
+    nothing = (pl.col("taken") == 0) & (pl.col("message") == pl.col("message_right"))
+    found = last.filter(~nothing.fill_null(value=False))
     untold = pick(objects.subscriptions, untaken.cast(I64), "proc").to_series().unique()
     known = [
         takes.select("thread", pl.col(name).alias("time_ns")).drop_nulls()
@@ -200,6 +215,11 @@ def hints_of_process(
         .join(pl.concat([*known, followed]), on=["thread", "time_ns"], how="anti")
         .select(pl.col("proc").cast(I64).alias("sub_proc"), pl.col("time_ns").alias("hint_ns"))
     )
+
+
+def attempts(events: Events) -> pl.DataFrame:
+    """When rmw was asked for a message, and whether it had one: thread, time_ns, message, taken."""
+    return events["rmw_take"].select(list(ATTEMPTS)).cast(ATTEMPTS)  # type: ignore[arg-type]
 
 
 def on_ways(rows: pl.DataFrame) -> pl.DataFrame:

@@ -247,7 +247,7 @@ def test_the_notebook_writes_cells_beside_metrics(samples: list[Path], tmp_path:
     lost = {row["run"]: int(row["lost"]) for row in rows}
     assert sum(lost.values()) == 743  # counted in the logs: 252 + 240 + 251
     page = result.html.read_text()
-    assert page.count("<figure") == 5
+    assert page.count("<figure") == 6
     assert "measures the backlog" in page
 
 

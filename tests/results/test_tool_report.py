@@ -254,7 +254,7 @@ def test_the_notebook_takes_files_and_no_recordings(tmp_path: Path) -> None:
     assert {e.metric for e in metrics.estimates} >= {"latency_mean", "loss", "cpu"}
     page = made.html.read_text()
     assert "from result files of other tools" in page
-    assert page.count("<figure") == 1
+    assert page.count("<figure") == 2
     assert "&lt;b&gt;" in page
     assert "<b>" not in page
     values = pl.read_csv(made.folder / "values.csv")

@@ -44,9 +44,11 @@ COLUMNS = (
 Row = tuple[float, int, str, dict[str, Any], dict[str, Any]]
 
 
-def program(tid: int, us: float, name: str, *, pid: int = 7, cpu: int = 0) -> Row:
+def program(
+    tid: int, us: float, name: str, *, pid: int = 7, cpu: int = 0, callback: int = 0x300
+) -> Row:
     """An event of a program."""
-    payload = {"callback": 0x300}
+    payload = {"callback": callback}
     if name == "callback_start":
         payload["is_intra_process"] = 0
     context = {"vpid": pid, "vtid": tid, "procname": "node"}
@@ -156,10 +158,10 @@ def test_threads_side_by_side_and_nested(tmp_path: Path) -> None:
     """
     ros = [
         program(70, 100, "callback_start"),
-        program(70, 105, "callback_start"),
+        program(70, 105, "callback_start", callback=0x308),
         program(71, 120, "callback_start"),
         program(71, 130, "callback_end"),
-        program(70, 150, "callback_end"),
+        program(70, 150, "callback_end", callback=0x308),
         program(70, 160, "callback_end"),
     ]
     kernel = [

@@ -17,6 +17,7 @@ from roslens.collectors.ros2.evidence import (
     ABOVE,
     AFTER,
     AHEAD,
+    ATTEMPTS,
     BEFORE,
     FOLLOWED,
     HINTS,
@@ -25,6 +26,7 @@ from roslens.collectors.ros2.evidence import (
     STRAYS,
     Around,
     above,
+    attempts,
     first_of_each,
     first_pushed,
     hints,
@@ -204,7 +206,13 @@ def _hints(run: Run, untaken: pl.Series) -> dict[str, pl.DataFrame]:
         takes, instances = run.takes.read(number), run.instances.read(number)
         linked, followed = frame_of(state, "linked"), frame_of(state, "followed")
         found = hints(instances, takes, untaken, linked=linked["callback_instance_id"])
-        others = hints_of_process(run.part(number), run.objects, takes, untaken, followed=followed)
+        part, tried = run.part(number), frame_of(state, "tried")
+        others = hints_of_process(part, run.objects, takes, untaken, followed=followed, tried=tried)
+        last = (
+            pl.concat([tried, attempts(part)])
+            .sort("time_ns")
+            .unique("thread", keep="last", maintain_order=True)
+        )
         end = run.windows.end(number)
         later = pl.lit(value=False) if end is None else pl.col("time_ns") >= end
         columns = ("rcl_take_ns", "rclcpp_take_ns")
@@ -217,6 +225,7 @@ def _hints(run: Run, untaken: pl.Series) -> dict[str, pl.DataFrame]:
                 later
             ),
             "followed": pl.concat([followed, *times]).filter(later),
+            "tried": last,
         }
 
     none = {
@@ -224,6 +233,7 @@ def _hints(run: Run, untaken: pl.Series) -> dict[str, pl.DataFrame]:
         "of_process": pl.DataFrame(schema=OF_PROCESS),
         "linked": pl.DataFrame(schema={"callback_instance_id": I64, "time_ns": I64}),
         "followed": pl.DataFrame(schema=FOLLOWED),
+        "tried": pl.DataFrame(schema=ATTEMPTS),
     }
     state = run.work.stage("hints", len(run.windows), step, none)
     return {name: frame_of(state, name) for name in ("hints", "of_process")}
