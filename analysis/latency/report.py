@@ -8,7 +8,6 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, short_labels
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.latency.coincidence import LEVEL, all_checks
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.measures.callbacks import (
     callback_duration_estimates,
@@ -417,6 +416,8 @@ class LatencyReport(Report[LatencyParameters]):
 
     def _coincidences(self) -> list[Part]:
         """With what the worst messages coincide, beyond chance."""
+        from roslens.analysis.latency.coincidence import LEVEL, all_checks
+
         names = pl.LazyFrame(
             {"run": [run.name for run in self.counting]}, schema={"run": pl.String}
         )

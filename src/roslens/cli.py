@@ -735,6 +735,7 @@ def report(
     The last line printed is the folder of the report. These notebooks come with roslens:
 
     * latency: How long do messages take, how certain is that, what was lost, what was in the way?
+    * chains: How long do messages take from end to end, and are deadlines kept?
     * leaks: Does memory climb, and what is the smallest leak that the recordings could reveal?
     * executors: Which executor is slower, and which takes more CPU?
     * communication: What do pointer types and intra-process communication change?

@@ -97,7 +97,7 @@ def test_wrong_use(
 
 def test_a_perfetto_trace_is_of_one_run(roslens: Roslens, run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "both" / "r0")
-    shutil.copytree(run, tmp_path / "both" / "r1")
+    shutil.copytree(SAMPLES / "lifecycle" / "000_r0_cell", tmp_path / "both" / "r1")
     done = roslens("export", "--format", "perfetto", tmp_path / "both", tmp_path / "out")
     assert done.returncode == 2
     assert "here are 2" in done.stderr
