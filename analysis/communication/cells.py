@@ -31,7 +31,9 @@ COLUMNS: Mapping[str, str] = {
         "(publish_ns, take_ns]"
     ),
     "queue_depth": "the subscriptions' depth of history, the smallest",
-    "queue_full": "whether queue_depth_seen reaches queue_depth",
+    "queue_full": "whether the queue was full: half of the messages had queue_depth - 1 others "
+    "behind them, or it pushed messages out (they were overwritten, or lost while as many later "
+    "ones as it holds were sent before the next take)",
     "unknown": "publications of which nobody can say whether they arrived",
     "evidence": (
         "exact, approximate (some messages joined by order) or partial (some not known), and why"

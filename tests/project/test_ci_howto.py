@@ -49,7 +49,7 @@ def run(script: str, folder: Path, **variables: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     ("new", "code", "told"),
-    [(1.0, 0, "**compare: 1 no"), (1.5, 1, "REGRESSION: cpu"), (None, 2, "")],
+    [(1.0, 0, "1 no\\_difference"), (1.5, 1, "REGRESSION: cpu"), (None, 2, "")],
 )
 def test_the_action(tmp_path: Path, new: float | None, code: int, told: str) -> None:
     (action, _, _) = blocks()
@@ -87,5 +87,9 @@ def test_the_template_for_gitlab_passes_the_exit_code_on(tmp_path: Path) -> None
     metrics(tmp_path / "recordings", 1.5)
     ended, text = run(judge, tmp_path)
     assert (ended, "REGRESSION: cpu" in text) == (1, True)
-    assert (tmp_path / "compare.md").read_text().startswith("**compare: 1 regression")
+    assert (
+        (tmp_path / "compare.md")
+        .read_text()
+        .startswith("**compare: 1 comparison in 1 cell: 1 regression")
+    )
     assert template["latency"]["allow_failure"] == {"exit_codes": [3]}
