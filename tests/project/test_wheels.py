@@ -40,6 +40,7 @@ ROOMS = {
     "tracing/*": (),
     "notebooks/*.ipynb": (),
     "requirements/ros-kilted.txt": (),
+    "requirements/ros-generators.txt": (),
     "data/samples/README.md": (),
     "data/samples/demo/*": (),
     "data/published/*": (),
