@@ -35,6 +35,8 @@ from roslens.tracing.ros.cache import cache_folder, private_folder
 from roslens.tracing.unpacking import SUFFIXES, bare_name, unpack
 
 PathLike = str | os.PathLike[str]
+# Written beside a run by whoever recorded it, and small; our own tables are read where asked.
+_SAMPLES = (RESOURCES, THREADS, SYSTEM)
 Progress = Callable[[int, int, Recording], None]
 """Called before each recording is collected: how many are done, of how many, which is next."""
 
@@ -432,7 +434,9 @@ class Recordings:
         origins = self._spans if any(view.has_window for view in self.views) else {}
         frames = [
             self._cut(
-                scan_samples(table, file),
+                scan_samples(table, file)
+                if table in _SAMPLES
+                else pl.scan_parquet(text_path(file), glob=False),
                 table,
                 run,
                 origins,
