@@ -22,7 +22,8 @@ h1, h2, h3 { line-height: 1.2; margin: 1.6em 0 .5em; }
 h1 { margin-top: .4em; }
 h2 { border-bottom: 1px solid var(--line); padding-bottom: .25em; }
 a { color: var(--link); } a.anchor-link { display: none; }
-nav { font-size: 13px; margin: .8em 0; } nav a { margin-right: 1em; white-space: nowrap; }
+nav { font-size: 13px; margin: .8em 0; } nav a { margin-right: 1em; display: inline-block; }
+p, li, figcaption, caption, h1, h2, h3 { overflow-wrap: anywhere; }
 details { border-bottom: 1px solid var(--line); padding: .1em 0; }
 summary { cursor: pointer; } summary h2 { display: inline-block; border: 0; font-size: 1.15em;
   margin: .45em 0; padding: 0; }
