@@ -35,6 +35,14 @@ class Step:
     command: tuple[str, ...]
 
 
+def named_compiler(variable: str, *names: str) -> list[str]:
+    """The command in an environment variable, else the first of these that is there; or nothing."""
+    configured = shlex.split(os.environ.get(variable, ""))
+    if configured and shutil.which(configured[0]):
+        return configured
+    return next(([found] for name in names if (found := shutil.which(name))), [])
+
+
 def find_cpp_compiler() -> list[str]:
     """The C++ compiler's command: ``$CXX``, else ``c++``, ``g++`` or ``clang++``.
 
@@ -43,13 +51,9 @@ def find_cpp_compiler() -> list[str]:
     RunFailedError
         There is none.
     """
-    configured = shlex.split(os.environ.get("CXX", ""))
-    if configured and shutil.which(configured[0]):
-        return configured
-    for name in ("c++", "g++", "clang++"):
-        found = shutil.which(name)
-        if found:
-            return [found]
+    found = named_compiler("CXX", "c++", "g++", "clang++")
+    if found:
+        return found
     raise RunFailedError(
         "no C++ compiler, which rclcpp must be compiled with; install one (apt-get install g++)"
     )

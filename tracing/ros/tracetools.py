@@ -11,8 +11,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import shlex
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -20,6 +18,7 @@ from pathlib import Path
 from roslens.tracing.recording import RunFailedError
 from roslens.tracing.recording.files import write_atomically
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
+from roslens.tracing.ros.compiling import named_compiler
 from roslens.tracing.ros.header import read_instrumentation
 from roslens.tracing.ros.provider import HEADER_NAME, SOURCE_NAME, header_source, library_source
 
@@ -111,13 +110,9 @@ def find_compiler() -> list[str]:
     CompileError
         There is none.
     """
-    configured = shlex.split(os.environ.get("CC", ""))
-    if configured and shutil.which(configured[0]):
-        return configured
-    for name in ("cc", "gcc", "clang"):
-        found = shutil.which(name)
-        if found:
-            return [found]
+    found = named_compiler("CC", "cc", "gcc", "clang")
+    if found:
+        return found
     raise CompileError(
         "no C compiler: libtracetools must be compiled for this machine; "
         "install one (apt-get install gcc libc6-dev)"
