@@ -32,7 +32,8 @@ summary { cursor: pointer; } summary h2 { display: inline-block; border: 0; font
 .roslens-front figure { margin: .5em 0 !important; }
 .roslens-front img { width: auto !important; max-width: 100% !important; max-height: 460px; }
 .roslens-facts { font-size: 13px; color: var(--soft); } .roslens-facts span { margin-right: 1.2em;
-  display: inline-block; } .roslens-facts .roslens-loud { padding: 0 .4em; }
+  display: inline-block; } .roslens-facts .roslens-loud { padding: 0 .4em;
+  background: #fde2d4; color: #7a2b00; }
 .roslens-filter { font: inherit; font-size: 13px; padding: .2em .4em; margin-top: .8em; }
 .roslens-table th[data-sort] { cursor: pointer; }
 pre { overflow-x: auto; color: var(--soft); }
