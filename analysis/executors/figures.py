@@ -138,14 +138,17 @@ def _is_number(estimate: Estimate, name: str) -> bool:
 @styled
 def pairs_plot(found: Sequence[Pair], factor: str) -> Plot:
     """Verdicts of all pairs: one row per condition and metric, one column per pair."""
-    rows = list(dict.fromkeys((p.metric, cell_label(p.conditions)) for p in found))
+    def row(p: Pair) -> tuple[str, str]:
+        return p.metric, cell_label(p.conditions) if p.conditions else ""
+
+    rows = list(dict.fromkeys(map(row, found)))
     columns = list(dict.fromkeys((str(p.level), str(p.reference)) for p in found))
     lines = max(wrapped(label, 40).count("\n") for _, label in rows)
     figure = new_figure((0.36 + 0.08 * lines) * len(rows) + 1.0)
     axes = figure.subplots()
     for p in found:
         x = columns.index((str(p.level), str(p.reference)))
-        y = rows.index((p.metric, cell_label(p.conditions)))
+        y = rows.index(row(p))
         shade = PAIR_COLOURS[p.by_itself]
         sure = p.verdict == p.by_itself != "not_enough_evidence"
         axes.add_patch(
