@@ -20,6 +20,7 @@ from roslens.analysis.statistics.over_runs import (
     percentile_over_runs,
     value_over_runs,
 )
+from roslens.analysis.statistics.quantiles import percentile_name
 from roslens.analysis.verdicts.budgets import Budget, Check, Checks, check_budgets
 from roslens.analysis.verdicts.comparison import Side
 
@@ -89,7 +90,7 @@ def chain_estimates(
         mean = Metric("response_time_mean", RESPONSE, "ns")
         estimates.append(mean_over_runs(mean, cell, times, level))
         for q in percentiles:
-            metric = Metric(f"response_time_p{round(100 * q, 6):g}", RESPONSE, "ns")
+            metric = Metric(f"response_time_{percentile_name(q).lower()}", RESPONSE, "ns")
             estimates.append(percentile_over_runs(metric, cell, times, q, level))
         estimates.append(
             maximum_over_runs(

@@ -19,14 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.links import Link, links_of
 from roslens.analysis.verdicts.budgets import Budget, parse_budget
 from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.yaml_file import read_yaml
+from roslens.tracing.recording.yaml_file import read_yaml_file
 
 _STATISTIC = re.compile(r"p(?=.*[1-9])\d{1,2}(\.\d+)?|mean|max|worst")
 DEADLINE = "response_time_max"
@@ -98,12 +97,7 @@ def read_requirements(path: Path) -> Requirements:
     UsageError
         It cannot be read, or something in it is not understood; says what and where.
     """
-    try:
-        data = read_yaml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+    data = read_yaml_file(path)
     if not isinstance(data, dict) or not data or not set(data) <= {"chains", "links"}:
         raise UsageError(f"{path}: give 'chains', 'links', or both, and nothing else")
     entries = data.get("chains", [])

@@ -173,8 +173,12 @@ class CommunicationReport(Report[CommunicationParameters]):
         """Every cell's distribution."""
         if not any(s.delivered_ns.size for s in self.samples):
             return None
-        definition = latency_metric("mean", self.group.scope).definition
-        return distribution_plots(self.samples, definition)[0]
+        return self._distributions[0]
+
+    @cached_property
+    def _distributions(self) -> list[Plot]:
+        """Drawn once for the first screen and for their section."""
+        return distribution_plots(self.samples, latency_metric("mean", self.group.scope).definition)
 
     def loss(self) -> Section:
         """What the tracer lost, and what is approximate or partial for it."""
@@ -259,7 +263,7 @@ class CommunicationReport(Report[CommunicationParameters]):
                 of_pairs, ("topic", "publisher_id", "subscription_id"), self.counting,
                 self._of("latency_mean"), what="mean latency", of="pair", definition=definition,
             ),
-            *distribution_plots(self.samples, definition),
+            *self._distributions,
             estimates_table(
                 latencies, f"Over delivered messages. {definition}", prefix="latency_"
             ),

@@ -138,6 +138,7 @@ def _is_number(estimate: Estimate, name: str) -> bool:
 @styled
 def pairs_plot(found: Sequence[Pair], factor: str) -> Plot:
     """Verdicts of all pairs: one row per condition and metric, one column per pair."""
+
     def row(p: Pair) -> tuple[str, str]:
         return p.metric, cell_label(p.conditions) if p.conditions else ""
 

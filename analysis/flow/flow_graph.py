@@ -11,7 +11,7 @@ from roslens.analysis.flow.links import Link
 from roslens.tracing.recording import UsageError
 
 INTERNAL = r"^/rosout$|^/parameter_events$|^ros_discovery_info$|/_action/"
-MOST_CHAINS = 1000
+_MOST_CHAINS = 1000
 
 
 def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
@@ -113,9 +113,9 @@ def find_chains(tables: Tables, links: Sequence[Link] = ()) -> list[Chain]:
                 found.append(Chain((*path, receiver)))
             else:
                 open_paths += [(*path, receiver, outlet) for outlet in further]
-        if len(found) + len(open_paths) > MOST_CHAINS:
+        if len(found) + len(open_paths) > _MOST_CHAINS:
             raise UsageError(
-                f"there are more than {MOST_CHAINS} chains; name those of interest, such as "
+                f"there are more than {_MOST_CHAINS} chains; name those of interest, such as "
                 "'/camera -> /image -> /detector'"
             )
     return sorted(found, key=lambda chain: chain.path)

@@ -98,7 +98,7 @@ def _one_each(outputs: pl.DataFrame, inputs: pl.DataFrame, keys: list[str]) -> b
 
 
 def as_yaml(links: Sequence[Link]) -> str:
-    """Links as a file declares them (`roslens.analysis.flow.links.read_links`)."""
+    """Links as a file declares them (`roslens.analysis.flow.links.links_of`)."""
     entries: dict[tuple[str, str, str], list[str]] = {}
     for link in links:
         entries.setdefault((link.kind, link.node, link.publisher), []).append(link.subscription)

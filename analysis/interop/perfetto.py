@@ -108,9 +108,19 @@ def _callbacks(writer: Writer, tables: Mapping[str, pl.DataFrame], calls: pl.Dat
                 slices.filter(of_kind & these), kind, order=1, flows=flows_of, category="callback",
                 arguments=(number, "kind", "node", "symbol", "message_id", "latency_us"),
             )  # fmt: skip
-    ends = slices.filter(whole).select("start_ns", pl.col("end_ns").alias("time_ns"), "track")
-    # What ends goes before what begins, but for what has no length.
-    short = pl.col("start_ns") == pl.col("time_ns")
+    _ends(writer, slices.filter(whole).select("track", "end_ns", begin_ns="start_ns"))
+
+
+def _ends(writer: Writer, slices: pl.DataFrame) -> None:
+    """What ends goes before what begins, but for what has no length.
+
+    Parameters
+    ----------
+    slices
+        ``track``, ``begin_ns``, ``end_ns``.
+    """
+    ends = slices.with_columns(time_ns=pl.col("end_ns"))
+    short = pl.col("begin_ns") == pl.col("end_ns")
     writer.events(ends.filter(~short), END, order=0)
     writer.events(ends.filter(short), END, order=4)
 
@@ -229,10 +239,7 @@ def _messages(writer: Writer, messages: pl.DataFrame) -> None:
             shown.filter(these), kind, order=2, category="message",
             arguments=[*told, "latency_us"],
         )  # fmt: skip
-    ends = shown.filter(arrived).select(pl.col("end_ns").alias("time_ns"), "track", "begin_ns")
-    short = pl.col("begin_ns") == pl.col("time_ns")
-    writer.events(ends.filter(~short), END, order=0)
-    writer.events(ends.filter(short), END, order=4)
+    _ends(writer, shown.filter(arrived).select("track", "begin_ns", "end_ns"))
 
 
 def _executors(writer: Writer, intervals: pl.DataFrame) -> None:

@@ -165,9 +165,14 @@ class LatencyReport(Report[LatencyParameters]):
         """Every cell's distribution."""
         if not self._delivered:
             return None
+        return self._distributions[0]
+
+    @cached_property
+    def _distributions(self) -> list[Plot]:
+        """Drawn once for the first screen and for their section."""
         from roslens.analysis.figures.distributions import distribution_plots
 
-        return distribution_plots(self.samples, self._definition)[0]
+        return distribution_plots(self.samples, self._definition)
 
     def _headline(self) -> list[Part]:
         """Which topic is spoken of, where there are several of equal right."""
@@ -281,9 +286,7 @@ class LatencyReport(Report[LatencyParameters]):
         """ECDF and CCDF."""
         if not self._delivered:
             return self._nothing()
-        from roslens.analysis.figures.distributions import distribution_plots
-
-        return Section(*distribution_plots(self.samples, self._definition))
+        return Section(*self._distributions)
 
     def statistics(self) -> Section:
         """Mean and percentiles with intervals, over delivered and over sent messages."""

@@ -10,7 +10,7 @@ from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.samples import TopicGroup
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import mean_over_runs, percentile_over_runs
-from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.analysis.statistics.quantiles import percentile_name, quantile_of
 
 CALLBACK = ("kind", "name", "node")
 
@@ -113,7 +113,7 @@ def callback_duration_estimates(
             metric = Metric("callback_duration_mean", definition, "ns")
             estimates.append(mean_over_runs(metric, cell, arrays, level))
         for q in percentiles:
-            metric = Metric(f"callback_duration_p{round(100 * q, 6):g}", definition, "ns")
+            metric = Metric(f"callback_duration_{percentile_name(q).lower()}", definition, "ns")
             estimates.append(percentile_over_runs(metric, cell, arrays, q, level))
     return estimates
 

@@ -84,7 +84,7 @@ def latency_estimates(
         estimates.append(_within_clocks(mean, clocks))
         for over_sent, arrays in ((False, delivered), (True, sent)):
             for q in percentiles:
-                name = f"p{round(100 * q, 6):g}"
+                name = percentile_name(q).lower()
                 metric = latency_metric(name, scope, sent=over_sent)
                 found = percentile_over_runs(metric, cell, arrays, q, level, rate_hz=_rate(members))
                 if over_sent and untold is not None and any(s.unknown for s in members):

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.statistics import positive
 from roslens.analysis.statistics.multiplicity import holm
@@ -22,7 +20,7 @@ from roslens.analysis.verdicts.comparison import Side, spread_of
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.tracing.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.tracing.recording.manifest import Level
-from roslens.tracing.recording.yaml_file import read_yaml
+from roslens.tracing.recording.yaml_file import read_yaml_file
 
 SCHEMA_VERSION = 1
 _KNOWN = re.compile(
@@ -197,12 +195,7 @@ def read_budgets(path: Path) -> list[Budget]:
     UsageError
         It cannot be read, or something in it is not understood.
     """
-    try:
-        data = read_yaml(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: no YAML: {' '.join(str(error).split())}") from error
+    data = read_yaml_file(path)
     entries = data.get("budgets") if isinstance(data, dict) else None
     if not isinstance(entries, list) or not entries or set(data) != {"budgets"}:
         raise UsageError(f"{path}: give a list named 'budgets' and nothing else; {_EXAMPLE}")

@@ -13,6 +13,7 @@ from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.samples import INFRASTRUCTURE
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
+from roslens.analysis.statistics.quantiles import percentile_name
 
 if TYPE_CHECKING:
     from roslens.analysis.latency.report import LatencyReport
@@ -112,7 +113,7 @@ def _by_level(
                 cell = {**members[0].cell, factor: level}
                 estimates += [
                     percentile_over_runs(
-                        replace(metric, name=f"{metric.name}_p{round(100 * q, 6):g}"),
+                        replace(metric, name=f"{metric.name}_{percentile_name(q).lower()}"),
                         cell, arrays, q, report.level,
                     )
                     for q in _percentiles(names)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from roslens.analysis.estimate import Cell, shared_levels, short_labels
 from roslens.analysis.reports.table import ReportTable
-from roslens.summary_text import escaped
+from roslens.summary_text import escaped, markdown_rows
 from roslens.tracing.recording.terminal import Console, say
 
 STYLES: Mapping[str, str] = {
@@ -74,10 +74,7 @@ def as_markdown(table: ReportTable, sentence: str) -> str:
     changed = [row for row in table.rows if not row[0].startswith(_UNCHANGED)]
     lines = [f"**{escaped(sentence)}**", ""]
     if changed:
-        sides = [":---" if name in table.left else "---:" for name in table.columns]
-        lines += [_row(list(map(escaped, table.columns))), _row(sides)]
-        lines += [_row(list(map(escaped, row))) for row in changed]
-        lines += [""]
+        lines += [*markdown_rows(replace(table, rows=changed)), ""]
     same = len(table.rows) - len(changed)
     if same:
         lines += [f"{same} more {'is' if same == 1 else 'are'} as before or within limits.", ""]
@@ -88,7 +85,3 @@ def as_markdown(table: ReportTable, sentence: str) -> str:
 def numbered(table: ReportTable, notes: Sequence[str], lead: Sequence[str] = ()) -> ReportTable:
     """The same table with numbered notes below it, after those of `lead`."""
     return replace(table, notes=[*lead, *(f"({i}) {note}" for i, note in enumerate(notes, 1))])
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

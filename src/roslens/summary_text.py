@@ -91,9 +91,7 @@ class Summary:
         lines += [f"### {escaped(table.caption)}", "", f"{escaped(self.runs)}.", ""]
         if self.verdicts:
             lines += [f"Verdicts: {escaped(self.verdicts)}.", ""]
-        sides = [":---" if name in table.left else "---:" for name in table.columns]
-        lines += [_row(list(map(escaped, table.columns))), _row(sides)]
-        lines += [_row(list(map(escaped, row))) for row in table.rows]
+        lines += markdown_rows(table)
         lines += [""] + [f"{escaped(note)}  " for note in table.notes]
         return "\n".join(lines).rstrip() + "\n"
 
@@ -117,5 +115,8 @@ def _plain(cell: object) -> str:
     return cell.plain if isinstance(cell, Text) else str(cell or "")
 
 
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def markdown_rows(table: ReportTable) -> list[str]:
+    """The lines of a table in Markdown, without its caption and notes."""
+    sides = [":---" if name in table.left else "---:" for name in table.columns]
+    rows = [list(map(escaped, row)) for row in (table.columns, *table.rows)]
+    return [f"| {' | '.join(cells)} |" for cells in (rows[0], sides, *rows[1:])]

@@ -13,14 +13,13 @@ from roslens.tracing.native_tracer.source import library_source
 from roslens.tracing.native_tracer.table import distributions, instrumentation_of
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.files import shipped
-from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
 from roslens.tracing.ros.environment import EMBEDDED_DISTRO, RosEnvironment
 from roslens.tracing.ros.header import Instrumentation, read_instrumentation
 from roslens.tracing.ros.tracetools import (
     LIBRARY_NAME,
     CompileError,
     build_stub,
-    compile_library,
+    cached_library,
     describe_compiler,
     find_compiler,
 )
@@ -141,15 +140,9 @@ def _compiled(name: str, instrumentation: Instrumentation) -> Path:
     key = hashlib.sha256(
         "\0".join((source, *own, *FLAGS, describe_compiler(compiler))).encode()
     ).hexdigest()[:16]
-    folder = cache_folder() / "tracetools" / f"native-{name}-{key}"
-    library = folder / LIBRARY_NAME
-    if cached_file(library):
-        return library
-    with locked(folder.with_name(folder.name + ".lock")):
-        if not library.is_file():
-            private_folder(folder)
-            compile_library(build_command(compiler, source, folder), library)
-    return library
+    return cached_library(
+        f"native-{name}-{key}", lambda folder: build_command(compiler, source, folder)
+    )
 
 
 def build_command(compiler: list[str], source: str, scratch: Path) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+from roslens.tracing.recording.errors import UsageError
 
 
 class _Loader(yaml.SafeLoader):
@@ -29,3 +32,19 @@ def read_yaml(text: str) -> Any:
         It is none, has a key twice, a date that is none, or is nested too deep.
     """
     return yaml.load(text, Loader=_Loader)  # noqa: S506  (a SafeLoader)
+
+
+def read_yaml_file(path: Path) -> Any:
+    """What a file holds that people write.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or is no YAML as of `read_yaml`.
+    """
+    try:
+        return read_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path}: no YAML: {' '.join(str(error).split())}") from error

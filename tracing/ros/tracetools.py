@@ -13,6 +13,7 @@ import os
 import platform
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError
@@ -65,18 +66,37 @@ def build_tracetools(include: Path) -> Path:
     key = hashlib.sha256(
         "\0".join((header, source, *_FLAGS, *_LIBRARIES, *machine)).encode()
     ).hexdigest()[:16]
-    folder = cache_folder() / "tracetools" / f"{instrumentation.version}-{key}"
+
+    def command(folder: Path) -> list[str]:
+        write_atomically(folder / HEADER_NAME, header)
+        write_atomically(folder / SOURCE_NAME, source)
+        return [*compiler, *_FLAGS, f"-I{folder}", str(folder / SOURCE_NAME), *_LIBRARIES]
+
+    return cached_library(f"{instrumentation.version}-{key}", command)
+
+
+def cached_library(name: str, command: Callable[[Path], list[str]]) -> Path:
+    """The library of that name in the cache, compiled where it is not there yet.
+
+    Parameters
+    ----------
+    command
+        Given a folder of its own, writes the sources there; the compiler's command but for its
+        output.
+
+    Raises
+    ------
+    CompileError
+        The compiler fails.
+    """
+    folder = cache_folder() / "tracetools" / name
     library = folder / LIBRARY_NAME
     if cached_file(library):
         return library
     with locked(folder.with_name(folder.name + ".lock")):
         if not library.is_file():
             private_folder(folder)
-            write_atomically(folder / HEADER_NAME, header)
-            write_atomically(folder / SOURCE_NAME, source)
-            compile_library(
-                [*compiler, *_FLAGS, f"-I{folder}", str(folder / SOURCE_NAME), *_LIBRARIES], library
-            )
+            compile_library(command(folder), library)
     return library
 
 
