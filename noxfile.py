@@ -86,7 +86,7 @@ BT2 = Need(
 CHROMIUM = Need("chromium", "chromium", "the browser of the tests", "chromium", "--version")
 RECORDING = (COMPILER, LTTNG_TOOLS, LTTNG_UST)
 TESTING = (*RECORDING, BABELTRACE, BT2)
-# The toolchain of the suite micro-ros: 113 MB to fetch, 920 MB on the disk, half a minute.
+# The toolchain of micro-ros: 113 MB to fetch, 920 MB on the disk, half a minute.
 ARM_COMPILER = Need(
     "gcc-arm-none-eabi libnewlib-arm-none-eabi",
     "arm-none-eabi-gcc-cs arm-none-eabi-newlib",
@@ -101,6 +101,23 @@ ARM_EMULATOR = Need(
     *("qemu-system-arm", "-M", "mps2-an385,help"),
 )
 MICRO_ROS = (ARM_COMPILER, ARM_EMULATOR)
+ROSBAG2 = Need(
+    "libyaml-cpp-dev libtinyxml2-dev libconsole-bridge-dev liblz4-dev libzstd-dev",
+    "yaml-cpp-devel tinyxml2-devel console-bridge-devel lz4-devel libzstd-devel",
+    "rosbag2's storage plugins are compiled with them",
+    *("c++", "-x", "c++", "-fsyntax-only", "-"),
+    stdin="#include <yaml-cpp/yaml.h>\n#include <tinyxml2.h>\n#include <console_bridge/console.h>\n"
+    "#include <lz4.h>\n#include <zstd.h>\n",
+)
+HEAPTRACK = Need("heaptrack", "heaptrack", "records who allocates", "heaptrack", "--version")
+
+
+SSHD = Need(
+    "openssh-server iproute2",
+    "openssh-server iproute",
+    "another host for the tests, which is this one",
+    *("test", "-x", "/usr/sbin/sshd"),
+)
 
 
 def need(*needs: Need, optional: bool = False) -> None:
@@ -236,6 +253,9 @@ def trace(session: nox.Session) -> None:
         *((COMPILER,) if tracers & {"native", "auto"} else RECORDING),
         *(MICRO_ROS if "micro-ros" in arguments else ()),
     )
+    of_plugins = ("", "-allocations", "-disk", "-recorder", "-resilience")
+    if {f"storage{x}" for x in of_plugins} & set(arguments):
+        need(ROSBAG2, optional=True)
     install(session)
     if "--suite" not in arguments:
         arguments = ["--suite", "demo", *arguments]
@@ -289,14 +309,15 @@ def lab(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests: Rust, Python, real recordings, live LTTng and ROS 2."""
     need(*TESTING, CHROMIUM)
-    need(*MICRO_ROS, optional=True)
+    need(*MICRO_ROS, ROSBAG2, HEAPTRACK, SSHD, optional=True)
     install(session, "tests", "lint", "types", "docs", extras="lab")
     if not session.posargs:
         if shutil.which("cargo"):
             session.run("cargo", "test", "--workspace", "--locked", external=True)
         else:
             session.warn("cargo is not installed: the Rust unit tests are left out")
-    session.run("pytest", *session.posargs)
+    # One of two workers records, so that no recording disturbs another: tests/conftest.py.
+    session.run("pytest", *(session.posargs or ("-n", "2", "--dist", "loadgroup")))
 
 
 @nox.session
@@ -312,7 +333,7 @@ def lint(session: nox.Session) -> None:
         session.run("cargo", "fmt", "--all", "--check", external=True)
         session.run(
             *("cargo", "clippy", "--workspace", "--all-targets", "--locked"),
-            *("--features", "roslens-native/one-pass", "--"),
+            "--",
             *("-D", "warnings"),
             external=True,
         )

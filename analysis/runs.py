@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from roslens.analysis.estimate import Cell, cell_label, shared_factors
 from roslens.collectors.excerpt import excerpt_of
 from roslens.tracing.recording import Recording
-from roslens.tracing.recording.manifest import Design, Level, Manifest, Timing
+from roslens.tracing.recording.manifest import Design, Hit, Level, Manifest, Timing
 from roslens.tracing.recording.text import shown
 
 
@@ -39,6 +39,8 @@ class Run:
         What about the host lay beyond the suite's limits.
     status
         ``complete``, ``failed``, ``interrupted``, ``running``; None without a manifest.
+    triggered
+        What triggers saw.
     excerpt
         Which part of a recording it is, in words; None for all of it.
     made_with
@@ -67,6 +69,7 @@ class Run:
     start_ns: int | None = None
     design: Design | None = None
     disturbances: tuple[str, ...] = ()
+    triggered: tuple[Hit, ...] = ()
     excerpt: str | None = None
     made_with: Mapping[str, str] = field(default_factory=dict)
 
@@ -177,6 +180,7 @@ def runs_of(
                 start_ns=manifest.start_ns,
                 design=manifest.design,
                 disturbances=tuple(manifest.disturbances),
+                triggered=tuple(manifest.triggered),
                 excerpt=excerpt,
                 made_with=_made_with(manifest),
             )
@@ -196,9 +200,10 @@ def _made_with(manifest: Manifest) -> dict[str, str]:
         "tracer": f"{tracing.tracer} {tracing.tracer_version or ''}".strip(),
         "system": made.system,
         "kernel": host.kernel,
-        "CPUs": f"{host.cpu_count} x {host.cpu_model or 'unknown model'}",
+        "CPUs": host.cpu_count and f"{host.cpu_count} x {host.cpu_model or 'unknown model'}",
         "container": made.container,
         "recorded by": made.roslens and f"roslens {made.roslens}",
+        "merged of": ", ".join(f"{x.name} ({', '.join(x.hosts)})" for x in manifest.members),
     }
     return {name: value for name, value in found.items() if value}
 
@@ -211,7 +216,8 @@ def _work_seconds(timing: Timing | None) -> float | None:
 
 def _buffers(manifest: Manifest) -> int | None:
     size, count = manifest.tracing.subbuf_size_bytes, manifest.tracing.subbuf_count
-    return None if size is None or count is None else size * count * manifest.host.cpu_count
+    cpus = manifest.host.cpu_count
+    return None if size is None or count is None or cpus is None else size * count * cpus
 
 
 def _unique_names(recordings: Sequence[Recording]) -> list[str]:
@@ -231,6 +237,23 @@ def cells_of(runs: Iterable[Run]) -> dict[str, list[Run]]:
     for run in sorted(runs, key=lambda r: _sort_key(r.cell)):
         grouped.setdefault(run.label, []).append(run)
     return grouped
+
+
+class OfRun(Protocol):
+    """What was found of a run."""
+
+    @property
+    def run(self) -> Run: ...  # noqa: D102
+
+
+_T = TypeVar("_T", bound=OfRun)
+
+
+def by_cell(found: Iterable[_T]) -> list[list[_T]]:
+    """What was found of runs, cell by cell as of `cells_of`."""
+    of_run = {one.run.name: one for one in found}
+    groups = cells_of(one.run for one in of_run.values()).values()
+    return [[of_run[run.name] for run in members] for members in groups]
 
 
 def constant_factors(runs: Iterable[Run]) -> Cell:

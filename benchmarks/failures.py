@@ -225,7 +225,7 @@ def refused(path: Path) -> str:
     return ""
 
 
-FORMATS = ("perfetto", "dot", "mermaid", "hgrm", "hlog")
+FORMATS = ("perfetto", "dot", "mermaid", "hgrm", "hlog", "mcap", "otlp")
 VERBS = {
     "record": Verb(
         ["record", "-o", "new", "--", "python3", "talker.py"], wrong_recording, again=False

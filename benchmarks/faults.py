@@ -37,7 +37,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import roslens.collectors.collection as _collect
-import roslens.collectors.large as _large
 import roslens.collectors.parts as _parts
 from roslens.collectors.collection import NOTE, collect
 from roslens.tracing.recording import Recording, RoslensError
@@ -46,12 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SAMPLES = ROOT / "data" / "samples"
 FAULTS = ("kill", "space", "permission")
 STARTS = ("empty", "another", "damaged")
-_LIMITS = (
-    _collect._LONG_BYTES,
-    _parts.PART_BYTES,
-    _large.WINDOW_EVENTS,
-    _large.WHOLE_EVENTS,
-)
+_LIMITS = (_collect._LONG_BYTES, _parts.PART_BYTES)
 Digests = dict[str, str]
 
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -70,8 +64,6 @@ def as_if_large(large: bool) -> None:
     """Have this process collect everything as it does large traces, or as by itself."""
     _collect._LONG_BYTES = 0 if large else _LIMITS[0]
     _parts.PART_BYTES = 1 << 16 if large else _LIMITS[1]
-    _large.WINDOW_EVENTS = 500 if large else _LIMITS[2]
-    _large.WHOLE_EVENTS = 0 if large else _LIMITS[3]
 
 
 def collect_in_child(
@@ -147,7 +139,6 @@ class Bench:
         self.context.set_forkserver_preload(
             [
                 "roslens.collectors.collection",
-                "roslens.collectors.large",
                 "roslens.collectors.reader",
                 "roslens.collectors.ros2",
             ]

@@ -10,13 +10,18 @@ demo's latency by its own clock, over runs, and its ratio to the untraced run of
 
 ``python benchmarks/native_tracer.py hold``: 100 kills at random moments, 100 forks, 64 threads at
 a time that start and end, a million events per second from two threads for ten seconds.
+
+``python benchmarks/native_tracer.py watch [--seconds S]``: the part of a CPU that ``roslens watch``
+takes of programs that emit 10,000 events per second, after its first refresh.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -41,23 +46,29 @@ from tests.native_tracer.test_native_tracer import (  # noqa: E402
 
 TRACERS = ("off", "native", "lttng")
 BURST = 100_000
+EVENTS_PER_S, EVENTS_OF_MESSAGE = 10_000, 8
+SETTLED_S = 20
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("cost", "latency", "hold"))
+    parser.add_argument("what", choices=("cost", "latency", "hold", "watch"))
     parser.add_argument("campaign", type=Path, nargs="?")
     parser.add_argument("--processes", type=int, default=25, help="for each tracer")
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=60, help="that are watched")
     options = parser.parse_args()
     if options.what == "latency":
         latency(options.campaign)
         return
     native = native_library("kilted")
     with tempfile.TemporaryDirectory() as scratch:
-        emit = Path(scratch) / "emit"
-        compile_program(ROOT / "tests" / "native_tracer" / "emit.c", native, emit)
-        if options.what == "cost":
+        program = "talking" if options.what == "watch" else "emit"
+        emit = Path(scratch) / program
+        compile_program(ROOT / "tests" / "native_tracer" / f"{program}.c", native, emit)
+        if options.what == "watch":
+            watch(emit, native, Path(scratch), options.seconds)
+        elif options.what == "cost":
             cost(emit, native, Path(scratch), options.processes)
         else:
             hold(emit, native, Path(scratch), options.kills)
@@ -168,6 +179,58 @@ def hold(emit: Path, native: Path, scratch: Path, kills: int) -> None:
             f"discarded = {total} emitted, {rate:.2f} million per second"
         )
         subprocess.run(["rm", "-r", str(folder)], check=True)
+
+
+def watch(talking: Path, native: Path, scratch: Path, seconds: float) -> None:
+    triggers = scratch / "triggers.yaml"
+    triggers.write_text(
+        "triggers: [latency of /chatter > 1 s, gap of /chatter > 1 s, callback of /listener > 1 s,"
+        " rate of /chatter < 1 Hz, loss of /chatter > 50 %]"
+    )
+    for flight in ("", "30"):
+        for more in ((), ("--triggers", str(triggers))):
+            folder = scratch / f"watch{flight}{len(more)}"
+            folder.mkdir(mode=0o700)
+            variables = {"LD_PRELOAD": str(native), "ROSLENS_TRACE_FOLDER": str(folder)}
+            program = subprocess.Popen(
+                [str(talking), "100000000", str(EVENTS_PER_S // EVENTS_OF_MESSAGE), "0", "0"],
+                env={**os.environ, **variables, "ROSLENS_TRACE_FLIGHT": flight},
+                start_new_session=True,
+            )
+            time.sleep(1)
+            watching = subprocess.Popen(
+                [sys.executable, "-P", "-m", "roslens", "watch", str(folder), "--json", *more],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            try:
+                assert watching.stdout is not None
+                # The window is full, and what was read at first forgotten, after that.
+                begun = time.monotonic()
+                while time.monotonic() - begun < SETTLED_S:
+                    watching.stdout.readline()
+                begun, used, rates = time.monotonic(), cpu_s(watching.pid), []
+                while time.monotonic() - begun < seconds:
+                    rates.append(json.loads(watching.stdout.readline())["events_per_s"])
+                took = time.monotonic() - begun
+                part = (cpu_s(watching.pid) - used) / took
+            finally:
+                watching.kill()
+                os.killpg(program.pid, signal.SIGKILL)
+                watching.communicate()
+                program.wait()
+            print(
+                f"{'flight recorder' if flight else 'all':16}{'5 triggers' if more else '':11}"
+                f"{100 * part:.2f} % of a CPU; {statistics.mean(rates):,.0f} events/s, a refresh "
+                f"every {took / len(rates):.2f} s",
+                flush=True,
+            )
+            subprocess.run(["rm", "-r", str(folder)], check=True)
+
+
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

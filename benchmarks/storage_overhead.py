@@ -2,19 +2,23 @@
 
 The null sink runs the same loop, clock and (inactive) tracepoints and writes nothing, so the time
 between the two clock readings around a call is what measuring adds to that call.
+
+``python benchmarks/storage_overhead.py [rust | rosbag2] [ROUNDS]``: of rosbag2 the sink that writes
+nothing is a plugin, too.
 """
 
 from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 
 from roslens.collectors.results.storage_runs import read_storage_run
-from roslens.tracing.workloads.storage.prepare import program
+from roslens.tracing.workloads.storage.prepare import ROSBAG2_VARIABLE, optional, program
 
 ROUNDS = 7
 CELLS = [
@@ -24,13 +28,14 @@ CONFIGS = ("null", "mcap_nochunking", "mcap_default", "sqlite_default")
 SAMPLES = Path(__file__).parents[1] / "data" / "samples"
 
 
-def nanoseconds_per_message(config: str, size: str, batch: str) -> float:
+def nanoseconds_per_message(config: str, size: str, batch: str, options: tuple[str, ...]) -> float:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place, tempfile.TemporaryDirectory() as out:
         subprocess.run(
             [
                 *(str(program(print)), "--configuration", config, "--messages", size),
                 *("--batch", batch, "--bytes", "64MiB", "--content", str(SAMPLES)),
                 *("--place", place, "--results", out),
+                *options,
             ],
             check=True,
         )
@@ -39,13 +44,18 @@ def nanoseconds_per_message(config: str, size: str, batch: str) -> float:
 
 
 def main() -> None:
+    implementation = sys.argv[1] if sys.argv[1:] else "rust"
+    rounds = int(sys.argv[2]) if sys.argv[2:] else ROUNDS
+    options: tuple[str, ...] = ()
+    if implementation == "rosbag2":
+        options = ("--rosbag2", optional("rosbag2", print)[ROSBAG2_VARIABLE])
     found: dict[str, dict[str, list[float]]] = {}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for size, batch in CELLS:
             for config in CONFIGS:
-                value = nanoseconds_per_message(config, size, batch)
+                value = nanoseconds_per_message(config, size, batch, options)
                 found.setdefault(f"{size}/{batch}", {}).setdefault(config, []).append(value)
-    print("ns per message, median of", ROUNDS, "interleaved rounds; added = null / library")
+    print("ns per message, median of", rounds, "interleaved rounds; added = null / library")
     result = {}
     for cell, values in found.items():
         median = {config: float(np.median(v)) for config, v in values.items()}

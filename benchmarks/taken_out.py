@@ -15,7 +15,12 @@ Counted are rows that say something else than the truth, where they do not say t
 approximate: a message with another callback or another outcome, an execution of another duration,
 a call, goal or publication with another partner. A row that says less (null, ``unknown``,
 ``taken`` without a callback) is not wrong; those that turned unknown are counted beside.
-Exit status 1 if a row was wrong that the events left could have told to be.
+
+A wrong row is undecidable if nothing was declared and it is right in another whole recording, which
+leaves the same events: `successions` makes one out of what is left and the least of what is gone
+without which some thread, or ring buffer, would do what it never does in the whole recording, or
+a message be taken that nobody published. ("Others": of those that nobody published, other processes
+did, which were not recorded.) Exit status 1 if any other row was wrong.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from successions import AT, Successions, numbered
 
 from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
@@ -59,8 +65,12 @@ class Count:
         Events taken out.
     wrong
         Rows that say what is not so, by what is wrong.
+    undecidable
+        Those that are right in another recording that leaves the same events.
     unknown, messages
         Messages whose outcome turned unknown, of all that were left.
+    endless, executions
+        Executions whose duration turned unknown, of all that were left.
     examples
         The first of each kind of wrong row.
     """
@@ -70,14 +80,18 @@ class Count:
     removed: int = 0
     unknown: int = 0
     messages: int = 0
+    endless: int = 0
+    executions: int = 0
     wrong: Counter[str] = field(default_factory=Counter)
+    undecidable: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: Count) -> None:
         """Count those of another trial, too."""
-        for name in ("trials", "rows", "removed", "unknown", "messages"):
+        for name in ("trials", "rows", "removed", "unknown", "messages", "endless", "executions"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.wrong += other.wrong
+        self.undecidable += other.undecidable
         self.examples = other.examples | self.examples
 
 
@@ -179,8 +193,11 @@ class Truth:
         self.pairs: dict[tuple[int | None, int | None], dict[str, Any]] = {}
         self.starts: dict[Any, dict[str, Any]] = {}
         self.unknown = 0
+        self.heard: set[int | None] = set()
         for row in tables["messages"].iter_rows(named=True):
             self.unknown += row["outcome"] == "unknown"
+            if row["subscription_id"] is not None:
+                self.heard.add(row["message_id"])
             if row["message_id"] is not None:
                 self.pairs[row["message_id"], row["subscription_id"]] = row
             for name in ("take_ns", "callback_start_ns"):
@@ -219,7 +236,7 @@ def _by_times(table: pl.DataFrame) -> dict[Any, dict[str, Any]]:
     return found
 
 
-_SPANS = frozenset({"total_ns", "duration_ns", "latency_ns"})
+_SPANS = frozenset({"total_ns", "duration_ns", "latency_ns", "clock_bound_ns"})
 
 
 class Judge:
@@ -228,6 +245,7 @@ class Judge:
     def __init__(self, truth: Truth, tables: Tables) -> None:
         self.truth, self.tables = truth, tables
         self.found = Count(trials=1)
+        self.wrong: dict[str, tuple[str, str]] = {}
         self.instances = {
             row["callback_instance_id"]: row
             for row in tables["callback_instances"].iter_rows(named=True)
@@ -271,12 +289,13 @@ class Judge:
         return self.found
 
     def _wrong(self, what: str, row: Mapping[str, Any], told: object = "") -> None:
-        self.found.wrong[what] += 1
         brief = {k: v for k, v in row.items() if v is not None}
-        self.found.examples.setdefault(what, f"{brief} / {told}")
+        self.wrong.setdefault(str(brief), (what, f"{brief} / {told}"))
 
     def _execution(self, row: Mapping[str, Any]) -> None:
         took = self.truth.durations.get((row["host"], row["vpid"], row["vtid"], row["start_ns"]))
+        self.found.executions += 1
+        self.found.endless += row["duration_ns"] is None and took is not None
         if row["duration_ns"] is not None and row["duration_ns"] != took:
             self._wrong("duration", row, took)
 
@@ -315,6 +334,8 @@ class Judge:
                 self._wrong("latency of a later event of the publication", row, there)
         if outcome in MISSED and row["subscription_id"] is not None:
             self._missed(row, number)
+        if outcome == "no_subscriber" and number in self.truth.heard:
+            self._wrong("no_subscriber, though there was one", row)
 
     def _paired(self, row: Mapping[str, Any], number: int) -> bool:
         for name in ("take_ns", "callback_start_ns"):
@@ -333,22 +354,39 @@ class Judge:
             self._wrong(f"{outcome}, not {really}", row, there)
 
 
+def _tables(numbered: Raw, losses: pl.DataFrame) -> Tables:
+    return build_tables({name: frame.drop(AT) for name, frame in numbered.items()}, losses)
+
+
 def trials(
     run: Recording, count: int, seed: int, ways: tuple[str, ...] = WAYS
 ) -> Iterator[tuple[str, float, Count]]:
     """What `count` trials of each way found in one recording."""
     raw = read_raw(run)
-    frames = {name: frame.sort("time_ns") for name, frame in raw.events.items()}
-    whole = build_tables(frames, raw.losses)
-    truth = Truth(whole)
+    events = {name: frame.lazy().sort("time_ns").collect() for name, frame in raw.events.items()}
+    frames = numbered(events)
+    truth, order = Truth(_tables(frames, raw.losses)), Successions(frames)
     for way in ways:
         for number in range(count):
             rng = random.Random(f"{seed} {run.name} {way} {number}")
             fraction = FRACTIONS[number % len(FRACTIONS)]
             left, declared, removed = without(frames, way, rng, fraction)
-            losses = pl.concat([raw.losses, declared])
-            found = Judge(truth, build_tables(left, losses)).all()
+            tables = _tables(left, pl.concat([raw.losses, declared]))
+            judge = Judge(truth, tables)
+            found = judge.all()
             found.removed = removed
+            wrong = judge.wrong
+            for others in (False, True):
+                if wrong and declared.is_empty():
+                    completed = _tables(order.completed(left, others=others), raw.losses)
+                    there = Judge(Truth(completed), tables)
+                    there.all()
+                    for row in wrong.keys() - there.wrong.keys():
+                        found.undecidable[wrong[row][0] + " (others)" * others] += 1
+                    wrong = {row: of for row, of in wrong.items() if row in there.wrong}
+            for what, example in wrong.values():
+                found.wrong[what] += 1
+                found.examples.setdefault(what, example)
             # Those that were unknown in the whole recording did not turn so.
             found.unknown = max(0, found.unknown - truth.unknown)
             yield way, fraction if way == "random" else 0.0, found
@@ -385,11 +423,16 @@ def main() -> int:
 
 
 def _text(found: Count) -> str:
-    wrong = ", ".join(f"{count} {what}" for what, count in found.wrong.most_common()) or "none"
-    share = found.unknown / found.messages if found.messages else 0
+    def listed(of: Counter[str]) -> str:
+        return ", ".join(f"{count} {what}" for what, count in of.most_common()) or "none"
+
+    unknown = 100 * found.unknown / max(found.messages, 1)
+    endless = 100 * found.endless / max(found.executions, 1)
+    hidden = f"; undecidable: {listed(found.undecidable)}" if found.undecidable else ""
     return (
-        f"{found.trials} trials, {found.removed:,} events out, {found.rows:,} rows; "
-        f"{100 * share:.2f} % of messages turned unknown; wrong: {wrong}"
+        f"{found.trials} trials, {found.removed:,} events out, {found.rows:,} rows; unknown turned "
+        f"{unknown:.2f} % of messages, {endless:.2f} % of durations; "
+        f"wrong: {listed(found.wrong)}{hidden}"
     )
 
 

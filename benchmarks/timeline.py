@@ -191,7 +191,7 @@ def in_browser(folder: Path) -> None:
         timeline = page.locator(".roslens-timeline")
         drawn = float(timeline.get_attribute("data-drawn") or "nan")
         most = int(timeline.get_attribute("data-marks") or 0)
-        canvas = timeline.locator("canvas")
+        canvas = timeline.locator(".plot canvas")
         rng, taken = np.random.default_rng(1), []
         wait_for_answers(page, 1)
         for _ in range(60):

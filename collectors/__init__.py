@@ -2,8 +2,7 @@
 
 `collection` is the engine of ``roslens collect``; `decoding` makes events of traces, by `reader`
 or `babeltrace` (slow, for comparison). `store` puts files in place all at once, with locks and
-digests; `table_file` writes a table. `parts` decodes long traces in parts and `large` hands many
-events to `ros2.windows`, both by the steps of `work`, which go on where they were interrupted.
-`limits` watches a process that may only take so much. `excerpt` takes only part of a recording,
-`views` shows part of its tables.
+digests; `table_file` writes a table. `parts` decodes long traces in parts, by the steps of `work`,
+which go on where they were interrupted. `limits` watches a process that may only take so much.
+`excerpt` takes only part of a recording, `views` shows part of its tables.
 """

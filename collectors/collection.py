@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -33,6 +33,7 @@ from roslens.collectors.decoding import (
 )
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import Recording, RoslensError, RunFailedError, UsageError
+from roslens.tracing.recording.bags import refuse_bag
 from roslens.tracing.recording.files import text_path, write_atomically
 from roslens.tracing.recording.layout import find_traces
 
@@ -73,7 +74,7 @@ class Collected:
     rebuilt
         False if everything was up to date and nothing was read.
     clock_offsets
-        What was estimated of the hosts' clocks, and taken off them; one line each.
+        What is known of the hosts' clocks, where they were brought together; one line each.
     excerpt
         Which part of the recording this is, in words; None for all of it.
     """
@@ -127,7 +128,7 @@ def collect(
         What it may take; with any, another process does the work.
     clock_offsets
         Nanoseconds to add to all times of a host, given by its name or label; or ``"auto"``, see
-        `roslens.collectors.ros2.host_clocks`.
+        `roslens.collectors.clocks`.
     excerpt
         Only part of it, into an output that is not the recording's own.
     progress
@@ -155,7 +156,7 @@ def collect(
     manifest = recording.manifest
     offsets = clock_offsets or {}
     apart = limits is not None and limits.any
-    _check_options(recording, options, excerpt, offsets, apart=apart)
+    _check_options(options, excerpt, offsets, apart=apart)
     fingerprint = _fingerprint(recording, offsets)
 
     def known() -> Collected | None:
@@ -192,16 +193,8 @@ def collect(
             # What is cut out of later is described later.
             final = described.begin if excerpt is None else lambda *_: None
             final(*made.events.rglob("*.parquet"))
-            rows = (
-                {}
-                if events_only
-                else _model(written, made, manifest, engine=engine, say=say, final=final)
-            )
-            about = None
-            if excerpt is not None:
-                from roslens.collectors.excerpt import cut  # noqa: PLC0415
-
-                about, rows = cut(made, recording, excerpt, written.window, write_frame)
+            rows = {} if events_only else _model(written, made, manifest, say=say, final=final)
+            about, rows = _without_traces(made, recording, excerpt, written, rows)
             note = {
                 "note_version": _NOTE_VERSION,
                 "collector": collector_version(),
@@ -221,54 +214,70 @@ def collect(
     return _from_note(recording, note, rebuilt=True)
 
 
+def _without_traces(
+    made: Recording,
+    recording: Recording,
+    excerpt: Excerpt | None,
+    written: Written,
+    rows: dict[str, int],
+) -> tuple[dict[str, Any] | None, dict[str, int]]:
+    """Make tables that will lie without their traces open by themselves; an excerpt is cut."""
+    if excerpt is None and not (rows and recording.is_elsewhere):
+        return None, rows
+    from roslens.collectors.excerpt import cut, take_along  # noqa: PLC0415  (few need it)
+
+    if excerpt is not None:
+        return cut(made, recording, excerpt, written.window, write_frame)
+    of = {"of": recording.name, "in_words": "all of it", "whole": True}
+    take_along(made, recording, of, lambda _: (), write_frame)
+    return None, rows
+
+
 def _model(
     written: Written,
     made: Recording,
     manifest: Manifest | None,
     *,
-    engine: Engine,
     say: Progress,
     final: Callable[[Path], object],
 ) -> dict[str, int]:
     """Write all tables, telling each one's file when it is; their numbers of rows."""
-    from roslens.collectors import large, work  # noqa: PLC0415  (events need no model)
+    from roslens.collectors.caret import with_caret  # noqa: PLC0415  (events need no model)
     from roslens.collectors.ros2 import make_tables  # noqa: PLC0415
+    from roslens.collectors.ros2.one_pass import Rows  # noqa: PLC0415
 
     say("model")
-    raw = written.frames()
-    rmw = None if manifest is None else manifest.environment.rmw
-    synchronisation = None if manifest is None else manifest.clock.synchronisation
-    if engine == "native" and large.is_large(raw.counts):
-        with store.writing(made.tables):
-            under_way = work.work_of(made, say)
-            return large.model(raw, made, under_way, rmw=rmw, synchronisation=synchronisation)
-    written_tables: dict[str, Future[int]] = {}
-    with ThreadPoolExecutor(1) as beside:
+    raw = with_caret(written.frames())
+    written_rows: dict[str, int] = {}
 
-        def write(name: str, table: pl.DataFrame) -> int:
-            path = made.tables / f"{name}.parquet"
+    def give(name: str, table: pl.DataFrame | Rows) -> None:
+        if not written_rows:
+            say("tables")
+        path = made.tables / f"{name}.parquet"
+        if isinstance(table, Rows):
+            written_rows[name] = table.write(path)
+        else:
             write_frame(table, path)
-            final(path)
-            return table.height
+            written_rows[name] = table.height
+        final(path)
 
-        def give(name: str, table: pl.DataFrame) -> None:
-            written_tables[name] = beside.submit(write, name, table)
-
+    with store.writing(made.tables):
         make_tables(
             raw.events,
             give,
             raw.losses,
             raw.warnings,
             hosts=raw.hosts,
-            rmw=rmw,
-            synchronisation=synchronisation,
+            rmw=None if manifest is None else manifest.environment.rmw,
+            synchronisation=None if manifest is None else manifest.clock.synchronisation,
+            clocks=raw.clocks,
+            files=raw.files,
+            path=made.output / "rows",
         )
-        say("tables")
-        return {name: written_tables[name].result() for name in TABLES}
+    return {name: written_rows[name] for name in TABLES}
 
 
 def _check_options(
-    recording: Recording,
     options: Mapping[str, Any],
     excerpt: Excerpt | None,
     offsets: ClockOffsets,
@@ -276,8 +285,8 @@ def _check_options(
     apart: bool,
 ) -> None:
     native = options["engine"] == "native"
-    if (recording.parts or offsets) and (apart or not native):
-        raise UsageError("merging and clock offsets go with the native engine, without limits")
+    if offsets and (apart or not native):
+        raise UsageError("clock offsets go with the native engine, without limits")
     if excerpt is not None and not native:
         raise UsageError("part of a recording goes with the native engine")
     if excerpt is not None and options["events_only"] and (excerpt.topics or excerpt.nodes):
@@ -374,14 +383,14 @@ def _of_excerpt(recording: Recording, *, verify: bool, asked: bool) -> Collected
     UsageError
         It is damaged, of another version of the collectors, or something else was asked for.
     """
-    from roslens.collectors.excerpt import excerpt_of  # noqa: PLC0415
+    from roslens.collectors.excerpt import source_of  # noqa: PLC0415
 
-    about = excerpt_of(recording)
+    about = source_of(recording)
     note = _read_note(recording)
     problem = None
     if asked:
         problem = "more of it is not here"
-    elif about is None or note is None or _asked(note) is None:
+    elif about is None or note is None or (_asked(note) is None) != about.get("whole", False):
         problem = "it is damaged"
     elif note["collector"] != collector_version():
         problem = "another version of the collectors made it"
@@ -390,7 +399,8 @@ def _of_excerpt(recording: Recording, *, verify: bool, asked: bool) -> Collected
     if problem is not None or note is None:
         of = "the recording" if about is None else f"'{about['of']}'"
         raise UsageError(
-            f"{recording.path}: an excerpt, and {problem}: run 'roslens collect' on {of} again, "
+            f"{recording.path}: tables without their trace, and {problem}: "
+            f"run 'roslens collect' on {of} again, "
             f"with -o {recording.path}"
         )
     return _from_note(recording, note, rebuilt=False)
@@ -419,8 +429,12 @@ def _from_note(recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) 
 
 def _bytes(recording: Recording) -> int:
     """Size of all traces."""
-    traces = (trace for root in recording.trace_roots for trace in find_traces(root))
-    files = (path for trace in traces for path in trace.iterdir() if path.is_file())
+    files = (
+        path
+        for trace in find_traces(recording.trace_root)
+        for path in trace.iterdir()
+        if path.is_file()
+    )
     return sum(path.stat().st_size for path in files)
 
 
@@ -432,8 +446,9 @@ def _fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
     UsageError
         There is no trace, nor the manifest of a run that made none.
     """
-    found = [(root, trace) for root in recording.trace_roots for trace in find_traces(root)]
+    found = find_traces(recording.trace_root)
     if not found and not recording.has_manifest:
+        refuse_bag(recording.trace_root)
         raise UsageError(
             f"{recording.trace_root}: no CTF trace here (no file named 'metadata' at or below it)"
         )
@@ -450,12 +465,12 @@ def _fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
     if recording.output != recording.path:
         own.append(recording.output)
     own += store.leftovers(recording)
-    for root, trace in found:
-        for path in sorted(trace.rglob("*")):
-            if path.is_file() and not any(path.is_relative_to(folder) for folder in own):
-                state = path.stat()
-                name = f"{root.name}/{path.relative_to(root).as_posix()}"
-                lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
+    clocks = [recording.clocks] if recording.clocks.is_file() else []
+    for path in (*clocks, *(path for trace in found for path in sorted(trace.rglob("*")))):
+        if path.is_file() and not any(path.is_relative_to(folder) for folder in own):
+            state = path.stat()
+            name = path.relative_to(recording.path).as_posix()
+            lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
     return _digest(os.fsencode("\n".join(lines)))
 
 

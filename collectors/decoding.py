@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from roslens.collectors import store
+from roslens.collectors.clocks import Clocks, Points, find_clocks, read_clocks
 from roslens.collectors.schema import RAW_EVENT_COLUMNS, TABLES
 from roslens.tracing.recording import Recording
 from roslens.tracing.recording.files import text_path
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from roslens.collectors.excerpt import Excerpt
     from roslens.collectors.reader import Trace, TraceInfo
-    from roslens.collectors.ros2.host_clocks import ClockOffset
 
 Engine: TypeAlias = Literal["native", "babeltrace2"]
 ClockOffsets: TypeAlias = Mapping[str, int] | Literal["auto"]
@@ -50,6 +50,10 @@ class Raw:
         What the reader has to say, one line each.
     hosts
         Labels of all hosts, where they are known.
+    files
+        Where the events of a name lie, where they were written.
+    clocks
+        How the hosts' clocks were brought together; None: they are as recorded.
     """
 
     events: Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
@@ -57,6 +61,8 @@ class Raw:
     counts: Mapping[str, int]
     warnings: list[str] = field(default_factory=list)
     hosts: Sequence[str] = ()
+    files: Mapping[str, Path] = field(default_factory=dict)
+    clocks: Clocks | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ def read_raw(recording: Recording, *, engine: Engine = "native", threads: int = 
         events = babeltrace.read(root)
         counts = {name: frame.height for name, frame in events.items() if frame.height}
         return Raw(events, TABLES["losses"].empty(), counts, [_NO_LOSSES])
-    trace = _open([root])
+    trace, _ = _together(recording, {}, threads)
     events = trace.read(threads=threads)
     info = trace.info(threads=threads)
     return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
@@ -111,7 +117,7 @@ def write_events(
     resumed: Progress | None,
 ) -> Written:
     """Decode all traces into ``events/``; with `resumed`, which is told the steps, in parts."""
-    if recording.has_manifest and not any(map(find_traces, recording.trace_roots)):
+    if recording.has_manifest and not find_traces(recording.trace_root):
         # A run of programs without tracepoints: no event, and other files that count.
         return Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
     if engine == "babeltrace2":
@@ -122,10 +128,7 @@ def write_events(
             path.parent.mkdir(exist_ok=True)
             write_frame(raw.events[name].lazy().collect(), path)
         return Written.of(raw)
-    trace = _open(recording.trace_roots, {} if clock_offsets == "auto" else clock_offsets)
-    found: Sequence[ClockOffset] = ()
-    if clock_offsets == "auto" and (found := _estimate_offsets(trace, threads)):
-        trace = _open(recording.trace_roots, {one.host: -one.ahead_ns for one in found})
+    trace, clocks = _together(recording, clock_offsets, threads)
     window: tuple[int | None, int | None] = (None, None)
     if resumed is not None:
         from roslens.collectors import parts, work  # noqa: PLC0415
@@ -144,42 +147,54 @@ def write_events(
         info.events_by_name,
         info.discarded_events,
         info.warnings,
-        lambda: _scanned(recording.events, trace, info),
+        lambda: _scanned(recording.events, trace, info, clocks),
         window,
-        [str(one) for one in found],
+        [] if clocks is None else clocks.told,
     )
 
 
-def _scanned(folder: Path, trace: Trace, info: TraceInfo) -> Raw:
+def _scanned(folder: Path, trace: Trace, info: TraceInfo, clocks: Clocks | None) -> Raw:
     """The events of a trace as they were written below a folder."""
     import polars as pl  # noqa: PLC0415
 
-    events = {
-        f"{path.parent.name}:{path.stem}": pl.scan_parquet(text_path(path), glob=False)
-        for path in sorted(folder.glob("*/*.parquet"))
-    }
+    paths = sorted(folder.glob("*/*.parquet"))
+    files = {f"{path.parent.name}:{path.stem}": path for path in paths}
+    events = {n: pl.scan_parquet(text_path(path), glob=False) for n, path in files.items()}
     none = pl.LazyFrame(schema={c.name: c.dtype for c in RAW_EVENT_COLUMNS})
     for name in trace.event_names:
         if name not in info.events_by_name:
             events[name] = none
-    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
+    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts, files, clocks)
 
 
-def _estimate_offsets(trace: Trace, threads: int) -> Sequence[ClockOffset]:
-    """How far the hosts' clocks are ahead of the first one's; nothing for one host."""
-    from roslens.collectors.ros2 import host_clocks  # noqa: PLC0415  (only who asks waits for it)
+def _together(
+    recording: Recording, clock_offsets: ClockOffsets, threads: int
+) -> tuple[Trace, Clocks | None]:
+    """All traces as one time line, and how that was made, where not by offsets that were given."""
+    if clock_offsets and clock_offsets != "auto":
+        return _open(recording.trace_root, clock_offsets), None
+    clocks = read_clocks(recording.clocks)
+    if clocks is None and clock_offsets:
+        clocks = find_clocks(_open(recording.trace_root), threads=threads, strict=True)
+    return _open(recording.trace_root, clocks.added if clocks else None), clocks
 
-    if len(trace.hosts) < 2:
-        return []
-    names = [name for name in trace.event_names if name in host_clocks.EVENTS]
-    frames = trace.read(names, fields=host_clocks.COLUMNS, threads=threads)
-    return host_clocks.clock_offsets(host_clocks.find_crossings(frames), trace.hosts)
+
+def open_recording(path: Path) -> Trace:
+    """All traces at or below a folder, with clocks brought together where it was merged.
+
+    Raises
+    ------
+    UsageError
+        No trace there, or a trace cannot be read.
+    """
+    clocks = read_clocks(Recording.at(path).clocks)
+    return _open(path, clocks.added if clocks else None)
 
 
-def _open(roots: Sequence[Path], clock_offsets: Mapping[str, int] | None = None) -> Trace:
+def _open(root: Path, clock_offsets: Mapping[str, int | Points] | None = None) -> Trace:
     from roslens.collectors.reader import open_trace  # noqa: PLC0415  (babeltrace2 needs no native code)
 
-    return open_trace(roots, clock_offsets=clock_offsets)
+    return open_trace(root, clock_offsets=clock_offsets)
 
 
 def write_frame(frame: pl.DataFrame, path: Path) -> None:

@@ -13,13 +13,14 @@ read too, so that what begins within is seen to end. Of the tables stays what
 * ``health`` speaks of what was read, ``losses`` of the whole recording.
 
 An excerpt never lies where a recording's own tables do, and says in ``health``,
-``tables/excerpt.json`` and ``tables/collected.json`` what it is of.
+``tables/excerpt.json`` and ``tables/collected.json`` what it is of. Whole tables that lie without
+their traces have such a file, too (`take_along`): they open as a recording does.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from roslens.collectors.resources import scan_samples
-from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
+from roslens.collectors.schema import SAMPLED, TABLES
+from roslens.collectors.store import writing
 from roslens.collectors.times import parse_time
 from roslens.collectors.views import View, matching
 from roslens.tracing.recording import Recording, UsageError
@@ -109,7 +111,11 @@ class Excerpt:
         if recording.output.resolve() in (own.resolve(), recording.path.resolve()):
             raise UsageError("part of a recording goes into a folder of its own: give one with -o")
         there = recording.output / "tables"
-        if there.is_dir() and any(there.iterdir()) and not (there / EXCERPT_NAME).is_file():
+        if (
+            there.is_dir()
+            and any(there.iterdir())
+            and not excerpt_of(Recording.at(recording.output))
+        ):
             raise UsageError(
                 f"{recording.output}: tables of a whole recording lie there; "
                 "give another folder for a part of one with -o"
@@ -139,7 +145,19 @@ class Excerpt:
 
 
 def excerpt_of(recording: Recording) -> dict[str, Any] | None:
-    """What an excerpt says that it is of; None for anything else.
+    """What an excerpt says that it is of; None for anything else, such as whole tables.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read.
+    """
+    about = source_of(recording)
+    return None if about is None or about.get("whole") else about
+
+
+def source_of(recording: Recording) -> dict[str, Any] | None:
+    """What tables that lie without their traces say that they are of; None for anything else.
 
     Raises
     ------
@@ -153,7 +171,7 @@ def excerpt_of(recording: Recording) -> dict[str, Any] | None:
         about = json.loads(path.read_text(encoding="utf-8"))
         text = f"{about['of']}: {about['in_words']}"
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path}: damaged; make the excerpt again") from error
+        raise UsageError(f"{path}: damaged; run 'roslens collect' again") from error
     return {**about, "text": text}
 
 
@@ -194,11 +212,13 @@ def write_events(
 
 
 def _read_whole(name: str) -> bool:
-    from roslens.collectors.ros2.events import INIT_EVENTS  # noqa: PLC0415  (events need no model)
+    # Events need no model.
+    from roslens.collectors.caret import CLOCK, PROVIDER  # noqa: PLC0415
+    from roslens.collectors.ros2.events import INIT_EVENTS  # noqa: PLC0415
 
-    if name.startswith("ros2:"):
-        short = name.removeprefix("ros2:")
-        return short in INIT_EVENTS or short.startswith("rcl_lifecycle_")
+    if name.startswith(("ros2:", PROVIDER)):
+        short = name.partition(":")[2]
+        return short in (*INIT_EVENTS, CLOCK) or short.startswith("rcl_lifecycle_")
     return name.startswith(_WHOLE)
 
 
@@ -261,19 +281,43 @@ def cut(
             )
         write(frame, path)
         rows[name] = frame.height
-    for table, file in _samples(source):
-        if file.is_file():
-            samples = scan_samples(table, file)
-            kept = samples.filter(*view.filters(table, "", None)).collect()
-            write(kept, made.tables / f"{table.name}.parquet")
-    if (manifest := source.manifest) is not None:
-        write_atomically(made.tables / EXCERPT_MANIFEST_NAME, manifest.model_dump_json(indent=1))
-    write_atomically(made.tables / EXCERPT_NAME, json.dumps(about, indent=1) + "\n")
+    take_along(made, source, about, lambda table: view.filters(table, "", None), write)
     return about, rows
 
 
-def _samples(source: Recording) -> Iterable[tuple[Table, Path]]:
-    return (RESOURCES, source.resources), (THREADS, source.threads), (SYSTEM, source.system)
+def take_along(
+    made: Recording,
+    source: Recording,
+    about: Mapping[str, Any],
+    filters: Callable[[Table], Sequence[pl.Expr]],
+    write: Callable[[pl.DataFrame, Path], None],
+) -> None:
+    """Put what else is known of a recording beside tables that will lie without its traces.
+
+    Parameters
+    ----------
+    about
+        What the tables are of.
+    filters
+        What stays of samples of resources.
+    write
+        Writes a table.
+
+    Raises
+    ------
+    RunFailedError
+        It cannot be written.
+    """
+    for table in SAMPLED:
+        if file := source.samples.get(table.name):
+            kept = scan_samples(table, file).filter(*filters(table)).collect()
+            write(kept, made.tables / f"{table.name}.parquet")
+    texts = {EXCERPT_NAME: json.dumps(about, indent=1) + "\n"}
+    if (manifest := source.manifest) is not None:
+        texts[EXCERPT_MANIFEST_NAME] = manifest.model_dump_json(indent=1)
+    for name, text in texts.items():
+        with writing(made.tables / name):
+            write_atomically(made.tables / name, text)
 
 
 def _chosen(

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from roslens.collectors import _native
-from roslens.collectors.work import State, Work
 
 if TYPE_CHECKING:
     from roslens.collectors.reader import Trace, TraceInfo
+    from roslens.collectors.work import Work
     from roslens.tracing.recording import Recording
 
 PART_BYTES = 512 << 20
@@ -43,7 +43,7 @@ def decode(
     spans = trace.windows(size=PART_BYTES)
     parts = work.folder / "decoded"
 
-    def step(number: int, state: State) -> State:
+    def step(number: int) -> None:
         begin, end = spans[number]
         folder = parts / f"{number:06}"
 
@@ -55,11 +55,10 @@ def decode(
         trace.write_events(folder, begin_ns=begin, end_ns=end, threads=threads, progress=tell)
         for path in folder.rglob("*.parquet"):
             work.wrote(path)
-        return state
 
     work.stage("reading", len(spans), step)
 
-    def together(_: int, state: State) -> State:
+    def together(_: int) -> None:
         names = {path.relative_to(parts / path.parts[len(parts.parts)]) for path in
                  parts.glob("*/*/*.parquet")}  # fmt: skip
         for name in sorted(names):
@@ -67,7 +66,6 @@ def decode(
             path.parent.mkdir(exist_ok=True)
             _native.concat(sorted(parts.glob(f"*/{name}")), path)
             work.wrote(path)
-        return state
 
     work.stage("events", 1, together)
     work.save()

@@ -10,6 +10,7 @@ Columns are those of `roslens.collectors.event_columns`.
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from roslens.collectors import _native
 from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.bags import refuse_bag
 from roslens.tracing.recording.layout import find_traces
 from roslens.tracing.recording.text import shown
 
@@ -163,6 +165,11 @@ class Trace:
     def event_names(self) -> list[str]:
         """Every event that the metadata declares, sorted; not all need occur."""
         return self._reader.event_names
+
+    @property
+    def host_of(self) -> dict[str, str]:
+        """Label of the host of each trace, by the trace's own."""
+        return dict(self._reader.members)
 
     @property
     def log_levels(self) -> dict[str, str]:
@@ -379,7 +386,7 @@ class Trace:
             end_ns=found["end_ns"],
             processes=[Process(*process) for process in found["processes"]],
             hosts=self._reader.hosts,
-            warnings=found["warnings"],
+            warnings=_by_kind(found["warnings"]),
             loss_rows=found["losses"],
             log_levels={
                 name: level
@@ -389,8 +396,23 @@ class Trace:
         )
 
 
+_NUMBER = re.compile(r"\d+")
+
+
+def _by_kind(warnings: Iterable[str]) -> list[str]:
+    """One of each kind: those alike but for their place, ``PLACE: TEXT``, and for numbers."""
+    kinds: dict[str, list[str]] = {}
+    for warning in warnings:
+        text = warning.partition(": ")[2] or warning
+        kinds.setdefault(_NUMBER.sub("#", text), []).append(warning)
+    return [
+        f"{first} (and {len(rest):,} more such)" if rest else first
+        for first, *rest in kinds.values()
+    ]
+
+
 def open_trace(
-    root: Path | Sequence[Path], *, clock_offsets: Mapping[str, int] | None = None
+    root: Path, *, clock_offsets: Mapping[str, int | Sequence[tuple[int, int]]] | None = None
 ) -> Trace:
     """Find and open every CTF trace at or below `root`, as one time line.
 
@@ -400,10 +422,10 @@ def open_trace(
     Parameters
     ----------
     root
-        For example what ``ros2 trace`` wrote, or `Recording.trace_root`. With several, the label
-        of each trace begins with the name of its folder.
+        For example what ``ros2 trace`` wrote, or `Recording.trace_root`.
     clock_offsets
-        Nanoseconds to add to all times of a host, given by its name or label.
+        Nanoseconds to add to all times of a host, given by its name or label; or to those at some
+        times, in their order, and straight between them.
 
     Raises
     ------
@@ -411,29 +433,27 @@ def open_trace(
         No trace, unreadable metadata (with line and column, or byte), no readable stream, or a
         clock offset of a host that is not there.
     """
-    roots = [root] if isinstance(root, Path) else list(root)
-    traces = [trace for one in roots for trace in _labelled(one, alone=len(roots) == 1)]
-    labels = [label for _, label in traces]
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise UsageError(f"two traces are named '{twice}'; give folders of different names")
-    with _errors(roots[0]):
-        reader = _native.Reader(traces, dict(clock_offsets or {}))
-    return Trace(roots[0], reader)
-
-
-def _labelled(root: Path, *, alone: bool) -> list[tuple[Path, str]]:
-    """The traces below a folder, with their labels."""
     if not root.is_dir():
-        raise UsageError(f"{root}: not a folder; give a folder with a CTF trace")
-    traces = find_traces(root)
-    if not traces:
+        refuse_bag(root)
+        raise UsageError(
+            f"{root}: not a folder; give a folder with a CTF trace, or an archive of one (for a "
+            "result file of another tool: 'roslens report tool FILE')"
+        )
+    found = find_traces(root)
+    if not found:
+        refuse_bag(root)
         raise UsageError(
             f"{root}: no CTF trace here (no file named 'metadata' at or below it); give the "
             "folder that 'ros2 trace' or 'lttng' wrote"
         )
-    base = Path() if alone else Path(root.resolve().name)
-    return [(trace, shown((base / trace.relative_to(root)).as_posix())) for trace in traces]
+    traces = [(trace, shown(trace.relative_to(root).as_posix())) for trace in found]
+    added = {
+        host: [(0, ns)] if isinstance(ns, int) else list(ns)
+        for host, ns in (clock_offsets or {}).items()
+    }
+    with _errors(root):
+        reader = _native.Reader(traces, added)
+    return Trace(root, reader)
 
 
 def _list(names: Iterable[str] | None) -> list[str] | None:

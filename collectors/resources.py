@@ -49,8 +49,9 @@ def _of_parquet(path: Path) -> pl.DataFrame:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
-        # Not by polars, whose reader panics where pages or lengths are damaged.
-        found = pl.from_arrow(pq.read_table(pa.BufferReader(path.read_bytes())))
+        # Not by polars, whose reader panics where pages or lengths are damaged; nor by
+        # `read_table`, which imports pandas.
+        found = pl.from_arrow(pq.ParquetFile(pa.BufferReader(path.read_bytes())).read())
     except pa.ArrowException as error:
         raise ValueError(str(error)) from error
     assert isinstance(found, pl.DataFrame)

@@ -63,6 +63,7 @@ MOMENTS: Mapping[str, tuple[str, ...]] = {
     "resources": ("time_ns",),
     "threads": ("time_ns",),
     "system": ("time_ns",),
+    "allocation_sites": ("time_ns",),
 }
 """A row is in the stretch in which it begins: at the first of these times that is known."""
 

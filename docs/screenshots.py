@@ -20,9 +20,9 @@ sys.path.insert(0, str(ROOT / "tests" / "workbench"))
 from running_lab import (  # noqa: E402
     chromium,
     open_notebook,
-    run_start_page,
+    pane_of,
     running_lab,
-    wait_for_answers,
+    wait_for_screen,
 )
 
 
@@ -45,23 +45,17 @@ def report(browser: Browser, place: Path) -> None:
 
 
 def lab(browser: Browser, place: Path) -> None:
-    """The timeline, zoomed in, with a message clicked, and the graph and its way above it."""
+    """The screen, with one of the worst messages clicked."""
     with running_lab(SAMPLE, place / "home") as (_, url, _):
-        page = open_notebook(browser, url, width=1300, height=4200)
-        run_start_page(page)
-        timeline = page.locator(".roslens-timeline")
-        for _ in range(8):
-            answers = int(timeline.get_attribute("data-answers") or 0)
-            timeline.get_by_role("button", name="+", exact=True).click()
-            wait_for_answers(page, answers + 1)
-        canvas = timeline.locator("canvas")
-        # The second track is the listener's, whose callbacks received messages.
-        for key in ("ArrowDown", "ArrowDown", "n", "n"):
-            canvas.press(key)
-        timeline.locator(".journey tr").first.wait_for()
-        page.locator("figcaption", has_text="one message on each topic").wait_for()
-        timeline.screenshot(path=IMAGES / "timeline.png")
-        page.locator(".roslens-graph").screenshot(path=IMAGES / "graph.png")
+        page = open_notebook(browser, url)
+        wait_for_screen(page)
+        pane_of(page, "Worst messages").locator("tr:has(td)").first.click()
+        pane_of(page, "Message").get_by_text("delivered").wait_for()
+        # The arrows of what is seen now.
+        page.wait_for_function(
+            "document.querySelector('.roslens-pane .roslens-timeline').dataset.arrows > 0"
+        )
+        page.screenshot(path=IMAGES / "workbench.png")
 
 
 if __name__ == "__main__":

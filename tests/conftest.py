@@ -1,5 +1,8 @@
 """What all tests share."""
 
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 # No test depends on how fast the machine is.
@@ -13,3 +16,22 @@ settings.register_profile(
     "search", deadline=None, max_examples=2000, print_blob=True, suppress_health_check=SLOW
 )
 settings.load_profile("roslens")
+
+RECORDING = {"micro_ros", "native_tracer", "recording", "ros", "storage"}
+"""Folders whose tests share what is compiled for recordings."""
+COMPILING = "test_wheels.py"
+"""It compiles where they do."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With several workers (pytest-xdist), one records; a file's tests stay together.
+
+    pytest 9.2 hides the groups from xdist 3.8.
+    """
+    for item in items:
+        file = item.path.relative_to(Path(__file__).parent)
+        records = (
+            item.get_closest_marker("live") or file.parts[0] in RECORDING or file.name == COMPILING
+        )
+        item.add_marker(pytest.mark.xdist_group("recording" if records else str(file)))

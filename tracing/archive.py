@@ -27,7 +27,6 @@ from roslens.tracing.recording.files import replaced_whole
 from roslens.tracing.scrub import text_scrubber
 
 HEAD, SUMS = "roslens-pack.json", "checksums.sha256"
-SUFFIX = ".tar.zst"
 FORMAT = 1
 _REBUILT = ("events", "tables")
 _BLOCK = 1 << 20

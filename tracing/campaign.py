@@ -30,7 +30,7 @@ from roslens.tracing.plan import (
     read_plan,
     write_plan,
 )
-from roslens.tracing.prepared import prepared_variables
+from roslens.tracing.prepared import optional_variables, prepared_variables
 from roslens.tracing.recording import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
@@ -221,13 +221,17 @@ def run_campaign(
     suite = with_changes(suite, repetitions, duration)
     chosen = chosen_levels(suite, only)
     seed = choose_seed(suite) if seed is None else seed
-    ros = choose_ros(suite.workload.ros, lambda text: on_event(Event("note", text=text)))
-    if ros is not None:
-        chosen, left_out = lacking(suite, chosen, ros)
-        for line in left_out:
-            on_event(Event("note", text=line))
+
+    def note(text: str) -> None:
+        on_event(Event("note", text=text))
+
+    ros = choose_ros(suite.workload.ros, note)
+    variables, unprepared = optional_variables(suite, chosen, note)
+    chosen, left_out = lacking(suite, chosen, ros, unprepared)
+    for line in left_out:
+        note(line)
     preloads = _preloads(suite, ros)
-    variables = prepared_variables(suite.workload, lambda text: on_event(Event("note", text=text)))
+    variables |= prepared_variables(suite.workload, note)
     folder = new_campaign(root / suite.name, name)
     plan = Plan(
         campaign=folder.name,
@@ -265,10 +269,17 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
-    suite = read_plan(folder).suite
-    workload = suite.workload
-    ros = choose_ros(workload.ros, lambda text: on_event(Event("note", text=text)))
-    variables = prepared_variables(workload, lambda text: on_event(Event("note", text=text)))
+
+    def note(text: str) -> None:
+        on_event(Event("note", text=text))
+
+    plan = read_plan(folder)
+    suite = plan.suite
+    ros = choose_ros(suite.workload.ros, note)
+    variables, missing = optional_variables(suite, plan.only, note)
+    if missing:
+        raise RunFailedError("; ".join(missing.values()))
+    variables |= prepared_variables(suite.workload, note)
     return _execute(folder, ros, _preloads(suite, ros), variables, on_event)
 
 
@@ -517,6 +528,18 @@ class _Execution:
             expect_status=suite.expect.exit_status,
             max_discarded=suite.expect.max_discarded_events,
         )
+
+
+def refuse_used(output: Path | None) -> None:
+    """Raise where something lies in a folder that was given for a new recording.
+
+    Raises
+    ------
+    UsageError
+        It is a file, or a folder that is not empty.
+    """
+    if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise UsageError(f"{output}: is there already; give a new folder")
 
 
 def new_campaign(parent: Path, name: str | None) -> Path:

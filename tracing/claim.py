@@ -32,16 +32,29 @@ def claimed(folder: Path, note: Callable[[str], None] = lambda _: None) -> Itera
     RunFailedError
         What a killed recorder left does not end.
     """
-    recorder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        if not _locked(recorder):
-            raise UsageError(f"{folder}: another roslens is recording this campaign")
+    with held(folder):
         guards = os.open(folder / PLAN_NAME, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _wait(guards, folder, note)
             yield guards
         finally:
             os.close(guards)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a campaign's folder.
+
+    Raises
+    ------
+    UsageError
+        Another roslens records it.
+    """
+    recorder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not _locked(recorder):
+            raise UsageError(f"{folder}: another roslens is recording this campaign")
+        yield
     finally:
         os.close(recorder)
 

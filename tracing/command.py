@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign
+from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
 from roslens.tracing.interruption import Interruption
+from roslens.tracing.lifeline import Lifeline
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.recording import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Manifest, UsageError
 from roslens.tracing.ros import RosEnvironment
@@ -19,7 +20,8 @@ from roslens.tracing.ros_choice import (
     with_python,
     with_rclpy_traced,
 )
-from roslens.tracing.run import RunSpec, git_state, record_run
+from roslens.tracing.run import Beside, RunSpec, git_state, record_run
+from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.suite import RosChoice
 from roslens.tracing.tracer import needed_preload, start_tracer
 from roslens.tracing.workload import resolve_command
@@ -35,10 +37,13 @@ def record_command(
     options: TracingOptions | None = None,
     ros: RosChoice = "auto",
     trace_rclpy: bool = False,
+    allocations: bool = False,
     time_limit: float | None = None,
     sampler_hz: float = 10.0,
     work_topic: str | None = None,
     root: Path = RECORDINGS,
+    lifeline: Lifeline | None = None,
+    beside: Beside | None = None,
     on_event: OnEvent = lambda _: None,
 ) -> tuple[Path, Manifest]:
     """Record any command.
@@ -57,6 +62,8 @@ def record_command(
         an error. ``none``: the environment as it is.
     trace_rclpy
         Whether a Python node emits callback and publish events.
+    allocations
+        Whether heaptrack records which call paths hold memory.
     time_limit
         Seconds; default: none.
     sampler_hz
@@ -65,6 +72,10 @@ def record_command(
         The topic whose latency is of interest.
     root
         The folder of all recordings.
+    lifeline
+        Ends the command, too; what the command prints is then kept below ``native/``.
+    beside
+        As of `RunSpec`.
     on_event
         Is told what the user should know.
 
@@ -85,8 +96,7 @@ def record_command(
         on_event(Event("note", text=text))
 
     resolve_command(command)
-    if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
-        raise UsageError(f"{output}: is there already; give a new folder")
+    refuse_used(output)
     options = (options or TracingOptions()).resolved()
     chosen = _ros_for(command, ros, note)
     preload = needed_preload(options, chosen)
@@ -115,11 +125,14 @@ def record_command(
             ros=chosen,
             preload=preload,
             trace_rclpy=trace_rclpy,
+            samplers=SamplerRates(allocations=allocations),
             time_limit=time_limit,
             sampler_hz=sampler_hz,
             work_topic=work_topic,
             expect_events="loaded" if ros == "auto" else "no" if ros == "none" else "yes",
-            quiet=False,
+            quiet=lifeline is not None,
+            lifeline=lifeline,
+            beside=beside,
             git=git_state(),
         )
         try:

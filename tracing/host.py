@@ -110,11 +110,11 @@ def _judge_cpu(host: Host, limits: HostLimits) -> Iterator[str]:
         if value is not None and limit is not None and value > limit:
             yield f"{what} {value:.0%} of the CPU time (limit {limit:.0%})"
     load, per_cpu = host.load_1min, limits.load_per_cpu
-    if load is not None and per_cpu is not None and load > per_cpu * host.cpu_count:
-        yield (
-            f"the load was {load:g} on {host.cpu_count} CPUs before the run "
-            f"(limit {per_cpu * host.cpu_count:g})"
-        )
+    cpus = host.cpu_count
+    if load is None or per_cpu is None or cpus is None:
+        return
+    if load > per_cpu * cpus:
+        yield (f"the load was {load:g} on {cpus} CPUs before the run (limit {per_cpu * cpus:g})")
 
 
 def _judge_memory(host: Host, limits: HostLimits) -> Iterator[str]:

@@ -14,7 +14,10 @@ from roslens.tracing.suite import Suite
 
 
 def lacking(
-    suite: Suite, chosen: Mapping[str, Sequence[Level]], ros: RosEnvironment
+    suite: Suite,
+    chosen: Mapping[str, Sequence[Level]],
+    ros: RosEnvironment | None,
+    unprepared: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, tuple[Level, ...]], list[str]]:
     """The levels that are left, and for each that is left out one line.
 
@@ -25,7 +28,9 @@ def lacking(
     chosen
         Of these factors only these levels are asked for.
     ros
-        The ROS 2 that is to run.
+        The ROS 2 that is to run; None for none.
+    unprepared
+        What the built-in workload could not make ready, and why (`optional_variables`).
 
     Returns
     -------
@@ -38,24 +43,38 @@ def lacking(
         Nothing would be left.
     """
     kept, lines = dict(chosen), []
+    unprepared = unprepared or {}
     for name, levels in suite.factors.items():
         wanted = tuple(chosen.get(name, levels))
-        missing = [x for x in wanted if not _has(ros, suite.level(name, x).needs)]
+        missing = [x for x in wanted if not _has(ros, unprepared, suite.level(name, x).needs)]
         if missing:
             kept[name] = tuple(x for x in wanted if x not in missing)
-            lines += [_why(name, x, suite.level(name, x).needs, ros) for x in missing]
+            lines += [
+                f"{name} {x} is left out: {_why(suite.level(name, x).needs, ros, unprepared)}"
+                for x in missing
+            ]
         if not kept.get(name, levels):
             raise UsageError("; ".join(lines))
     return {name: tuple(levels) for name, levels in kept.items()}, lines
 
 
-def _why(name: str, level: Level, needs: Sequence[str], ros: RosEnvironment) -> str:
-    wanted = " or ".join(need.partition(":")[2] for need in needs)
-    return f"{name} {level} is left out: the {ros.kind} ROS 2 {ros.distro} has no {wanted}"
+def _why(needs: Sequence[str], ros: RosEnvironment | None, unprepared: Mapping[str, str]) -> str:
+    names = [need.partition(":")[2] for need in needs]
+    reasons = [unprepared[name] for name in names if name in unprepared]
+    if reasons:
+        return "; ".join(reasons)
+    which = "ROS 2 of the suite (none)" if ros is None else f"{ros.kind} ROS 2 {ros.distro}"
+    return f"the {which} has no {' or '.join(names)}"
 
 
-def _has(ros: RosEnvironment, needs: Sequence[str]) -> bool:
-    return not needs or any(_is_there(ros, *need.split(":", 1)) for need in needs)
+def _has(ros: RosEnvironment | None, unprepared: Mapping[str, str], needs: Sequence[str]) -> bool:
+    pairs = [need.split(":", 1) for need in needs]
+    return not needs or any(
+        what not in unprepared
+        if kind == "workload"
+        else ros is not None and _is_there(ros, kind, what)
+        for kind, what in pairs
+    )
 
 
 def _is_there(ros: RosEnvironment, kind: str, what: str) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from roslens.tracing.suite import WorkloadSpec, builtin_script
+from roslens.tracing.recording import RoslensError
+from roslens.tracing.recording.manifest import Level
+from roslens.tracing.suite import Suite, WorkloadSpec, builtin_script
 
 
 def prepared_variables(workload: WorkloadSpec, note: Callable[[str], None]) -> dict[str, str]:
@@ -23,9 +26,45 @@ def prepared_variables(workload: WorkloadSpec, note: Callable[[str], None]) -> d
     RoslensError
         Something is missing for it.
     """
+    module = _module(workload)
+    return {} if module is None else dict(module.prepare(note))
+
+
+def optional_variables(
+    suite: Suite, chosen: Mapping[str, Sequence[Level]], note: Callable[[str], None]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Make ready what only some levels need of a built-in workload (``workload:NAME``).
+
+    The built-in's module ``prepare`` has a function ``optional`` for it.
+
+    Parameters
+    ----------
+    suite, chosen
+        Of these factors only these levels are looked at.
+    note
+        Called with one line when something takes long.
+
+    Returns
+    -------
+    tuple
+        Environment variables for the runs; name of what cannot be had -> why.
+    """
+    variables: dict[str, str] = {}
+    missing: dict[str, str] = {}
+    module = _module(suite.workload)
+    levels = [(x, y) for x, all_of in suite.factors.items() for y in chosen.get(x, all_of)]
+    needs = [need for name, level in levels for need in suite.level(name, level).needs]
+    for name in dict.fromkeys(x.partition(":")[2] for x in needs if x.startswith("workload:")):
+        try:
+            variables |= module.optional(name, note)
+        except RoslensError as error:
+            missing[name] = str(error)
+    return variables, missing
+
+
+def _module(workload: WorkloadSpec) -> Any:
     if workload.builtin is None:
-        return {}
+        return None
     if not builtin_script(workload.builtin).with_name("prepare.py").is_file():
-        return {}
-    module = importlib.import_module(f"roslens.tracing.workloads.{workload.builtin}.prepare")
-    return dict(module.prepare(note))
+        return None
+    return importlib.import_module(f"roslens.tracing.workloads.{workload.builtin}.prepare")

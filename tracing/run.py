@@ -9,19 +9,22 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from roslens.tracing import provenance
+from roslens.tracing.ftrace.recorder import KernelRecording
 from roslens.tracing.host import HostLimits, HostWatch
 from roslens.tracing.interruption import Interruption
+from roslens.tracing.kernel import choose_kernel, kernel_recording
+from roslens.tracing.lifeline import STOPPED, Lifeline
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.daemon import MARKER
 from roslens.tracing.lttng.session import INIT_CHANNEL, has_events
@@ -34,6 +37,7 @@ from roslens.tracing.recording.manifest import (
     Design,
     Endpoint,
     Environment,
+    Hit,
     Level,
     Loss,
     Timing,
@@ -42,8 +46,17 @@ from roslens.tracing.recording.manifest import (
 from roslens.tracing.recording.manifest import (
     Sampler as SamplerFacts,
 )
+from roslens.tracing.recording.schema import ALLOCATION_SITES
 from roslens.tracing.ros import RosEnvironment, diagnose_no_events
-from roslens.tracing.sampling import HeapProbe, Sampler, SystemSampler, ThreadSampler, cpu_time_ns
+from roslens.tracing.sampling import (
+    AllocationSites,
+    HeapProbe,
+    Sampler,
+    SystemSampler,
+    ThreadSampler,
+    cpu_time_ns,
+)
+from roslens.tracing.sampling.allocations import Heaptrack
 from roslens.tracing.sampling.heap import build_probe
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.rates import SamplerRates
@@ -54,6 +67,8 @@ from roslens.tracing.workload import Ended, Workload, describe_exit, resolve_com
 RESERVE_BYTES = 4 << 20
 """Held on the disk during a run, so that the end of a recording can be written when it is full."""
 
+TRIGGERED_NAME = "triggered.json"
+"""Below ``native/``: what triggers saw meanwhile, as the manifest has it then."""
 READY_NAME = "ready"
 """Below ``native/``: the file that a workload makes when it is ready, see the variable."""
 SNAPSHOT_NAME = "take-snapshot"
@@ -61,10 +76,14 @@ SNAPSHOT_NAME = "take-snapshot"
 SNAPSHOT_VARIABLE = "ROSLENS_SNAPSHOT_FILE"
 READY_VARIABLE = "ROSLENS_READY_FILE"
 
+T = TypeVar("T")
 ROS_LIBRARY = "/librcl.so"
 DAEMON_ENDED = "the LTTng session daemon ended during the run"
 NO_SPACE = "no space left on the device"
 _PROGRAM_OUTPUT = ("stdout.log", "stderr.log")
+
+
+Beside = Callable[[Path, Callable[[str], None]], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
@@ -100,6 +119,10 @@ class RunSpec:
         Beyond which the run counts as disturbed.
     quiet
         Whether the program's output goes to files below ``native/``.
+    lifeline
+        Ends the workload as if it had ended by itself; is told when the recording has begun.
+    beside
+        Runs as long as the workload; is given the run's folder, and whom to tell what went wrong.
     """
 
     folder: Path
@@ -130,6 +153,8 @@ class RunSpec:
     says_ready: bool = False
     host_limits: HostLimits = field(default_factory=HostLimits)
     quiet: bool = True
+    lifeline: Lifeline | None = None
+    beside: Beside | None = None
     git: tuple[str | None, bool | None] = (None, None)
 
     @property
@@ -178,6 +203,8 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
     check_options(daemon, spec.options)
     if spec.samplers.heap > 0:
         build_probe()
+    if spec.samplers.allocations:
+        Heaptrack.found()
     with _clear_disk_errors(spec.folder):
         spec.folder.mkdir(parents=True, exist_ok=True)
         spec.native.mkdir(exist_ok=True)
@@ -196,14 +223,18 @@ class _Run:
     environment: dict[str, str]
     reserve: Path
     ended: Ended | None = None
+    stopped: bool = False
+    full: bool = False
     exit_status: int | None = None
     failures: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     session: TracingSession | None = None
+    kernel: KernelRecording | None = None
     sampler: Sampler | None = None
     samplers: dict[str, Periodic] = field(default_factory=dict)
     heap: HeapProbe | None = None
     heap_cpu_ns: int = 0
+    sites: AllocationSites | None = None
     events_begun: bool = False
     configuration: list[str] = field(default_factory=list)
 
@@ -240,6 +271,8 @@ class _Run:
             self.reserve.unlink(missing_ok=True)
             if self.heap is not None:
                 self.heap.close()
+            if self.sites is not None:
+                self.sites.close()
         self._judge()
         manifest = self._last_manifest(manifest)
         self._write(manifest)
@@ -252,19 +285,26 @@ class _Run:
     def _record(self) -> None:
         spec = self.spec
         try:
-            tracing = start_session(self.daemon, spec.options, spec.trace, spec.preload)
-            with tracing as session:
+            kind, _ = choose_kernel(spec.options)
+            with (
+                kernel_recording(spec.options, kind, spec.trace) as self.kernel,
+                start_session(self.daemon, spec.options, spec.trace, spec.preload) as session,
+            ):
                 self.session = session
                 self.environment.update(session.workload_variables)
                 self._preload_heap_probe()
+                self._preload_heaptrack()
                 try:
                     if not self.interruption.wanted:
                         self._work(session)
                 finally:
-                    if session.is_out_of_space():
+                    self.full = self.full or session.is_out_of_space()
+                    if self.full:
                         # Room for the metadata, without which nothing could be read.
                         self.reserve.unlink(missing_ok=True)
         finally:
+            if self.kernel is not None:
+                self.failures += self.kernel.troubles
             if self.session is not None:
                 self.failures += self._troubles(self.session)
         written = {"resources": self.sampler, **self.samplers}
@@ -273,12 +313,26 @@ class _Run:
                 self.reserve.unlink(missing_ok=True)
                 with _clear_disk_errors(spec.folder):
                     sampler.write(spec.folder / f"{name}.parquet")
+        if self.sites is not None:
+            self.reserve.unlink(missing_ok=True)
+            with _clear_disk_errors(spec.folder):
+                file = spec.folder / f"{ALLOCATION_SITES.name}.parquet"
+                self.warnings += self.sites.write(file)
 
     def _preload_heap_probe(self) -> None:
         if self.spec.samplers.heap > 0 and self.spec.sampler_hz > 0:
             # In the daemon's home, which is cleared away although we are killed.
             self.heap = HeapProbe(self.spec.samplers.heap, self.daemon.home)
             self.environment.update(self.heap.variables(self.environment))
+
+    def _preload_heaptrack(self) -> None:
+        if self.spec.samplers.allocations:
+            self.sites = AllocationSites(self.spec.native / "heaptrack")
+            self.environment.update(self.sites.variables(self.environment))
+            self.warnings.append(
+                "allocations were recorded by heaptrack: durations and latencies are those of "
+                "programs that it slows down"
+            )
 
     def _sampler_facts(self) -> dict[str, SamplerFacts]:
         found = {name: sampler.facts for name, sampler in self.samplers.items()}
@@ -290,7 +344,7 @@ class _Run:
         return found
 
     def _troubles(self, session: TracingSession) -> list[str]:
-        if session.is_out_of_space():
+        if self.full or session.is_out_of_space():
             return [f"{self.spec.folder.name}: {NO_SPACE}: the trace is not whole"]
         return session.troubles
 
@@ -302,6 +356,8 @@ class _Run:
             if not self.daemon.is_alive():
                 return DAEMON_ENDED
             self._heed_files(session)
+            if spec.lifeline is not None and spec.lifeline.ended():
+                return STOPPED
             return NO_SPACE if session.is_out_of_space() else None
 
         with ExitStack() as stack:
@@ -310,6 +366,8 @@ class _Run:
                 if spec.quiet
                 else (None, None)
             )
+            if spec.beside is not None:
+                stack.enter_context(spec.beside(spec.folder, self.warnings.append))
             workload = Workload(
                 self.command,
                 self.environment,
@@ -320,7 +378,10 @@ class _Run:
             )
             try:
                 self._sample(workload)
-                self.ended, _ = workload.wait(spec.time_limit, self.interruption, trouble)
+                if spec.lifeline is not None:
+                    spec.lifeline.tell(spec.folder)
+                self.ended, why = workload.wait(spec.time_limit, self.interruption, trouble)
+                self.stopped, self.full = why == STOPPED, why == NO_SPACE
             finally:
                 self._last_snapshot(session, workload)
                 left = workload.end(self.interruption)
@@ -348,7 +409,8 @@ class _Run:
         options = self.spec.options
         if options.mode != "snapshot" or options.snapshot_at_end == "never":
             return
-        failed = self.ended != "ended" or workload.exit_status != self.spec.expect_status
+        well = self.ended == "ended" and workload.exit_status == self.spec.expect_status
+        failed = not (well or self.stopped)
         if (options.snapshot_at_end == "always" or failed) and self.daemon.is_alive():
             try:
                 session.snapshot()
@@ -397,14 +459,17 @@ class _Run:
             said = _last_words(spec) if spec.quiet else ""
             what = f"the workload {describe_exit(self.exit_status or 0)}"
             self.failures.insert(0, f"{what}: {said}" if said else what)
-        if self.ended != "ended" or self.interruption.wanted or self.session is None:
+        if self.stopped and spec.lifeline is not None and spec.lifeline.lost:
+            self.warnings.append("ended, for the host that began it was not heard of any more")
+        as_planned = self.ended == "ended" or self.stopped
+        if not as_planned or self.interruption.wanted or self.session is None:
             return
         missing = [name for name in spec.expect_files if not (spec.folder / name).exists()]
         if missing:
             self.failures.append(f"the workload did not write {', '.join(missing)}")
         if spec.says_ready and not spec.ready.exists():
             self.failures.append(f"the workload did not say that it was ready ({READY_VARIABLE})")
-        discarded = self.session.loss.discarded_events or 0
+        discarded = self._loss().discarded_events or 0
         if spec.max_discarded is not None and discarded > spec.max_discarded:
             self.failures.append(
                 f"the tracer discarded {discarded} events, the suite allows {spec.max_discarded}"
@@ -458,8 +523,9 @@ class _Run:
 
     def _last_manifest(self, manifest: Manifest) -> Manifest:
         spec = self.spec
-        graph, complaints = _graph(spec.native / "graph.json")
-        warnings = [*self.warnings, *complaints]
+        graph, complaints = _told(spec.native / "graph.json", TypeAdapter(list[Endpoint]))
+        hits, more = _told(spec.native / TRIGGERED_NAME, TypeAdapter(list[Hit]))
+        warnings = [*self.warnings, *complaints, *more]
         failures = list(dict.fromkeys(self.failures))
         host = self.watch.facts(self._own_cpu_ns() - self._cpu_before)
         status: Literal["complete", "failed", "interrupted"] = "failed" if failures else "complete"
@@ -473,17 +539,41 @@ class _Run:
                 "disturbances": self.watch.disturbances(host),
                 "timing": self._timing(),
                 "graph": graph,
-                "tracing": self.session.settings if self.session else manifest.tracing,
+                "triggered": hits,
+                "tracing": self._settings() or manifest.tracing,
                 "end_ns": time.time_ns(),
                 "status": status,
                 "exit_status": self.exit_status,
                 "failure": shared_text("; ".join(failures), spec.folder) if failures else None,
-                "loss": self.session.loss if self.session else Loss(),
+                "loss": self._loss(),
                 "sampler": self.sampler.facts if self.sampler else None,
                 "samplers": self._sampler_facts(),
                 "warnings": [shared_text(x, spec.folder) for x in warnings],
             }
         )
+
+    def _settings(self) -> TracingSettings | None:
+        if self.session is None:
+            return None
+        found = self.session.settings
+        if self.kernel is None:
+            return found
+        recorded = bool(self.kernel.events)
+        return found.model_copy(
+            update={
+                "domains": [*found.domains, "kernel"] if recorded else found.domains,
+                "kernel": self.kernel.kind if recorded else None,
+                "events": [*found.events, *(f"kernel:{x}" for x in self.kernel.events)],
+                "notes": [*found.notes, *self.kernel.notes],
+            }
+        )
+
+    def _loss(self) -> Loss:
+        found = self.session.loss if self.session else Loss()
+        if self.kernel is None or found.discarded_events is None:
+            return found
+        lost = found.discarded_events + self.kernel.lost
+        return found.model_copy(update={"discarded_events": lost})
 
     def _timing(self) -> Timing | None:
         timing = self.spec.timing
@@ -567,14 +657,15 @@ def git_state(folder: Path | None = None) -> tuple[str | None, bool | None]:
     return commit or None, None if changes is None else bool(changes)
 
 
-def _graph(path: Path) -> tuple[list[Endpoint], list[str]]:
+def _told(path: Path, kind: TypeAdapter[list[T]]) -> tuple[list[T], list[str]]:
+    """What others wrote of the run, and what is wrong with that."""
     if not path.is_file():
         return [], []
     try:
-        return TypeAdapter(list[Endpoint]).validate_python(json.loads(path.read_bytes())), []
+        return kind.validate_python(json.loads(path.read_bytes())), []
     except (ValueError, OSError, ValidationError) as error:
         reason = " ".join(str(error).split())[:200]
-        return [], [f"native/graph.json is not as described and was left out: {reason}"]
+        return [], [f"native/{path.name} is not as described and was left out: {reason}"]
 
 
 def _input(spec: RunSpec, stack: ExitStack) -> int | None:

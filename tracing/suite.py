@@ -27,7 +27,7 @@ RosChoice = Literal["auto", "sourced", "embedded", "rclcpp", "none"]
 Factors = dict[str, Level]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-NEEDS = ("package", "header", "python")
+NEEDS = ("package", "header", "python", "workload")
 RESERVED = ("native", "ready", "seconds", "messages", "repetition", "order")
 """Placeholders that every template knows beside factors and parameters."""
 
@@ -118,7 +118,7 @@ class LevelSettings(_Part):
     needs: tuple[str, ...] = Field(
         default=(),
         description="without one of these in the ROS 2 the level is left out: package:NAME, "
-        "header:PATH, python:MODULE.NAME",
+        "header:PATH, python:MODULE.NAME; workload:NAME is what a built-in makes ready itself",
     )
 
     @field_validator("needs")
@@ -180,13 +180,22 @@ class Suite(_Part):
         pattern=rf"^{_NAME.pattern}$",
         description="the notebook that answers the suite's question",
     )
-    tracing: TracingOptions = Field(default_factory=TracingOptions)
+    tracing: TracingOptions = Field(
+        default_factory=dict,
+        validate_default=True,
+        description="the kernel is recorded only where it says so, since each switch costs",
+    )
     sampler_hz: float = Field(default=10.0, ge=0, le=1000, description="0: no sampling")
     samplers: SamplerRates = Field(default_factory=SamplerRates)
     host_limits: HostLimits = Field(
         default_factory=HostLimits, description="beyond which a run counts as disturbed"
     )
     expect: Expectations = Field(default_factory=Expectations)
+
+    @field_validator("tracing", mode="before")
+    @classmethod
+    def _kernel_unasked(cls, given: Any) -> Any:
+        return {"kernel": "off", **given} if isinstance(given, dict) else given
 
     @model_validator(mode="after")
     def _consistent(self) -> Suite:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from roslens.tracing.ftrace.tracefs import remove_leftovers
+from roslens.tracing.kernel import choose_kernel
 from roslens.tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
 from roslens.tracing.lttng import session_daemon as _session_daemon
 from roslens.tracing.lttng.session import check_disk
@@ -22,11 +24,12 @@ Tracer = SessionDaemon | NativeTracer
 TracingSession = Session | NativeSession
 
 
+@contextmanager
 def start_tracer(
     options: TracingOptions,
     note: Callable[[str], None] | None = None,
     hold: Sequence[int] = (),
-) -> AbstractContextManager[Tracer]:
+) -> Iterator[Tracer]:
     """The tracer that the options name, for as long as the context lasts.
 
     Parameters
@@ -45,11 +48,20 @@ def start_tracer(
     RunFailedError
         No session daemon runs and none can be started.
     """
-    if options.tracer == "native":
-        return native_tracer(options.kernel, hold)
-    return _session_daemon(
-        kernel=options.kernel, machine=options.daemon == "machine", progress=note, hold=hold
-    )
+    remove_leftovers()
+    kind, notes = choose_kernel(options)
+    with (
+        native_tracer(hold)
+        if options.tracer == "native"
+        else _session_daemon(
+            kernel=options.kernel if kind == "lttng" else "off",
+            machine=options.daemon == "machine",
+            progress=note,
+            hold=hold,
+        )
+    ) as tracer:
+        tracer.notes += notes
+        yield tracer
 
 
 def fits(tracer: Tracer, options: TracingOptions) -> bool:
@@ -65,6 +77,7 @@ def check_options(tracer: Tracer, options: TracingOptions) -> None:
     UsageError
         It cannot.
     """
+    choose_kernel(options)
     if isinstance(tracer, SessionDaemon):
         check_disk(options, kernel=tracer.kernel)
 

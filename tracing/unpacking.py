@@ -1,8 +1,9 @@
 """Archives of recordings taken apart with distrust: ours, and how public traces come.
 
-Ours is a tar archive compressed by Zstandard with checksums; ``tar.gz`` and ``zip`` are taken by
-the same rules. What an archive may ask for is bounded before it is read: its entries, how deep
-and how long their names are, the size of their headers, and what all of it takes.
+Ours is a tar archive compressed by Zstandard with checksums; ``tar.zst`` of others, ``tar.gz``,
+``tar.xz`` and ``zip`` are taken by the same rules. What an archive may ask for is bounded before
+it is read: its entries, how deep and how long their names are, the size of their headers, and what
+all of it takes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ from __future__ import annotations
 import fcntl
 import gzip
 import hashlib
+import itertools
 import json
+import lzma
 import os
 import shutil
 import stat
 import struct
+import sys
 import tarfile
 import tempfile
 import zipfile
@@ -23,16 +27,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import IO, Literal, cast
 
 import pyarrow as pa
 
-from roslens.tracing.archive import FORMAT, HEAD, SUFFIX, SUMS
+from roslens.tracing.archive import FORMAT, HEAD, SUMS
+from roslens.tracing.ftrace.recorder import ABOUT_NAME, KERNEL_NAME, convert
+from roslens.tracing.kernel_files import reader_of
+from roslens.tracing.opening import bare_name
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.files import text_path
 from roslens.tracing.recording.layout import find_traces
 
-SUFFIXES = (SUFFIX, ".tar.gz", ".tgz", ".zip")
 _SMALL = 256 << 20
 _HIGHEST_RATIO = 500
 """Traces of many equal events shrink to a 50th; what grows more than 500 times is a bomb."""
@@ -43,6 +49,8 @@ _BYTES_OF_ENTRY = 32
 _DEEPEST, _LONGEST_NAME = 32, 1024
 _LARGEST_HEADER = 64 << 10
 _LARGEST_DIRECTORY = 16 << 20
+_LARGEST_DICTIONARY = 256 << 20
+"""Memory that an xz file may ask for; ``xz -9`` takes 65 MiB."""
 _IN_64_BITS = 0xFFFFFFFF
 _BLOCK = 1 << 20
 _SCRATCH = ".unpack-"
@@ -52,6 +60,7 @@ _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
     EOFError,
     ValueError,
     pa.ArrowException,
@@ -69,25 +78,29 @@ class _Entry:
     read: Read
 
 
-def bare_name(archive: Path) -> str:
-    """The archive's name without what says that it is one."""
-    ends = next((suffix for suffix in SUFFIXES if archive.name.endswith(suffix)), "")
-    return archive.name.removesuffix(ends)
-
-
-def unpack(archive: Path, folder: Path, *, max_bytes: int | None = None) -> list[Path]:
+def unpack(
+    archive: Path,
+    folder: Path,
+    *,
+    max_bytes: int | None = None,
+    note: Callable[[str], None] = lambda _: None,
+) -> list[Path]:
     """Unpack an archive; all of it, with right checksums, or nothing.
 
     Parameters
     ----------
     archive
-        What `roslens.tracing.archive.pack` wrote, or a ``tar.gz`` or ``zip`` that holds traces.
+        What `roslens.tracing.archive.pack` wrote, another archive that holds traces, or what
+        trace-cmd, perf or Perfetto wrote, or a folder with raw pages of ftrace: the kernel trace
+        that becomes of these gets the clock of the traces in `folder`.
     folder
         Where to; made if missing. What lies there already is not touched. What others packed
         gets a folder there with the name of the archive.
     max_bytes
         More than this unpacked is refused; default: 500 times the archive's size, at least
         256 MiB, at most nine tenths of the free space.
+    note
+        Gets what the user should know of a kernel trace, one line each.
 
     Returns
     -------
@@ -101,18 +114,53 @@ def unpack(archive: Path, folder: Path, *, max_bytes: int | None = None) -> list
     RunFailedError
         The folder cannot be written.
     """
-    if not archive.is_file():
+    raw = (archive / ABOUT_NAME).is_file()
+    if not archive.is_file() and not raw:
         raise UsageError(f"{archive}: no such file")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _scratch(folder) as scratch:
-            found = _Unpacked(archive, scratch, _limit(archive, folder, max_bytes), max_bytes)
-            return _move(found.all(), folder)
+            if raw:
+                convert(archive, scratch / KERNEL_NAME, beside=folder)
+                return _move(scratch, folder)
+            limit = _limit(archive, folder, max_bytes)
+            if (convert_file := reader_of(archive)) is not None:
+                made = scratch / bare_name(archive) / KERNEL_NAME
+                done = convert_file(archive, made, beside=folder, max_bytes=limit)
+                for line in filter(None, [*done.notes, done.complaint]):
+                    note(line)
+                return _move(scratch, folder)
+            fitting = max(_FEW_ENTRIES, archive.stat().st_size // _BYTES_OF_ENTRY)
+            most = _MOST_ENTRIES if max_bytes is not None else min(fitting, _MOST_ENTRIES)
+            return _move(_Unpacked(archive, scratch, limit, most).all(), folder)
     except OSError as error:
         if isinstance(error, pa.ArrowException) or error.errno is None:
             raise UsageError(f"{archive}: damaged: {_first_line(error)}") from error
         reason = (error.strerror or str(error)).lower()
         raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
+
+
+def unpack_stream(read: Read, folder: Path, name: str) -> None:
+    """Write the regular files of a tar, uncompressed, as it comes; links and devices are left out.
+
+    Parameters
+    ----------
+    read
+        Its next bytes, at most as many as asked for.
+    folder
+        A new one; all that is written lies below it. What was written before an error stays.
+    name
+        Of the stream, for errors.
+
+    Raises
+    ------
+    UsageError
+        It is damaged, not whole or hostile.
+    OSError
+        The folder cannot be written.
+    """
+    folder.mkdir(parents=True)
+    _Unpacked(Path(name), folder, sys.maxsize, _MOST_ENTRIES).regular(read)
 
 
 @contextmanager
@@ -167,11 +215,10 @@ def _limit(archive: Path, folder: Path, max_bytes: int | None) -> int:
 class _Unpacked:
     """An archive that is being written below a folder."""
 
-    def __init__(self, archive: Path, scratch: Path, limit: int, asked: int | None) -> None:
+    def __init__(self, archive: Path, scratch: Path, limit: int, most: int) -> None:
         self._archive, self._scratch = archive, scratch
         self._limit = self._left = limit
-        fitting = max(_FEW_ENTRIES, archive.stat().st_size // _BYTES_OF_ENTRY)
-        self._most = _MOST_ENTRIES if asked is not None else min(fitting, _MOST_ENTRIES)
+        self._most = most
         self._entries = 0
         self._folders: set[Path] = set()
         self._digests: dict[str, str] = {}
@@ -179,21 +226,38 @@ class _Unpacked:
     def all(self) -> Path:
         """Write everything; return the folder whose entries are what was packed."""
         with self._archive.open("rb") as stream:
-            magic = stream.read(4)
+            magic = stream.read(6)
         try:
-            if magic == b"\x28\xb5\x2f\xfd":
+            if magic[:4] == b"\x28\xb5\x2f\xfd":
                 with pa.CompressedInputStream(text_path(self._archive), "zstd") as opened:
-                    self._ours(self._tar(cast("IO[bytes]", opened).read))
+                    entries = self._tar(cast("IO[bytes]", opened).read)
+                    first = list(itertools.islice(entries, 1))
+                    entries = itertools.chain(first, entries)
+                    if not first or first[0].name != HEAD:
+                        return self._foreign(entries)
+                    self._ours(entries)
                 return self._scratch
+            if magic == b"\xfd7zXZ\0":
+                with self._archive.open("rb") as packed:
+                    return self._foreign(self._tar(_Xz(packed).read))
             if magic[:2] == b"\x1f\x8b":
                 with gzip.open(self._archive) as unzipped:
                     return self._foreign(self._tar(unzipped.read))
-            if magic == b"PK\x03\x04":
+            if magic[:4] == b"PK\x03\x04":
                 return self._foreign(self._zip())
         except _DAMAGE as error:
             text = _first_line(error)
             raise UsageError(f"{self._archive}: damaged or no archive: {text}") from error
-        raise UsageError(f"{self._archive}: damaged or no archive: neither tar.zst, tar.gz nor zip")
+        known = "neither tar.zst, tar.gz, tar.xz, zip nor a kernel trace"
+        raise UsageError(f"{self._archive}: damaged or no archive: {known}")
+
+    def regular(self, read: Read) -> None:
+        """Write the regular files of a tar as it comes, and nothing else of it."""
+        try:
+            for entry in self._tar(read, others="left out"):
+                self._save(entry, self._scratch)
+        except _DAMAGE as error:
+            raise UsageError(f"{self._archive}: no whole archive: {_first_line(error)}") from error
 
     def _ours(self, entries: Iterator[_Entry]) -> None:
         named: dict[str, str] = {}
@@ -274,7 +338,9 @@ class _Unpacked:
 
     # ---------------------------------------------------------------- tar
 
-    def _tar(self, read: Read) -> Iterator[_Entry]:
+    def _tar(
+        self, read: Read, others: Literal["refused", "left out"] = "refused"
+    ) -> Iterator[_Entry]:
         # Not by tarfile: it reads headers of any size into memory, and one within the other.
         name: str | None = None
         size: int | None = None
@@ -295,6 +361,9 @@ class _Unpacked:
             name = size = None
             self._count(length)
             if info.type in _FOLDERS:
+                continue
+            if info.type not in _FILES and length >= 0 and others == "left out":
+                _Limited(read, _padded(length)).skip(0)
                 continue
             if info.type not in _FILES or length < 0:
                 raise self._refused(told, "is no regular file; refused")
@@ -325,6 +394,35 @@ class _Unpacked:
                 with found.open(info) as stream:
                     limited = _Limited(stream.read, info.file_size + 1)
                     yield _Entry(self._safe(info.filename), info.file_size, limited.read)
+
+
+class _Xz:
+    """What an xz file holds, one stream after the other; not by lzma.open: it bounds no memory."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        self._packed, self._ahead = packed, b""
+        self._stream: lzma.LZMADecompressor | None = None
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes; nothing at the end."""
+        while True:
+            if self._stream is None:
+                # Streams may be padded with zeros.
+                while not (ahead := self._ahead.lstrip(b"\0")):
+                    if not (ahead := self._packed.read(_BLOCK)):
+                        return b""
+                    self._ahead = ahead
+                self._ahead = ahead
+                self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ, _LARGEST_DICTIONARY)
+            elif self._stream.needs_input and not self._ahead:
+                self._ahead = self._packed.read(_BLOCK)
+                if not self._ahead:
+                    raise EOFError("ends early")
+            block, self._ahead = self._stream.decompress(self._ahead, size), b""
+            if self._stream.eof:
+                self._ahead, self._stream = self._stream.unused_data, None
+            if block:
+                return block
 
 
 class _Limited:

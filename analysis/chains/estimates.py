@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from roslens.analysis.chains.requirements import DEADLINE, NamedChain
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.flow.chains import ChainInstances
+from roslens.analysis.measures.latency import within_clocks
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import (
     fraction_over_runs,
@@ -87,12 +88,13 @@ def chain_estimates(
             )
         if not any(t.size for t in times):
             continue
+        clocks = max(float(d["clock_bound_ns"].max() or 0.0) for d in done)  # type: ignore[arg-type]
         mean = Metric("response_time_mean", RESPONSE, "ns")
-        estimates.append(mean_over_runs(mean, cell, times, level))
+        found = [mean_over_runs(mean, cell, times, level)]
         for q in percentiles:
             metric = Metric(f"response_time_{percentile_name(q).lower()}", RESPONSE, "ns")
-            estimates.append(percentile_over_runs(metric, cell, times, q, level))
-        estimates.append(
+            found.append(percentile_over_runs(metric, cell, times, q, level))
+        found.append(
             maximum_over_runs(
                 Metric(DEADLINE, f"{RESPONSE}; largest of each run", "ns"), cell, times, level
             )
@@ -100,7 +102,8 @@ def chain_estimates(
         worst = [d["worst_ns"].drop_nulls().to_numpy().astype(np.float64) for d in done]
         if any(w.size for w in worst):
             metric = Metric("response_time_worst", _WORST, "ns")
-            estimates.append(maximum_over_runs(metric, cell, worst, level))
+            found.append(maximum_over_runs(metric, cell, worst, level))
+        estimates += [within_clocks(estimate, clocks) for estimate in found]
         rates = [rate for d in done if (rate := _rate(d)) is not None]
         if rates:
             metric = Metric("chain_rate", _RATE, "Hz", "higher")

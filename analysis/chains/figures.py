@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from roslens.analysis.chains.estimates import FollowedChain
+from roslens.analysis.figures.over_time import dots_over_time
 from roslens.analysis.figures.style import (
-    FAINT,
     Plot,
     colour,
     finish,
@@ -80,11 +80,11 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
     handles.append(Line2D([], [], color="black", lw=2, label="P99 of all instances"))
     figure.legend(handles=handles, loc="outside upper left", ncols=min(3, len(handles)))
     more = len(chains) - len(drawn)
-    hidden = f" {more} faster chains are not drawn." if more else ""
     return Plot(
         figure,
         "Mean response time of each chain and the parts that it is made of, in order, over all "
-        f"instances that reached the end.{hidden}",
+        "instances that reached the end.",
+        left_out=f"{len(drawn)} of {len(chains)} chains are drawn, the slowest." if more else "",
     )
 
 
@@ -119,20 +119,17 @@ def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
     return Plot(figure, f"Response times of {count:,} instances, all runs together.{hidden}")
 
 
-@styled
 def over_time_plot(chain: FollowedChain) -> Plot:
     """Each instance of one chain when it began, and those that did not reach the end."""
     found = chain.found.instances
     first = pl.col("begin_ns").min().over("run")
-    seconds = found.select((pl.col("begin_ns") - first) / 1e9).to_series()
-    figure = new_figure(2.6)
-    axes = figure.subplots()
-    axes.plot(seconds, found["latency_ns"] / 1e6, ".", ms=2.5, color=colour(0), alpha=0.5)
-    axes.set(yscale="log", xlabel="time since the first instance [s]", ylabel="response time [ms]")
-    plain_numbers(axes, "y")
-    finish(axes)
-    axes.axhline(quantile(chain.found.complete["latency_ns"].to_numpy(), 0.5) / 1e6, color=FAINT)
-    return Plot(figure, f"{chain.named.name}: each instance when it began; the line: the median.")
+    return dots_over_time(
+        found.select((pl.col("begin_ns") - first) / 1e9).to_series(),
+        found["latency_ns"],
+        "response time",
+        "the first instance",
+        f"{chain.named.name}: each instance when it began; the line: the median.",
+    )
 
 
 def _short(text: str, most: int = 46) -> str:

@@ -62,6 +62,6 @@ def _flow(row: Mapping[str, Any], everything: pl.DataFrame, cell: str) -> Messag
             .to_series()
             .to_list()
         )
-    title = f"{wrapped(cell, 50)}\n{row['topic']}, message {row['message_id']}"
+    title = f"{wrapped(cell, 44)}\n{row['topic']}, message {row['message_id']}"
     latency = int(row["latency_ns"])
     return MessageFlow(title, hops, behind, latency)

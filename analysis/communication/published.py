@@ -25,6 +25,7 @@ _SIZE = {
     "publishers": 1,
     "subscriptions": 1,
     "processes": 1,
+    "outside": 0,
     "message_bytes": 10_000_000,
     "payload": 10_000_000,
 }
@@ -67,6 +68,11 @@ def published_cell(cell: Cell) -> tuple[str, bool] | None:
     """
     if any(name in cell and cell[name] != level for name, level in _SIZE.items()):
         return None
+    return way_of(cell)
+
+
+def way_of(cell: Cell) -> tuple[str, bool] | None:
+    """Pointer and intra-process communication of a cell, whatever its load; None without either."""
     pointer = cell.get("pointer", cell.get("callback"))
     intra = _SWITCH.get(cell.get("intra_process", ""))
     if isinstance(pointer, str) and intra is not None:

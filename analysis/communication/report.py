@@ -36,6 +36,7 @@ from roslens.analysis.communication.periods import (
     subscription_periods,
 )
 from roslens.analysis.communication.published import read_published
+from roslens.analysis.communication.statements import statements
 from roslens.analysis.communication.study_results import study_table
 from roslens.analysis.communication.tables import (
     backlog_table,
@@ -47,7 +48,8 @@ from roslens.analysis.communication.tables import (
 )
 from roslens.analysis.communication.traffic import Traffic, traffic
 from roslens.analysis.estimate import Estimate, cell_label, short_labels
-from roslens.analysis.figures.distributions import distribution_plots
+from roslens.analysis.figures.distributions import SIDE_BY_SIDE, distribution_plots
+from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.latency import latency_estimates, latency_metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
@@ -55,8 +57,9 @@ from roslens.analysis.reports.base import Part, Report, Section, Tables, count_o
 from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import Sentence
-from roslens.analysis.reports.tables import estimates_table
-from roslens.analysis.runs import cells_of, constant_factors
+from roslens.analysis.reports.tables import estimates_table, statements_table
+from roslens.analysis.runs import Run, cells_of, constant_factors
+from roslens.analysis.statistics.factorial import Observation
 
 
 class CommunicationReport(Report[CommunicationParameters]):
@@ -170,14 +173,15 @@ class CommunicationReport(Report[CommunicationParameters]):
         return [*said, *(warning.text for warning in self._backlog_warnings()[:1])]
 
     def picture(self) -> Plot | None:
-        """Every cell's distribution."""
+        """Every cell's distribution; of more cells than colours tell apart, means."""
         if not any(s.delivered_ns.size for s in self.samples):
             return None
-        return self._distributions[0]
+        known = [e for e in self.estimates if e.metric == "latency_mean" and e.value is not None]
+        if len(known) > SIDE_BY_SIDE:
+            return value_grid(known, "mean latency")
+        return self._distributions()[0]
 
-    @cached_property
     def _distributions(self) -> list[Plot]:
-        """Drawn once for the first screen and for their section."""
         return distribution_plots(self.samples, latency_metric("mean", self.group.scope).definition)
 
     def loss(self) -> Section:
@@ -263,7 +267,7 @@ class CommunicationReport(Report[CommunicationParameters]):
                 of_pairs, ("topic", "publisher_id", "subscription_id"), self.counting,
                 self._of("latency_mean"), what="mean latency", of="pair", definition=definition,
             ),
-            *self._distributions,
+            *self._distributions(),
             estimates_table(
                 latencies, f"Over delivered messages. {definition}", prefix="latency_"
             ),
@@ -336,6 +340,35 @@ class CommunicationReport(Report[CommunicationParameters]):
         if self.parameters.results is None:
             return Section(table)
         return Section(table, study_table(Path(self.parameters.results)))
+
+    def statements(self) -> Section:
+        """What was said of these ways of communication, and whether the recordings bear it out."""
+        within = self.found.messages.filter(
+            pl.col("publisher_vpid") == pl.col("subscription_vpid"),
+            pl.col("outcome") == "delivered",
+        )
+        periods = publisher_periods(self.found.messages)
+        found = statements(
+            [self._observation(s.run, s.delivered_ns.mean()) for s in self.samples
+             if s.delivered_ns.size],
+            self._observations(within.group_by("run").agg(pl.col("latency_ns").mean())),
+            self._observations(periods.group_by("run").agg(pl.col("period_ns").mean())),
+            level=self.level,
+        )  # fmt: skip
+        columns = {"statement": "claim", "here": "told", "because": "because"}
+        notes = ["Where a queue was full, latency is that of its backlog: see Backlog."]
+        title = "What was said of these ways, held against these recordings"
+        return Section(statements_table(found, columns, title, notes))
+
+    def _observation(self, run: Run, value: float) -> Observation:
+        return Observation(dict(run.cell), float(value), run.block)
+
+    def _observations(self, of_run: pl.DataFrame) -> list[Observation]:
+        """Of the second column, where it is known."""
+        known = dict(of_run.drop_nulls().iter_rows())
+        return [
+            self._observation(run, known[run.name]) for run in self.counting if run.name in known
+        ]
 
     def files(self) -> Mapping[str, pl.DataFrame]:
         """One row per cell."""

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
 from roslens.analysis.estimate import Estimate, cell_label
-from roslens.analysis.executors.pairs import Pair
+from roslens.analysis.figures.grid import column_headings
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.style import (
     FAINT,
@@ -21,14 +21,19 @@ from roslens.analysis.figures.style import (
     new_figure,
     plain_numbers,
     sentence,
+    short,
     styled,
     wrapped,
 )
 from roslens.analysis.reports.numbers import shown_unit
 from roslens.analysis.statistics.factorial import FactorEffect
+from roslens.analysis.verdicts.pairs import Pair
 
 _COLUMNS = 3
 _MOST_PANELS = 12
+_MOST_PAIRS = 10
+_WITH_INTERVAL = 6
+"""Up to so many columns there is room for an interval in a square."""
 PAIR_COLOURS: Mapping[str, str] = {
     "more": LOUD,
     "less": "#0072B2",
@@ -61,15 +66,22 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
     rows = math.ceil(len(shown) / columns)
     lines = max(wrapped(label).count("\n") for label, _ in shown)
     figure = new_figure((2.2 + 0.13 * lines) * rows + 0.5)
-    grid = figure.subplots(rows, columns, squeeze=False)
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=True)
     for axes in grid.flat[len(shown) :]:
         axes.set_axis_off()
     scale, unit = shown_unit(estimates[0].unit)
+    drawn = [e for _, members in shown for e in members]
+    high = _spans_decades(drawn)
     for axes, (label, members) in zip(grid.flat, shown, strict=False):
         _lines(axes, members, levels, (factor, load), scale)
-        axes.set_ylim(bottom=0)
         axes.set_title(wrapped(label), fontsize=7.5, fontweight="normal")
         finish(axes)
+    # Panels share this axis.
+    if high:
+        grid[0][0].set_yscale("log")
+        plain_numbers(grid[0][0], "y")
+    else:
+        grid[0][0].set_ylim(bottom=0)
     for row in grid:
         row[0].set_ylabel(f"{title} [{unit}]")
     loaded = any(_is_number(e, load) for e in estimates)
@@ -83,14 +95,21 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
         figure,
         [Line2D([], [], color=colour(i), marker="o", label=x) for i, x in enumerate(levels) if x],
     )
-    hidden = len(panels) - len(shown)
-    runs = sum(e.runs for _, members in shown for e in members)
     return Plot(
         figure,
-        f"{title}: mean over runs with its {100 * estimates[0].level:g} % interval, {runs} runs; "
-        f"hollow: no interval, the table says why. {sentence(estimates[0].definition)}"
-        + (f" {hidden} more conditions are not drawn." if hidden else ""),
+        f"{title}: mean over runs with its {100 * estimates[0].level:g} % interval, "
+        f"{sum(e.runs for e in drawn)} runs; hollow: no interval, the table says why. "
+        f"{sentence(estimates[0].definition)}",
+        left_out=f"{len(shown)} of {len(panels)} conditions are drawn; the table has all."
+        if len(panels) > len(shown)
+        else "",
     )
+
+
+def _spans_decades(estimates: Sequence[Estimate]) -> bool:
+    """Whether a linear axis would press the smaller values to the ground."""
+    values = [x for e in estimates for x in (e.value, e.low) if x is not None and math.isfinite(x)]
+    return bool(values) and min(values) > 0 and max(values) > 30 * min(values)
 
 
 def _lines(
@@ -105,6 +124,8 @@ def _lines(
     wide = len(loads) > 1 and loads[0] > 0 and loads[-1] / loads[0] > 50
     if wide:
         axes.set_xscale("log")
+        axes.set_xticks(loads, list(map(short, loads)))
+        axes.minorticks_off()
     for index, level in enumerate(levels):
         points = sorted(
             (
@@ -136,40 +157,54 @@ def _is_number(estimate: Estimate, name: str) -> bool:
 
 
 @styled
-def pairs_plot(found: Sequence[Pair], factor: str) -> Plot:
-    """Verdicts of all pairs: one row per condition and metric, one column per pair."""
+def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
+    """Verdicts of all pairs: one row per condition and metric, one column per pair.
+
+    Parameters
+    ----------
+    found
+        In the order in which rows are wanted; the pairs that differ most make the columns.
+    """
 
     def row(p: Pair) -> tuple[str, str]:
         return p.metric, cell_label(p.conditions) if p.conditions else ""
 
-    rows = list(dict.fromkeys(map(row, found)))
-    columns = list(dict.fromkeys((str(p.level), str(p.reference)) for p in found))
-    lines = max(wrapped(label, 40).count("\n") for _, label in rows)
-    figure = new_figure((0.36 + 0.08 * lines) * len(rows) + 1.0)
+    def column(p: Pair) -> tuple[str, str]:
+        return str(p.level), str(p.reference)
+
+    every = list(dict.fromkeys(map(row, found)))
+    rows = every[:most_rows]
+    farthest: dict[tuple[str, str], float] = {}
+    for p in found:
+        farthest[column(p)] = max(farthest.get(column(p), 0.0), abs(math.log(p.ratio or 1)))
+    kept = sorted(farthest, key=lambda c: -farthest[c])[:_MOST_PAIRS]
+    columns = [c for c in dict.fromkeys(column(p) for p in sorted(found, key=column)) if c in kept]
+    intervals = len(columns) <= _WITH_INTERVAL
+    labels = [f"{metric}  {wrapped(label, 30)}" for metric, label in rows]
+    heads = column_headings([f"{a}\n/ {b}" for a, b in columns])
+    high = max(0.36 if intervals else 0.24, 0.14 * max(x.count("\n") + 1 for x in labels))
+    figure = new_figure(high * len(rows) + 0.14 * max(x.count("\n") + 1 for x in heads) + 0.6)
     axes = figure.subplots()
     for p in found:
-        x = columns.index((str(p.level), str(p.reference)))
-        y = rows.index(row(p))
+        if row(p) not in rows or column(p) not in columns:
+            continue
+        x, y = columns.index(column(p)), rows.index(row(p))
         shade = PAIR_COLOURS[p.by_itself]
         sure = p.verdict == p.by_itself != "not_enough_evidence"
         axes.add_patch(
             Rectangle((x, y), 0.96, 0.9, color=shade, alpha=0.45 if sure else 0.15, lw=0)
         )
-        if p.ratio is None or p.low is None or p.high is None:
-            text = "refused"
-        else:
-            text = f"{p.ratio:.2f}\n[{p.low:.2f}, {p.high:.2f}]"
+        text = "refused" if p.ratio is None else _ratio(p.ratio)
+        if intervals and p.low is not None and p.high is not None:
+            text += f"\n[{_ratio(p.low)}, {_ratio(p.high)}]"
         axes.text(
             x + 0.48, y + 0.45, text, ha="center", va="center", size=7, linespacing=1.1,
             fontweight="bold" if sure else "normal",
         )  # fmt: skip
     axes.set_xlim(0, len(columns))
     axes.set_ylim(len(rows), 0)
-    axes.set_xticks(
-        [i + 0.48 for i in range(len(columns))], [f"{a}\n/ {b}" for a, b in columns], size=8.5
-    )
-    names = [f"{metric}  {wrapped(label, 40)}" for metric, label in rows]
-    axes.set_yticks([i + 0.45 for i in range(len(rows))], names, size=7.5)
+    axes.set_xticks([i + 0.48 for i in range(len(columns))], heads, size=7.5)
+    axes.set_yticks([i + 0.45 for i in range(len(rows))], labels, size=7.5)
     axes.xaxis.tick_top()
     axes.tick_params(length=0)
     axes.grid(visible=False)
@@ -181,12 +216,28 @@ def pairs_plot(found: Sequence[Pair], factor: str) -> Plot:
         for name, shade in PAIR_COLOURS.items()
     ]
     legend_above(figure, handles)
+    hidden = []
+    if len(rows) < len(every):
+        hidden.append(f"{len(rows)} of {len(every)} metrics and conditions")
+    if len(columns) < len(farthest):
+        hidden.append(f"the {len(columns)} of {len(farthest)} pairs that differ most")
     return Plot(
         figure,
-        f"Ratio of each pair of levels of {factor} within the same conditions, with its interval. "
-        "Pale: the verdict of the pair by itself; strong and bold: it stands after Holm's "
-        f"correction over all pairs of a metric ({len(found)} are shown).",
+        f"Ratio of each pair of levels of {factor} within the same conditions"
+        + (", with its interval. " if intervals else "; intervals are in pairs.csv. ")
+        + "Pale: the verdict of the pair by itself; strong and bold: it stands after Holm's "
+        "correction over all pairs of a metric.",
+        left_out=f"Drawn are {' and '.join(hidden)}; pairs.csv has all." if hidden else "",
     )
+
+
+def _ratio(value: float) -> str:
+    """As short as a square is narrow."""
+    if value >= 9999:
+        return ">9999"
+    if value < 0.1:
+        return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return f"{value:.2f}" if value < 10 else f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
 @styled

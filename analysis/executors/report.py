@@ -14,7 +14,6 @@ from roslens.analysis.executors.agreement import EXPLANATION, agreement
 from roslens.analysis.executors.busy import busy_estimates, busy_per_run, callbacks_per_run
 from roslens.analysis.executors.entities import COUNT, ENTITY, entity_estimates
 from roslens.analysis.executors.figures import effects_plot, load_plot, pairs_plot
-from roslens.analysis.executors.pairs import Pair, pairs
 from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.statements import (
     cpu_statement,
@@ -24,16 +23,18 @@ from roslens.analysis.executors.statements import (
     study_table,
 )
 from roslens.analysis.executors.work import Work, work_estimates, work_of_runs
+from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.resources import resource_estimates, usage_per_run
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
-from roslens.analysis.reports.front import relation
+from roslens.analysis.reports.front import larger_first
 from roslens.analysis.reports.numbers import milliseconds, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.collectors.results.tool_result import ToolResult
 from roslens.tracing.recording import UsageError
 
@@ -45,7 +46,7 @@ _TAILS = ("p99", "mean", "max")
 """Statistics that are for statements and tables, not for figures."""
 
 _BYTES = "rss"
-_PICTURED = 12
+_PICTURED = 9
 _NAMES = {
     "latency_p50": "The median latency",
     "response_time_p50": "The median response time of calls",
@@ -179,7 +180,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     def _headline_pairs(self) -> list[Pair]:
         """Pairs of medians and of CPU, the largest sure difference first."""
         found = [p for members in self.pairs.values() for p in members
-                 if not p.metric.endswith("p99") and p.ratio]  # fmt: skip
+                 if not p.metric.endswith(_TAILS) and p.ratio]  # fmt: skip
         sure = ("more", "less")
         return sorted(found, key=lambda p: (p.verdict not in sure, -abs(math.log(p.ratio or 1))))
 
@@ -189,17 +190,23 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         found = self._headline_pairs
         if not found:
             cells = len(cells_of(self.counting))
+            refused = [p.refused for members in self.pairs.values() for p in members if p.refused]
+            if refused:
+                return [f"No two levels of the factor {factor!r} can be compared: {refused[0]}."]
             return [
                 f"There are no two levels of the factor {factor!r} to compare in {cells} cells."
             ]
         said = []
         for metric in dict.fromkeys(p.metric for p in found):
             pair = next(p for p in found if p.metric == metric)
-            if pair.verdict in ("more", "less") and pair.ratio:
+            if pair.verdict in ("more", "less") and pair.ratio and pair.low and pair.high:
                 where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""
+                more, less, how = larger_first(
+                    str(pair.level), str(pair.reference), (pair.ratio, pair.low, pair.high)
+                )
                 said.append(
-                    f"{_NAMES.get(metric, metric)} of {pair.level} is {relation(pair.ratio)} of "
-                    f"{pair.reference}: {pair.ratio:.2f} [{pair.low:.2f}, {pair.high:.2f}]{where}."
+                    f"{_NAMES.get(metric, metric)} of {more} is {how.relation} of {less}: "
+                    f"{how.numbers}{where}."
                 )
         unsure = sum(p.verdict == "not_enough_evidence" for p in found)
         alike = sum(p.verdict == "no_difference" for p in found)
@@ -210,10 +217,19 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return said
 
     def picture(self) -> Plot | None:
-        """The pairs, the largest differences first."""
+        """The pairs, those metrics and conditions first in which levels differ most.
+
+        Without any the medians of all cells.
+        """
         if not self._headline_pairs:
-            return None
-        return pairs_plot(self._headline_pairs[:_PICTURED], self.parameters.factor)
+            medians = [e for e in self.work_estimates if e.metric.endswith("_p50") and e.value]
+            first = [e for e in medians if e.metric == medians[0].metric]
+            return (
+                value_grid(first, first[0].metric.replace("_p50", ", median").replace("_", " "))
+                if len(first) > 1
+                else None
+            )
+        return pairs_plot(self._headline_pairs, self.parameters.factor, _PICTURED)
 
     def loss(self) -> Section:
         """What the tracer lost, and the runs that enter no estimate."""
@@ -301,7 +317,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         if not found:
             text = f"There are no two levels of the factor {self.parameters.factor!r} to compare."
             return Section(Sentence(text))
-        shown = [p for p in found if not p.metric.endswith(_TAILS)][:120]
+        shown = [p for p in found if not p.metric.endswith(_TAILS)]
         return Section(
             Sentence(
                 f"A difference matters from {100 * self.parameters.threshold:g} % on. Ratios are "
@@ -337,7 +353,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     def entities(self) -> Section:
         """Memory against the number of entities."""
         if not self.entity_estimates:
-            return Section(Sentence("No run has the factors entity and count."))
+            return Section()
         return Section(
             load_plot(
                 [e for e in self.resource_estimates if {ENTITY, COUNT} <= e.cell.keys()
@@ -364,7 +380,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             rows = messages.filter(pl.col("run") == run.name).collect()
             parts.append(_agreement_table(agreement(rows, result), run.name, result))
         if not parts:
-            return Section(Sentence("No result files of a benchmark tool lie beside the traces."))
+            return Section()
         return Section(Sentence(EXPLANATION), *parts)
 
     def statements(self) -> Section:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roslens.analysis.estimate import Cell, cell_label
-from roslens.analysis.executors.pairs import Pair
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.statistics.factorial import FactorEffect
+from roslens.analysis.verdicts.pairs import Pair
 from roslens.analysis.verdicts.statement import Statement, borne_out
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from roslens.analysis.estimate import cell_label
+from roslens.analysis.estimate import short_labels
 from roslens.analysis.figures.style import (
     COLOURS,
     FAINT,
@@ -41,7 +40,9 @@ def comparison_plot(comparisons: Comparisons) -> Plot:
     metrics = list(dict.fromkeys(c.metric for c in shown))
     panels = [[c for c in shown if c.metric == metric] for metric in metrics]
     heights = [len(panel) + 1.2 for panel in panels] or [1.0]
-    figure = new_figure(1.1 + 0.34 * sum(heights))
+    labels = dict(zip(map(id, shown), short_labels([c.cell for c in shown]), strict=True))
+    lines = max((wrapped(x, 48).count("\n") + 1 for x in labels.values()), default=1)
+    figure = new_figure(1.1 + max(0.34, 0.16 * lines) * sum(heights))
     rows = figure.subplots(
         max(1, len(panels)), 1, squeeze=False, sharex=True, height_ratios=heights
     )[:, 0]
@@ -53,7 +54,7 @@ def comparison_plot(comparisons: Comparisons) -> Plot:
         axes.axvline(0, color="#666666", lw=0.8)
         for y, comparison in enumerate(panel):
             _bar(axes, y, comparison, left, right)
-        axes.set_yticks(range(len(panel)), [wrapped(cell_label(c.cell), 48) for c in panel])
+        axes.set_yticks(range(len(panel)), [wrapped(labels[id(c)], 48) for c in panel])
         axes.tick_params(axis="y", labelsize=8)
         axes.set_ylim(len(panel) - 0.5, -0.5)
         axes.set_title(metric)
@@ -68,7 +69,14 @@ def comparison_plot(comparisons: Comparisons) -> Plot:
         if any(c.verdict == verdict for c in shown)
     ]
     legend_above(figure, handles)
-    return Plot(figure, _caption(comparisons, shown))
+    hidden = len(comparisons.compared) - len(shown)
+    return Plot(
+        figure,
+        _caption(comparisons),
+        left_out=f"{len(shown)} of {len(comparisons.compared)} comparisons are drawn."
+        if hidden
+        else "",
+    )
 
 
 def _bar(axes: Axes, y: int, comparison: Comparison, left: float, right: float) -> None:
@@ -87,12 +95,14 @@ def _bar(axes: Axes, y: int, comparison: Comparison, left: float, right: float) 
     axes.plot([value], [y], marker, color=colour, ms=6, mfc="white" if hollow else colour)
 
 
-def _caption(comparisons: Comparisons, shown: Sequence[Comparison]) -> str:
-    hidden = len(comparisons.compared) - len(shown)
-    more = f" {hidden} comparisons are not drawn." if hidden else ""
+def _caption(comparisons: Comparisons) -> str:
+    runs = f"{comparisons.base.runs} runs"
+    which = f"from BASE ({runs}) to NEW ({comparisons.new.runs} runs)"
+    if comparisons.by is not None:
+        which = f"from one level of {comparisons.by} to another ({runs})"
     return (
-        f"Change from BASE ({comparisons.base.runs} runs) to NEW ({comparisons.new.runs} runs) "
-        f"with its 95 % interval; shaded: within the threshold of {comparisons.threshold:.3g}; "
-        f"hollow: not after Holm's correction; an arrow: beyond the axis.{more} "
+        f"Change {which} with its 95 % interval; shaded: within the threshold of "
+        f"{comparisons.threshold:.3g}; "
+        f"hollow: not after Holm's correction; an arrow: beyond the axis. "
         f"{sentence(METHOD)}"
     )

@@ -11,6 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+from roslens.analysis.estimate import telling_factors
 from roslens.analysis.figures.style import (
     FAINT,
     Plot,
@@ -21,13 +22,14 @@ from roslens.analysis.figures.style import (
     plain_numbers,
     sentence,
     styled,
+    wrapped,
 )
 from roslens.analysis.measures.latency import by_cell
 from roslens.analysis.measures.samples import RunSamples
 from roslens.analysis.statistics.autocorrelation import effective_samples_of_quantile
 from roslens.analysis.statistics.distributions import Distribution, distribution, tail_limit, thin
 
-_SIDE_BY_SIDE = 6
+SIDE_BY_SIDE = 6
 """Up to so many cells are told apart by colour; more get a panel each."""
 
 _MOST_PANELS = 24
@@ -57,7 +59,7 @@ def distribution_plots(samples: Sequence[RunSamples], definition: str) -> list[P
     cells = [
         _cell(members) for members in by_cell(samples) if any(s.delivered_ns.size for s in members)
     ]
-    if len(cells) <= _SIDE_BY_SIDE:
+    if len(cells) <= SIDE_BY_SIDE:
         return [_side_by_side(cells, definition)]
     return [_panels(cells, definition, tail=False), _panels(cells, definition, tail=True)]
 
@@ -85,7 +87,7 @@ def _side_by_side(cells: Sequence[_Cell], definition: str) -> Plot:
         for i, cell in enumerate(cells)
     ]
     legend_above(figure, handles)
-    return Plot(figure, _caption(cells, definition, len(cells)))
+    return Plot(figure, _caption(cells, definition))
 
 
 @styled
@@ -93,8 +95,9 @@ def _panels(cells: Sequence[_Cell], definition: str, *, tail: bool) -> Plot:
     shown = cells[:_MOST_PANELS]
     columns = 4
     rows = math.ceil(len(shown) / columns)
-    figure = new_figure(0.6 + 2.1 * rows)
+    figure = new_figure(0.6 + 2.2 * rows)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    telling = telling_factors([cell.members[0].run.cell for cell in cells])
     background = [thin(cell.whole, 300) for cell in shown]
     draw = _ccdf if tail else _ecdf
     for panel, cell in zip(grid.flat, shown, strict=False):
@@ -113,12 +116,20 @@ def _panels(cells: Sequence[_Cell], definition: str, *, tail: bool) -> Plot:
         panel.set_visible(cell is not None)
         panel.minorticks_off()  # most of the drawing time, and too small to be seen
         finish(panel)
-        levels = cell.members[0].run.cell.items() if cell else ()
-        panel.set_title("\n".join(f"{k}={v}" for k, v in levels), fontsize=7.5)
+        levels = {k: cell.members[0].run.cell.get(k, "-") for k in telling} if cell else {}
+        title = "\n".join(wrapped(f"{k}={v}", 28) for k, v in levels.items())
+        panel.set_title(title, fontsize=7.5, fontweight="normal")
     figure.supxlabel("latency [ms]", fontsize=9.5)
     figure.supylabel(_AT_LEAST if tail else _AT_MOST, fontsize=9.5)
-    caption = _caption(cells, definition, len(shown))
-    return Plot(figure, f"{'CCDF' if tail else 'ECDF'}. {caption} Grey: the other cells.")
+    caption = _caption(cells, definition)
+    hidden = len(cells) - len(shown)
+    return Plot(
+        figure,
+        f"{'CCDF' if tail else 'ECDF'}. {caption} Grey: the other cells.",
+        left_out=f"{len(shown)} of {len(cells)} cells are drawn; the tables have all."
+        if hidden
+        else "",
+    )
 
 
 def _ecdf(axes: Axes, steps: Distribution, color: str, width: float, alpha: float) -> None:
@@ -171,12 +182,11 @@ def _label_ccdf(axes: Axes) -> None:
     finish(axes)
 
 
-def _caption(cells: Sequence[_Cell], definition: str, shown: int) -> str:
+def _caption(cells: Sequence[_Cell], definition: str) -> str:
     runs = sum(len(cell.members) for cell in cells)
     count = sum(cell.whole.samples for cell in cells)
-    hidden = f" {len(cells) - shown} more cells are not drawn." if len(cells) > shown else ""
     return (
         f"Latency of {count:,} delivered messages in {runs} run{'s' * (runs != 1)}; thin: each "
         "run, bold: all runs of a cell together, dotted where fewer than 20 effective samples lie "
-        f"beyond.{hidden} {sentence(definition)}"
+        f"beyond. {sentence(definition)}"
     )

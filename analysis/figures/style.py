@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
@@ -13,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
+from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.plot import DPI, WIDTH
 from roslens.analysis.figures.plot import Plot as Plot  # noqa: PLC0414  (figures import it from here)
 
@@ -89,9 +91,9 @@ def styled(draw: Callable[P, Plot]) -> Callable[P, Plot]:
     return drawn
 
 
-def new_figure(height: float, width: float = WIDTH) -> Figure:
+def new_figure(height: float, width: float = WIDTH) -> Picture:
     """A figure that is drawn only by whom it is returned to (not by the notebook as well)."""
-    return Figure(figsize=(width, height), layout="constrained")
+    return Picture(figsize=(width, height), layout="constrained")
 
 
 def colour(index: int) -> str:
@@ -100,7 +102,10 @@ def colour(index: int) -> str:
 
 
 def wrapped(label: str, width: int = 34) -> str:
-    """The label of a cell, broken after commas into lines of about `width` characters."""
+    """The label of a cell, broken after commas into lines of about `width` characters.
+
+    A name that is longer is broken after a sign or before a capital letter.
+    """
     lines = [""]
     for part in label.split(", "):
         joined = f"{lines[-1]}, {part}" if lines[-1] else part
@@ -109,7 +114,21 @@ def wrapped(label: str, width: int = 34) -> str:
         else:
             lines[-1] += ","
             lines.append(part)
-    return "\n".join(lines)
+    return "\n".join(_narrow(line, width) for line in lines)
+
+
+_JOINTS = re.compile(r"(?<=[_=/.:-])|(?<= )|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def _narrow(line: str, width: int) -> str:
+    if len(line.rstrip(",")) <= width:
+        return line
+    lines = [""]
+    for part in _JOINTS.split(line):
+        if lines[-1] and len(lines[-1] + part.rstrip()) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(text.rstrip() for text in lines)
 
 
 def legend_above(figure: Figure, handles: Sequence[Line2D]) -> None:
@@ -121,17 +140,31 @@ def legend_above(figure: Figure, handles: Sequence[Line2D]) -> None:
 
 
 def plain_numbers(axes: Axes, which: str = "x") -> None:
-    """Write a logarithmic axis as 0.1, 1, 10 instead of powers; 2 and 5 where it is short."""
+    """Write a logarithmic axis as 0.1, 1, 10k instead of powers.
+
+    Also 2 and 5 where it is short, and everything where it has hardly a decade.
+    """
     axis = axes.xaxis if which == "x" else axes.yaxis
 
     def between(value: float, _: object) -> str:
         low, high = sorted(axis.get_view_interval())
-        short = low > 0 and high < 30 * low
+        if low <= 0:
+            return ""
+        span, powers = high / low, math.floor(math.log10(high)) - math.ceil(math.log10(low)) + 1
         leading = round(value / 10 ** math.floor(math.log10(value)), 6)
-        return f"{value:g}" if short and leading in (2, 5) else ""
+        some = span < 30 or powers < 2
+        return short(value) if span < 4 or (some and leading in (2, 5)) else ""
 
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
     axis.set_minor_formatter(FuncFormatter(between))
+
+
+def short(value: float) -> str:
+    """``0.1``, ``250``, ``10k``, ``4M``, for ticks."""
+    for size, name in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return f"{value / min(size, 1e3 if name == 'k' else size):.4g}{name}"
+    return f"{value:g}"
 
 
 def finish(axes: Axes) -> None:

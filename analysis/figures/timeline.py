@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import groupby
+from types import MappingProxyType
 
 from roslens.analysis.figures.drawing import Drawing
-from roslens.analysis.figures.style import COLOURS
+from roslens.analysis.figures.style import COLOURS, LOUD
 from roslens.analysis.timeline.tracks import Picture, Timeline, Track
 
 _MOST_TRACKS = 60
 _MOST_MARKS = 4000
 _LABEL, _WIDTH, _ROW, _HEADING, _AXIS = 230, 780, 17, 18, 22
 _CPU, _TEXT = "#7a7a7a", "#1c1c1c"
-_STATES = {"wait": "#dcdcdc", "blocked": "#d8b4b0"}
+_STATES = {"wait": "#dcdcdc", "blocked": "#d8b4b0", "running": "#5f8f5f", "runnable": "#c9a227"}
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 
 
-def draw_timeline(timeline: Timeline, begin_ns: int, end_ns: int) -> Drawing:
-    """Tracks with their callbacks, waiting and use of CPUs from `begin_ns` to `end_ns`."""
+LEGEND = (
+    "Callbacks by thread and node (a colour per topic, service or timer; where they are many, "
+    "blue, the darker the busier), light grey: the executor waits for work, light red: for its lock"
+)
+
+
+def draw_timeline(
+    timeline: Timeline,
+    begin_ns: int,
+    end_ns: int,
+    *,
+    marks: Mapping[str, int] = MappingProxyType({}),
+    caption: str = "",
+) -> Drawing:
+    """Tracks with their callbacks, waiting and use of CPUs from `begin_ns` to `end_ns`.
+
+    Parameters
+    ----------
+    marks
+        Moments that a line is drawn at, by name.
+    caption
+        In place of the legend.
+    """
     shown = timeline.tracks[:_MOST_TRACKS]
     picture = timeline.picture(begin_ns, end_ns, _WIDTH, list(range(len(shown))), most=_MOST_MARKS)
     tops, parts, y = {}, [], float(_AXIS)
@@ -35,19 +57,26 @@ def draw_timeline(timeline: Timeline, begin_ns: int, end_ns: int) -> Drawing:
             y += _ROW
     scale = _WIDTH / max(1, end_ns - begin_ns)
     axis = _axis(end_ns - begin_ns, scale, y)
-    marks = _marks(picture, shown, tops, scale)
+    drawn = _marks(picture, shown, tops, scale)
+    places = {name: _LABEL + (time - begin_ns) * scale for name, time in marks.items()}
+    moments = "".join(
+        f'<path d="M{x:.1f},{_AXIS - 4} V{y:g}" stroke="{LOUD}" stroke-width="1.5"/>'
+        f'<text x="{x + 3:.1f}" y="{y + 11:g}" fill="{LOUD}">{escape(name)}</text>'
+        for name, x in places.items()
+    )
+    y += 14 if marks else 0
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_LABEL + _WIDTH} {y + 4:g}" '
         f'style="width:100%;min-width:700px;max-width:{_LABEL + _WIDTH}px;background:#fff" '
         'role="img" aria-label="timeline of callbacks" font-family="system-ui, sans-serif" '
-        f'font-size="11" fill="{_TEXT}">{axis}{"".join(parts)}{marks}</svg>'
+        f'font-size="11" fill="{_TEXT}">{axis}{"".join(parts)}{drawn}{moments}</svg>'
     )
     hidden = len(timeline.tracks) - len(shown)
     return Drawing(
         svg,
-        "Callbacks by thread and node (a colour per topic, service or timer; where they are many, "
-        "blue, the darker the busier), light grey: the executor waits for work, light red: for its "
-        "lock, dark grey: CPUs in use, full height one CPU. Time since the first callback or wait."
+        caption
+        or f"{LEGEND}, dark grey: CPUs in use, full height one CPU. Time since the first callback "
+        "or wait."
         + (f" {hidden} more tracks are not drawn." if hidden else ""),
     )
 

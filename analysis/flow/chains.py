@@ -7,6 +7,7 @@ events, so the parts of an instance add up to its latency exactly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -33,7 +34,9 @@ class ChainInstances:
         One row per message at the chain's begin, and per use of it where it was used several
         times: run (of several runs), ``instance``, ``begin_ns``, ``end_ns``, ``latency_ns``,
         ``worst_ns`` (end - begin of the complete instance before: the longest that something
-        that just missed that one waited), ``outcome`` (complete; or why it went no further: an
+        that just missed that one waited), ``clock_bound_ns`` (by how much these may be wrong, as
+        the clocks of the hosts at both ends may differ; 0 on one host, infinite where nothing
+        tells), ``outcome`` (complete; or why it went no further: an
         outcome of messages, no_output, unfinished) and ``stopped_at`` (topic or node).
     hops
         One row per part of a complete instance: run, ``instance``, ``hop`` (0, 1, ...), ``topic``,
@@ -103,7 +106,7 @@ def chain_instances(
         )
     )
     keys = run_keys(messages)
-    messages = messages.filter(pl.col("topic").is_in(chain.topics)).select(
+    messages = _with_clock_bounds(messages.filter(pl.col("topic").is_in(chain.topics))).select(
         *keys, *_OF_MESSAGE, "topic", "publisher_node", "subscription_node"
     )
     flow = _hop(messages, chain, 0)
@@ -139,13 +142,19 @@ def chain_instances(
         pl.col("instance").cast(pl.Int64),
         pl.when(done).then(f"callback_end_ns_{last}").alias("end_ns"),
     ).with_columns((pl.col("end_ns") - pl.col("begin_ns")).alias("latency_ns"))
-    flow = _with_worst(flow, keys)
+    flow = _with_worst(flow, keys).with_columns(
+        pl.when(pl.col("publisher_host_0") == pl.col(f"subscription_host_{last}"))
+        .then(0.0)
+        .otherwise(pl.sum_horizontal(f"clock_bound_ns_{n}" for n in range(last + 1)))
+        .alias("clock_bound_ns")
+    )
     sure = pl.all_horizontal(pl.lit(value=True), *(f"sure_{n + 1}" for n in range(len(kinds))))
     flow = flow.with_columns(
         pl.when(sure.fill_null(value=True)).then(pl.lit("exact")).otherwise(pl.lit("approximate"))
         .alias("match")
     )  # fmt: skip
-    columns = ["begin_ns", "end_ns", "latency_ns", "worst_ns", "outcome", "stopped_at", "match"]
+    columns = ["begin_ns", "end_ns", "latency_ns", "worst_ns", "clock_bound_ns"]
+    columns += ["outcome", "stopped_at", "match"]
     return ChainInstances(
         chain=chain,
         instances=flow.select(*keys, "instance", *columns),
@@ -168,8 +177,23 @@ _OF_MESSAGE = (
     "callback_instance_id",
     "intra_process",
     "outcome",
+    "publisher_host",
+    "subscription_host",
+    "clock_bound_ns",
     *_TIMES,
 )
+
+
+def _with_clock_bounds(messages: pl.DataFrame) -> pl.DataFrame:
+    """By how much the clocks of sender and receiver may differ: 0 on one host, infinite if unknown.
+
+    Calls do not tell their hosts: where there are several, nothing bounds them.
+    """
+    sender, receiver = pl.col("publisher_host"), pl.col("subscription_host")
+    hosts = messages.select(pl.concat([sender.drop_nulls(), receiver.drop_nulls()]).n_unique())
+    apart = sender.ne_missing(receiver) | (sender.is_null() & pl.lit(hosts.item() > 1))
+    bound = pl.when(apart).then(pl.col("clock_bound_ns").fill_null(math.inf)).otherwise(0.0)
+    return messages.with_columns(bound.cast(pl.Float64).alias("clock_bound_ns"))
 
 
 def _hop(messages: pl.DataFrame, chain: Chain, number: int) -> pl.DataFrame:

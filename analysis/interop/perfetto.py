@@ -3,8 +3,9 @@
 One track per thread and node with a slice per callback and per publish call; one per topic with a
 slice per message, from its publication to the start of its callback; one per thread of an executor
 with its states; flows from each publication to the callbacks that received it, and from a service
-request over its callback to the response; counters of CPU and memory per process. Slices have
-categories and arguments, so that PerfettoSQL answers questions about latency.
+request over its callback to the response; counters of CPU and memory per process; where the kernel
+was recorded, who had each CPU and who woke whom. Slices have categories and arguments, so that
+PerfettoSQL answers questions about latency.
 """
 
 from __future__ import annotations
@@ -25,6 +26,11 @@ from roslens.analysis.interop.perfetto_packets import (
 )
 from roslens.analysis.measures.callbacks import readable
 
+_BUNDLE = 100_000
+"""Switches in one packet."""
+_WAKE = {"time_ns": pl.Int64, "cpu_id": pl.Int32, "comm": pl.String, "tid": pl.Int32,
+         "prio": pl.Int32, "target_cpu": pl.Int32}  # fmt: skip
+
 
 def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     """Write a Perfetto trace of one run.
@@ -33,7 +39,8 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     ----------
     tables
         ``processes``, ``callback_instances``, ``publications``, ``messages``, ``service_calls``
-        and, where they were recorded, ``executor_intervals``, ``resources`` and ``heap``.
+        and, where they were recorded, ``executor_intervals``, ``resources``, ``heap`` and the
+        kernel's events ``sched_switch`` and ``sched_waking``.
     path
         File to write.
 
@@ -56,6 +63,8 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
         _counters(writer, tables["resources"])
     if "heap" in tables:
         _heap(writer, tables["heap"])
+    if "sched_switch" in tables:
+        _scheduled(writer, tables)
     writer.write(path)
 
 
@@ -264,6 +273,34 @@ def _executors(writer: Writer, intervals: pl.DataFrame) -> None:
         states, BEGIN, order=2, category="executor", arguments=("executed", "callback_us")
     )
     writer.events(states.select(pl.col("end_ns").alias("time_ns"), "track"), END, order=0)
+
+
+def _scheduled(writer: Writer, tables: Mapping[str, pl.DataFrame]) -> None:
+    """Who had each CPU, and who woke whom; viewers make the states of threads of it.
+
+    They know threads by their number alone: of several hosts nothing is written, nor where only
+    own threads were recorded.
+    """
+    switches = tables["sched_switch"]
+    if "next_prio" not in switches.columns:
+        return
+    wakes = tables.get("sched_waking", pl.DataFrame(schema=_WAKE))
+    flags = pl.col("ctx_flags") if "ctx_flags" in wakes.columns else pl.lit(0)
+    wakes = wakes.select(*_WAKE, flags=flags.cast(pl.Int64))
+    if switches["host"].n_unique() != 1:
+        return
+    for cpu in switches["cpu_id"].unique().sort().to_list():
+        switched, woken = (
+            x.filter(pl.col("cpu_id") == cpu).sort("time_ns", maintain_order=True)
+            for x in (switches, wakes)
+        )
+        edges = [*switched["time_ns"][::_BUNDLE].to_list()[1:], None]
+        begin: int | None = None
+        for end in edges:
+            since = pl.lit(value=True) if begin is None else pl.col("time_ns") >= begin
+            until = pl.lit(value=True) if end is None else pl.col("time_ns") < end
+            writer.sched(cpu, switched.filter(since, until), woken.filter(since, until))
+            begin = end
 
 
 def _counters(writer: Writer, resources: pl.DataFrame) -> None:

@@ -30,6 +30,10 @@ _ARGUMENT_NAME, _INTEGER, _REAL, _STRING = 1, 4, 5, 17
 # InternedData
 _CATEGORIES, _NAMES, _ARGUMENT_NAMES, _STRINGS = 1, 2, 3, 29
 _FIRST_OF_SEQUENCE, _LATER = 1, 2
+# FtraceEventBundle, and the columns of its CompactSched
+_FTRACE, _COMPACT, _NAME_TABLE = 1, 4, 5
+_SWITCHES = {"time_ns": 1, "prev_state": 2, "next_tid": 3, "next_prio": 4, "next_comm": 6}
+_WAKES = {"time_ns": 7, "tid": 8, "target_cpu": 9, "prio": 10, "comm": 11, "flags": 12}
 _CHUNK = 100_000
 
 
@@ -168,6 +172,34 @@ class Writer:
         texts = self.interned[_STRINGS].of(values.cast(pl.String))
         return [head, _varints(_STRING, pl.Series(texts), 5)]
 
+    def sched(self, cpu: int, switches: pl.DataFrame, wakes: pl.DataFrame) -> None:
+        """Add the switches and wake-ups of a CPU, which viewers make CPUs and threads of.
+
+        Parameters
+        ----------
+        switches
+            ``sched_switch`` in the order of time.
+        wakes
+            ``sched_waking``, likewise; with ``flags``, those that the kernel gives each event.
+        """
+        names = pl.concat([switches["next_comm"], wakes["comm"]]).unique(maintain_order=True)
+        numbers = {x: at for at, x in enumerate(names.to_list())}
+        body = b""
+        for frame, fields, name in ((switches, _SWITCHES, "next_comm"), (wakes, _WAKES, "comm")):
+            # Each time is told as the distance from the one before.
+            since = pl.col("time_ns").diff().fill_null(pl.col("time_ns"))
+            number = pl.col(name).replace_strict(numbers, return_dtype=pl.Int64)
+            told = frame.with_columns(since, number)
+            body += b"".join(_packed(field, told[x]) for x, field in fields.items())
+        body += b"".join(_text(_NAME_TABLE, x) for x in numbers)
+        begins = [x["time_ns"][0] for x in (switches, wakes) if x.height]
+        if begins:
+            packet = _number(_TIMESTAMP, min(begins)) + _number(_SEQUENCE, 1)
+            packet += _message(_FTRACE, _number(1, cpu) + _message(_COMPACT, body))
+            row = {"time_ns": [min(begins)], "order": [0], "packet": [_message(1, packet)]}
+            schema = {"time_ns": pl.Int64, "order": pl.Int8, "packet": pl.Binary}
+            self.packets.append(pl.DataFrame(row, schema=schema))
+
     def write(self, path: Path) -> None:
         """Write all of it.
 
@@ -234,6 +266,21 @@ def _varints(field: int, values: pl.Series, width: int) -> _Bytes:
             more
         )
     return out
+
+
+def _packed(field: int, values: pl.Series) -> bytes:
+    """A repeated number: varints, one behind the other."""
+    numbers = values.cast(pl.Int64).to_numpy().view(np.uint64)
+    limits = np.uint64(1) << (np.arange(1, 10, dtype=np.uint64) * np.uint64(7))
+    size = 1 + np.searchsorted(limits, numbers, side="right")
+    begin = np.cumsum(size) - size
+    out = np.empty(int(size.sum()), dtype=np.uint8)
+    for place in range(int(size.max(initial=0))):
+        those = size > place
+        low = (numbers[those] >> np.uint64(7 * place)) & np.uint64(0x7F)
+        more = np.where(size[those] - 1 > place, 0x80, 0).astype(np.uint64)
+        out[begin[those] + place] = low | more
+    return _message(field, out.tobytes())
 
 
 def _fixed(field: int, values: pl.Series) -> _Bytes:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from roslens.collectors.ros2.callbacks import find_callbacks
 from roslens.collectors.ros2.events import FIELDS, INIT_EVENTS, Events
-from roslens.collectors.ros2.objects import find_objects
+from roslens.collectors.ros2.one_pass import executions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -215,16 +214,15 @@ def _callback_objects(raw: Mapping[str, pl.LazyFrame]) -> pd.DataFrame:
 
 def _callback_instances(raw: Mapping[str, pl.LazyFrame]) -> pd.DataFrame:
     """Finished executions, in the order in which they ended."""
-    events = Events(raw)
-    instances = find_callbacks(events, find_objects(events)).instances
     return (
-        instances.filter(pl.col("end_ns").is_not_null())
+        executions(Events(raw))
+        .filter(pl.col("end_ns").is_not_null())
         .sort("end_ns", maintain_order=True)
         .select(
             pl.col("callback").cast(pl.Int64).alias("callback_object"),
             pl.col("start_ns").cast(pl.Datetime("ns")).alias("timestamp"),
             (pl.col("end_ns") - pl.col("start_ns")).cast(pl.Duration("ns")).alias("duration"),
-            pl.col("intra").fill_null(value=False).alias("intra_process"),
+            pl.col("intra_process").fill_null(value=False),
         )
         .to_pandas()
     )

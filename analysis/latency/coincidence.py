@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from roslens.analysis.reports.numbers import significant
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.statistics.ratio import Effect, paired_ratio
 
 Int64 = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -101,6 +103,68 @@ def worst_of_runs(rows: pl.DataFrame) -> dict[str, Messages]:
         if worst.sum() >= _LEAST_WORST:
             found[str(name)] = Messages(part["publish_ns"].to_numpy(), latency, worst)
     return found
+
+
+@dataclass(frozen=True)
+class Added:
+    """What the messages near samplers' rows add to P99.
+
+    Attributes
+    ----------
+    share
+        Of all messages: those published in the 10 ms before a row.
+    ratio
+        Mean P99 over runs with them over that without them.
+    """
+
+    share: float
+    ratio: Effect
+
+    def in_words(self) -> str:
+        """One sentence."""
+        ratio, low, high = (
+            significant(x, 3) for x in (self.ratio.value, self.ratio.low, self.ratio.high)
+        )
+        return (
+            f"Of all messages {100 * self.share:.0f} % were published in the 10 ms before a "
+            f"sampler's row; P99 is {ratio} [{low}, {high}] times what it is without them."
+        )
+
+
+def added_by_samplers(
+    messages: Mapping[str, Messages], samplers: Mapping[str, pl.DataFrame]
+) -> Added | None:
+    """What sampling adds to P99 at most, for what is left out may have been slow by itself.
+
+    Parameters
+    ----------
+    messages, samplers
+        As of `all_checks`.
+
+    Returns
+    -------
+    None with fewer than three runs in which both can be told.
+    """
+    frames = [frame for frame in samplers.values() if frame.height]
+    if not frames:
+        return None
+    times = {
+        str(run): np.sort(part["time_ns"].to_numpy())
+        for (run,), part in _by_run(pl.concat([f.select("run", "time_ns") for f in frames]))
+    }
+    shares, every, others = [], [], []
+    for name, m in messages.items():
+        if name not in times:
+            continue
+        row = np.append(times[name], np.iinfo(np.int64).max)
+        away = row[np.searchsorted(row, m.publish_ns)] - m.publish_ns > WINDOW_NS
+        if away.sum() >= away.size / 2:
+            shares.append(1 - away.mean())
+            every.append(quantile(m.latency_ns, 0.99))
+            others.append(quantile(m.latency_ns[away], 0.99))
+    if len(every) < MINIMUM_RUNS:
+        return None
+    return Added(float(np.mean(shares)), paired_ratio(every, others))
 
 
 def check_samples(
@@ -243,7 +307,7 @@ def periods_to_check(timers: pl.DataFrame, samples: Mapping[str, float]) -> dict
 
 
 def all_checks(
-    rows: pl.DataFrame,
+    messages: Mapping[str, Messages],
     samplers: Mapping[str, pl.DataFrame],
     system: pl.DataFrame,
     used: pl.DataFrame,
@@ -253,8 +317,8 @@ def all_checks(
 
     Parameters
     ----------
-    rows
-        As of `worst_of_runs`.
+    messages
+        By run, from `worst_of_runs`.
     samplers
         ``run``, ``time_ns`` of each sampler's rows, by what it samples.
     system
@@ -264,7 +328,6 @@ def all_checks(
     timers
         ``node``, ``period_ns``.
     """
-    messages = worst_of_runs(rows)
     times = {
         name: {str(run): part["time_ns"].to_numpy() for (run,), part in _by_run(frame)}
         for name, frame in samplers.items()

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.estimate import Estimate, cell_label, short_labels
 from roslens.analysis.figures.style import (
     FAINT,
     Plot,
@@ -176,10 +176,14 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
         & ~pl.col("name").is_in(INFRASTRUCTURE).fill_null(value=False)
     )
     shown = known.sort("max_ns", descending=True).head(_MOST).sort("kind", "name", "node", "cell")
-    figure = new_figure(1.0 + 0.42 * max(shown.height, 2))
+    labels = [
+        f"{row['kind'] or '?'} {row['name'] or '?'}\n{wrapped(row['cell'], 48)}"
+        for row in shown.iter_rows(named=True)
+    ]
+    lines = max((label.count("\n") + 1 for label in labels), default=1)
+    figure = new_figure(1.0 + max(0.42, 0.16 * lines) * max(shown.height, 2))
     axes = figure.subplots()
     kinds = {kind: i for i, kind in enumerate(("subscription", "timer", "service", None))}
-    labels = []
     floor = 1e-4  # 0.1 us: a logarithmic axis has no zero
     for y, row in enumerate(shown.iter_rows(named=True)):
         c = colour(kinds[row["kind"]])
@@ -191,7 +195,6 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
         axes.plot([p50, p90], [y, y], "-", lw=4.5, color=c, solid_capstyle="butt")
         axes.plot([p50], [y], "o", ms=6, color=c)
         axes.plot([top], [y], "|", ms=8, color=c)
-        labels.append(f"{row['kind'] or '?'} {row['name'] or '?'}\n{wrapped(row['cell'], 48)}")
     axes.set_yticks(range(len(labels)), labels, fontsize=7.5)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set(xscale="log", xlabel="duration [ms]")
@@ -202,13 +205,12 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     return Plot(
         figure,
         f"Durations of {int(known['count'].sum()):,} callback executions: dot P50, bars to P90 "
-        f"and P99, tick the longest; without those of {' and '.join(INFRASTRUCTURE)}. "
-        + (
-            f"The {shown.height} with the longest maximum; {hidden} more are not drawn. "
-            if hidden
-            else ""
-        )
-        + "From callback_start to callback_end in one thread, all runs of a cell together.",
+        f"and P99, tick the longest; without those of {' and '.join(INFRASTRUCTURE)}. From "
+        "callback_start to callback_end in one thread, all runs of a cell together.",
+        left_out=f"{shown.height} of {known.height} callbacks are drawn, those with the longest "
+        "maximum; the table has all."
+        if hidden
+        else "",
     )
 
 
@@ -235,9 +237,11 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
     # Processes without a name differ in every run: colour the first, second, ... of a run.
     named = not any(name.startswith("pid ") for name in processes) and len(processes) <= 7
     memory = "pss_bytes" if usage["pss_bytes"].count() else "rss_bytes"
-    figure = new_figure(4.4)
+    names = short_labels([members[0].cell for _, members in shown])
+    titles = ["\n".join(wrapped(x, 108 // len(shown)) for x in n.split(", ")) for n in names]
+    figure = new_figure(4.0 + 0.13 * max((t.count("\n") for t in titles), default=0))
     grid = figure.subplots(2, len(shown), sharex=True, sharey="row", squeeze=False)
-    for column, (label, members) in enumerate(shown):
+    for column, (_, members) in enumerate(shown):
         cpu, mem = grid[0][column], grid[1][column]
         for run in members:
             of_run = usage.filter(pl.col("run") == run.name)
@@ -249,7 +253,7 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
                 read = part.drop_nulls(memory)
                 megabytes = read[memory].cast(pl.Float64).to_numpy() / 1e6
                 mem.plot(read["seconds"].to_numpy(), megabytes, lw=0.8, color=c, alpha=0.7)
-        cpu.set_title("\n".join(label.split(", ")), fontsize=8)
+        cpu.set_title(titles[column], fontsize=7.5, fontweight="normal")
         mem.set_xlabel("time since the first sample [s]" if len(shown) <= 3 else "time [s]")
         for axes in (cpu, mem):
             axes.set_ylim(bottom=0)
@@ -263,6 +267,7 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
     return Plot(
         figure,
         f"CPU time per time between two samples, and {memory[:3].upper()}, of each process; one "
-        f"line per process and run, {sum(len(m) for _, m in shown)} runs, {usage.height:,} samples."
-        + (f" {hidden} more cells are not drawn." if hidden else ""),
+        f"line per process and run, {sum(len(m) for _, m in shown)} runs, {usage.height:,} "
+        "samples.",
+        left_out=f"{len(shown)} of {len(cells)} cells are drawn." if hidden else "",
     )

@@ -22,9 +22,12 @@ class LatencyParameters(ReportParameters):
         How many of the worst messages are explained.
     correct_omission
         Whether percentiles corrected for coordinated omission stand beside those measured.
+    bag
+        The bag that was recorded beside the one run; empty: what lies in the runs' folders.
     """
 
     topics: Texts = Field(default_factory=list)
     headline: Headline = "busiest"
     worst: int = Field(10, ge=1, le=1000)
     correct_omission: bool = False
+    bag: str = ""

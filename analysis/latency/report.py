@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cached_property
 
 import polars as pl
@@ -27,7 +28,7 @@ from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_sample
 from roslens.analysis.measures.services import service_estimates, unanswered
 from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
 from roslens.analysis.reports.front import effect_sentence, with_interval
-from roslens.analysis.reports.numbers import milliseconds
+from roslens.analysis.reports.numbers import counted, milliseconds
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import (
     durations_table,
@@ -46,6 +47,8 @@ from roslens.analysis.statistics.omission import CorrectedRun, corrected_runs
 # ruff: noqa: PLC0415
 
 _MOST_FURTHER_TOPICS = 20
+_MOST_FOLLOWED = 1_000_000
+"""Messages whose chains are followed unasked."""
 _CORRECTED = ("latency_p50", "latency_p90", "latency_p99")
 
 
@@ -162,14 +165,21 @@ class LatencyReport(Report[LatencyParameters]):
         return said
 
     def picture(self) -> Plot | None:
-        """Every cell's distribution."""
+        """Every cell's distribution; of more cells than colours tell apart, medians."""
         if not self._delivered:
             return None
-        return self._distributions[0]
+        from roslens.analysis.figures.distributions import SIDE_BY_SIDE
 
-    @cached_property
+        known = [
+            e for e in self.main_estimates if e.metric == "latency_p50" and e.value is not None
+        ]
+        if len(known) > SIDE_BY_SIDE:
+            from roslens.analysis.figures.grid import value_grid
+
+            return value_grid(known, "median latency")
+        return self._distributions()[0]
+
     def _distributions(self) -> list[Plot]:
-        """Drawn once for the first screen and for their section."""
         from roslens.analysis.figures.distributions import distribution_plots
 
         return distribution_plots(self.samples, self._definition)
@@ -193,6 +203,8 @@ class LatencyReport(Report[LatencyParameters]):
     def loss(self) -> Section:
         """What the tracer lost, what is odd about the recordings, what was not delivered."""
         parts = [*self._headline(), *self.tracer_loss()]
+        bags = self.tables.bags(self.parameters.bag)
+        parts += [Sentence(f"{run}: {bag}") for run, bag in bags.items()]
         outcomes = outcomes_by_cell(self.samples)
         missed = int(outcomes["missed"].sum())
         unknown = sum(s.unknown for s in self.samples)
@@ -286,10 +298,12 @@ class LatencyReport(Report[LatencyParameters]):
         """ECDF and CCDF."""
         if not self._delivered:
             return self._nothing()
-        return Section(*self._distributions)
+        return Section(*self._distributions())
 
     def statistics(self) -> Section:
         """Mean and percentiles with intervals, over delivered and over sent messages."""
+        from roslens.analysis.latency.figures import interval_plot
+
         main = self.main_estimates
         delivered = [e for e in main if not e.metric.startswith(("latency_sent", "loss"))]
         sent = [e for e in main if e.metric.startswith(("latency_sent", "loss"))]
@@ -304,16 +318,12 @@ class LatencyReport(Report[LatencyParameters]):
                 f"Over sent messages, a lost one infinitely late. {sent[0].definition}",
                 prefix="latency_",
             ),
+            *(
+                [interval_plot([e for e in main if not e.metric.startswith("loss")], self.samples)]
+                if self._delivered
+                else self._nothing().parts
+            ),
         )
-
-    def intervals(self) -> Section:
-        """The same as a picture."""
-        if not self._delivered:
-            return self._nothing()
-        delivered = [e for e in self.main_estimates if not e.metric.startswith("loss")]
-        from roslens.analysis.latency.figures import interval_plot
-
-        return Section(interval_plot(delivered, self.samples))
 
     def factors(self) -> Section:
         """Main effects and interactions of the factors on the median of each run."""
@@ -351,9 +361,7 @@ class LatencyReport(Report[LatencyParameters]):
     def omission(self) -> Section:
         """Measured and corrected percentiles side by side, where asked for."""
         if not self.parameters.correct_omission:
-            return Section(
-                Sentence("Not corrected for coordinated omission (correct_omission = False).")
-            )
+            return Section()
         if not self.corrected_estimates:
             return self._nothing()
         measured = [e for e in self.main_estimates if e.metric in _CORRECTED]
@@ -408,18 +416,48 @@ class LatencyReport(Report[LatencyParameters]):
         )
         if not found.height:
             return self._nothing()
+        from roslens.analysis.figures.timeline import LEGEND
+        from roslens.analysis.latency.worst import (
+            PICTURED,
+            around_runs,
+            blamed_and_drawn,
+            culprits_of,
+        )
+
+        names = found["run"].unique().to_list()
+        runs = [run.name for run in self.counting if run.name in names]
+        blames, drawings = blamed_and_drawn(
+            found, around_runs(self.tables, runs), culprits_of(found, self.tables)
+        )
+        counts = Counter(blame.cause for blame in blames)
+        told = ", ".join(f"{count} {cause}" for cause, count in counts.most_common())
+        more = f" The first {PICTURED} are drawn." if found.height > PICTURED else ""
         return Section(
-            worst_table(found),
+            Sentence(f"What they are blamed on: {told}.{more}"),
+            worst_table(found, [blame.words for blame in blames]),
+            *drawings,
             Sentence(
-                "Meanwhile: callbacks that ran between publish and callback_start on the thread "
-                "that then ran the message's own callback, with the time they took within it."
+                "Queue: the thread ran the same callback for earlier messages. Transport: it "
+                "waited for work although the message was published. A cause is named if it fills "
+                'half of the time from publish to callback_start; "perhaps" is said of what was '
+                "only sampled. Who had its CPU is told where the kernel was recorded and if it "
+                "took at least 5 % of the latency. Meanwhile: callbacks that ran between publish "
+                "and callback_start on the thread that then ran the message's own callback, with "
+                "the time they took within it. "
+                f"Pictures: {LEGEND[:1].lower()}{LEGEND[1:]}, dark grey: on a CPU; "
+                "time since a quarter of the latency before the publication."
             ),
             *self._coincidences(),
         )
 
     def _coincidences(self) -> list[Part]:
         """With what the worst messages coincide, beyond chance."""
-        from roslens.analysis.latency.coincidence import LEVEL, all_checks
+        from roslens.analysis.latency.coincidence import (
+            LEVEL,
+            added_by_samplers,
+            all_checks,
+            worst_of_runs,
+        )
 
         names = pl.LazyFrame(
             {"run": [run.name for run in self.counting]}, schema={"run": pl.String}
@@ -444,16 +482,20 @@ class LatencyReport(Report[LatencyParameters]):
             self.tables.system,
             *("time_ns", "cpu_busy_ns", "cpu_idle_ns", "cpu_iowait_ns", "cpu_steal_ns"),
         )
-        checks = all_checks(
+        messages = worst_of_runs(
             self.messages.filter(pl.col("outcome") == "delivered")
             .join(of_topic.lazy(), on=["run", "topic"])
             .select("run", "publish_ns", "latency_ns")
-            .collect(),
-            {
-                "processes": used,
-                "threads": of_runs(self.tables.threads, "time_ns"),
-                "the machine": system,
-            },
+            .collect()
+        )
+        samplers = {
+            "processes": used,
+            "threads": of_runs(self.tables.threads, "time_ns"),
+            "the machine": system,
+        }
+        checks = all_checks(
+            messages,
+            samplers,
             system,
             used,
             of_runs(self.tables.table("timers"), "node", "period_ns").drop("run").drop_nulls(),
@@ -469,7 +511,41 @@ class LatencyReport(Report[LatencyParameters]):
             f"rows, periods, steal, other programs; beyond the level {LEVEL:g} for all together "
             f"{len(found) or 'none'} coincide{'s' * (len(found) == 1)}.{untold}"
         )
-        return [*found, Sentence(asked)] if checks else []
+        added = added_by_samplers(messages, samplers)
+        said = [] if added is None else [Sentence(added.in_words())]
+        return [*found, Sentence(asked), *said] if checks else []
+
+    def chains(self) -> Section:
+        """The main chain in short; nothing where no message led to another."""
+        from roslens.analysis.chains.parameters import ChainsParameters
+        from roslens.analysis.chains.report import ChainsReport
+        from roslens.analysis.chains.tables import chains_table, parts_table
+
+        count = int(self.messages.select(pl.len()).collect().item())
+        if count > _MOST_FOLLOWED:
+            return Section(
+                Sentence(f"Chains of {count:,} messages are followed by: roslens chains PATH.")
+            )
+        parameters = ChainsParameters.checked(
+            {"recordings": self.parameters.recordings, "warm_up_s": self.parameters.warm_up_s,
+             "include_failed": self.parameters.include_failed,
+             "leave_out": list(self.parameters.leave_out)}
+        )  # fmt: skip
+        report = ChainsReport(self.tables, parameters)
+        longer = [
+            c for c in report.chains if c.found.complete.height and len(c.named.chain.topics) > 1
+        ]
+        if not longer:
+            return Section()
+        return Section(
+            *map(Sentence, report.sentences()),
+            chains_table(longer[:1]),
+            parts_table(longer[0]),
+            Sentence(
+                f"Found: {counted(len(longer), 'chain')} of several hops; all of them, and what "
+                "is required of them: roslens chains PATH, roslens report chains PATH."
+            ),
+        )
 
     def drift(self) -> Section:
         """Per-run medians against order of execution."""

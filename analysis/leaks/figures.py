@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from scipy import signal
 
-from roslens.analysis.estimate import Cell, cell_label, telling_factors
+from roslens.analysis.figures.grid import Grid
 from roslens.analysis.figures.style import (
     FAINT,
     LOUD,
@@ -76,14 +76,17 @@ def memory_plot(
         Line2D([], [], color="black", lw=1.6, ls="--", label="slope of the part that is judged"),
     ]
     legend_above(figure, handles)
-    hidden = sum(1 for runs in series if runs) - len(shown)
+    known = sum(1 for runs in series if runs)
     samples = sum(run.values.size for i in shown for run in series[i].values())
     return Plot(
         figure,
         f"{name.upper()} of all recorded processes of a run, "
         f"{sum(len(series[i]) for i in shown)} runs, {samples:,} samples; dashed: the mean slope "
         "over runs, drawn over the part of the time it was taken from; each picture has its own "
-        "scale." + (f" {hidden} more cells are not drawn." if hidden else ""),
+        "scale.",
+        left_out=f"{len(shown)} of {known} cells are drawn; the table has all."
+        if known > len(shown)
+        else "",
     )
 
 
@@ -130,38 +133,44 @@ def _cell(axes: Axes, found: Leak, runs: Sequence[Series]) -> None:
 @styled
 def verdict_grid(leaks: Sequence[Leak]) -> Plot:
     """Verdicts with their slopes: rows and columns are the two factors with the most levels."""
-    cells = [dict(leak.per_second.cell) for leak in leaks]
-    row_names, column_name = _axes_of(cells)
-    rows = list(dict.fromkeys(_label(cell, row_names) for cell in cells))
-    columns = list(dict.fromkeys(str(cell.get(column_name, "")) for cell in cells))
-    height = 0.7 * len(rows) + 1.0
-    figure = new_figure(height)
+    cells = [leak.per_second.cell for leak in leaks]
+    whole = len(leaks) <= _MOST_CELLS
+    grid = Grid(cells, _COLUMNS + 2) if whole else Grid(cells)
+    figure = new_figure(grid.height(0.7 if whole else 0.26))
     axes = figure.subplots()
     for leak, cell in zip(leaks, cells, strict=True):
-        x = columns.index(str(cell.get(column_name, "")))
-        y = rows.index(_label(cell, row_names))
+        x, y = grid.place(cell)
         axes.add_patch(
             Rectangle((x, y), 0.96, 0.92, color=VERDICT_COLOURS[leak.verdict], alpha=0.25, lw=0)
         )
         axes.add_patch(Rectangle((x, y), 0.03, 0.92, color=VERDICT_COLOURS[leak.verdict], lw=0))
-        texts = (verdict_text(leak.verdict), *_slope_texts(leak))
-        for place, text in zip((0.2, 0.47, 0.73), texts, strict=False):
-            size = 8.5 if place < 0.3 else 7.5
-            axes.text(x + 0.49, y + place, text, ha="center", va="center", size=size)
-    axes.set_xlim(0, len(columns))
-    axes.set_ylim(len(rows), 0)
-    axes.set_xticks([i + 0.48 for i in range(len(columns))], columns)
-    axes.set_yticks([i + 0.46 for i in range(len(rows))], [wrapped(r, 28) for r in rows], size=8.5)
-    axes.xaxis.tick_top()
-    axes.xaxis.set_label_position("top")
-    axes.set_xlabel(column_name)
-    axes.tick_params(length=0)
-    axes.grid(visible=False)
-    axes.spines[:].set_visible(False)
+        if whole:
+            texts = (verdict_text(leak.verdict), *_slope_texts(leak))
+            for place, text in zip((0.2, 0.47, 0.73), texts, strict=False):
+                size = 8.5 if place < 0.3 else 7.5
+                axes.text(x + 0.49, y + place, text, ha="center", va="center", size=size)
+        else:
+            slope = leak.per_second.value
+            text = "refused" if slope is None else significant(slope / 1e3, 2)
+            axes.text(x + 0.49, y + 0.46, text, ha="center", va="center", size=6.5)
+    grid.label(axes)
+    axes.set_xlabel(f"{axes.get_xlabel()}: slope of memory [kB/s]".removeprefix(": "))
+    legend_above(
+        figure,
+        [
+            Line2D(
+                [], [], ls="", marker="s", ms=8, color=shade, alpha=0.5, label=verdict_text(verdict)
+            )
+            for verdict, shade in VERDICT_COLOURS.items()
+            if any(leak.verdict == verdict for leak in leaks)
+        ],
+    )
     return Plot(
         figure,
         "Verdict of each cell, with slope and interval in kB/s; "
-        "MD: the least slope that would have been found.",
+        "MD: the least slope that would have been found."
+        if whole
+        else "Verdict of each cell by colour, with its slope in kB/s; intervals are in the table.",
     )
 
 
@@ -175,22 +184,6 @@ def _slope_texts(leak: Leak) -> tuple[str, ...]:
     text = f"{value} [{low}, {high}]"
     least = found.minimum_detectable
     return (text,) if least is None else (text, f"MD {significant(least / 1e3, 2)}")
-
-
-def _axes_of(cells: Sequence[Cell]) -> tuple[list[str], str]:
-    """Factors of the rows, and the one of the columns: that with the most levels, up to 6."""
-    names = telling_factors(cells)
-    levels = {name: len({cell.get(name) for cell in cells}) for name in names}
-    narrow = [name for name in names if levels[name] <= _COLUMNS + 2]
-    if not narrow:
-        return names, ""
-    column = max(narrow, key=lambda name: levels[name])
-    return [name for name in names if name != column], column
-
-
-def _label(cell: Cell, names: Sequence[str]) -> str:
-    found = {name: cell[name] for name in names if name in cell}
-    return cell_label(found) if found else ""
 
 
 @styled

@@ -56,6 +56,10 @@ BEND_LEVEL = 0.999
 START = 0.25
 """A rise that ends within this part of the time looked at is a steep start."""
 
+EARLY_LEVEL = 0.98
+"""Where what climbs without a bend rises less steeply after its first quarter, by Student t at this
+level, that rise may be all there is: what follows must climb by itself."""
+
 PAGES = 2 * 4096
 """Resident memory grows by pages, in more than one place (heap, other arenas, stacks): a slope is
 not known better than two pages over the time, however alike the runs are."""
@@ -313,7 +317,7 @@ def _may_end(
             f"{needed:,.0f} s would tell its end"
         )
     if since_bend_s is None:
-        return None
+        return _only_at_first(parts, begin, end, margin, level)
     # After a bend downwards what follows may bend on: its second half must climb by itself.
     half = _slopes(parts, end - since_bend_s / 2, end)
     after = _slopes(parts, end - since_bend_s, end)
@@ -327,6 +331,24 @@ def _may_end(
     return (
         "it grew faster before, and too little is seen of the end to tell whether it ends: runs of "
         f"about {needed:,.0f} s would"
+    )
+
+
+def _only_at_first(
+    parts: Sequence[Series], begin: float, end: float, margin: float, level: float
+) -> str | None:
+    """Why a rise without a bend may be no more than its first quarter (`START`)."""
+    first = START * (end - begin)
+    early, after = _slopes(parts, begin, begin + first), _slopes(parts, begin + first, end)
+    if not early or not after or not slows_down(early, after, EARLY_LEVEL):
+        return None
+    since = student_t(after, level)
+    if _verdict(since, margin) == "climbs":
+        return None
+    needed = first + (longer(since, margin, end - begin - first) or 2 * (end - begin))
+    return (
+        "most of the rise lies in the first quarter: runs of about "
+        f"{max(needed, end):,.0f} s would tell whether it goes on"
     )
 
 

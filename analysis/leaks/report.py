@@ -16,6 +16,7 @@ from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid, verdict_text
 from roslens.analysis.leaks.leak import SLOPE, Leak, Series, refused
 from roslens.analysis.leaks.parameters import LeaksParameters
+from roslens.analysis.leaks.sites import GROWTH, growth_of_sites
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
@@ -118,13 +119,27 @@ class LeaksReport(Report[LeaksParameters]):
     def estimates(self) -> list[Estimate]:
         """Both slopes of each cell, then the baselines."""
         slopes = [e for leak in self.leaks for e in (leak.per_second, leak.per_message)]
-        return [*slopes, *self.baselines, *self.kept]
+        return [*slopes, *self.baselines, *self.kept, *self.growing]
 
     @cached_property
     def kept(self) -> list[Estimate]:
         """Bytes that callbacks keep per execution."""
         table = self.tables.table("callback_allocations")
         return kept_by_callback(table, self.counting, self.level)
+
+    @cached_property
+    def growing(self) -> list[Estimate]:
+        """Growth of what functions hold, where call paths of allocations were recorded."""
+        if not self.counting:
+            return []
+        begins = self.tables.resources.group_by("run").agg(pl.col("time_ns").min()).collect()
+        return growth_of_sites(
+            self.tables.allocation_sites,
+            dict(begins.iter_rows()),
+            self.leaks,
+            self.counting,
+            self.level,
+        )
 
     # ------------------------------------------------------------ sections
 
@@ -157,6 +172,9 @@ class LeaksReport(Report[LeaksParameters]):
                 if limits
                 else f"{text}."
             )
+        if climbing and self.growing:
+            first = self.growing[0]
+            said.append(f"Most is held by {_site(first)}: {with_interval(first)}.")
         if unsure:
             said.append(f"There is not enough evidence in {unsure} of {cells}.")
         return said
@@ -258,14 +276,20 @@ class LeaksReport(Report[LeaksParameters]):
         return Section(study_table(leak_statements(self.leaks, self.baselines)))
 
     def heap(self) -> Section:
-        """Which callbacks keep what they allocate, where the allocator was traced."""
-        if not self.kept:
+        """Which functions and callbacks keep what they allocate, where that was recorded."""
+        parts: list[Part] = []
+        if self.growing:
+            parts.append(estimates_table(self.growing, GROWTH.definition, prefix="site_"))
+        if self.kept:
+            parts.append(estimates_table(self.kept, KEPT.definition, prefix="callback_"))
+        if not parts:
             text = (
-                "The allocator was not traced (lttng_ust_libc); with it, this section says which "
-                "callbacks keep what they allocate."
+                "Who allocates was not recorded; with 'record --allocations' this section says "
+                "which functions hold what climbs, and with LTTng's allocator events "
+                "(lttng_ust_libc) which callbacks keep what they allocate."
             )
-            return Section(Sentence(text))
-        return Section(estimates_table(self.kept, KEPT.definition, prefix="callback_"))
+            parts.append(Sentence(text))
+        return Section(*parts)
 
     def why_no_peak(self) -> Section:
         """Why the peak of memory is refused."""
@@ -274,6 +298,12 @@ class LeaksReport(Report[LeaksParameters]):
     def files(self) -> Mapping[str, pl.DataFrame]:
         """One row per cell."""
         return {"leaks.csv": leaks_frame(self.leaks)}
+
+
+def _site(estimate: Estimate) -> str:
+    caller = estimate.cell["called_by"]
+    by = "" if caller == "other" else f", in the {caller}"
+    return f"{estimate.cell['function']}{by}"
 
 
 def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:

@@ -131,7 +131,9 @@ def worst_messages(
     ``run``, ``cell``, ``topic``, ``subscription_node``, ``since_start_ns`` (from the first
     publication of the run), ``latency_ns``, ``to_take_ns`` (publish -> take),
     ``take_to_callback_ns``, ``busy_ns`` (time in callbacks; threads added up where the thread is
-    not known), ``meanwhile`` (those callbacks, longest first).
+    not known), ``meanwhile`` (those callbacks, longest first), and of the message itself
+    ``publish_ns``, ``callback_start_ns``, ``callback_instance_id``, ``subscription_host``,
+    ``subscription_vpid``.
     """
     labels = _labels(runs)
     worst = (
@@ -164,6 +166,11 @@ def worst_messages(
         "take_to_callback_ns": pl.Int64,
         "busy_ns": pl.Int64,
         "meanwhile": pl.String,
+        "publish_ns": pl.Int64,
+        "callback_start_ns": pl.Int64,
+        "callback_instance_id": pl.Int64,
+        "subscription_host": pl.String,
+        "subscription_vpid": pl.Int64,
     }
     return pl.DataFrame(rows, schema=schema, orient="row")
 
@@ -202,7 +209,7 @@ def _explained(message: dict[str, object], lives: pl.DataFrame) -> dict[str, obj
     if not known:
         shown += " (thread not known: whole process)"
     return {
-        **{key: message[key] for key in ("run", "cell", "topic", "subscription_node")},
+        **{key: message[key] for key in _KEPT},
         "since_start_ns": _minus(begin, message["first"]),
         "latency_ns": message["latency_ns"],
         "to_take_ns": _minus(message["take_ns"], begin),
@@ -210,6 +217,12 @@ def _explained(message: dict[str, object], lives: pl.DataFrame) -> dict[str, obj
         "busy_ns": int(ran["overlap"].sum()),
         "meanwhile": shown,
     }
+
+
+_KEPT = (
+    *("run", "cell", "topic", "subscription_node", "publish_ns", "callback_start_ns"),
+    *("callback_instance_id", "subscription_host", "subscription_vpid"),
+)
 
 
 def _minus(later: object, earlier: object) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -81,7 +82,7 @@ def latency_estimates(
         untold = loss.refused if loss.value is None else None
         clocks = max(s.clock_bound_ns for s in members)
         mean = mean_over_runs(latency_metric("mean", scope), cell, delivered, level)
-        estimates.append(_within_clocks(mean, clocks))
+        estimates.append(within_clocks(mean, clocks))
         for over_sent, arrays in ((False, delivered), (True, sent)):
             for q in percentiles:
                 name = percentile_name(q).lower()
@@ -91,23 +92,36 @@ def latency_estimates(
                     found = replace(
                         found, value=None, low=None, high=None, refused=untold, per_run=()
                     )
-                estimates.append(_within_clocks(found, clocks))
+                estimates.append(within_clocks(found, clocks))
         estimates.append(loss)
     return estimates
 
 
-def _within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
-    """No latency between hosts is told whose clocks may be apart as far as it is long."""
-    if estimate.value is None or not bound_ns or estimate.value > bound_ns:
+def within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
+    """No latency between hosts is told whose clocks may be apart as far as it is long.
+
+    Each is wrong by the bound at most, and so is every quantile and the mean of them.
+    """
+    if estimate.value is None or not bound_ns:
         return estimate
+    if estimate.value > bound_ns:
+        low, high = estimate.low, estimate.high
+        return replace(
+            estimate,
+            low=None if low is None else max(0.0, low - bound_ns),
+            high=None if high is None else high + bound_ns,
+            method=f"{estimate.method}; widened by {bound_ns / 1e6:.3g} ms, which clocks of hosts "
+            "may be apart",
+        )
+    apart = "any time" if math.isinf(bound_ns) else f"{bound_ns / 1e6:.3g} ms"
     return replace(
         estimate,
         value=None,
         low=None,
         high=None,
         per_run=(),
-        refused=f"between hosts whose clocks may be {bound_ns / 1e6:.3g} ms apart, which is as "
-        "much as was measured; collect with --clock-offset auto, or synchronise the hosts",
+        refused=f"between hosts whose clocks may be {apart} apart, which is as much as was "
+        "measured; bring the clocks together by 'roslens merge', or synchronise the hosts",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -170,6 +171,37 @@ def _group_of(topic: str, runs: Iterable[str]) -> TopicGroup:
     return TopicGroup(topic, f"topic {topic}", dict.fromkeys(runs, frozenset((topic,))))
 
 
+def rows_of_group(
+    messages: pl.LazyFrame, runs: Sequence[Run], group: TopicGroup, warm_up_s: float = 0.0
+) -> pl.LazyFrame:
+    """Messages on the topics of `group`, in order of publication.
+
+    Parameters
+    ----------
+    messages
+        ``run``, ``topic``, ``publish_ns`` and whatever else is wanted.
+    warm_up_s
+        As in `run_samples`.
+
+    Returns
+    -------
+    With ``since_ns`` (after the first publication of the run on these topics) and ``warm`` (whether
+    it is no warm-up).
+    """
+    of_run = group.topics_of_run
+    wanted = pl.DataFrame(
+        [(run.name, topic) for run in runs for topic in sorted(of_run.get(run.name, ()))],
+        schema={"run": pl.String, "topic": pl.String},
+        orient="row",
+    )
+    return (
+        messages.join(wanted.lazy(), on=["run", "topic"])
+        .with_columns(since_ns=pl.col("publish_ns") - pl.col("publish_ns").min().over("run"))
+        .with_columns(warm=(pl.col("since_ns") >= round(warm_up_s * 1e9)).fill_null(value=True))
+        .sort("publish_ns", nulls_last=True, maintain_order=True)
+    )
+
+
 def run_samples(
     messages: pl.LazyFrame, runs: Sequence[Run], group: TopicGroup, warm_up_s: float = 0.0
 ) -> list[RunSamples]:
@@ -185,19 +217,8 @@ def run_samples(
         left out, and counted.
     """
     chosen = [run for run in runs if group.topics_of_run.get(run.name)]
-    wanted = pl.DataFrame(
-        [(run.name, topic) for run in chosen for topic in sorted(group.topics_of_run[run.name])],
-        schema={"run": pl.String, "topic": pl.String},
-        orient="row",
-    )
-    rows = (
-        messages.select("run", "topic", "outcome", "publish_ns", "latency_ns", "clock_bound_ns")
-        .join(wanted.lazy(), on=["run", "topic"])
-        .with_columns(since=pl.col("publish_ns") - pl.col("publish_ns").min().over("run"))
-        .with_columns(warm=(pl.col("since") >= round(warm_up_s * 1e9)).fill_null(value=True))
-        .sort("publish_ns", nulls_last=True, maintain_order=True)
-        .collect()
-    )
+    columns = ("run", "topic", "outcome", "publish_ns", "latency_ns", "clock_bound_ns")
+    rows = rows_of_group(messages.select(columns), chosen, group, warm_up_s).collect()
     by_run = rows.partition_by("run", as_dict=True)
     empty = rows.clear()
     return [_of_run(run, by_run.get((run.name,), empty)) for run in chosen]
@@ -205,6 +226,15 @@ def run_samples(
 
 def _of_run(run: Run, rows: pl.DataFrame) -> RunSamples:
     warm = rows.filter("warm")
+    delivered = pl.col("outcome") == "delivered"
+    # What is no longer than its bound is not in the table; as the bound it is as wrong at most.
+    refused = warm.filter(
+        delivered & pl.col("publish_ns").is_not_null() & pl.col("latency_ns").is_null()
+    )
+    bound_ns = float(warm.select(pl.col("clock_bound_ns").max().fill_null(0)).item())
+    if refused["clock_bound_ns"].null_count():
+        bound_ns = math.inf
+    warm = warm.with_columns(pl.coalesce("latency_ns", "clock_bound_ns"))
     sent = warm.filter(
         ((pl.col("outcome") == "delivered") & pl.col("latency_ns").is_not_null())
         | pl.col("outcome").is_in(LOST)
@@ -215,7 +245,7 @@ def _of_run(run: Run, rows: pl.DataFrame) -> RunSamples:
     )
     sent_ns = sent.to_series().to_numpy().astype(np.float64)
     counts = dict(warm["outcome"].value_counts().iter_rows())
-    span = warm["since"].drop_nulls()
+    span = warm["since_ns"].drop_nulls()
     seconds = (int(span[-1]) - int(span[0])) / 1e9 if span.len() > 1 else 0.0
     return RunSamples(
         run=run,
@@ -224,5 +254,5 @@ def _of_run(run: Run, rows: pl.DataFrame) -> RunSamples:
         outcomes=counts,
         seconds=seconds,
         left_out=rows.height - warm.height,
-        clock_bound_ns=warm.select(pl.col("clock_bound_ns").max().fill_null(0)).item(),
+        clock_bound_ns=bound_ns,
     )

@@ -105,6 +105,57 @@ def live_checks(live: pl.DataFrame) -> list[Statement]:
     return checks
 
 
+def two_ways_checks(ways: pl.DataFrame) -> list[Statement]:
+    """Whether memory counted in another way is the same, or no less where it includes more.
+
+    Parameters
+    ----------
+    ways
+        As `roslens.collectors.results.micro_ros.WAYS`.
+    """
+    checks = []
+    for (memory, way), group in ways.group_by("memory", "way", maintain_order=True):
+        least = way == "sbrk"
+        right = pl.col("otherwise_bytes") >= pl.col("bytes")
+        wrong = group.filter(~right if least else pl.col("otherwise_bytes") != pl.col("bytes"))
+        said = "no less" if least else "the same"
+        because = f"{said} in {group.height - wrong.height} of {group.height} programs"
+        if wrong.height:
+            row = wrong.row(0, named=True)
+            because += f": {row['subject']}: {row['bytes']:,} B, {row['otherwise_bytes']:,} B"
+        name = f"{memory} memory by {way}"
+        verdict: Verdict = "broken" if wrong.height else "holds"
+        checks.append(Statement("memory counted in two ways", verdict, because, name))
+    return checks
+
+
+def account_checks(accounts: pl.DataFrame) -> list[Statement]:
+    """Whether both sides account for every message of a transport.
+
+    Parameters
+    ----------
+    accounts
+        As `roslens.collectors.results.micro_ros.ACCOUNTS`.
+    """
+    checks = []
+    groups = accounts.group_by("source", "transport", maintain_order=True)
+    for (source, transport), group in groups:
+        wrong = group.filter(~pl.col("agrees"))["message"].to_list()
+        sent, lost, refused = (group[x].sum() for x in ("sent", "lost", "refused"))
+        checks.append(
+            Statement(
+                "every message is accounted for on both sides",
+                "broken" if wrong else "holds",
+                f"{sent:,} sent, {lost:,} of them lost; {refused:,} refused by the publisher"
+                + (f"; the sides differ about: {', '.join(wrong)}" if wrong else ""),
+                f"{transport}, {source}",
+                value=float(lost),
+                unit="message",
+            )
+        )
+    return checks
+
+
 def measured_sum_checks(runs: Sequence[TransportRun]) -> list[Statement]:
     """Whether measured directions add up to the measured round trip, in every exchange."""
     checks = []

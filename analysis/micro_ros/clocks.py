@@ -218,8 +218,8 @@ def directions(
         np.asarray(x, dtype=np.int64)
         for x in (client_sent_ns, agent_received_ns, agent_sent_ns, client_received_ns)
     )
-    sent, sent_width = _to_agent(fit, t1)
-    received, received_width = _to_agent(fit, t4)
+    sent, sent_width = to_agent(fit, t1)
+    received, received_width = to_agent(fit, t4)
     return Directions(
         (t2 - fit.origin_ns) - sent,
         received - (t3 - fit.origin_ns),
@@ -228,7 +228,7 @@ def directions(
     )
 
 
-def _to_agent(fit: ClockFit, client_ns: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def to_agent(fit: ClockFit, client_ns: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Times of the client's clock on the agent's, relative to its origin; and half widths."""
     relative = (client_ns - (fit.origin_ns + fit.difference_ns)).astype(np.float64)
     agent = relative

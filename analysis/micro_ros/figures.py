@@ -21,6 +21,7 @@ from roslens.analysis.figures.style import (
     styled,
 )
 from roslens.analysis.micro_ros.directions import PrintedSum
+from roslens.analysis.micro_ros.hops import HOPS, OF_DEVICE
 from roslens.analysis.micro_ros.lines import PhysicalLine
 from roslens.analysis.micro_ros.slopes import KINDS, Slope
 from roslens.analysis.micro_ros.transports import TransportRun
@@ -240,6 +241,39 @@ def directions_plot(runs: Sequence[TransportRun]) -> Plot:
         "Latency by direction, one mark per run. Bars: what the synchronisation of the clocks "
         "leaves open (hard bounds; if one direction is longer, the other is shorter by as much). "
         "A round trip needs one clock and has no such bar.",
+    )
+
+
+@styled
+def hops_plot(medians: pl.DataFrame) -> Plot:
+    """The hops of a message from the device to a node's callback, and of its answer, as bars.
+
+    Parameters
+    ----------
+    medians
+        Of `roslens.analysis.micro_ros.hops.hop_medians`.
+    """
+    figure = new_figure(0.9 + 0.36 * medians.height)
+    axes = figure.subplots()
+    y = np.arange(medians.height)
+    begin = np.zeros(medians.height)
+    for index, hop in enumerate(HOPS):
+        width = medians[hop].to_numpy() / 1e6
+        error = medians["error"].to_numpy() / 1e6 if hop in OF_DEVICE else None
+        axes.barh(y, width, left=begin, height=0.6, color=colour(index), xerr=error, ecolor=LOUD)
+        begin = begin + width
+    axes.set_yticks(y, medians["transport"].to_list())
+    axes.invert_yaxis()
+    axes.set_xlabel("median [ms]")
+    axes.grid(visible=False, axis="y")
+    finish(axes)
+    handles = [Line2D([], [], lw=6, color=colour(i), label=hop) for i, hop in enumerate(HOPS)]
+    legend_above(figure, handles)
+    return Plot(
+        figure,
+        "Hops of a message from the device's publisher to the callback of ROS, and of the answer "
+        "back: medians over all runs. Lines: what is not known of the device's clock; what the "
+        "first hop gains the last one loses.",
     )
 
 

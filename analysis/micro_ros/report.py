@@ -10,23 +10,33 @@ import polars as pl
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.micro_ros.checks import (
+    account_checks,
     budget_checks,
     checks_frame,
     live_checks,
     measured_sum_checks,
     printed_sum_checks,
     throughput_checks,
+    two_ways_checks,
 )
 from roslens.analysis.micro_ros.directions import PrintedSum, printed_sums
 from roslens.analysis.micro_ros.figures import (
     directions_plot,
     history_plot,
+    hops_plot,
     memory_plot,
     printed_latency_plot,
     round_trip_plot,
     throughput_plot,
 )
+from roslens.analysis.micro_ros.hops import (
+    device_messages,
+    hop_checks,
+    hop_medians,
+    hops_sentence,
+)
 from roslens.analysis.micro_ros.lines import PhysicalLine, lines_of
+from roslens.analysis.micro_ros.measured import measured_statements
 from roslens.analysis.micro_ros.parameters import MicroRosParameters
 from roslens.analysis.micro_ros.slopes import (
     HISTORY,
@@ -45,6 +55,7 @@ from roslens.analysis.micro_ros.tables import (
     clocks_table,
     findings_table,
     history_table,
+    hops_table,
     printed_latency_table,
     slopes_table,
     static_table,
@@ -144,6 +155,13 @@ class MicroRosReport(Report[MicroRosParameters]):
         return transport_runs(self.found.exchanges, self.found.links)
 
     @cached_property
+    def device_messages(self) -> pl.DataFrame:
+        """Messages of the device with their hops to the node's callback and back."""
+        return device_messages(
+            self.found, self.tables.table("one_sided_messages"), self.tables.table("publications")
+        )
+
+    @cached_property
     def transport_estimates(self) -> list[Estimate]:
         """Latency by direction, round trips, clocks."""
         return transport_estimates(self.transport_runs, self.level)
@@ -165,9 +183,12 @@ class MicroRosReport(Report[MicroRosParameters]):
         """Every verdict."""
         return [
             *live_checks(self.found.live),
+            *two_ways_checks(self.found.ways),
+            *account_checks(self.found.accounts),
             *budget_checks(self.slopes, self.parameters.budgets),
             *throughput_checks(self.found.throughput, self.lines),
             *measured_sum_checks(self.transport_runs),
+            *hop_checks(self.device_messages, self.found.exchanges),
             *printed_sum_checks(self.sums),
         ]
 
@@ -202,6 +223,8 @@ class MicroRosReport(Report[MicroRosParameters]):
         if known:
             each = ", ".join(f"{s.entity} {s.estimate.value:,.0f} B" for s in known[:6])
             said.append(f"Memory per entity: {each}.")
+        if self.device_messages.height:
+            said.append(hops_sentence(hop_medians(self.device_messages)))
         return said or ["There are no figures of micro-ROS to look at."]
 
     def picture(self) -> Plot | None:
@@ -235,8 +258,8 @@ class MicroRosReport(Report[MicroRosParameters]):
         if self.found.findings.height:
             parts.append(Sentence("Something could not be used and is left out.", loud=True))
             parts.append(findings_table(self.found.findings))
-        if self.found.is_model:
-            parts.append(Sentence(_MODEL))
+        if self.found.is_micro_ros:
+            parts.append(Sentence(_ITSELF))
         return Section(*parts)
 
     def checks(self) -> Section:
@@ -280,10 +303,22 @@ class MicroRosReport(Report[MicroRosParameters]):
         return Section(*parts, slopes_table(slopes, self.published_slopes, self.claims))
 
     def statements(self) -> Section:
-        """What the publication says against what its figures say."""
+        """What the publication says against what its figures say, and what was measured."""
+        measured: list[Part] = []
+        if self.found.is_micro_ros:
+            found = [
+                *memory_statements(self.published.claims, self.slopes),
+                *measured_statements(
+                    self.slopes,
+                    [*self.transport_estimates, *self.throughput_estimates],
+                    {link.transport for link in self.found.links.values() if link.emulated},
+                ),
+            ]
+            measured.append(claims_table(found, "Statements of the study, held against this"))
         apart = differences_of_totals(self.published.memory)["difference_bytes"].to_list()
         slopes = list(self.published_slopes.values()) or self.slopes
         return Section(
+            *measured,
             claims_table(memory_statements(self.published.claims, slopes)),
             Sentence(
                 "Static, stack and dynamic memory were read off another figure than the total; "
@@ -322,6 +357,9 @@ class MicroRosReport(Report[MicroRosParameters]):
                 estimates_table(shown, "Latency by direction and round trip"),
                 sums_table(self.transport_runs),
             ]
+        if self.device_messages.height:
+            medians = hop_medians(self.device_messages)
+            parts += [Sentence(hops_sentence(medians)), hops_plot(medians), hops_table(medians)]
         return Section(*parts or [Sentence("No latency was measured.")])
 
     def round_trips(self) -> Section:
@@ -332,15 +370,18 @@ class MicroRosReport(Report[MicroRosParameters]):
         return Section(round_trip_plot(runs))
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """Slopes of memory, and every verdict."""
-        return {
+        """Slopes of memory, every verdict, and the messages of a device by their hops."""
+        files = {
             "slopes.csv": slopes_frame(self.slopes),
             "checks.csv": checks_frame(self.all_checks),
         }
+        if self.device_messages.height:
+            files["device_messages.csv"] = self.device_messages
+        return files
 
 
-_MODEL = (
-    "This is a transport and memory model on real toolchains. Times are of "
-    "this computer and its emulator, not of a board; sizes are what the compiler for the board "
-    "makes."
+_ITSELF = (
+    "This is micro-ROS itself: its client, its agent and a node of ROS 2. Memory is what the "
+    "compiler for a Cortex-M3 makes of it, as it runs on an emulated board. Times of udp, tcp and "
+    "serial are of a client on this computer; those of uart are emulated."
 )

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from roslens.analysis.micro_ros.directions import PrintedSum
+from roslens.analysis.micro_ros.hops import HOPS
 from roslens.analysis.micro_ros.lines import PhysicalLine, judge_throughput
 from roslens.analysis.micro_ros.slopes import Slope, is_history
 from roslens.analysis.micro_ros.transports import TransportRun
@@ -153,15 +154,17 @@ def checks_table(checks: Sequence[Statement]) -> ReportTable:
     return statements_table(checks, columns, "Checks")
 
 
-def claims_table(found: Sequence[Statement]) -> ReportTable:
-    """The publication's statements held against its figures."""
+def claims_table(
+    found: Sequence[Statement], title: str = "Statements of the publication"
+) -> ReportTable:
+    """The publication's statements held against figures."""
     columns = {
         "statement": "subject",
         "as published": "claim",
         "as the figures say": "because",
         "verdict": "told",
     }
-    return statements_table(found, columns, "Statements of the publication")
+    return statements_table(found, columns, title)
 
 
 _BOUNDS = (
@@ -173,6 +176,13 @@ _TESTED = (
     "The round trip is read off a stopwatch of the client, apart from the clock whose stamps give "
     "the directions. Allowed: how long reading took, the clocks' resolution, and their drift. An "
     "error of the offset cancels out in any such sum; what is tested are stamps, units and drift."
+)
+
+
+_HOPS = (
+    "Agent: when it wrote the message to DDS, by the source timestamp that the node took with it; "
+    "take, callback and answer: events of the node's trace. The device's stamps are on the clock "
+    "of the events by bounds that hold whatever the delays are; the error is half their width."
 )
 
 
@@ -294,6 +304,27 @@ def sums_table(runs: Sequence[TransportRun]) -> ReportTable:
         "client + turnaround + agent - round trip, on measured values",
         notes=[_TESTED],
         left=frozenset({"transport", "run"}),
+    )
+
+
+def hops_table(medians: pl.DataFrame) -> ReportTable:
+    """Medians of the hops.
+
+    Parameters
+    ----------
+    medians
+        Of `roslens.analysis.micro_ros.hops.hop_medians`.
+    """
+    columns = [*HOPS, "device to callback", "error"]
+    return ReportTable(
+        ["transport", "messages", *(f"{column} [ms]" for column in columns)],
+        [
+            [row["transport"], f"{row['messages']:,}", *(f"{row[c] / 1e6:,.3f}" for c in columns)]
+            for row in medians.iter_rows(named=True)
+        ],
+        "Messages from the device to the callback of ROS, and their answers: medians",
+        notes=[_HOPS],
+        left=frozenset({"transport"}),
     )
 
 

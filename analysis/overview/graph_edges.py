@@ -29,7 +29,7 @@ def graph_edges(messages: pl.LazyFrame) -> pl.DataFrame:
         (part of those sent to it). Sorted by topic, publishers first.
     """
     known = messages.filter(pl.col("topic").is_not_null())
-    latency = pl.col("latency_ns").drop_nulls() / 1e6
+    latency = pl.col("latency_ns") / 1e6
     none = pl.lit(None, dtype=pl.Float64)
     sent = (
         known.unique(["run", "publisher_node", "topic", "publish_ns"])
@@ -45,13 +45,14 @@ def graph_edges(messages: pl.LazyFrame) -> pl.DataFrame:
     )
     received = (
         known.filter(pl.col("outcome") != "no_subscriber")
+        .sort("latency_ns")
         .group_by("run", pl.col("subscription_node").alias("node"), "topic")
         .agg(
             publishes=pl.lit(value=False),
             messages=pl.len(),
             rate_hz=rate_hz("publish_ns"),
-            p50_ms=quantile_of(latency, 0.5),
-            p99_ms=quantile_of(latency, 0.99),
+            p50_ms=quantile_of(latency, 0.5, ordered=True),
+            p99_ms=quantile_of(latency, 0.99, ordered=True),
             lost=loss_of("outcome"),
         )
     )

@@ -87,15 +87,16 @@ def topics_overview(messages: pl.LazyFrame) -> pl.DataFrame:
     delivered ones), ``lost`` (part of those sent that did not arrive; null where unknown ones
     forbid it).
     """
-    latency = pl.col("latency_ns").drop_nulls() / 1e6
+    latency = pl.col("latency_ns") / 1e6
     return (
         messages.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
+        .sort("latency_ns")
         .group_by("run", "topic", "publisher_node", "subscription_node")
         .agg(
             messages=pl.len(),
             rate=rate_hz("publish_ns"),
-            p50_ms=quantile_of(latency, 0.5),
-            p99_ms=quantile_of(latency, 0.99),
+            p50_ms=quantile_of(latency, 0.5, ordered=True),
+            p99_ms=quantile_of(latency, 0.99, ordered=True),
             worst_ms=latency.max(),
             lost=loss_of("outcome"),
         )

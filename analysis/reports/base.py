@@ -8,17 +8,19 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 import polars as pl
 
 from roslens.analysis.design import check_designs
 from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.measures.bag import BagBeside
 from roslens.analysis.measures.loss import TracerLoss, health_findings
 from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
-from roslens.analysis.reports.front import Front, facts_of
+from roslens.analysis.reports.front import Front, facts_of, told
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
@@ -29,7 +31,10 @@ from roslens.collectors.work_log import WorkLog
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import write_atomically
 
-Part = Sentence | ReportTable | Plot | Verbatim
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Part = Sentence | ReportTable | Plot | Verbatim | Drawing
 _MOST_DISTURBED = 30
 
 
@@ -45,6 +50,8 @@ class Tables(Protocol):
     @property
     def system(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
+    def allocation_sites(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
     def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
     @property
     def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
@@ -55,6 +62,8 @@ class Tables(Protocol):
     @property
     def work_logs(self) -> Mapping[str, WorkLog]: ...  # noqa: D102
     def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
+    def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
+    def bags(self, path: str = "") -> Mapping[str, BagBeside | UsageError]: ...  # noqa: D102
 
 
 class NoRecordings:
@@ -63,7 +72,7 @@ class NoRecordings:
     runs: Sequence[Run] = ()
     tracer_loss: Sequence[TracerLoss] = ()
     without_resources: Sequence[Run] = ()
-    resources = threads = system = pl.LazyFrame()
+    resources = threads = system = allocation_sites = pl.LazyFrame()
     logged_messages = pl.DataFrame()
     tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})
@@ -72,12 +81,25 @@ class NoRecordings:
         """No rows."""
         return TABLES[name].empty().lazy()
 
+    def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
+        """None."""
+        return {}
+
+    def bags(self, path: str = "") -> Mapping[str, BagBeside | UsageError]:  # noqa: ARG002
+        """None."""
+        return {}
+
 
 class Section:
     """Sentences, tables and figures, shown one below the other."""
 
     def __init__(self, *parts: Part) -> None:
         self.parts = parts
+
+    @property
+    def pictures(self) -> list[Figure]:
+        """Its figures, of matplotlib, in order: what is changed in them is shown."""
+        return [part.figure for part in self.parts if isinstance(part, Plot)]
 
     def _repr_html_(self) -> str:
         return "\n".join(part._repr_html_() for part in self.parts)
@@ -144,7 +166,15 @@ class Report(ABC, Generic[P]):
     def answer(self) -> Front:
         """The first screen."""
         facts, loud = facts_of(self.tables.runs, self.tables.tracer_loss, len(self.left_out))
-        return Front(self.sentences(), self.picture(), facts, loud)
+        around: Sequence[Drawing | ReportTable] = ()
+        if any(run.triggered for run in self.tables.runs):
+            from roslens.analysis.reports.moment import around_hit  # noqa: PLC0415  (half a second)
+
+            around = around_hit(self.tables)
+        return Front(self._told(), self.picture(), facts, loud, around)
+
+    def _told(self) -> list[str]:
+        return [*told(self.tables.runs), *self.sentences()]
 
     def tracer_loss(self) -> list[Part]:
         """What the tracer lost and what is odd about the recordings; the first thing to show."""
@@ -258,7 +288,7 @@ class Report(ABC, Generic[P]):
         if self.parameters.output_dir is None:
             return Section(Sentence("metrics.json is not written: output_dir is not set."))
         counting = [run.name for run in self.counting]
-        metrics = metrics_of(self.estimates, self.tables.tracer_loss, counting, self.sentences())
+        metrics = metrics_of(self.estimates, self.tables.tracer_loss, counting, self._told())
         folder = Path(self.parameters.output_dir)
         path = write_metrics(metrics, folder)
         sentences = [Sentence(f"{len(metrics.estimates)} estimates written to {path.name}.")]

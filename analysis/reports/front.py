@@ -6,14 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
-from math import log
+from math import inf, log
+from typing import NamedTuple
 
 from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.loss import TracerLoss
-from roslens.analysis.reports.numbers import shown_unit, value_and_interval
+from roslens.analysis.reports.numbers import seen, shown_unit, value_and_interval
+from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import FactorEffect
+
+_MOST_TOLD = 5
 
 
 @dataclass(frozen=True)
@@ -30,12 +35,15 @@ class Front:
         What was recorded, by name; those that nobody knows are left out.
     loud
         Names of facts that must not be overlooked.
+    around
+        What happened around the moment of a trigger.
     """
 
     sentences: Sequence[str]
     picture: Plot | None
     facts: Mapping[str, str]
     loud: frozenset[str] = frozenset()
+    around: Sequence[Drawing | ReportTable] = ()
 
     def _repr_html_(self) -> str:
         first, *more = self.sentences
@@ -46,14 +54,20 @@ class Front:
         return (
             f'<div class="roslens-front"><p class="roslens-answer">{escape(first)}</p>'
             + "".join(f"<p>{escape(text)}</p>" for text in more)
+            + "".join(part._repr_html_() for part in self.around)
             + (self.picture._repr_html_() if self.picture else "")
+            + (
+                f'<p class="roslens-note">{escape(self.picture.left_out)}</p>'
+                if self.picture and self.picture.left_out
+                else ""
+            )
             + f'<p class="roslens-facts">{facts}</p></div>'
         )
 
     def __repr__(self) -> str:
         facts = "; ".join(f"{name}: {text}" for name, text in self.facts.items())
         picture = [str(self.picture)] if self.picture else []
-        return "\n".join([*self.sentences, *picture, facts])
+        return "\n".join([*self.sentences, *map(str, self.around), *picture, facts])
 
 
 _LOUD = ' class="roslens-loud"'
@@ -89,6 +103,24 @@ def facts_of(
         found["disturbed"] = f"{disturbed} of {len(runs)} runs"
         loud.add("disturbed")
     return found, frozenset(loud)
+
+
+def told(runs: Sequence[Run]) -> list[str]:
+    """A sentence for each time that a trigger hit, of the first ones."""
+    found = [(run, hit) for run in runs for hit in run.triggered]
+    said = [
+        f"Triggered{f' in {run.name}' if len(runs) > 1 else ''} at {utc(hit.at_ns)}: "
+        f"{hit.trigger}{seen(hit)}."
+        for run, hit in found[:_MOST_TOLD]
+    ]
+    more = len(found) - len(said)
+    return [*said, *([f"Triggers hit {more} more times."] if more else [])]
+
+
+def utc(time_ns: int) -> str:
+    """``2026-11-23 14:03:21.123 UTC``."""
+    seconds, rest = divmod(time_ns, 1_000_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest // 1_000_000:03d} UTC"
 
 
 def _several(texts: Sequence[str], most: int = 2) -> str:
@@ -130,14 +162,40 @@ def effect_sentence(found: Sequence[FactorEffect], what: str) -> str | None:
         return None
     e = max(sure, key=lambda x: abs(log(x.value or 1)))
     assert e.value is not None
+    assert e.low is not None
+    assert e.high is not None
+    more, less, how = larger_first(str(e.levels[0]), str(e.references[0]), (e.value, e.low, e.high))
     return (
-        f"{what} with {e.factors[0]} {e.levels[0]} is {relation(e.value)} with {e.references[0]}: "
-        f"{e.value:.2f} [{e.low:.2f}, {e.high:.2f}], {e.replications} blocks or runs."
+        f"{what} with {e.factors[0]} {more} is {how.relation} with {less}: {how.numbers}, "
+        f"{e.replications} blocks or runs."
     )
 
 
-def relation(ratio: float) -> str:
-    """``36 % above that``, ``26 % below that``, ``2.3 times that``."""
-    if ratio >= 2:
-        return f"{ratio:.2g} times that"
-    return f"{100 * abs(ratio - 1):.0f} % {'above' if ratio > 1 else 'below'} that"
+class Ratio(NamedTuple):
+    """A ratio above 1 in words."""
+
+    relation: str
+    numbers: str
+
+
+def larger_first(
+    level: str, reference: str, ratio: tuple[float, float, float]
+) -> tuple[str, str, Ratio]:
+    """Which of two is larger, which smaller, and by how much.
+
+    Parameters
+    ----------
+    ratio
+        level / reference, and its interval.
+
+    >>> larger_first("a", "b", (0.5, 0.4, 0.625))
+    ('b', 'a', Ratio(relation='2 times that', numbers='2.00 [1.60, 2.50]'))
+    """
+    value, low, high = ratio
+    if 0 < value < 1:
+        level, reference = reference, level
+        value, low, high = 1 / value, 1 / high, 1 / low if low > 0 else inf
+    times = f"{value:,.2g}" if value < 100 else f"{value:,.0f}"
+    relation = f"{times} times that" if value >= 2 else f"{100 * (value - 1):.0f} % above that"
+    shown = [f"{x:.2f}" if x < 100 else f"{x:,.0f}" for x in (value, low, high)]
+    return level, reference, Ratio(relation, f"{shown[0]} [{shown[1]}, {shown[2]}]")

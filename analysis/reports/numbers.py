@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 
 from roslens.analysis.estimate import Estimate
+from roslens.tracing.recording.manifest import Hit
 
 _SHOWN = {
     "ns": (1e-6, "ms"),
@@ -45,6 +46,14 @@ def unit_of_all(values: Iterable[float | None], unit: str) -> tuple[float, str]:
     middle = known[len(known) // 2]
     factor, name = next(((f, n) for f, n in ladder if middle * f >= 1), ladder[-1])
     return factor, f"{name}/{per}" if per else name
+
+
+def seen(hit: Hit) -> str:
+    """What a trigger saw, in brackets: `` (73.2 ms)``; nothing where it saw nothing."""
+    if hit.value is None or hit.unit is None:
+        return ""
+    factor, unit = shown_unit(hit.unit)
+    return f" ({significant(hit.value * factor, 3)} {unit})"
 
 
 def counted(count: int, noun: str) -> str:
@@ -87,7 +96,7 @@ def value_and_interval(estimate: Estimate, factor: float | None = None) -> tuple
         return significant(value), "refused"
     low, high = estimate.low * factor, estimate.high * factor
     half = (high - low) / 2
-    if half <= 0:
+    if half <= 1e-9 * abs(value):  # all runs alike, but for rounding
         return significant(value), f"[{significant(low)}, {significant(high)}]"
     decimals = min(9, max(0, 1 - math.floor(math.log10(half))))
     shown = f"{value:,.{decimals}f}" if value else "0"

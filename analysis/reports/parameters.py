@@ -76,18 +76,3 @@ class ReportParameters(BaseModel):
             first = error.errors()[0]
             name = ".".join(str(part) for part in first["loc"])
             raise UsageError(f"parameter {name} = {first['input']!r}: {first['msg']}") from error
-
-    @classmethod
-    def of_notebook(cls, namespace: Mapping[str, Any]) -> Self:
-        """Validate the variables of a notebook that have the names of parameters.
-
-        >>> parameters = LatencyParameters.of_notebook(globals())
-
-        Raises
-        ------
-        UsageError
-            As `checked`; a missing variable has the parameter's default.
-        """
-        return cls.checked(
-            {name: namespace[name] for name in cls.model_fields if name in namespace}
-        )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Self
+
+_CELL = "cell"
 
 
 class Pictured(str):
@@ -29,6 +31,9 @@ class Pictured(str):
 @dataclass(frozen=True)
 class ReportTable:
     """A table to be read by people.
+
+    A column ``cell`` of labels such as ``payload=100, executor=Events`` is shown as one column per
+    factor; a factor that is the same in all of them is said once, below.
 
     Attributes
     ----------
@@ -54,6 +59,45 @@ class ReportTable:
     left: frozenset[str] = field(default_factory=frozenset)
 
     def _repr_html_(self) -> str:
+        return self._by_factor()._html()
+
+    def __str__(self) -> str:
+        return self._by_factor()._text()
+
+    def _by_factor(self) -> ReportTable:
+        if _CELL not in self.columns:
+            return self
+        place = self.columns.index(_CELL)
+        cells = [_levels(row[place]) for row in self.rows]
+        factors = list(dict.fromkeys(name for cell in cells if cell for name in cell))
+        if None in cells or set(factors) & set(self.columns):
+            return self
+        known = [cell for cell in cells if cell]
+        common = {
+            name: level
+            for name, level in (known[0] if len(set(map(str, known))) > 1 else {}).items()
+            if all(cell.get(name) == level for cell in known)
+        }
+        shown = [name for name in factors if name not in common]
+        if not shown:
+            return self
+
+        def split(texts: Sequence[str], instead: Sequence[str]) -> list[str]:
+            return [*texts[:place], *instead, *texts[place + 1 :]]
+
+        said = ", ".join(f"{name}={level}" for name, level in common.items())
+        return replace(
+            self,
+            columns=split(self.columns, shown),
+            rows=[
+                split(row, [(cell or {}).get(name, "") for name in shown])
+                for row, cell in zip(self.rows, cells, strict=True)
+            ],
+            notes=[*self.notes, *([f"In all cells: {said}."] if said else [])],
+            left=self.left | set(shown),
+        )
+
+    def _html(self) -> str:
         sides = ["left" if name in self.left else "right" for name in self.columns]
 
         def cells(tag: str, texts: Sequence[str]) -> str:
@@ -73,7 +117,7 @@ class ReportTable:
             f"</thead>\n<tbody>\n{rows}\n</tbody></table>{notes}"
         )
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         lines = [list(self.columns), *map(list, self.rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.columns))]
         text = [
@@ -84,6 +128,14 @@ class ReportTable:
             for line in lines
         ]
         return "\n".join([self.caption, *text, *self.notes])
+
+
+def _levels(label: str) -> dict[str, str] | None:
+    """Levels by factor of a label as of `cell_label`; None if it is none. Of an empty one: none."""
+    parts = [part.partition("=") for part in label.split(", ")] if label else []
+    if not all(name and between for name, between, _ in parts):
+        return None
+    return {name: level for name, _, level in parts}
 
 
 def _cell(text: str) -> str:

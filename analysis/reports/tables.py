@@ -227,15 +227,25 @@ def _without_repeats(rows: Sequence[list[str]]) -> list[list[str]]:
     return [["", *row[1:]] if i and rows[i - 1][0] == row[0] else row for i, row in enumerate(rows)]
 
 
-def worst_table(worst: pl.DataFrame) -> ReportTable:
-    """From `callbacks.worst_messages`."""
+def worst_table(worst: pl.DataFrame, blamed_on: Sequence[str]) -> ReportTable:
+    """From `callbacks.worst_messages`, with what each is blamed on."""
     return ReportTable(
         [
-            *("run", "topic", "into the run [s]", "latency [ms]", "publish to take [ms]"),
+            *(
+                "",
+                "blamed on",
+                "run",
+                "topic",
+                "into the run [s]",
+                "latency [ms]",
+                "publish to take [ms]",
+            ),
             *("take to callback [ms]", "in callbacks [ms]", "the receiving thread meanwhile"),
         ],
         [
             [
+                str(number),
+                cause,
                 r["run"],
                 r["topic"] or "-",
                 "-" if r["since_start_ns"] is None else f"{r['since_start_ns'] / 1e9:.3f}",
@@ -245,10 +255,12 @@ def worst_table(worst: pl.DataFrame) -> ReportTable:
                 milliseconds(r["busy_ns"], 3),
                 r["meanwhile"],
             ]
-            for r in worst.iter_rows(named=True)
+            for number, (r, cause) in enumerate(
+                zip(worst.iter_rows(named=True), blamed_on, strict=True), 1
+            )
         ],
         f"The {worst.height} delivered messages with the largest latency",
-        left=frozenset({"run", "topic", "the receiving thread meanwhile"}),
+        left=frozenset({"blamed on", "run", "topic", "the receiving thread meanwhile"}),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
-from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.over_runs import (
     fraction_over_runs,
     percentile_over_runs,
@@ -22,6 +22,8 @@ from roslens.collectors.results.storage_study import DIGEST_SCHEMA
 from roslens.tracing.recording import Recording, UsageError
 
 FACTORS = ("message_size", "batch_size", "plugin_config")
+IMPLEMENTATIONS = {"rosbag2": "rosbag2's plugins", "rust": "the Rust libraries"}
+"""Levels of the factor `implementation`, which older recordings lack."""
 
 THROUGHPUT = Metric(
     "storage_throughput",
@@ -44,6 +46,11 @@ DROPPED = Metric(
 )
 _WRITE_TIME = "time of a write call by the program's own monotonic clock"
 _PERCENTILES = {"storage_write_p50": 0.5, "storage_write_p99": 0.99}
+MEMORY = Metric(
+    "storage_memory",
+    "peak resident memory while writing beyond that just before opening the file",
+    "byte",
+)
 _PER_RUN = {
     "close_ns": Metric("storage_close_time", "time of closing the file", "ns"),
     "cpu_ns_per_byte": Metric(
@@ -51,11 +58,8 @@ _PER_RUN = {
         "CPU time of all threads from the first write call to the close, per byte of messages",
         "ns/byte",
     ),
-    "memory_bytes": Metric(
-        "storage_memory",
-        "peak resident memory while writing beyond that just before opening the file",
-        "byte",
-    ),
+    "memory_bytes": MEMORY,
+    "bytes_on_disk": Metric("storage_bytes_on_disk", "bytes of the files when closed", "byte"),
     "size_ratio": Metric(
         "storage_size", "bytes of the files over bytes of the messages", "byte/byte"
     ),
@@ -76,6 +80,18 @@ class LiveRun:
     machine: str
     storage: StorageRun
 
+    @property
+    def subject(self) -> str:
+        """What statements are about: the machine, and what wrote where there are two."""
+        wrote = IMPLEMENTATIONS.get(str(self.run.cell.get("implementation")))
+        return f"{self.machine}, {wrote}" if wrote else self.machine
+
+    @property
+    def memory(self) -> float | None:
+        """`MEMORY` in bytes; None where the system does not say."""
+        before, peak = self.storage.facts.rss_before_bytes, self.storage.facts.rss_peak_bytes
+        return None if before is None or peak is None else float(max(0, peak - before))
+
 
 def machine_of(recording: Recording) -> str:
     """What to call a machine: the model of its CPU, never its name."""
@@ -93,20 +109,16 @@ def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
     UsageError
         A run lacks one of the factors, or one cell has two runs of a block.
     """
-    rows = []
-    # The same campaign twice has the same blocks; other campaigns have others.
-    blocks = list(dict.fromkeys(live.run.block for live in runs))
-    for live in runs:
-        cell = _study_cell(live)
-        rows.append(
-            (
-                live.machine,
-                blocks.index(live.run.block),
-                *cell,
-                overall(live.storage.batches),
-                live.storage.batches.close_ns / 1e9,
-            )
+    rows = [
+        (
+            live.subject,
+            block,
+            *_study_cell(live),
+            overall(live.storage.batches),
+            live.storage.batches.close_ns / 1e9,
         )
+        for block, live in _blocks(runs)
+    ]
     frame = pl.DataFrame(rows, schema=DIGEST_SCHEMA, orient="row")
     key = ["machine", "run", "messages", "batch_size", "plugin_config"]
     twice = frame.filter(pl.struct(key).is_duplicated())
@@ -116,6 +128,27 @@ def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
             "same recording was given twice"
         )
     return frame
+
+
+def implementation_digests(runs: Sequence[LiveRun]) -> pl.DataFrame:
+    """The same with the implementation as `plugin_config`, and the configuration as `of`."""
+    rows, configs = [], []
+    for block, live in _blocks(runs):
+        wrote = str(live.run.cell.get("implementation", "rust"))
+        size, batch, config = _study_cell(live)
+        batches = live.storage.batches
+        ran = (live.machine, block, size, batch, wrote)
+        rows.append((*ran, overall(batches), batches.close_ns / 1e9))
+        configs.append(config)
+    frame = pl.DataFrame(rows, schema=DIGEST_SCHEMA, orient="row")
+    return frame.with_columns(pl.Series("of", configs, dtype=pl.String))
+
+
+def _blocks(runs: Sequence[LiveRun]) -> Iterator[tuple[int, LiveRun]]:
+    # The same campaign twice has the same blocks; other campaigns have others.
+    blocks = list(dict.fromkeys(live.run.block for live in runs))
+    for live in runs:
+        yield blocks.index(live.run.block), live
 
 
 def _study_cell(live: LiveRun) -> tuple[str, str, str]:
@@ -130,11 +163,7 @@ def _study_cell(live: LiveRun) -> tuple[str, str, str]:
 
 def estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
     """Everything that is estimated, cell by cell."""
-    of_run = {live.run.name: live for live in runs}
-    found: list[Estimate] = []
-    for members in cells_of([live.run for live in runs]).values():
-        found += _of_cell([of_run[run.name] for run in members], members[0].cell, level)
-    return found
+    return [e for members in by_cell(runs) for e in _of_cell(members, members[0].run.cell, level)]
 
 
 def _of_cell(runs: Sequence[LiveRun], cell: Cell, level: float) -> list[Estimate]:
@@ -169,10 +198,10 @@ def write_times(live: LiveRun) -> NDArray[np.float64]:
 
 def _per_run(live: LiveRun) -> Mapping[str, float | None]:
     facts = live.storage.facts
-    before, peak = facts.rss_before_bytes, facts.rss_peak_bytes
     return {
         "close_ns": float(facts.close_ns),
         "cpu_ns_per_byte": facts.cpu_ns / facts.bytes,
-        "memory_bytes": None if before is None or peak is None else float(max(0, peak - before)),
+        "memory_bytes": live.memory,
+        "bytes_on_disk": float(facts.bytes_on_disk),
         "size_ratio": facts.bytes_on_disk / facts.bytes,
     }

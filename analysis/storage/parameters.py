@@ -30,11 +30,6 @@ class StorageParameters(ReportParameters):
     digests: OptionalText = None
     threshold: float = Field(0.05, gt=0, lt=1)
 
-    @property
-    def from_recordings(self) -> bool:
-        """Whether recordings are looked at."""
-        return bool(self.recordings)
-
     @model_validator(mode="after")
     def _consistent(self) -> StorageParameters:
         if self.source == "recordings" and not self.recordings:

@@ -9,9 +9,25 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.reports.tables import statements_table
+from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.storage.live import IMPLEMENTATIONS
+from roslens.analysis.storage.statements import over_cells
+from roslens.analysis.verdicts.comparison import LEVEL
+from roslens.analysis.verdicts.statement import Statement
 
+CLAIMS = {
+    "sqlite_default": "MCAP gives more messages back than SQLite does",
+    "sqlite_resilient": "MCAP gives more messages back than SQLite's resilient setting does",
+}
+"""Judged of mcap_default and each of these, in each kind of failure and batch: holds in a cell if
+the mean difference over runs of the same block, with its interval by Student's t, lies above 0;
+false if it lies below. Counted is what a plain reader gives back, of messages acknowledged."""
+_RULE = (
+    "Judged in each kind of failure and batch: the difference of what a plain reader gives back, "
+    "over runs of the same block; its whole 95 % interval above 0 holds, below 0 is false."
+)
 RECOVERED = Metric(
     "storage_recovered",
     "messages that a plain reader gives back as written, of those whose write call had returned "
@@ -27,6 +43,9 @@ WITH_TOOL = Metric(
     "1",
     "higher",
     "fraction",
+)
+_MORE = Metric(
+    "storage_recovered_more", "fraction recovered by MCAP less that by SQLite", "1", scale="signed"
 )
 
 _BACK = (
@@ -50,32 +69,78 @@ class RecoveryRun:
 
 def recovery_estimates(runs: Sequence[RecoveryRun], level: float) -> list[Estimate]:
     """Fractions that came back: the mean over a run's trials, Student t over runs."""
-    of_run = {found.run.name: found for found in runs}
     estimates = []
-    for members in cells_of([found.run for found in runs]).values():
-        trials = [of_run[run.name].trials for run in members]
+    for members in by_cell(runs):
+        trials = [found.trials for found in members]
         count = sum(t.height for t in trials)
         for metric, column in ((RECOVERED, "recovered"), (WITH_TOOL, "recovered_with_tool")):
             values = [_mean(_fraction(t, column)) for t in trials]
-            estimates.append(value_over_runs(metric, members[0].cell, values, count, level))
+            cell = members[0].run.cell
+            estimates.append(value_over_runs(metric, cell, values, count, level))
     return estimates
+
+
+def resilience(runs: Sequence[RecoveryRun]) -> list[Statement]:
+    """Whether MCAP offers better resilience to corruption: `CLAIMS`, by each implementation."""
+    rows = pl.DataFrame(
+        [
+            (
+                IMPLEMENTATIONS[str(found.run.cell.get("implementation", "rust"))],
+                found.run.block,
+                str(found.run.cell.get("failure")),
+                str(found.run.cell.get("batch_size")),
+                str(found.run.cell.get("plugin_config")),
+                _mean(_fraction(found.trials, "recovered")),
+            )
+            for found in runs
+        ],
+        schema=["subject", "block", "messages", "batch_size", "plugin_config", "back"],
+        orient="row",
+    )
+    statements = []
+    for (subject,), own in rows.group_by(["subject"], maintain_order=True):
+        for base, claim in CLAIMS.items():
+            verdict, because = over_cells(_answers(own, base), one_suffices=False)
+            statements.append(Statement(claim, verdict, because, str(subject)))
+    return statements
+
+
+def _answers(rows: pl.DataFrame, base: str) -> pl.DataFrame:
+    key = ["block", "messages", "batch_size"]
+    mcap = rows.filter(plugin_config="mcap_default")
+    both = mcap.join(rows.filter(plugin_config=base), on=key, suffix="_base")
+    answers = []
+    for cell, pairs in both.group_by(key[1:], maintain_order=True):
+        difference = (pairs["back"] - pairs["back_base"]).to_list()
+        found = value_over_runs(_MORE, {}, difference, len(difference), LEVEL)
+        low, high = found.low, found.high
+        if low is not None and high is not None:
+            answer = "holds" if low > 0 else "false" if high < 0 else "undecided"
+            answers.append((*cell, answer))
+    schema = {"messages": pl.String, "batch_size": pl.String, "answer": pl.String}
+    return pl.DataFrame(answers, schema=schema, orient="row")
+
+
+def resilience_table(found: Sequence[Statement]) -> ReportTable:
+    """The claims with their answers."""
+    columns = {"by": "subject", "claim": "claim", "answer": "told", "cells": "because"}
+    return statements_table(found, columns, "Does MCAP resist a crash better?", [_RULE])
 
 
 def recovery_table(runs: Sequence[RecoveryRun]) -> ReportTable:
     """Per cell: what came back, at worst and on average, and how many were lost."""
-    of_run = {found.run.name: found for found in runs}
     names = list(dict.fromkeys(name for found in runs for name in found.run.cell))
     rows: list[list[str]] = []
     marked: set[int] = set()
-    for members in cells_of([found.run for found in runs]).values():
-        trials = pl.concat([of_run[run.name].trials for run in members])
+    for members in by_cell(runs):
+        trials = pl.concat([found.trials for found in members])
         lost = (trials["acknowledged"] - trials["recovered"]).clip(0)
         wrong = int(trials["wrong"].sum())
         if wrong:
             marked.add(len(rows))
         rows.append(
             [
-                *(str(members[0].cell.get(name, "-")) for name in names),
+                *(str(members[0].run.cell.get(name, "-")) for name in names),
                 str(len(members)),
                 str(trials.height),
                 f"{100 * _mean(_fraction(trials, 'recovered')):.1f}",

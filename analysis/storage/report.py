@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
+from typing import Protocol
 
 import polars as pl
 
@@ -12,7 +14,13 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.base import Part, Report, Section, Tables
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.storage.allocations import (
+    allocation_estimates,
+    allocation_sentence,
+    allocations_table,
+)
 from roslens.analysis.storage.bound import REFUSED, throughput_bounds
 from roslens.analysis.storage.clocks import Agreement, agreement
 from roslens.analysis.storage.figures import bars_plot, effects_plot, write_times_plot
@@ -20,25 +28,48 @@ from roslens.analysis.storage.live import (
     AS_PUBLISHED,
     DROPPED,
     FACTORS,
+    IMPLEMENTATIONS,
     LiveRun,
     digests_of,
     estimates,
+    implementation_digests,
     machine_of,
     write_times,
 )
 from roslens.analysis.storage.parameters import StorageParameters
 from roslens.analysis.storage.published import CELL, cells
-from roslens.analysis.storage.recovery import RecoveryRun, recovery_estimates, recovery_table
-from roslens.analysis.storage.statements import STATEMENTS, comparisons, takeaways
+from roslens.analysis.storage.recorder import (
+    RecorderRun,
+    recorder_estimates,
+    recorder_sentences,
+    recorder_table,
+)
+from roslens.analysis.storage.recovery import (
+    RecoveryRun,
+    recovery_estimates,
+    recovery_table,
+    resilience,
+    resilience_table,
+)
+from roslens.analysis.storage.statements import (
+    FURTHER,
+    STATEMENTS,
+    comparisons,
+    further_comparisons,
+    implementations,
+    takeaways,
+)
 from roslens.analysis.storage.tables import (
     agreement_table,
     bounds_table,
     compared_table,
+    implementations_table,
     takeaways_table,
 )
 from roslens.analysis.verdicts.statement import Statement, told_of
+from roslens.collectors.results.storage_recorder import RECORDER_NAME, read_recorder
 from roslens.collectors.results.storage_recovery import RECOVERY_NAME, read_recovery
-from roslens.collectors.results.storage_runs import is_storage_run, read_storage_run
+from roslens.collectors.results.storage_runs import Facts, is_storage_run, read_storage_run
 from roslens.tracing.recording import Recording, UsageError
 
 CSV_COLUMNS = [*CELL, "mean", "half_width_published", "half_width_t"]
@@ -52,10 +83,11 @@ _PUBLISHED = Metric(
 _HEADLINES = ("storage_throughput", "storage_write_p99", "storage_close_time")
 
 
-class Opened(Tables):
+class Opened(Tables, Protocol):
     """Recordings, as ``rl.open`` gives them."""
 
-    recordings: Sequence[Recording]
+    @property
+    def recordings(self) -> Sequence[Recording]: ...  # noqa: D102
 
 
 class StorageReport(Report[StorageParameters]):
@@ -78,7 +110,7 @@ class StorageReport(Report[StorageParameters]):
         super().__init__(opened, parameters)
         self._published = published
         self._opened = opened
-        if opened is not None and not self.live and not self.recovery:
+        if opened is not None and not (self.live or self.counted or self.recovery or self.recorded):
             raise UsageError(
                 "none of the recordings is a complete run of the storage benchmark; record some "
                 "with 'roslens record --suite storage'"
@@ -95,7 +127,16 @@ class StorageReport(Report[StorageParameters]):
 
     @cached_property
     def live(self) -> list[LiveRun]:
-        """The runs that count."""
+        """The runs that count and were timed."""
+        return [live for live in self._benchmark if live.storage.allocations is None]
+
+    @cached_property
+    def counted(self) -> list[LiveRun]:
+        """Those of the suite storage-allocations: counting slowed what they timed."""
+        return [live for live in self._benchmark if live.storage.allocations is not None]
+
+    @cached_property
+    def _benchmark(self) -> list[LiveRun]:
         found = []
         for run in self.counting:
             recording = self._recording_of[run.name]
@@ -108,17 +149,30 @@ class StorageReport(Report[StorageParameters]):
     @cached_property
     def recovery(self) -> list[RecoveryRun]:
         """The runs of the suite storage-resilience that count."""
-        found = []
+        return [RecoveryRun(run, read_recovery(path)) for run, path in self._logs(RECOVERY_NAME)]
+
+    @cached_property
+    def recorded(self) -> list[RecorderRun]:
+        """The runs of the suite storage-recorder that count."""
+        return [RecorderRun(run, read_recorder(path)) for run, path in self._logs(RECORDER_NAME)]
+
+    def _logs(self, name: str) -> Iterator[tuple[Run, Path]]:
+        """The runs that count and wrote a file of that name."""
         for run in self.counting:
-            path = self._recording_of[run.name].path / "native" / RECOVERY_NAME
+            path = self._recording_of[run.name].path / "native" / name
             if path.is_file():
-                found.append(RecoveryRun(run, read_recovery(path)))
-        return found
+                yield run, path
+
+    @cached_property
+    def resilience(self) -> list[Statement]:
+        """Whether MCAP resists a crash better."""
+        return resilience(self.recovery)
 
     @property
     def compared_runs(self) -> list[LiveRun]:
-        """Those that have the factors of the study and nothing else."""
-        return [live for live in self.live if set(live.run.cell) <= {*FACTORS, "suite"}]
+        """Those that have the factors of the study, and no other but the implementation."""
+        known = {*FACTORS, "implementation", "suite"}
+        return [live for live in self.live if set(live.run.cell) <= known]
 
     @cached_property
     def digests(self) -> pl.DataFrame:
@@ -133,12 +187,24 @@ class StorageReport(Report[StorageParameters]):
     @cached_property
     def compared(self) -> pl.DataFrame:
         """Every comparison of the takeaways."""
-        return comparisons(self.digests, self.parameters.threshold)
+        found = comparisons(self.digests, self.parameters.threshold)
+        return found if self._opened is None else found.vstack(further_comparisons(self.digests))
+
+    @property
+    def statements(self) -> Mapping[str, str]:
+        """What is judged."""
+        return STATEMENTS if self._opened is None else STATEMENTS | FURTHER
+
+    @cached_property
+    def side_by_side(self) -> pl.DataFrame:
+        """rosbag2's plugins against the Rust libraries; no rows where only one of them ran."""
+        digests = implementation_digests(self.compared_runs)
+        return implementations(digests, self.parameters.threshold)
 
     @cached_property
     def takeaways(self) -> list[Statement]:
         """The answers."""
-        return takeaways(self.digests, self.compared)
+        return takeaways(self.digests, self.compared, self.statements)
 
     @cached_property
     def agreements(self) -> list[Agreement]:
@@ -151,7 +217,11 @@ class StorageReport(Report[StorageParameters]):
         """All of them."""
         if self._opened is not None:
             level = self.level
-            return [*estimates(self.live, level), *recovery_estimates(self.recovery, level)]
+            return [
+                *self._of_runs,
+                *self._of_allocations,
+                *recorder_estimates(self.recorded, level),
+            ]
         found = []
         for key, group in self.digests.group_by(CELL, maintain_order=True):
             cell = {name: str(level) for name, level in zip(CELL, key, strict=True)}
@@ -159,26 +229,91 @@ class StorageReport(Report[StorageParameters]):
             found.append(value_over_runs(_PUBLISHED, cell, values, len(values), self.level))
         return found
 
+    @cached_property
+    def _of_runs(self) -> list[Estimate]:
+        found = recovery_estimates(self.recovery, self.level)
+        return [*estimates(self.live, self.level), *found]
+
+    @cached_property
+    def _of_allocations(self) -> list[Estimate]:
+        return allocation_estimates(self.counted, self.level)
+
     # ------------------------------------------------------------ sections
 
     def sentences(self) -> list[str]:
         """What became of the study's takeaways."""
+        if self.recovery and not self.live:
+            said = [told_of(self.resilience, "claims about resilience")]
+            return said + [
+                f"{s.subject}: {s.claim}: {s.told} ({s.because})." for s in self.resilience
+            ]
+        if self.recorded and not self.live:
+            return recorder_sentences(self.recorded)
+        if self.counted and not self.live:
+            return [allocation_sentence(self._of_allocations)]
         if self.digests.is_empty():
             count = len(self.live) + len(self.recovery)
             return [f"None of {count} runs has the factors of the study; see the estimates."]
+        if not self.side_by_side.is_empty():
+            return [*self._of_both(), self._apart()]
         against = [s for s in self.takeaways if s.failed]
         said = [told_of(self.takeaways, "takeaways of the study")]
         said += [f"{s.told.capitalize()}: {s.claim}: {s.because}." for s in against[:2]]
-        if self._opened is not None and self.live:
+        if self._opened is not None and not any(x.storage.facts.rosbag2_version for x in self.live):
             said.append("Measured are the Rust crate mcap and SQLite, not rosbag2's own plugins.")
         return said
 
+    def _of_both(self) -> list[str]:
+        """What rosbag2's plugins say of the statements, and where the Rust libraries differ."""
+        by_subject: dict[str, list[Statement]] = {}
+        for statement in self.takeaways:
+            by_subject.setdefault(statement.subject, []).append(statement)
+        said = []
+        for wrote in IMPLEMENTATIONS.values():
+            own = [x for s, all_of in by_subject.items() if s.endswith(wrote) for x in all_of]
+            told = told_of(own, "statements")
+            said.append(f"By {wrote}: {told[0].lower()}{told[1:]}")
+        plugins = {
+            (s.subject.removesuffix(IMPLEMENTATIONS["rosbag2"]), s.claim): s for s in self.takeaways
+        }
+        for other in self.takeaways:
+            own_one = plugins.get(
+                (other.subject.removesuffix(IMPLEMENTATIONS["rust"]), other.claim)
+            )
+            if own_one is None or own_one.verdict == other.verdict:
+                continue
+            if not {own_one.verdict, other.verdict} & {"undecided", "refused"}:
+                said.append(
+                    f"They differ about '{other.claim}': {own_one.told} by rosbag2's plugins "
+                    f"({own_one.because}), {other.told} by the Rust libraries ({other.because})."
+                )
+        return said
+
+    def _apart(self) -> str:
+        """How far the two are apart, where they are told apart."""
+        rows = self.side_by_side
+        counts = {x: rows.filter(answer=x).height for x in ("slower", "faster", "alike")}
+        counts["undecided"] = rows.height - sum(counts.values())
+        said = ", ".join(f"{word} in {n}" for word, n in counts.items() if n)
+        text = f"rosbag2's plugins against the Rust libraries, of {rows.height} cells: {said}"
+        told_apart = rows.filter(pl.col("answer").is_in(["slower", "faster"]))
+        if told_apart.is_empty():
+            return f"{text}."
+        most = told_apart.sort(pl.col("ratio").log().abs(), descending=True).row(0, named=True)
+        ratio = max(most["ratio"], 1 / most["ratio"])
+        return (
+            f"{text}; most apart with {most['plugin_config']} ({most['messages']} messages, "
+            f"{most['batch_size']} batches), by a factor of {ratio:.1f} {most['answer']}."
+        )
+
     def picture(self) -> Plot | None:
-        """Throughput of every configuration."""
+        """Throughput of every configuration; by rosbag2's plugins where they ran."""
         if self.digests.is_empty():
             return None
         definition = _PUBLISHED.definition if self._opened is None else _DEFINITION
-        return bars_plot(self.cells, str(self.digests["machine"][0]), definition)
+        machines = self.digests["machine"].unique(maintain_order=True).to_list()
+        of_rosbag2 = [x for x in machines if x.endswith(IMPLEMENTATIONS["rosbag2"])]
+        return bars_plot(self.cells, (of_rosbag2 or machines)[0], definition)
 
     def loss(self) -> Section:
         """What ran, what the tracer lost, what is not whole."""
@@ -209,16 +344,32 @@ class StorageReport(Report[StorageParameters]):
 
     def _what_ran(self) -> Sentence:
         facts = [live.storage.facts for live in self.live]
-        sqlite = " and ".join(sorted({f.sqlite_version for f in facts}))
-        mcap = " and ".join(sorted({f.mcap_version for f in facts}))
         places = " and ".join(sorted({f.file_system for f in facts}))
         sizes = sorted({round(f.bytes / 2**20) for f in facts})
-        return Sentence(
-            f"{len(self.live)} runs of {' or '.join(map(str, sizes))} MiB each on {places}: the "
-            f"MCAP format as the Rust crate mcap {mcap} writes it, and SQLite {sqlite} with "
-            "rosbag2's schema, statement and pragmas. What checksums and chunks cost depends on "
-            "the implementation: rosbag2 writes MCAP with a C++ library."
+        text = f"{len(self.live)} runs of {' or '.join(map(str, sizes))} MiB each on {places}: "
+        wrote = []
+        plugins = [f for f in facts if f.rosbag2_version]
+        crates = [f for f in facts if not f.rosbag2_version]
+        if plugins:
+            rosbag2 = " and ".join(sorted({str(f.rosbag2_version) for f in plugins}))
+            wrote.append(
+                f"rosbag2 {rosbag2}'s own plugins, with the C++ library mcap "
+                f"{_versions(plugins, 'mcap')} and SQLite {_versions(plugins, 'sqlite')}"
+            )
+        if crates:
+            wrote.append(
+                f"the MCAP format as the Rust crate mcap {_versions(crates, 'mcap')} writes it, "
+                f"and SQLite {_versions(crates, 'sqlite')} with rosbag2's schema, statement and "
+                "pragmas. What checksums and chunks cost depends on the implementation"
+                + ("" if plugins else ": rosbag2 writes MCAP with a C++ library")
+            )
+        synced = (
+            " Those named +fsync were synced at close, which is in its time; of the others the "
+            "system wrote what it held back later, in nobody's time."
+            if any(f.plugin_config.endswith("+fsync") for f in facts)
+            else ""
         )
+        return Sentence(f"{text}{'; beside them '.join(wrote)}.{synced}")
 
     def verdicts(self) -> Section:
         """The study's three takeaways."""
@@ -261,17 +412,31 @@ class StorageReport(Report[StorageParameters]):
         """Comparisons between configurations."""
         if self.compared.is_empty():
             return Section(Sentence("There is nothing to compare."))
-        tables = [compared_table(self.compared, s) for s in STATEMENTS]
-        shown = effects_plot(self.compared, STATEMENTS, self.parameters.threshold)
+        tables = [compared_table(self.compared, s) for s in self.statements]
+        shown = effects_plot(self.compared, self.statements, self.parameters.threshold)
         return Section(shown, *(table for table in tables if table.rows))
+
+    def both(self) -> Section:
+        """rosbag2's plugins and the Rust libraries, cell by cell."""
+        if self.side_by_side.is_empty():
+            return Section(
+                Sentence(
+                    "No cell was written by rosbag2's plugins and by the Rust libraries at least "
+                    "three times each."
+                )
+            )
+        return Section(implementations_table(self.side_by_side))
 
     def write_calls(self) -> Section:
         """How long single write calls take."""
         if self._opened is None:
             return Section(Sentence("The published rows are digests: single calls are not known."))
         samples: dict[tuple[str, str], dict[str, list[object]]] = {}
+        twofold = len({live.run.cell.get("implementation") for live in self.compared_runs}) > 1
         for live in self.compared_runs:
             size, batch, config = (str(live.run.cell[name]) for name in FACTORS)
+            if twofold:
+                config = f"{config}, {live.run.cell['implementation']}"
             panel = samples.setdefault((size, batch), {})
             panel.setdefault(config, []).append(write_times(live))
         if not samples:
@@ -283,8 +448,10 @@ class StorageReport(Report[StorageParameters]):
         """Everything estimated, with CPU, memory, size and close time."""
         if self._opened is None:
             return Section(Sentence("CPU, memory and size on disk were not published."))
-        first = [e for e in self.estimates if e.metric in _HEADLINES]
-        rest = [e for e in self.estimates if e.metric not in _HEADLINES]
+        if not self._of_runs:
+            return Section(Sentence("No run was timed."))
+        first = [e for e in self._of_runs if e.metric in _HEADLINES]
+        rest = [e for e in self._of_runs if e.metric not in _HEADLINES]
         return Section(
             estimates_table(first, "Throughput, slow calls, close", prefix="storage_", most=300),
             estimates_table(rest, "CPU, memory, size", prefix="storage_", most=300),
@@ -306,6 +473,33 @@ class StorageReport(Report[StorageParameters]):
             estimates_table(found, DROPPED.definition, prefix="storage_", most=300),
         )
 
+    def recorder(self) -> Section:
+        """Where a recorder loses messages, from the publishers to the file."""
+        if not self.recorded:
+            return Section(
+                Sentence("Not measured here: 'roslens record --suite storage-recorder' does.")
+            )
+        facts = [found.facts for found in self.recorded]
+        versions = " and ".join(sorted({f.rosbag2_version for f in facts}))
+        readers = " and ".join(sorted({f.reader for f in facts}))
+        late = max(f.late_ns for f in facts) / 1e6
+        return Section(
+            Sentence(
+                f"Serialized subscriptions fed the writer of rosbag2 {versions}; the bags were "
+                f"read back with {readers}. Publishers were behind by at most {late:,.1f} ms."
+            ),
+            *map(Sentence, recorder_sentences(self.recorded)),
+            recorder_table(self.recorded, self.level),
+        )
+
+    def allocations(self) -> Section:
+        """What write calls allocate."""
+        if not self.counted:
+            return Section(
+                Sentence("Not counted here: 'roslens record --suite storage-allocations' does.")
+            )
+        return Section(allocations_table(self._of_allocations))
+
     def recovered(self) -> Section:
         """What a crash or a power loss leaves."""
         if not self.recovery:
@@ -315,7 +509,7 @@ class StorageReport(Report[StorageParameters]):
                     "'roslens record --suite storage-resilience' does."
                 )
             )
-        return Section(recovery_table(self.recovery))
+        return Section(resilience_table(self.resilience), recovery_table(self.recovery))
 
     def clocks(self) -> Section:
         """Tracepoints against the program's own clock."""
@@ -342,6 +536,12 @@ class StorageReport(Report[StorageParameters]):
 
 
 _DEFINITION = "bytes of all messages over the time of all write calls and of the close"
+
+
+def _versions(facts: Sequence[Facts], library: str) -> str:
+    return " and ".join(sorted({str(getattr(f, f"{library}_version")) for f in facts}))
+
+
 _SIZES = {"1MiB": 0, "10KiB": 1, "100B": 2, "mixed": 3}
 
 

@@ -13,9 +13,14 @@ all comparisons of a takeaway on a machine, at 5 %. T is the threshold.
   a cell if it is told apart from each other one as faster; false if from one as slower.
 * CRC: checksums of chunks cost much. Declared: `MUCH` times as long or more. Holds in a cell if
   the whole interval of the ratio lies there; false if it lies below.
+
+Of recordings two further statements are judged, as un-chunked is: batches of 10 MiB against those
+of 1 KiB in each setting of SQLite, and SQLite's default against its resilient setting.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import polars as pl
 
@@ -38,6 +43,12 @@ STATEMENTS = {
     "unchunked": "un-chunked MCAP is the fastest for small messages (100 B)",
     "crc": f"checksums of chunks cost much (at least {MUCH:g} times as long)",
 }
+
+FURTHER = {
+    "batches": "larger batches (10 MiB instead of 1 KiB) help SQLite",
+    "resilient": "SQLite's resilient setting costs throughput",
+}
+"""Judged of recordings; the published rows keep the study's own three."""
 
 SCHEMA = pl.Schema(
     {
@@ -91,8 +102,65 @@ def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
     return pl.concat(found) if found else pl.DataFrame(schema=SCHEMA)
 
 
-def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
-    """The answer of each machine to each takeaway, in the order of `STATEMENTS`.
+def further_comparisons(digests: pl.DataFrame) -> pl.DataFrame:
+    """Every comparison of the `FURTHER` statements: `SCHEMA`, as of `comparisons`.
+
+    For batches `batch_size` is the setting, `new` and `base` are the batches.
+    """
+    found: list[pl.DataFrame] = []
+    for _, machine in digests.group_by("machine", maintain_order=True):
+        sqlite = machine.filter(pl.col("plugin_config").str.starts_with("sqlite"))
+        turned = sqlite.with_columns(
+            plugin_config=pl.col("batch_size"), batch_size=pl.col("plugin_config")
+        )
+        found += _judged("batches", turned, "10MiB", ["1KiB"], THRESHOLD)
+        found += _judged("resilient", sqlite, "sqlite_default", ["sqlite_resilient"], THRESHOLD)
+    return pl.concat(found) if found else pl.DataFrame(schema=SCHEMA)
+
+
+def implementations(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
+    """rosbag2's plugins against the Rust libraries, in each cell that both have.
+
+    Parameters
+    ----------
+    digests
+        As of `roslens.analysis.storage.live.implementation_digests`.
+    threshold
+        So much apart is alike.
+
+    Returns
+    -------
+    As of `on_par_or_better`, with `plugin_config`; `ratio` is rust / rosbag2 of mean throughputs,
+    above 1 the plugin is slower. `answer`: slower or faster (after Holm's correction over all
+    cells), else alike where the whole interval lies within the threshold, else undecided.
+    """
+    found = []
+    for (config,), rows in digests.group_by(["of"], maintain_order=True):
+        cells = _comparable(rows, "rosbag2", "rust")
+        if not cells.is_empty():
+            judged = on_par_or_better(cells, "rosbag2", "rust", threshold)
+            found.append(judged.with_columns(plugin_config=pl.lit(config)))
+    if not found:
+        return pl.DataFrame()
+    frame = pl.concat(found)
+    frame = frame.with_columns(p_holm=pl.Series(holm(frame["p_welch"].to_numpy())))
+    apart = pl.col("p_holm") <= ALPHA
+    alike = (pl.col("low") > 1 / (1 + threshold)) & (pl.col("high") < 1 + threshold)
+    return frame.with_columns(
+        answer=pl.when(apart & (pl.col("low") > 1))
+        .then(pl.lit("slower"))
+        .when(apart & (pl.col("high") < 1))
+        .then(pl.lit("faster"))
+        .when(alike)
+        .then(pl.lit("alike"))
+        .otherwise(pl.lit("undecided"))
+    )
+
+
+def takeaways(
+    digests: pl.DataFrame, compared: pl.DataFrame, statements: Mapping[str, str] = STATEMENTS
+) -> list[Statement]:
+    """The answer of each machine to each takeaway, in the order of `statements`.
 
     It holds in all cells, is false in all or in one that suffices, holds in part or is undecided;
     it is refused where the runs do not suffice.
@@ -101,12 +169,15 @@ def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
     ----------
     digests, compared
         What `comparisons` took and gave.
+    statements
+        Those that are judged: name -> claim.
     """
     found = []
     for machine in digests["machine"].unique(maintain_order=True):
-        for statement in STATEMENTS:
+        for statement, claim in statements.items():
             rows = compared.filter(machine=machine, statement=statement)
-            found.append(_takeaway(machine, statement, rows))
+            answer, because = over_cells(rows, one_suffices=statement == "on_par")
+            found.append(Statement(claim, answer, because, machine))
     return found
 
 
@@ -125,7 +196,7 @@ def _judged(
     frame = pl.concat(frames).with_columns(statement=pl.lit(statement))
     if statement != "on_par":
         frame = frame.with_columns(p_holm=pl.Series(holm(frame["p_welch"].to_numpy())))
-        judge = _fastest if statement == "unchunked" else _costs_much
+        judge = _costs_much if statement == "crc" else _fastest
         answers = [
             judge(low, high, p)
             for low, high, p in zip(frame["low"], frame["high"], frame["p_holm"], strict=True)
@@ -158,12 +229,16 @@ def _comparable(digests: pl.DataFrame, new: str, base: str) -> pl.DataFrame:
     return both.join(enough.select(cell), on=cell, how="semi", maintain_order="left")
 
 
-def _takeaway(machine: str, statement: str, rows: pl.DataFrame) -> Statement:
-    answer, because = _over_cells(rows, one_suffices=statement == "on_par")
-    return Statement(STATEMENTS[statement], answer, because, machine)
+def over_cells(rows: pl.DataFrame, *, one_suffices: bool) -> tuple[Verdict, str]:
+    """The verdict over all cells, and how many of each answer there are.
 
-
-def _over_cells(rows: pl.DataFrame, *, one_suffices: bool) -> tuple[Verdict, str]:
+    Parameters
+    ----------
+    rows
+        `messages`, `batch_size`, `answer` (holds, false, undecided) of each comparison.
+    one_suffices
+        Whether one cell in which it is false makes it false.
+    """
     if rows.is_empty():
         because = (
             "no cell has the configurations that it compares with the same runs, at least "

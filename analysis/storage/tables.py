@@ -10,7 +10,7 @@ from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.storage.clocks import TOLERANCE, TOLERANCE_NS, Agreement
-from roslens.analysis.storage.statements import STATEMENTS
+from roslens.analysis.storage.statements import FURTHER, STATEMENTS
 from roslens.analysis.verdicts.statement import Statement
 
 _MOST_ROWS = 60
@@ -55,7 +55,7 @@ def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:
             ]
             for r in rows.iter_rows(named=True)
         ],
-        f"{STATEMENTS[statement]}: throughput of the second over that of the first",
+        f"{(STATEMENTS | FURTHER)[statement]}: throughput of the second over that of the first",
         notes=[
             (
                 "Above 1 the first is slower. p (Holm): Welch's test, adjusted; "
@@ -69,6 +69,31 @@ def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:
         ],
         marked=frozenset(i for i, a in enumerate(rows["answer"]) if a == "false"),
         left=frozenset({"machine", "messages", "batch", "first", "second", "answer"}),
+    )
+
+
+def implementations_table(compared: pl.DataFrame) -> ReportTable:
+    """rosbag2's plugins against the Rust libraries, cell by cell."""
+    rows = list(compared.iter_rows(named=True))
+    columns = ["machine", "messages", "batch", "configuration", "rosbag2 [MB/s]", "Rust [MB/s]"]
+    return ReportTable(
+        [*columns, "Rust / rosbag2", "95 % interval", "p (Holm)", "rosbag2's plugin is"],
+        [
+            [
+                *(r["machine"], r["messages"], r["batch_size"], r["plugin_config"]),
+                significant(r["mean_new"] / 1e6),
+                significant(r["mean_base"] / 1e6),
+                f"{r['ratio']:.2f}",
+                f"[{r['low']:.2f}, {r['high']:.2f}]",
+                _p(r["p_holm"]),
+                r["answer"],
+            ]
+            for r in rows
+        ],
+        "The same cells by rosbag2's plugins and by the Rust libraries",
+        notes=["Throughput: all bytes over the time of all write calls and of the close."],
+        marked=frozenset(i for i, r in enumerate(rows) if r["answer"] == "slower"),
+        left=frozenset({"machine", "messages", "batch", "configuration", "rosbag2's plugin is"}),
     )
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from roslens.analysis.measures.samples import LOST
+
 MOST_ARROWS = 500
 """More arrows than this are a carpet: none is drawn, and their number is told."""
 
@@ -18,7 +20,7 @@ _NUMBER = "callback_instance_id"
 MOST_JOURNEYS = 32
 """A way is followed so far in each direction; messages that go round in a circle never end."""
 
-MESSAGE, REQUEST, RESPONSE = 0, 1, 2
+MESSAGE, REQUEST, RESPONSE, LOST_MESSAGE = 0, 1, 2, 3
 
 _COLUMNS = {
     "begin_ns": pl.Int64,
@@ -28,6 +30,8 @@ _COLUMNS = {
     "name": pl.String,
     "from_node": pl.String,
     "to_node": pl.String,
+    "kind": pl.Int32,
+    "place": pl.Float64,
 }
 
 
@@ -41,7 +45,8 @@ class Arrows:
         ``begin_ns`` (publication, or sending) and ``end_ns`` (start of the callback; of a response:
         when the client took it), ``from_id`` and ``to_id`` (callback instances, null outside of
         them), ``name`` (topic or service), ``from_node``, ``to_node``, ``kind`` (`MESSAGE`,
-        `REQUEST`, `RESPONSE`).
+        `REQUEST`, `RESPONSE`, `LOST_MESSAGE`, which ends where it begins), ``place`` (of a message
+        among the latencies of its topic, 0..1; null of others).
     count
         How many there are; no rows beyond the most.
     """
@@ -89,6 +94,9 @@ class _Index:
         return np.where(self._keys[place] == keys, self._values[place], -1)
 
 
+_PLACE = pl.col("latency_ns").rank().over("topic") / pl.col("latency_ns").count().over("topic")
+
+
 class Flows:
     """Messages from callback to callback, and service calls there and back.
 
@@ -115,9 +123,12 @@ class Flows:
     @cached_property
     def _times(self) -> tuple[_Spans, pl.DataFrame]:
         frame = (
-            self._messages.select(*("message_id", "publish_ns", "callback_start_ns", _NUMBER))
+            self._messages.select(
+                *("message_id", "publish_ns", "callback_start_ns", _NUMBER),
+                place=_PLACE,
+            )
             .with_row_index("row")
-            .drop_nulls()
+            .drop_nulls(["message_id", "publish_ns", "callback_start_ns", _NUMBER])
             .collect()
         )
         if not frame["publish_ns"].is_sorted():
@@ -182,7 +193,7 @@ class Flows:
 
     @cached_property
     def _services(self) -> tuple[_Spans, pl.DataFrame]:
-        parts = [pl.DataFrame(schema={**_COLUMNS, "kind": pl.Int32})]
+        parts = [pl.DataFrame(schema=_COLUMNS)]
         if self._calls is not None:
             calls = self._calls.collect()
             client = pl.col("client_callback_instance_id")
@@ -202,21 +213,52 @@ class Flows:
                     from_node=f"{way[0]}_node",
                     to_node=f"{way[1]}_node",
                     kind=pl.lit(kind, dtype=pl.Int32),
+                    place=pl.lit(None, dtype=pl.Float64),
                 )
                 parts.append(made.drop_nulls(["begin_ns", "end_ns"]))
         frame = pl.concat(parts).sort("begin_ns")
+        return _Spans(frame["begin_ns"].to_numpy(), frame["end_ns"].to_numpy()), frame
+
+    @cached_property
+    def _lost(self) -> tuple[_Spans, pl.DataFrame]:
+        """Messages that did not arrive: from and to where they were published."""
+        frame = (
+            self._messages.filter(
+                pl.col("outcome").is_in(LOST) & pl.col("publish_ns").is_not_null()
+            )
+            .select(
+                "message_id",
+                begin_ns="publish_ns",
+                end_ns="publish_ns",
+                to_id=pl.lit(None, dtype=pl.Int64),
+                name="topic",
+                from_node="publisher_node",
+                to_node="subscription_node",
+                kind=pl.lit(LOST_MESSAGE, dtype=pl.Int32),
+                place=pl.lit(None, dtype=pl.Float64),
+            )
+            .sort("begin_ns")
+            .collect()
+        )
+        senders = self._senders.of(frame["message_id"].fill_null(-1).to_numpy())
+        from_id = pl.Series("from_id", senders, dtype=pl.Int64).replace(-1, None)
+        frame = frame.with_columns(from_id).select(*_COLUMNS)
         return _Spans(frame["begin_ns"].to_numpy(), frame["end_ns"].to_numpy()), frame
 
     def arrows(self, begin_ns: int, end_ns: int, most: int = MOST_ARROWS) -> Arrows:
         """Those that touch a window."""
         times, messages = self._times
         between, calls = self._services
+        gone, lost = self._lost
         sent = times.touching(begin_ns, end_ns)
         called = between.touching(begin_ns, end_ns)
-        count = int(sent.size + called.size)
+        left = gone.touching(begin_ns, end_ns)
+        count = int(sent.size + called.size + left.size)
         if count > most:
             return Arrows(calls.clear(), count)
-        rows = pl.concat([self._named(messages[_list(sent)]), calls[_list(called)]])
+        rows = pl.concat(
+            [self._named(messages[_list(sent)]), calls[_list(called)], lost[_list(left)]]
+        )
         return Arrows(rows.sort("begin_ns"), count)
 
     def _named(self, chosen: pl.DataFrame) -> pl.DataFrame:
@@ -241,6 +283,7 @@ class Flows:
             from_node="publisher_node",
             to_node="subscription_node",
             kind=pl.lit(MESSAGE, dtype=pl.Int32),
+            place="place",
         )
 
 

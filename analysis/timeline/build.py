@@ -6,22 +6,25 @@ has millions of callbacks and few names.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from roslens.analysis.measures.callbacks import readable
+from roslens.analysis.timeline.kernel import KernelIntervals, kernel_intervals
 from roslens.analysis.timeline.tracks import Floats, Int64, Timeline, Track
 
 UNKNOWN_NODE = "(node unknown)"
 _PROCESS = -1
 """In the place of a thread's number: tracks of the whole process come first."""
 
-_CALLBACK, _RUNNING, _WAIT, _BLOCKED = range(4)
+_CALLBACK, _RUNNING, _RUNNABLE, _WAIT, _BLOCKED = range(5)
 _STATES = {"wait": (_WAIT, "waiting for work"), "blocked": (_BLOCKED, "waiting for the lock")}
 """Of executors' stretches: where each is drawn, and what it is called."""
 
@@ -33,8 +36,8 @@ class TrackTables:
     Attributes
     ----------
     callbacks
-        ``callback_instances``: callback_instance_id, host, vpid, vtid, node, kind, name, start_ns,
-        end_ns.
+        ``callback_instances``: callback_instance_id, callback_id, host, vpid, vtid, node, kind,
+        name, start_ns, end_ns.
     waits
         ``executor_intervals``: host, vpid, vtid, state, begin_ns, end_ns.
     processes
@@ -43,7 +46,9 @@ class TrackTables:
         ``resources``: host, vpid, time_ns, cpu_time_ns.
     scheduling
         ``callback_scheduling``: callback_instance_id, host, vpid, vtid, start_ns, duration_ns,
-        cpu_ns.
+        cpu_ns; drawn where there are no events of the kernel.
+    kernel
+        Events of the kernel by name, as of `roslens.analysis.timeline.kernel.kernel_intervals`.
     """
 
     callbacks: pl.LazyFrame
@@ -51,20 +56,50 @@ class TrackTables:
     processes: pl.LazyFrame
     resources: pl.LazyFrame | None = None
     scheduling: pl.LazyFrame | None = None
+    kernel: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
 
 Place = tuple[str, int, int, int, str]
 """Where a track is drawn: host, process, thread, kind, label."""
 
 
+Thread: TypeAlias = tuple[str, int, int]
+"""Host, process, thread."""
+
+
+def executors_of(executing: pl.DataFrame) -> dict[Thread, list[int]]:
+    """The threads of the executor that each thread belongs to.
+
+    Parameters
+    ----------
+    executing
+        ``host``, ``vpid``, ``vtid``, ``callback_id`` of what was executed where. Threads that
+        executed the same callback belong together, directly or through others; null, where
+        nobody knows which it was, says nothing.
+    """
+    threads = executing.select("host", "vpid", "vtid").unique(maintain_order=True)
+    known = executing.drop_nulls("callback_id")
+    rows = known.join(threads.with_row_index("thread"), on=["host", "vpid", "vtid"])
+    callbacks = rows["callback_id"].rank("dense").to_numpy().astype(np.int64)
+    size = threads.height + int(callbacks.max(initial=0)) + 1
+    pairs = (np.ones(rows.height), (rows["thread"].to_numpy(), threads.height + callbacks))
+    _, parts = connected_components(coo_array(pairs, shape=(size, size)), directed=False)
+    members: dict[int, list[int]] = {}
+    named: list[Thread] = [(str(h), p, t) for h, p, t in threads.iter_rows()]
+    for thread, part in zip(named, parts, strict=False):
+        members.setdefault(int(part), []).append(thread[2])
+    return {thread: members[int(part)] for thread, part in zip(named, parts, strict=False)}
+
+
 def build_timeline(tables: TrackTables) -> Timeline:
     """Tracks of one run.
 
-    Per process its use of CPUs as sampled; per thread and node the callbacks; per thread how far
-    its callbacks ran on a CPU, where the kernel's scheduler was recorded, and the executor's
-    waiting for work and for its lock.
+    Per process its use of CPUs as sampled; per thread and node the callbacks; per thread when it
+    ran on a CPU or waited for one, where the kernel was recorded (else how far its callbacks did),
+    and the executor's waiting for work and for its lock. Below all these who had each CPU.
     """
-    labelled, waiting, processes = pl.collect_all(
+    threads = ("host", "vpid", "vtid")
+    labelled, waiting, processes, executing = pl.collect_all(
         [
             tables.callbacks.select(
                 *("callback_instance_id", "host", "vpid", "vtid", "start_ns"),
@@ -81,11 +116,18 @@ def build_timeline(tables: TrackTables) -> Timeline:
             .select("host", "vpid", "vtid", "state", "begin_ns", "end_ns")
             .with_columns(pl.col("host").cast(pl.Categorical)),
             tables.processes.select("host", "vpid", "procname"),
+            tables.callbacks.select(*threads, "callback_id")
+            .drop_nulls(threads)
+            .unique()
+            .sort(pl.all()),
         ]
     )
     called, number = _numbered(labelled["called"])
     labelled = labelled.with_columns(number.alias("number"))
-    places = _Places({(str(host), vpid): name for host, vpid, name in processes.iter_rows()})
+    places = _Places(
+        {(str(host), vpid): name for host, vpid, name in processes.iter_rows()},
+        executors_of(executing),
+    )
     found: list[tuple[Place, Track]] = []
     for (host, vpid, vtid, node), part in _parts(
         labelled, "start_ns", "host", "vpid", "vtid", "node"
@@ -118,10 +160,16 @@ def build_timeline(tables: TrackTables) -> Timeline:
         found.append((place, track))
     recorded = [t for _, t in found]
     cpu = len(names) - 1
-    found += _running(tables.scheduling, places, cpu)
+    kernel = kernel_intervals(tables.kernel, executing.select("host", pl.col("vtid").alias("tid")))
+    cores: list[Track] = []
+    if kernel is None:
+        found += _running(tables.scheduling, places, cpu)
+    else:
+        found += _of_threads(kernel, executing, places, names)
+        cores = list(_cores(kernel.cpus, names))
     found += _sampled(tables.resources, places, cpu)
     found.sort(key=lambda pair: pair[0])
-    tracks = [track for _, track in found]
+    tracks = [track for _, track in found] + cores
     # What was sampled before the first and after the last callback is not of interest.
     spanning = recorded or tracks
     if not spanning:
@@ -134,8 +182,12 @@ def build_timeline(tables: TrackTables) -> Timeline:
 class _Places:
     """Makes tracks; knows the names of processes."""
 
-    def __init__(self, processes: Mapping[tuple[str, int], str | None]) -> None:
-        self.processes = processes
+    def __init__(
+        self,
+        processes: Mapping[tuple[str, int], str | None],
+        executors: Mapping[Thread, Sequence[int]],
+    ) -> None:
+        self.processes, self.executors = processes, executors
 
     def track(
         self,
@@ -161,12 +213,33 @@ class _Places:
             named,
             np.arange(begins.size, dtype=np.int64) if ids is None else ids,
             levels,
+            self._places(place, label),
         )
 
+    def _process(self, place: Place) -> str:
+        host, vpid, *_ = place
+        return f"{host} {self.processes.get((host, vpid)) or 'process'} {vpid}"
+
     def _group(self, place: Place) -> str:
-        host, vpid, vtid, *_ = place
-        name = self.processes.get((host, vpid)) or "process"
-        return f"{host} {name} {vpid}" + ("" if vtid == _PROCESS else f", thread {vtid}")
+        vtid = place[2]
+        return self._process(place) + ("" if vtid == _PROCESS else f", thread {vtid}")
+
+    def _places(self, place: Place, label: str) -> Mapping[str, tuple[str, str]]:
+        """Heading and label, by what tracks are grouped."""
+        host, vpid, vtid, kind, _ = place
+        process = self._process(place)
+        members = self.executors.get((host, vpid, vtid))
+        many = "s" if members and len(members) > 1 else ""
+        executor = f"executor of thread{many} {', '.join(map(str, members))}" if members else ""
+        # The first thread of a process has its number.
+        other = f", thread {vtid}" if vtid not in (_PROCESS, vpid) else ""
+        return {
+            "process": (process, label + other),
+            "node": (label, process + other)
+            if kind == _CALLBACK
+            else ("processes and threads", f"{label}, {process}{other}"),
+            "executor": (f"{process}, {executor or 'no executor'}", label + other),
+        }
 
 
 def _sampled(
@@ -229,6 +302,55 @@ def _running(
         )
 
 
+def _of_threads(
+    kernel: KernelIntervals, executing: pl.DataFrame, places: _Places, names: list[str]
+) -> Iterator[tuple[Place, Track]]:
+    """What the kernel says of each thread that executed callbacks."""
+    processes = {(str(h), t): p for h, p, t in executing.select("host", "vpid", "vtid").iter_rows()}
+    for kind, number, label, rows in (
+        ("running", _RUNNING, "on a CPU", kernel.running),
+        ("runnable", _RUNNABLE, "waits for a CPU", kernel.runnable),
+    ):
+        named = rows.with_columns(_more_names(rows["called"], names))
+        for (host, tid), part in _parts(named, "begin_ns", "host", "tid"):
+            place = (str(host), processes[str(host), tid], tid, number, "")
+            track = places.track(
+                place,
+                kind=kind,
+                label=label,
+                begins=part["begin_ns"].to_numpy(),
+                ends=part["end_ns"].to_numpy(),
+                names=part["number"].to_numpy(),
+            )
+            yield place, track
+
+
+def _cores(rows: pl.DataFrame, names: list[str]) -> Iterator[Track]:
+    """Who had each CPU."""
+    named = _more_names(rows["called"], names)
+    parts = dict(_parts(rows.with_columns(named), "begin_ns", "host", "cpu_id"))
+    for (host, cpu), part in sorted(parts.items()):
+        heading, label = f"{host} CPUs", f"CPU {cpu}"
+        yield Track(
+            f"{host}/{label}",
+            label,
+            heading,
+            "core",
+            part["begin_ns"].to_numpy(),
+            part["end_ns"].to_numpy(),
+            part["number"].to_numpy(),
+            np.arange(part.height, dtype=np.int64),
+            places=dict.fromkeys(("process", "node", "executor"), (heading, label)),
+        )
+
+
+def _more_names(called: pl.Series, names: list[str]) -> pl.Series:
+    """The number of each name, which are put behind those that there are."""
+    more, number = _numbered(called)
+    names += more
+    return (number + (len(names) - len(more))).cast(pl.Int32).alias("number")
+
+
 def _parts(frame: pl.DataFrame, time: str, *keys: str) -> Iterator[tuple[Any, pl.DataFrame]]:
     """The rows of each key, by time."""
     # With keys in the parts: to have them beside, polars would look for them once more.
@@ -240,6 +362,8 @@ def _parts(frame: pl.DataFrame, time: str, *keys: str) -> Iterator[tuple[Any, pl
 def _numbered(text: pl.Series) -> tuple[list[str], pl.Series]:
     """Its values in order, and the index of each."""
     known = text.unique().cast(pl.String).sort().to_list()
+    if not known:
+        return known, pl.Series(dtype=pl.Int32)
     numbers = {name: index for index, name in enumerate(known)}
     return known, text.replace_strict(numbers, return_dtype=pl.Int32)
 

@@ -6,13 +6,17 @@ sent as it is, one with many as the busy part of each pixel column, from sums ov
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
+
+from roslens.tracing.recording.manifest import Hit
 
 Int64 = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -32,7 +36,8 @@ class Track:
     label, group
         For people: the track, and what it is drawn under (a process).
     kind
-        ``callback``, ``wait``, ``blocked`` or ``cpu``.
+        ``callback``, ``wait``, ``blocked``, ``cpu`` (how much of it was used), ``core`` (who ran
+        on it), ``running`` or ``runnable`` (a thread on a CPU, or waiting for one).
     begin_ns, end_ns
         Sorted by begin, shape (n,); nested intervals are allowed.
     names
@@ -42,6 +47,8 @@ class Track:
     levels
         CPUs in use in each interval, shape (n,); of tracks of kind ``cpu`` only, whose intervals
         do not overlap.
+    places
+        How it can be grouped (process, node, executor): heading and label of the track there.
     """
 
     key: str
@@ -53,6 +60,7 @@ class Track:
     names: NDArray[np.int32]
     ids: Int64
     levels: Floats | None = None
+    places: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     @cached_property
     def _latest_end(self) -> Int64:
@@ -183,6 +191,14 @@ class Timeline:
     end_ns: int
     kinds: Sequence[str] = field(default=("callback", "wait"))
 
+    def around(self, hits: Iterable[Hit]) -> tuple[Hit, int, int] | None:
+        """The first trigger that hit meanwhile, and from when to when to look around it, in ns."""
+        for hit in hits:
+            if self.begin_ns <= hit.at_ns <= self.end_ns:
+                begin, end = hit.around_ns
+                return hit, max(begin, self.begin_ns), min(end, self.end_ns)
+        return None
+
     def picture(
         self,
         begin_ns: int,
@@ -275,6 +291,78 @@ class Timeline:
         side: Literal["left", "right"] = "left" if by > 0 else "right"
         index = int(np.searchsorted(begins, time_ns, side=side)) - (by < 0)
         return index if 0 <= index < begins.size else None
+
+    def hit(
+        self, names: AbstractSet[int], tracks: AbstractSet[int], time_ns: int, by: int
+    ) -> tuple[int, int] | None:
+        """Track and place of the next callback that is searched for, after or before a moment.
+
+        Parameters
+        ----------
+        names, tracks
+            What is searched for: callbacks of these names, and all those of these tracks.
+        by
+            1 for the next, -1 for the one before.
+        """
+        found = []
+        for number, track in enumerate(self.tracks):
+            if track.kind != "callback":
+                continue
+            side: Literal["left", "right"] = "right" if by > 0 else "left"
+            here = int(np.searchsorted(track.begin_ns, time_ns, side=side))
+            part = slice(here, None) if by > 0 else slice(0, here)
+            fits = (
+                np.ones(track.ids[part].size, bool)
+                if number in tracks
+                else np.isin(track.names[part], list(names))
+            )
+            places = np.flatnonzero(fits)
+            if places.size:
+                place = int(places[0 if by > 0 else -1]) + (here if by > 0 else 0)
+                found.append((by * int(track.begin_ns[place]), number, place))
+        return min(found)[1:] if found else None
+
+    def statistics(self, begin_ns: int, end_ns: int) -> pl.DataFrame:
+        """The callbacks that begin in a range.
+
+        Returns
+        -------
+        polars.DataFrame
+            ``node``, ``callback``, ``count``, ``total_ms``, ``mean_ms`` and ``max_ms`` (of their
+            whole durations), those that took most of the time first.
+        """
+        parts = []
+        for track in self.tracks:
+            if track.kind != "callback":
+                continue
+            first, last = np.searchsorted(track.begin_ns, (begin_ns, end_ns))
+            took = (track.end_ns[first:last] - track.begin_ns[first:last]) / 1e6
+            parts.append(
+                pl.DataFrame({"name": track.names[first:last], "ms": took}).with_columns(
+                    node=pl.lit(track.label)
+                )
+            )
+        schema = {"name": pl.Int32, "ms": pl.Float64, "node": pl.String}
+        return _named(pl.concat([pl.DataFrame(schema=schema), *parts]), self.names)
+
+
+def _named(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
+    known = pl.DataFrame(
+        {"name": np.arange(len(names), dtype=np.int32), "callback": list(names)},
+        schema={"name": pl.Int32, "callback": pl.String},
+    )
+    return (
+        rows.group_by("node", "name")
+        .agg(
+            count=pl.len(),
+            total_ms=pl.col("ms").sum(),
+            mean_ms=pl.col("ms").mean(),
+            max_ms=pl.col("ms").max(),
+        )
+        .join(known, on="name")
+        .select("node", "callback", "count", "total_ms", "mean_ms", "max_ms")
+        .sort("total_ms", "node", "callback", descending=[True, False, False])
+    )
 
 
 def _share(counts: Sequence[int], most: int) -> int:

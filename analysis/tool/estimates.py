@@ -27,6 +27,8 @@ COUNTS = ("sent", "received", "lost", "late", "too_late", "lost_by_gaps")
 _LEFT = (*COUNTS, "frequency", "message_size")
 _QUANTILES = (0.5, 0.99)
 _MEANS = ("cpu", "cpu_of_machine", "system_cpu", "rss", "rss_by_pages", "pss", "heap_in_use")
+_NEITHER = ("_rate", "_sent", "_duration", "hits", "allocations", "frees")
+"""Ends of figures of which neither more nor less is better."""
 _PEAKS = ("rss_peak", "virtual_peak")
 _CLOCKS = {
     "performance_test": "from the stamp in the message, set before publish(), to its take, by the "
@@ -196,9 +198,9 @@ def _metric(tool: str, name: str, unit: str, origin: str) -> Metric:
     }[origin]
     clock = _CLOCKS.get(tool) if name.startswith("latency_") else None
     better: Better | None = "lower"
-    if "throughput" in name:
+    if "throughput" in name or name == "frame_rate":
         better = "higher"
-    elif "period" in name:
+    elif "period" in name or name.endswith(_NEITHER):
         better = None
     words = name.replace("_", " ")
     return Metric(name, f"{words}, {how}" + (f": {clock}" if clock else ""), unit, better)

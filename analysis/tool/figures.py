@@ -55,10 +55,12 @@ def runs_plot(estimates: Sequence[Estimate]) -> Plot:
         raise ValueError("no estimate has a value: there is nothing to draw")
     shown = {metric: panels[metric][:_MOST_ROWS] for metric in chosen}
     heights = [len(members) + 1.6 for members in shown.values()]
-    figure = new_figure(0.7 + 0.34 * sum(heights))
+    labels = {m: short_labels([e.cell for e in members]) for m, members in shown.items()}
+    lines = max(wrapped(x, 48).count("\n") + 1 for of in labels.values() for x in of)
+    figure = new_figure(0.7 + max(0.34, 0.16 * lines) * sum(heights))
     rows = figure.subplots(len(shown), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (metric, members) in zip(rows, shown.items(), strict=True):
-        _panel(axes, metric, members)
+        _panel(axes, metric, members, labels[metric])
     handles = [
         Line2D([], [], ls="", marker="o", color=FAINT, ms=4, label="a run"),
         Line2D([], [], color=COLOURS[0], lw=2.2, marker="D", ms=5,
@@ -68,9 +70,9 @@ def runs_plot(estimates: Sequence[Estimate]) -> Plot:
     ]  # fmt: skip
     legend_above(figure, handles)
     hidden = sum(len(panels[metric]) for metric in panels) - sum(map(len, shown.values()))
-    more = f" {hidden:,} more estimates are in the table." if hidden else ""
+    more = f"{hidden:,} more estimates are in the table." if hidden else ""
     text = "What the tools' files give, each axis from zero where that is near."
-    return Plot(figure, text + more)
+    return Plot(figure, text, left_out=more)
 
 
 def _place(metric: str) -> tuple[int, str]:
@@ -78,7 +80,7 @@ def _place(metric: str) -> tuple[int, str]:
     return next((i for i, name in enumerate(_FIRST) if name in words), len(_FIRST)), metric
 
 
-def _panel(axes: Axes, metric: str, members: Sequence[Estimate]) -> None:
+def _panel(axes: Axes, metric: str, members: Sequence[Estimate], labels: Sequence[str]) -> None:
     factor, unit = shown_unit(members[0].unit)
     for y, e in enumerate(members):
         assert e.value is not None
@@ -88,7 +90,6 @@ def _panel(axes: Axes, metric: str, members: Sequence[Estimate]) -> None:
             axes.plot([factor * e.low, factor * e.high], [y, y], "-", color=COLOURS[0], lw=2.2)
         face = "white" if e.refused else COLOURS[0]
         axes.plot([factor * e.value], [y], "D", color=COLOURS[0], mfc=face, ms=5)
-    labels = short_labels([e.cell for e in members])
     axes.set_yticks(range(len(members)), [wrapped(label, 48) for label in labels])
     axes.tick_params(axis="y", labelsize=8)
     axes.set_ylim(len(members) - 0.5, -0.5)

@@ -76,6 +76,7 @@ def read_files(
     refused: list[tuple[str, str]] = []
     copies: list[tuple[str, str]] = []
     seen: dict[object, str] = {}
+    identities: dict[tuple[str, str], str] = {}
     for (place, known), name, more in zip(places, _names(places), told, strict=True):
         try:
             with as_its_tool_writes_it(place):
@@ -88,6 +89,10 @@ def read_files(
             copies.append((name, seen[said]))
             continue
         seen[said] = name
+        # A log, its JSON and a database may tell of one run.
+        first = [identities.setdefault((r.tool, r.identity), name) for r in results if r.identity]
+        copies += [(name, other) for other in dict.fromkeys(first) if other != name]
+        results = [r for r in results if identities.get((r.tool, r.identity), name) == name]
         cell = {"file": name} if alone else dict(more.factors)
         for number, result in enumerate(results, 1):
             own = name if len(results) == 1 else f"{name}, run {number}"

@@ -96,14 +96,18 @@ class Budget:
         return all(n in cell and str(cell[n]) == str(v) for n, v in self.where.items())
 
     def limit_for(self, estimate: Estimate) -> float:
-        """The limit in the estimate's unit.
+        """The limit in the estimate's unit; see `limit_in`."""
+        return self.limit_in(estimate.unit)
+
+    def limit_in(self, unit: str) -> float:
+        """The limit in a metric's unit.
 
         Raises
         ------
         UsageError
             The units do not fit.
         """
-        known = _UNITS.get(estimate.unit, {estimate.unit: 1})
+        known = _UNITS.get(unit, {unit: 1})
         if self.unit not in known:
             names = ", ".join(name or "(none)" for name in known)
             raise UsageError(

@@ -14,11 +14,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any, Literal
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.statistics import positive
 from roslens.analysis.statistics.detection import least_detectable
+from roslens.analysis.statistics.factorial import BY_BLOCK, Observation, effects
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval
 from roslens.analysis.statistics.ranks import cliffs_delta, hodges_lehmann
@@ -70,6 +72,8 @@ class Side:
         Names of the suites that its runs are of, as far as known.
     excerpts
         Which parts of recordings its runs are, in words; of those that are parts.
+    ignored
+        Factors that were left out of its cells, and the levels that they had.
     """
 
     name: str
@@ -80,6 +84,7 @@ class Side:
     discarded_events: int = 0
     suites: frozenset[str] = frozenset()
     excerpts: Sequence[str] = ()
+    ignored: Mapping[str, Sequence[Level]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +190,14 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """All that was compared in one invocation."""
+    """All that was compared in one invocation.
+
+    Attributes
+    ----------
+    by
+        The factor whose levels were compared with each other, where both sides are one; a cell
+        then has ``level / reference`` for it.
+    """
 
     base: Side
     new: Side
@@ -193,11 +205,17 @@ class Comparisons:
     compared: Sequence[Comparison]
     unmatched: Sequence[Unmatched] = ()
     notes: Sequence[str] = field(default_factory=tuple)
+    by: str | None = None
 
     @property
     def exit_code(self) -> int:
-        """1 if a regression holds after Holm's correction, else 3 if anything lacks, else 0."""
-        if any(c.verdict == "regression" and c.confirmed for c in self.compared):
+        """1 if a regression holds after Holm's correction, else 3 if anything lacks, else 0.
+
+        No level of a factor regresses: of levels it is 3 or 0.
+        """
+        if self.by is None and any(
+            c.verdict == "regression" and c.confirmed for c in self.compared
+        ):
             return EXIT_VERDICT
         if self.unmatched or not self.compared or any(c.lacks_evidence for c in self.compared):
             return EXIT_NOT_ENOUGH_EVIDENCE
@@ -207,7 +225,8 @@ class Comparisons:
         """As plain data."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "method": METHOD,
+            "method": METHOD if self.by is None else f"{BY_BLOCK}; without blocks {METHOD}",
+            "by": self.by,
             "threshold": self.threshold,
             **{
                 name: {
@@ -252,12 +271,136 @@ def compare_sides(
     UsageError
         Neither side has a metric asked for, or it has no better direction.
     """
-    if not 0 < threshold < 1:
-        raise UsageError(f"threshold {threshold:g}: give a fraction between 0 and 1, such as 5%")
+    _check(threshold)
     base, new = _by_suite(base, new), _by_suite(new, base)
+    compared, unmatched, missing = _matched(base, new, metrics, threshold)
+    notes = [*_loss_notes({"BASE": base, "NEW": new}), *missing]
+    return Comparisons(base, new, threshold, _corrected(compared), unmatched, notes)
+
+
+def compare_levels(
+    side: Side,
+    factor: str,
+    observed: Mapping[str, Sequence[Observation]],
+    metrics: Sequence[str] = (),
+    threshold: float = 0.05,
+) -> Comparisons:
+    """Compare the levels of a factor two by two, all other factors alike.
+
+    Where at least three blocks (repetitions) have a run of both levels, the ratio is that of
+    geometric means within blocks (`factorial.effects`), as the executors report has it; else the
+    levels count as independent sides.
+
+    Parameters
+    ----------
+    observed
+        By metric one value per run, with its cell and block; empty where runs are not known.
+    metrics, threshold
+        As in `compare_sides`.
+
+    Raises
+    ------
+    UsageError
+        The factor has no two levels; or as in `compare_sides`.
+    """
+    _check(threshold)
+    levels = list(dict.fromkeys(cell[factor] for cell in side.cells if factor in cell))
+    if len(levels) < 2:
+        names = sorted({name for cell in side.cells for name in cell})
+        known = f"has one level, {levels[0]}" if levels else "is in no run"
+        raise UsageError(
+            f"--by {factor}: this factor {known}; the factors are: {', '.join(names) or 'none'}"
+        )
+    parts = {level: _at_level(side, factor, level) for level in levels}
     compared: list[Comparison] = []
     unmatched: list[Unmatched] = []
-    notes = list(_loss_notes(base, new))
+    notes = _loss_notes({"the recordings": side})
+    for reference, level in combinations(levels, 2):
+        made, alone, missing = _matched(parts[reference], parts[level], metrics, threshold)
+        notes += [note for note in missing if note not in notes]
+        for c in made:
+            of_both = [
+                Observation({factor: o.cell[factor]}, o.value, o.block)
+                for o in observed.get(c.metric, ())
+                if o.cell.get(factor) in (reference, level)
+                and _key({k: v for k, v in o.cell.items() if k != factor}) == _key(c.cell)
+            ]
+            blocked = _within_blocks(c, factor, (reference, level), of_both, threshold)
+            compared.append(_named(blocked, factor, f"{level} / {reference}"))
+        unmatched += [
+            Unmatched(
+                u.metric, {factor: level if u.only_in == "new" else reference, **u.cell}, u.only_in
+            )
+            for u in alone
+        ]
+    return Comparisons(side, side, threshold, _corrected(compared), unmatched, notes, factor)
+
+
+def _check(threshold: float) -> None:
+    if not 0 < threshold < 1:
+        raise UsageError(f"threshold {threshold:g}: give a fraction between 0 and 1, such as 5%")
+
+
+def _at_level(side: Side, factor: str, level: Level) -> Side:
+    """The part of a side that has this level, without the factor."""
+
+    def rest(cell: Cell) -> Cell:
+        return {name: x for name, x in cell.items() if name != factor}
+
+    return replace(
+        side,
+        estimates=[
+            replace(e, cell=rest(e.cell)) for e in side.estimates if e.cell.get(factor) == level
+        ],
+        cells=[rest(cell) for cell in side.cells if cell.get(factor) == level],
+    )
+
+
+def _named(c: Comparison, factor: str, levels: str) -> Comparison:
+    cell = {factor: levels, **c.cell}
+    return replace(c, base=replace(c.base, cell=cell), new=replace(c.new, cell=cell))
+
+
+def _within_blocks(
+    c: Comparison,
+    factor: str,
+    levels: tuple[Level, Level],
+    observed: Sequence[Observation],
+    threshold: float,
+) -> Comparison:
+    """The same comparison by blocks; as it is where that cannot be."""
+    if c.ratio is None or not c.base.value or not c.new.value:
+        return c
+    against = levels[0] if c.base.better == "lower" else levels[1]
+    found = effects(observed, references={factor: against}, level=c.level) if observed else []
+    if len(found) != 1 or found[0].method != BY_BLOCK or found[0].refused is not None:
+        return c
+    e = found[0]
+    assert e.value is not None
+    assert e.low is not None
+    assert e.high is not None
+    effect = Effect(e.value, e.low, e.high, e.p or 0.0)
+    out = f"; {e.left_out} incomplete ones are left out" if e.left_out else ""
+    return replace(
+        c,
+        ratio=e.value,
+        low=e.low,
+        high=e.high,
+        p=effect.p,
+        verdict=verdict_of(effect, threshold),
+        minimum_detectable=None,
+        runs_needed=None,
+        notes=(*c.notes, f"within {e.replications} blocks{out}"),
+    )
+
+
+def _matched(
+    base: Side, new: Side, metrics: Sequence[str], threshold: float
+) -> tuple[list[Comparison], list[Unmatched], list[str]]:
+    """Every metric of every cell, before Holm's correction; and what is missing."""
+    compared: list[Comparison] = []
+    unmatched: list[Unmatched] = []
+    notes: list[str] = []
     for metric in metrics or DEFAULT_METRICS:
         left, right = _by_cell(base, metric), _by_cell(new, metric)
         if not left and not right:
@@ -278,7 +421,7 @@ def compare_sides(
             f"none of {', '.join(DEFAULT_METRICS)} was measured on either side; name another "
             f"with --metric: {_names(base, new)}"
         )
-    return Comparisons(base, new, threshold, _corrected(compared), unmatched, notes)
+    return compared, unmatched, notes
 
 
 def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Comparison:
@@ -497,9 +640,9 @@ def _key(cell: Cell) -> Key:
     return tuple(sorted(cell.items()))
 
 
-def _loss_notes(base: Side, new: Side) -> list[str]:
+def _loss_notes(sides: Mapping[str, Side]) -> list[str]:
     notes = []
-    for name, side in (("BASE", base), ("NEW", new)):
+    for name, side in sides.items():
         if side.discarded_events:
             notes.append(
                 f"the tracer lost {side.discarded_events:,} events of {name}: what is missing "
@@ -507,8 +650,8 @@ def _loss_notes(base: Side, new: Side) -> list[str]:
             )
         if side.left_out:
             notes.append(f"{side.left_out} of {side.runs} runs of {name} failed and are left out")
-    if sorted(base.excerpts) != sorted(new.excerpts):
-        for name, side in (("BASE", base), ("NEW", new)):
+    if len({tuple(sorted(side.excerpts)) for side in sides.values()}) > 1:
+        for name, side in sides.items():
             if side.excerpts:
                 parts = "; ".join(dict.fromkeys(side.excerpts))
                 notes.append(

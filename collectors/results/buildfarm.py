@@ -1,4 +1,4 @@
-"""Results of buildfarm_perf_tests: the collector's CSV and Jenkins' benchmark.json."""
+"""Results of buildfarm_perf_tests: the collector's CSV, Jenkins' two-row CSV and benchmark.json."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _MIB = 1024**2
 _PAGES_AS_KB = 4
 _UNITS = {"ms": (1e6, "ns"), "s": (1e9, "ns"), "us": (1e3, "ns"), "percent": (0.01, "1")}
 
+_NO_P95 = "95th percentiles are left out: they may be the maximum"
 _COLUMNS = {
     "cpu_usage (%)": ("cpu", 0.01, "1"),
     "virtual memory (Mb)": ("virtual", _MIB * _PAGES_AS_KB, "byte"),
@@ -72,6 +73,93 @@ def read_buildfarm_csv(path: Path) -> ToolResult:
     return ToolResult(TOOL, {}, series=series_frame(series), notes=notes)
 
 
+_PROCESS = tuple(
+    (f"{name}_{statistic}" if statistic else "", factor, unit)
+    for name, factor, unit in (
+        ("virtual", _MIB * _PAGES_AS_KB, "byte"),
+        ("cpu", 0.01, "1"),
+        ("rss", _MIB, "byte"),
+        ("rss_by_pages", _MIB * _PAGES_AS_KB, "byte"),
+    )
+    for statistic in ("mean", "median", "")
+)
+_MESSAGES = (
+    ("latency_mean_of_seconds", 1e6, "ns"),
+    ("latency_median_of_seconds", 1e6, "ns"),
+    ("", 1.0, ""),
+    ("rss_peak", 1024.0, "byte"),
+    ("received_rate", 1.0, "Hz"),
+    ("sent_rate", 1.0, "Hz"),
+    ("lost", 1.0, "1"),
+)
+_LAYOUTS = {
+    12: _PROCESS,
+    13: (
+        *_MESSAGES,
+        ("cpu_mean", 0.01, "1"),
+        ("", 1.0, ""),
+        ("cpu_median", 0.01, "1"),
+        ("throughput_mean", float(_MIB), "byte/s"),
+        ("throughput_median", float(_MIB), "byte/s"),
+        ("", 1.0, ""),
+    ),
+    21: (
+        *_PROCESS,
+        *_MESSAGES,
+        ("system_cpu_mean", 0.01, "1"),
+        ("system_virtual_mean", float(_MIB), "byte"),
+    ),
+}
+"""Columns of Jenkins' CSV by how many there are; a 95th percentile has no name."""
+
+
+def is_buildfarm_plot(text: str) -> bool:
+    """Whether it is such a CSV: one name in each cell of row 1, numbers in row 2, and no more."""
+    rows = [line.split(",") for line in text.splitlines() if line.strip()]
+    return (
+        len(rows) == 2
+        and len(rows[0]) == len(rows[1])
+        and len(rows[0]) in _LAYOUTS
+        and len(set(rows[0])) == 1
+        and rows[0][0].strip()[:1].isalpha()
+    )
+
+
+def read_buildfarm_plot(path: Path) -> ToolResult:
+    """Read the CSV for Jenkins' plots: the name of the test in each cell, and values below.
+
+    What a value is, only its column says: 12 of a spinning node, 13 of performance_test, 21 of a
+    publisher or subscriber. 95th percentiles are left out: some versions of pandas made them the
+    maximum. Memory in pages is corrected as in `read_buildfarm_csv`.
+
+    Raises
+    ------
+    UsageError
+        It is no such file, or a cell is no number.
+    """
+    text = read_text(path)
+    if not is_buildfarm_plot(text):
+        raise UsageError(f"{path}: not a CSV of two rows of 12, 13 or 21 cells; is it cut off?")
+    names, cells = (line.split(",") for line in text.splitlines() if line.strip())
+    summary = [
+        {
+            "entity": "process",
+            "name": names[0].strip(),
+            "metric": metric,
+            "value": number(cell.strip(), f"{path}:2") * factor,
+            "unit": unit,
+        }
+        for (metric, factor, unit), cell in zip(_LAYOUTS[len(cells)], cells, strict=True)
+        if metric
+    ]
+    notes = [_NO_P95, "one run condensed to one figure each: no interval can be had from it"]
+    if len(cells) != 12:
+        notes.append("latencies are means over seconds, whatever each second received")
+    if len(cells) != 13:
+        notes.append("virtual and 'resident anonymous' memory were pages read as KB: times 4")
+    return ToolResult(TOOL, {}, summary_frame(summary), notes=tuple(notes))
+
+
 def read_buildfarm_benchmark(path: Path) -> ToolResult:
     """Read a benchmark.json.
 
@@ -93,7 +181,7 @@ def read_buildfarm_benchmark(path: Path) -> ToolResult:
                     if not isinstance(value, dict) or "dblValue" not in value:
                         continue
                     if "p95" in metric or "95" in metric.split("_"):
-                        notes.add("95th percentiles are left out: they may be the maximum")
+                        notes.add(_NO_P95)
                         continue
                     factor, unit = _UNITS.get(str(value.get("unit")), (1.0, str(value.get("unit"))))
                     if "throughput" in metric:

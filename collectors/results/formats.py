@@ -6,11 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from roslens.collectors.results import irobot, performance_test, reference_system
-from roslens.collectors.results.buildfarm import read_buildfarm_benchmark, read_buildfarm_csv
+from roslens.collectors.results import irobot, performance_test, reference_system, ros2_benchmark
+from roslens.collectors.results.buildfarm import (
+    is_buildfarm_plot,
+    read_buildfarm_benchmark,
+    read_buildfarm_csv,
+    read_buildfarm_plot,
+)
 from roslens.collectors.results.irobot import is_irobot, read_irobot
 from roslens.collectors.results.memory_tables import read_memory_benchmark, read_psutil
+from roslens.collectors.results.micro_ros_traced import (
+    is_micro_ros_data,
+    is_micro_ros_json,
+    read_micro_ros_data,
+    read_micro_ros_json,
+)
 from roslens.collectors.results.performance_test import read_performance_test
+from roslens.collectors.results.performance_test_sql import MAGIC, read_performance_test_sql
 from roslens.collectors.results.reference_system import is_reference_system, read_reference_system
 from roslens.collectors.results.robotperf import read_robotperf
 from roslens.collectors.results.rosbag2_benchmark import read_rosbag2_runs
@@ -27,17 +39,35 @@ class Format:
 
     Attributes
     ----------
-    what
-        The tool and its files, for people.
+    tool, files
+        Whose it is, and which files or folders they are, for people.
+    versions
+        Which versions of the tool wrote it so.
+    source
+        The public repository where the format follows from.
+    gives
+        What is read.
+    refused
+        What is left out, corrected or cannot be had from it.
     fits
         Whether a path, with the beginning of its text (of a folder: none), is of this kind.
     read
         One result per run in it.
     """
 
-    what: str
+    tool: str
+    files: str
+    versions: str
+    source: str
+    gives: str
+    refused: str
     fits: Callable[[Path, str], bool]
     read: Callable[[Path], Sequence[ToolResult]]
+
+    @property
+    def what(self) -> str:
+        """The tool and its files."""
+        return f"{self.tool} ({self.files})"
 
 
 def _one(read: Callable[[Path], ToolResult]) -> Callable[[Path], Sequence[ToolResult]]:
@@ -50,47 +80,145 @@ def _first_line(text: str) -> str:
 
 FORMATS = (
     Format(
-        "ros2-performance (the folder of latency_all.txt)",
+        "ros2-performance",
+        "the folder of latency_all.txt",
+        "2019 to today, four dialects",
+        "irobot-ros/ros2-performance",
+        "latencies by node and topic, losses, CPU, memory; single latencies since November 2024",
+        "percentiles before that; `rss_KB` is a peak; `cpu_perc` is of all cores, and until "
+        "October 2023 perhaps a mean since the start; sizes and latencies that wrapped around",
         lambda path, _: is_irobot(path),
         _one(read_irobot),
     ),
     Format(
-        "reference_system (the folder of std_output.log or memory_log.txt)",
+        "reference_system",
+        "the folder of std_output.log or memory_log.txt",
+        "since 2021",
+        "ros-realtime/reference-system",
+        "latency, drops and period of the hot path, CPU and memory over time",
+        "percentiles; statistics that wrapped around",
         lambda path, _: is_reference_system(path),
         _one(read_reference_system),
     ),
     Format(
-        "performance_test (CSV, JSON or log)",
+        "performance_test",
+        "CSV, JSON or log",
+        "1.x and 2.x, ROS 2 and plain DDS",
+        "ApexAI/performance_test",
+        "moments of the latency per second and over the run, messages sent, received and lost, CPU",
+        "percentiles; its CSV's variance is in ms times s; seconds without messages have infinite "
+        "extremes",
         lambda _, text: performance_test.START in text or '"analysis_results"' in text,
         _one(read_performance_test),
     ),
     Format(
-        "rosbag2_performance_benchmarking (results.csv)",
+        "performance_test",
+        "SQLite database",
+        "1.x built with SQL support",
+        "ApexAI/performance_test",
+        "the same, one run per experiment; a log of the same experiment counts once",
+        "percentiles; databases of MySQL and PostgreSQL",
+        lambda _, text: text.startswith(MAGIC) and '"AnalysisResult"' in text,
+        read_performance_test_sql,
+    ),
+    Format(
+        "ros2_benchmark",
+        "JSON, also of isaac_ros_benchmark",
+        "since 2023",
+        "NVIDIA-ISAAC-ROS/ros2_benchmark",
+        "frame rates, latencies, jitter and utilisation, by fixed frame rate",
+        "intervals and percentiles, for repetitions are condensed; a loss, for counts are means",
+        lambda _, text: text.lstrip().startswith("{") and ros2_benchmark.MARK in text,
+        ros2_benchmark.read_ros2_benchmark,
+    ),
+    Format(
+        "rosbag2_performance_benchmarking",
+        "results.csv",
+        "since 2020",
+        "ros2/rosbag2",
+        "messages recorded of those sent, CPU, by storage and settings",
+        "columns that are empty; a run without all of its rows",
         lambda _, text: "total_recorded_count" in _first_line(text).split(" "),
         read_rosbag2_runs,
     ),
     Format(
-        "buildfarm_perf_tests (system metrics as CSV)",
+        "buildfarm_perf_tests",
+        "system metrics as CSV",
+        "since 2020",
+        "ros2/buildfarm_perf_tests",
+        "CPU and memory over time",
+        "pages were read as KB: corrected",
         lambda _, text: "T_experiment" in _first_line(text),
         _one(read_buildfarm_csv),
     ),
     Format(
-        "buildfarm_perf_tests (benchmark.json)",
+        "buildfarm_perf_tests",
+        "two-row CSV for Jenkins",
+        "since 2020",
+        "ros2/buildfarm_perf_tests, osrf/TSC-RMW-Reports",
+        "means and medians of CPU, memory, latency, throughput",
+        "intervals; 95th percentiles, which may be the maximum; pages were read as KB: corrected",
+        lambda _, text: is_buildfarm_plot(text),
+        _one(read_buildfarm_plot),
+    ),
+    Format(
+        "buildfarm_perf_tests",
+        "benchmark.json",
+        "since 2020",
+        "ros2/buildfarm_perf_tests",
+        "its figures in one set of units",
+        "95th percentiles, which may be the maximum; the unit of throughput: corrected",
         lambda _, text: text.lstrip().startswith("{") and '"dblValue"' in text,
         _one(read_buildfarm_benchmark),
     ),
     Format(
-        "RobotPerf (benchmark.yaml)",
+        "RobotPerf",
+        "benchmark.yaml",
+        "of its repository",
+        "robotperf/benchmarks",
+        "results, and the statistics in their notes",
+        "intervals",
         lambda path, text: path.suffix in {".yaml", ".yml"} and "\nresults:" in f"\n{text}",
         _one(read_robotperf),
     ),
     Format(
-        "memory_benchmark (CSV)",
+        "micro-ROS benchmarking",
+        "*_com_analysis.data",
+        "2020, 2021",
+        "micro-ROS/benchmarking-results",
+        "bandwidth and time in the network's driver, by direction",
+        "latency from end to end; intervals",
+        lambda _, text: is_micro_ros_data(text),
+        _one(read_micro_ros_data),
+    ),
+    Format(
+        "micro-ROS benchmarking",
+        "JSON of sched, isr, mem_dyn, mem_static, fusage",
+        "2020, 2021",
+        "micro-ROS/benchmarking-results",
+        "CPU time and single executions of tasks and interrupts, heap, stacks, calls of functions",
+        "leaks and peaks of the heap, for it has no times; `raw.data` and `hreadable.data` (open "
+        "the CTF trace beside them); `resultmemory.json` of 2019",
+        lambda _, text: is_micro_ros_json(text),
+        _one(read_micro_ros_json),
+    ),
+    Format(
+        "memory_benchmark",
+        "CSV",
+        "of its repository",
+        "irobot-ros/ros2-performance",
+        "peak of memory by number of entities",
+        "anything but peaks",
         lambda _, text: _first_line(text).replace(" ", "").startswith("Entity,N,RSS"),
         _one(read_memory_benchmark),
     ),
     Format(
-        "run_psutil.py (table)",
+        "run_psutil.py",
+        "table",
+        "of its repository",
+        "irobot-ros/ros2-performance",
+        "CPU and memory over time",
+        "-",
         lambda _, text: "Time[sec]" in _first_line(text).split(),
         _one(read_psutil),
     ),

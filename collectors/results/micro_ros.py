@@ -28,7 +28,7 @@ from roslens.collectors.results.micro_ros_elf import (
     read_elf,
     static_difference,
 )
-from roslens.collectors.results.micro_ros_exchanges import read_counted, read_exchanges
+from roslens.collectors.results.micro_ros_exchanges import read_counted, read_exchanges, read_takes
 from roslens.collectors.results.micro_ros_frames import LATENCY, MEMORY, THROUGHPUT
 from roslens.collectors.results.micro_ros_heap import read_heap
 from roslens.collectors.results.micro_ros_tasks import read_tasks
@@ -63,6 +63,14 @@ EXCHANGED = pl.Schema(
         ),
     }
 )
+TAKEN = pl.Schema(
+    {
+        "source": pl.String,
+        "transport": pl.String,
+        "sequence": pl.Int64,
+        "source_timestamp_ns": pl.Int64,
+    }
+)
 STATIC = pl.Schema(
     {
         "source": pl.String,
@@ -85,6 +93,27 @@ CAPTURED = pl.Schema(
         "bytes": pl.Int64,
         "seconds": pl.Float64,
         "bytes_per_s": pl.Float64,
+    }
+)
+
+
+WAYS = pl.Schema(
+    {
+        "source": pl.String,
+        "subject": pl.String,  # such as publisher x 3
+        "memory": pl.String,
+        "bytes": pl.Int64,  # as it counts; dynamic: the peak of what was requested
+        "otherwise_bytes": pl.Int64,
+        "way": pl.String,  # map, nm: must be the same; sbrk: no less
+    }
+)
+ACCOUNTS = pl.Schema(
+    {
+        "source": pl.String,
+        "transport": pl.String,
+        "message": pl.String,  # ping, answer, or a size such as 100 B
+        **dict.fromkeys(("sent", "received", "lost", "twice", "refused"), pl.Int64),
+        "agrees": pl.Boolean,  # whether device and ROS node tell the same of it
     }
 )
 
@@ -112,7 +141,6 @@ class Link:
     emulated: bool = False
     pings: int | None = None
     client_resolution_ns: int = 1
-    injected: dict[str, int | None] = field(default_factory=dict)
 
 
 @dataclass
@@ -125,24 +153,27 @@ class MicroRosResults:
     throughput: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=THROUGHPUT))
     latency: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=LATENCY))
     exchanges: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=EXCHANGED))
+    takes: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=TAKEN))
     captures: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=CAPTURED))
     findings: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=FINDINGS))
+    ways: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=WAYS))
+    accounts: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=ACCOUNTS))
     links: dict[tuple[str, str], Link] = field(default_factory=dict)
     slot_bytes: dict[str, int] = field(default_factory=dict)
     """MTU x depth by the name of the history."""
-    is_model: bool = False
-    """Whether something ran on an emulated board or over an emulated or looped line."""
+    is_micro_ros: bool = False
+    """Whether micro-ROS itself ran there."""
 
     def add(self, other: MicroRosResults) -> None:
         """Take in what another source has."""
         for name in (
             *("memory", "live", "static", "throughput", "latency"),
-            *("exchanges", "captures", "findings"),
+            *("exchanges", "takes", "captures", "findings", "ways", "accounts"),
         ):
             setattr(self, name, pl.concat([getattr(self, name), getattr(other, name)]))
         self.links |= other.links
         self.slot_bytes |= other.slot_bytes
-        self.is_model |= other.is_model
+        self.is_micro_ros |= other.is_micro_ros
 
 
 def read_all(folders: Iterable[tuple[str, Path]]) -> MicroRosResults:
@@ -170,6 +201,7 @@ class _Reader:
         self._findings: list[tuple[str, str]] = []
         self._memory: list[tuple[str, str, int, str, float]] = []
         self._live: list[tuple[str, str, int, int | None, str]] = []
+        self._ways: list[tuple[str, str, str, int, int, str]] = []
 
     def read(self) -> MicroRosResults:
         for path in sorted((self.folder / "memory").glob("*/")):
@@ -184,6 +216,7 @@ class _Reader:
             self._try(self._profiling)
         r = self.results
         r.memory = pl.DataFrame(self._memory, schema=MEMORY, orient="row")
+        r.ways = pl.DataFrame(self._ways, schema=WAYS, orient="row")
         r.live = pl.DataFrame(self._live, schema=LIVE, orient="row")
         r.findings = pl.DataFrame(self._findings, schema=FINDINGS, orient="row")
         return r
@@ -199,12 +232,15 @@ class _Reader:
     def _find(self, what: str) -> None:
         self._findings.append((self.source, what))
 
+    def _note_system(self, about: dict[str, Any]) -> None:
+        self.results.is_micro_ros |= about.get("system") == "micro-ROS"
+
     # ------------------------------------------------------------ memory
 
     def _entity(self, folder: Path) -> None:
         about = self._about(folder)
         entity = folder.name
-        self.results.is_model |= about.get("board") == "qemu"
+        self._note_system(about)
         if "mtu" in about and entity.startswith("history"):
             self.results.slot_bytes[entity] = int(about["mtu"]) * int(about["depth"])
         baseline: ElfMemory | None = None
@@ -239,7 +275,7 @@ class _Reader:
         self.results.static = pl.concat([self.results.static, frame])
 
     def _stack(self, entity: str, count: int, folder: Path) -> None:
-        tasks = read_tasks(folder / "tasks.txt", _stack_words(folder / "stacks.json"))
+        tasks = read_tasks(folder / "tasks.txt", _numbers(folder / "stacks.json", _WORDS))
         unknown = tasks.filter(pl.col("used_bytes").is_null())["task"].to_list()
         if unknown:
             raise UsageError(
@@ -256,6 +292,13 @@ class _Reader:
         who = ", ".join(f"{where}: {size} B" for where, size in log.live_by_caller.items())
         subject = f"{entity} x {count}"
         self._live.append((self.source, subject, log.live_bytes, log.peak_bytes, who))
+        # Memory as counted in another way; the static memory was read before.
+        known = {"dynamic": log.peak_bytes}
+        known |= {x[3]: int(x[4]) for x in self._memory if x[1:4] == (entity, count, "static")}
+        for name, value in _numbers(folder / "ways.json", "bytes by the way of counting").items():
+            kind, _, way = name.partition("_bytes_by_")
+            if kind in known:
+                self._ways.append((self.source, subject, kind, known[kind], value, way))
 
     # ------------------------------------------------------------ transports
 
@@ -271,21 +314,49 @@ class _Reader:
             "emulated" in str(about.get("link", "")) or "pty" in str(about.get("link", "")),
             about.get("pings"),
             int(about.get("client_resolution_ns", 1)),
-            dict(about.get("injected", {})),
         )
         self.results.links[self.source, transport] = link
-        self.results.is_model |= link.emulated or link.name == "loopback"
+        self._note_system(about)
+        self._try(lambda: self._accounts(about, transport))
         self._try(lambda: self._exchanges(folder / "exchanges.csv", transport))
+        if (folder / "takes.csv").is_file():
+            self._try(lambda: self._takes(folder / "takes.csv", transport))
         if (folder / "throughput.csv").is_file():
-            self._try(lambda: self._counted(folder / "throughput.csv", link))
+            self._try(lambda: self._counted(folder / "throughput.csv", link, transport))
+        if (folder / "downlink.csv").is_file():
+            path, name = folder / "downlink.csv", f"{transport} to the device"
+            self._try(lambda: self._counted(path, link, name))
+
+    def _accounts(self, about: dict[str, Any], transport: str) -> None:
+        """What either side tells of each kind of message."""
+        place = {"source": self.source, "transport": transport}
+        try:
+            told = {row["message"]: row for row in about.get("device", ())}
+            rows = [
+                {**row, **place, "agrees": _agree(row, told.get(row["message"], {}))}
+                for row in about.get("accounts", ())
+            ]
+            frame = pl.DataFrame(rows, schema=ACCOUNTS)
+        except (KeyError, TypeError, pl.exceptions.PolarsError) as error:
+            raise UsageError(
+                f"transport/{transport}/about.json: no accounts of messages: {error!r}"
+            ) from error
+        self.results.accounts = pl.concat([self.results.accounts, frame])
 
     def _exchanges(self, path: Path, transport: str) -> None:
-        frame = read_exchanges(path).select(
-            pl.lit(self.source).alias("source"), pl.lit(transport).alias("transport"), pl.all()
-        )
+        frame = self._placed(read_exchanges(path), transport)
         self.results.exchanges = pl.concat([self.results.exchanges, frame])
 
-    def _counted(self, path: Path, link: Link) -> None:
+    def _takes(self, path: Path, transport: str) -> None:
+        frame = self._placed(read_takes(path), transport)
+        self.results.takes = pl.concat([self.results.takes, frame])
+
+    def _placed(self, frame: pl.DataFrame, transport: str) -> pl.DataFrame:
+        return frame.select(
+            pl.lit(self.source).alias("source"), pl.lit(transport).alias("transport"), pl.all()
+        )
+
+    def _counted(self, path: Path, link: Link, name: str) -> None:
         counted = read_counted(path)
         if link.emulated:
             self._find(
@@ -305,7 +376,7 @@ class _Reader:
         rate = (pl.col("received") - 1) * pl.col("payload_bytes") / seconds
         frame = enough.select(
             pl.lit(self.source).alias("source"),
-            pl.lit(link.transport).alias("transport"),
+            pl.lit(name).alias("transport"),
             "payload_bytes",
             rate.alias("bytes_per_s"),
             pl.lit(0.0).alias("truncation_bytes_per_s"),
@@ -383,16 +454,23 @@ class _Reader:
         return about if isinstance(about, dict) else {}
 
 
-def _stack_words(path: Path) -> dict[str, int]:
+def _numbers(path: Path, what: str) -> dict[str, int]:
     if not path.is_file():
         return {}
     try:
-        words = json.loads(path.read_text(encoding="utf-8"))
-        return {str(task): int(count) for task, count in words.items()}
+        numbers = json.loads(path.read_text(encoding="utf-8"))
+        return {str(name): int(number) for name, number in numbers.items()}
     except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise UsageError(f"{path}: not words of stack by task: {error}") from error
+        raise UsageError(f"{path}: not {what}: {error}") from error
 
 
+def _agree(of_node: dict[str, Any], of_device: dict[str, Any]) -> bool:
+    """Whether both sides tell the same, and no more arrived than was sent."""
+    same = bool(of_device) and all(of_node[name] == told for name, told in of_device.items())
+    return same and of_node["lost"] >= 0 and of_node["twice"] >= 0
+
+
+_WORDS = "words of stack by task"
 _NUMBERED = re.compile(r"(?P<name>.*?)[/ _-]*(?P<count>\d+)")
 _KEYWORDS = {
     "history": "history",

@@ -1,4 +1,4 @@
-"""Stamped exchanges and counted messages of a transport: ``exchanges.csv``, ``throughput.csv``."""
+"""Stamped exchanges and counted messages of a transport, and which message an exchange was."""
 
 from __future__ import annotations
 
@@ -26,6 +26,13 @@ COUNTED = pl.Schema(
     dict.fromkeys(
         ("payload_bytes", "sent", "received", "received_bytes", "first_ns", "last_ns"), pl.Int64
     )
+)
+
+TAKES = pl.Schema(
+    {
+        "sequence": pl.Int64,  # of an exchange
+        "source_timestamp_ns": pl.Int64,  # of its ping, as the ROS node took it
+    }
 )
 
 
@@ -81,6 +88,22 @@ def read_counted(path: Path) -> pl.DataFrame:
             f"{path}: payload {row['payload_bytes']} B: {row['received']} messages, "
             f"{row['received_bytes']} bytes, {row['sent']} sent: these do not belong together"
         )
+    return frame
+
+
+def read_takes(path: Path) -> pl.DataFrame:
+    """Read ``takes.csv``: which message of the recording each ping was.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read or is cut off, or a ping or a message is there twice.
+    """
+    frame = _read(path, TAKES)
+    for column in TAKES:
+        twice = frame.filter(pl.col(column).is_duplicated())
+        if twice.height:
+            raise UsageError(f"{path}: {column} {twice[column][0]} is there twice")
     return frame
 
 

@@ -1,5 +1,7 @@
 """Results of performance_test (Apex.AI): its CSV, one row per second, and its JSON.
 
+`roslens.collectors.results.performance_test_sql` reads its databases.
+
 Only moments per second exist: means and variances over the run can be put together again (n, mean,
 sum of squared deviations), percentiles cannot.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from roslens.tracing.recording.errors import UsageError
 
 TOOL = "performance_test"
 START = "---EXPERIMENT-START---"
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _CELLS = re.compile(r"[ \t]*,[ \t]*")
 _PARTING = ("Maximum runtime reached. Exiting.", "Caught signal. Exiting.")
 """What the program prints at its end; in the file where its output went there."""
@@ -93,7 +96,7 @@ def _csv(path: Path, text: str) -> ToolResult:
         }
         for row in rows
     ]
-    return _result(metadata, found, path)
+    return _result(metadata, found, path, metadata.get("Experiment id", ""))
 
 
 def _json(path: Path, text: str) -> ToolResult:
@@ -101,11 +104,24 @@ def _json(path: Path, text: str) -> ToolResult:
         data = json.loads(text)
         results = data["analysis_results"]
         metadata = {k: str(v) for k, v in data.items() if not isinstance(v, (list, dict))}
-        start = int(results[0]["experiment_start"]) if results else 0
-        found = [_json_row(row, start, number) for number, row in enumerate(results)]
+        return of_rows(metadata, results, path, metadata.get("id", ""))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path}: not JSON of performance_test: {error!r}") from error
-    return _result(metadata, found, path)
+
+
+def of_rows(
+    metadata: dict[str, str], rows: Sequence[Mapping[str, Any]], path: Path, identity: str
+) -> ToolResult:
+    """A result from rows per second with the fields of the JSON, in order.
+
+    Raises
+    ------
+    UsageError, ValueError, KeyError, TypeError
+        There is none, or one lacks a field or has one that is no number.
+    """
+    start = int(rows[0]["experiment_start"]) if rows else 0
+    found = [_json_row(row, start, number) for number, row in enumerate(rows)]
+    return _result(metadata, found, path, identity)
 
 
 def _json_row(row: Mapping[str, Any], start: int, index: int) -> dict[str, float]:
@@ -120,12 +136,14 @@ def _json_row(row: Mapping[str, Any], start: int, index: int) -> dict[str, float
         "max": float(row["latency_max"]) * 1e9,
         "mean": float(row["latency_mean"]) * 1e9,
         "variance": float(row["latency_M2"]) / count * 1e18 if count else math.nan,
-        "peak": math.nan,
+        "peak": float(row.get("sys_tracker_ru_maxrss", math.nan)) * 1024,
         "cpu": float(row.get("cpu_info_cpu_usage", math.nan)) / 100,
     }
 
 
-def _result(metadata: dict[str, str], rows: list[dict[str, float]], path: Path) -> ToolResult:
+def _result(
+    metadata: dict[str, str], rows: list[dict[str, float]], path: Path, identity: str
+) -> ToolResult:
     if not rows:
         raise UsageError(f"{path}: no row; the experiment did not run")
     name = metadata.get("Topic name") or metadata.get("topic_name", "")
@@ -174,5 +192,11 @@ def _result(metadata: dict[str, str], rows: list[dict[str, float]], path: Path) 
         if math.isfinite(r[key]) and (r in heard or key not in silent_kinds)
     ]
     return ToolResult(
-        TOOL, metadata, summary_frame(summary), series_frame(series), notes=tuple(notes)
+        TOOL,
+        metadata,
+        summary_frame(summary),
+        series_frame(series),
+        notes=tuple(notes),
+        # Older versions numbered their experiments.
+        identity=identity if _UUID.fullmatch(identity) else "",
     )

@@ -16,14 +16,16 @@ from roslens.tracing.recording.files import text_path
 Model = TypeVar("Model", bound=BaseModel)
 
 FACTS_NAME, WRITES_NAME, VERIFICATION_NAME = "run.json", "writes.csv", "verification.json"
+ALLOCATIONS_NAME = "allocations.csv"
+_ALLOCATIONS = pl.Schema({"sqc": pl.Int64, "allocations": pl.Int64, "allocated_bytes": pl.Int64})
 
 
 class Facts(BaseModel):
     """``run.json``: what was written, how, and what it took.
 
     Times in ns, sizes in bytes; `cpu_ns` is CPU time of all threads from before the first write
-    call until after the close. The fields from `rate_bytes_per_s` on are there where messages
-    came at a rate.
+    call until after the close. `rosbag2_version` is there where rosbag2's own
+    plugins wrote, the fields from `rate_bytes_per_s` on where messages came at a rate.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,6 +50,7 @@ class Facts(BaseModel):
     tracepoints: bool
     sqlite_version: str
     mcap_version: str
+    rosbag2_version: str | None = None
     rate_bytes_per_s: int | None = None
     queue_bytes: int | None = None
     produced: int | None = None
@@ -82,11 +85,15 @@ class StorageRun:
         Each write call, and the close.
     verification
         What was read back; None where the run was not asked to.
+    allocations
+        `allocations` and `allocated_bytes` of each write call, then those of the close; None where
+        they were not counted. Counting slows what is timed.
     """
 
     facts: Facts
     batches: Batches
     verification: Verification | None = None
+    allocations: pl.DataFrame | None = None
 
 
 def is_storage_run(folder: Path) -> bool:
@@ -107,7 +114,7 @@ def read_storage_run(folder: Path) -> StorageRun:
     UsageError
         A file is missing or not as expected, or the two contradict each other.
     """
-    facts = _read(folder / FACTS_NAME, Facts)
+    facts = read_model(folder / FACTS_NAME, Facts)
     batches = read_batches(folder / WRITES_NAME)
     calls = batches.calls
     written = (calls.height, int(calls["num_bytes"].sum()), int(calls["num_msgs"].sum()))
@@ -118,8 +125,20 @@ def read_storage_run(folder: Path) -> StorageRun:
             f"messages: {written} and {told}); record the run again"
         )
     found = folder / VERIFICATION_NAME
-    verification = _read(found, Verification) if found.is_file() else None
-    return StorageRun(facts, batches, verification)
+    verification = read_model(found, Verification) if found.is_file() else None
+    counted = folder / ALLOCATIONS_NAME
+    allocations = _allocations(counted, facts.write_calls) if counted.is_file() else None
+    return StorageRun(facts, batches, verification, allocations)
+
+
+def _allocations(path: Path, calls: int) -> pl.DataFrame:
+    try:
+        frame = pl.read_csv(path.read_bytes(), schema=_ALLOCATIONS)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+    if frame["sqc"].to_list() != [*range(calls), None] or frame["allocations"].has_nulls():
+        raise UsageError(f"{path}: not a row for each of {calls} write calls and one for the close")
+    return frame.drop("sqc")
 
 
 def write_calls(events: Path) -> pl.DataFrame | None:
@@ -151,7 +170,14 @@ def write_calls(events: Path) -> pl.DataFrame | None:
     )
 
 
-def _read(path: Path, model: type[Model]) -> Model:
+def read_model(path: Path, model: type[Model]) -> Model:
+    """A file of JSON, checked.
+
+    Raises
+    ------
+    UsageError
+        It cannot be read, or is not as the model says.
+    """
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:

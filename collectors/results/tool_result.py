@@ -56,6 +56,8 @@ class ToolResult:
         What was corrected, left out or is not what its name says; one sentence each.
     factors
         What tells this run from others in the same file.
+    identity
+        The tool's own name of the run, by which two files of one run are told; empty without.
     """
 
     tool: str
@@ -65,6 +67,7 @@ class ToolResult:
     samples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SAMPLES_SCHEMA))
     notes: Sequence[str] = ()
     factors: Mapping[str, str | int | float] = field(default_factory=dict)
+    identity: str = ""
 
 
 def summary_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:

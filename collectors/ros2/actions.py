@@ -3,13 +3,14 @@
 The goal's id is not traced. A goal is a call of ``send_goal``; its result is asked for with a call
 of ``get_result`` that belongs to the goal accepted last before it, or, where that claims a goal
 twice, to the goals in order. Status and feedback are told apart only where a server has one goal
-at a time.
+at a time. Where events may be missing meanwhile, absence and order tell nothing of a goal.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
+from roslens.collectors.ros2.losses import gaps_of
 from roslens.collectors.ros2.objects import Objects
 from roslens.collectors.ros2.types import I64, TEXT
 
@@ -27,9 +28,12 @@ _FOREVER = 2**62
 
 
 def find_action_goals(
-    objects: Objects, service_calls: pl.DataFrame, publications: pl.DataFrame
+    objects: Objects, service_calls: pl.DataFrame, publications: pl.DataFrame, gaps: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row per goal sent; columns of the table, and proc."""
+    """One row per goal sent; columns of the table, and proc.
+
+    `gaps` are begin_ns and end_ns of what may be missing, on whatever host.
+    """
     calls = _calls(objects, service_calls)
     status, feedback = (_told(publications, topic) for topic in ("status", "feedback"))
     goals = _part(calls, "send_goal", 0).with_columns(
@@ -39,11 +43,12 @@ def find_action_goals(
         pl.coalesce("goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns"), maintain_order=True
     ).with_row_index("action_goal_id")
     goals = goals.with_columns(pl.col("action_goal_id").cast(I64))
-    goals = _with_rejected(goals, status)
+    gaps = gaps_of(gaps.with_columns(pl.lit("").alias("host"))).drop("host")
+    goals = _with_rejected(goals, status, gaps)
     goals = _with_result(goals, _part(calls, "get_result", 1))
-    goals = _with_alone(goals)
+    goals = _doubted(_with_alone(goals), gaps)
     goals = _with_status(goals, status)
-    goals = _with_feedback(goals, feedback)
+    goals = _with_feedback(goals, feedback, objects)
     goals = _with_cancel(goals, _part(calls, "cancel_goal", 0))
     return goals.with_columns(
         (pl.col("goal_response_taken_ns") - pl.col("goal_sent_ns")).alias("accept_ns"),
@@ -195,14 +200,47 @@ def _until(goals: pl.DataFrame, told: pl.DataFrame, moment: str, names: list[str
     return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
 
 
-def _with_rejected(goals: pl.DataFrame, status: pl.DataFrame) -> pl.DataFrame:
+def _in_gap(goals: pl.DataFrame, gaps: pl.DataFrame, begin: pl.Expr, until: pl.Expr) -> pl.Series:
+    """Of each goal whether something may be missing from one time to another."""
+    spans = goals.select("action_goal_id", begin.alias("from_ns"), until.alias("until_ns"))
+    found = (
+        spans.drop_nulls("from_ns")
+        .sort("from_ns")
+        .join_asof(
+            gaps,
+            left_on="from_ns",
+            right_on="gap_end_ns",
+            strategy="forward",
+            check_sortedness=False,
+        )
+    )
+    doubted = found.filter(pl.col("gap_begin_ns") <= pl.col("until_ns"))["action_goal_id"]
+    return goals["action_goal_id"].is_in(doubted.implode())
+
+
+def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
+    """Take back what order and absence tell of goals during which something may be missing."""
+    begin = pl.coalesce("goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns")
+    until = pl.coalesce("result_taken_ns", "result_sent_ns", pl.lit(_FOREVER))
+    doubted = _in_gap(goals, gaps, begin, until)
+    return goals.with_columns(
+        pl.when(~doubted).then("alone").alias("alone"),
+        pl.when(doubted & pl.col("match").is_not_null())
+        .then(pl.lit("approximate"))
+        .otherwise("match")
+        .alias("match"),
+    )
+
+
+def _with_rejected(goals: pl.DataFrame, status: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     """Add whether no status followed before the server's next goal, though it tells its status."""
     following = pl.col("goal_taken_ns").shift(-1).over(_SERVER, order_by="goal_taken_ns")
     goals = goals.with_columns(following.fill_null(_FOREVER).alias("next_ns"))
     goals = _until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
     goals = _until(goals, status, "next_ns", ["upto", "_upto_ns"])
     tells = (pl.col("upto") > 0).any().over(_SERVER)
-    rejected = (tells & (pl.col("before") == pl.col("upto"))).fill_null(value=False)
+    sure = ~_in_gap(goals, gaps, pl.col("goal_taken_ns"), pl.col("next_ns"))
+    rejected = (sure & tells & (pl.col("before") == pl.col("upto"))).fill_null(value=False)
     return goals.with_columns(rejected.alias("rejected")).drop(
         "next_ns", "before", "_before_ns", "upto", "_upto_ns"
     )
@@ -280,10 +318,18 @@ def _with_status(goals: pl.DataFrame, status: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame) -> pl.DataFrame:
+def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame, objects: Objects) -> pl.DataFrame:
+    tells = objects.publishers.select(
+        pl.col("topic").cast(TEXT).str.extract(r"^(.*)/_action/feedback$", 1).alias("action"),
+        pl.col("node").alias("server_node"),
+        pl.lit(value=True).alias("tells"),
+    ).unique()
+    goals = goals.join(tells, on=["action", "server_node"], how="left", maintain_order="left")
     goals = _until(goals, feedback, "goal_taken_ns", ["before", "_before_ns"])
     goals = _until(goals, feedback, "result_sent_ns", ["upto", "_upto_ns"])
-    count = pl.when("rejected").then(0).otherwise(pl.col("upto") - pl.col("before"))
+    # Without its publisher nothing tells that there was none.
+    told = pl.when("tells").then(pl.col("upto") - pl.col("before"))
+    count = pl.when("rejected").then(0).otherwise(told)
     goals = goals.with_columns(pl.when("alone").then(count).alias("feedback_count"))
     first = feedback.select("action", "server_node", pl.col("nth") - 1, "told_ns")
     goals = goals.join(
@@ -300,7 +346,7 @@ def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame) -> pl.DataFrame:
     lasted = pl.col("last_feedback_ns") - pl.col("first_feedback_ns")
     rate = (pl.col("feedback_count") - 1) * 1e9 / lasted
     return goals.with_columns(pl.when(lasted > 0).then(rate).alias("feedback_rate_hz")).drop(
-        "before", "_before_ns", "upto", "_upto_ns", "first_ns"
+        "before", "_before_ns", "upto", "_upto_ns", "first_ns", "tells"
     )
 
 

@@ -36,7 +36,7 @@ def with_blocked(
     Parameters
     ----------
     intervals
-        Rows as `find_executor_intervals` makes them, or of the table.
+        Rows of the table, none of them blocked.
     instances
         Executions of callbacks: ``callback_id``, ``kind``, ``start_ns``, ``end_ns``.
     key
@@ -52,11 +52,19 @@ def with_blocked(
     ran = instances.select(*key, "callback_id", "kind", "start_ns", "end_ns").join(
         threads, on=key, nulls_equal=True
     )
+    began = pl.concat(
+        [
+            numbered.select(_THREAD, latest_ns="begin_ns"),
+            ran.select(_THREAD, latest_ns="start_ns"),
+        ]
+    )
+    latest = began.group_by(_THREAD).agg(pl.col("latest_ns").max())
+    # One without an end that something follows on its thread ended nobody knows when.
+    ends = pl.col("end_ns").is_not_null() | (pl.col("begin_ns") == pl.col("latest_ns"))
+    waiting = numbered.join(latest, on=_THREAD).filter((pl.col("state") == "wait") & ends)
     waits = {
         int(thread): _merged(_times(part, "begin_ns"), _times(part, "end_ns"))
-        for (thread,), part in numbered.filter(pl.col("state") == "wait")
-        .partition_by(_THREAD, as_dict=True)
-        .items()
+        for (thread,), part in waiting.partition_by(_THREAD, as_dict=True).items()
     }
     none: Stretches = (np.empty(0, np.int64), np.empty(0, np.int64))
     pairs = ran.select(_THREAD, "callback_id").drop_nulls().unique()

@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 import polars as pl
 
-from roslens.collectors.ros2.passes import in_order
-from roslens.collectors.ros2.processes import EVER, Each, Span, during, find_processes, identified
+from roslens.collectors.ros2.processes import EVER, Span, during, find_processes, identified
 from roslens.collectors.ros2.sessions import APART_NS, recorded_once
 from roslens.collectors.ros2.types import BYTES, I32, I64, NAME, NOTHING, POINTERS, TEXT, U64
 
@@ -145,9 +144,6 @@ class Events:
         the events that it uses.
     hosts
         Labels of all hosts, where they are known.
-    spans, each
-        Stretches of time (begin included, end excluded) in which processes are looked for, one
-        after the other, to hold little in memory; and how, as of `find_processes`.
 
     Attributes
     ----------
@@ -157,13 +153,7 @@ class Events:
         Its frame.
     """
 
-    def __init__(
-        self,
-        raw: Raw,
-        hosts: Sequence[str] = (),
-        spans: Sequence[Span] = (EVER,),
-        each: Each | None = None,
-    ) -> None:
+    def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
         # Kernel events have no provider; their files lie in a folder of that name.
         self._raw = {
@@ -175,14 +165,13 @@ class Events:
             lazy,
             [f"ros2:{name}" for name in INIT_EVENTS],
             hosts[0] if len(hosts) == 1 else None,
-            spans,
-            each,
         )
         self.processes = self.found.frame
         self._repeated: dict[str, int] = {}
         self._twice: dict[tuple[str, Span], int] = {}
         self._without_context: dict[tuple[str, Span], int] = {}
         self._frames: dict[str, pl.DataFrame] = {}
+        self._happened: dict[str, bool] = {}
 
     @cached_property
     def places(self) -> pl.DataFrame:
@@ -247,7 +236,9 @@ class Events:
     def happened(self, name: str) -> bool:
         """Whether the event was recorded at least once."""
         frame = self._raw.get(name)
-        return frame is not None and frame.select(pl.len()).collect().item() > 0
+        if name not in self._happened:
+            self._happened[name] = frame is not None and frame.select(pl.len()).collect().item() > 0
+        return self._happened[name]
 
     def has_column(self, name: str, column: str) -> bool:
         """Whether the frame of an event has this column, payload or context."""
@@ -315,8 +306,10 @@ class Events:
             recorded = frame.filter(pl.col("time_ns") >= span[0]) if span[0] is not None else frame
             self._twice[name, span] = recorded.height - unique.height - self._repeated.get(name, 0)
         self._without_context[name, span] = int(unique["nowhere"].sum())
-        # One piece: rows are picked by their numbers, again and again.
-        return in_order(unique.select(own)).rechunk()
+        unique = unique.select(own)
+        if not unique["time_ns"].is_sorted():
+            unique = unique.sort("time_ns", maintain_order=True)
+        return unique.rechunk()
 
 
 def _fields(name: str) -> Mapping[str, pl.DataType]:

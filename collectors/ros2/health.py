@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import polars as pl
 
 from roslens.collectors.ros2.actions import untold_goals
-from roslens.collectors.ros2.callbacks import Callbacks
-from roslens.collectors.ros2.clock_bounds import offsets
 from roslens.collectors.ros2.events import FIELDS, Events
-from roslens.collectors.ros2.heap import Heap
-from roslens.collectors.ros2.messages import Messages
-from roslens.collectors.ros2.objects import DISCOVERY, Objects
-from roslens.collectors.ros2.outcomes import of_kernel
+from roslens.collectors.ros2.losses import of_kernel
+from roslens.collectors.ros2.objects import Objects
 from roslens.collectors.ros2.publications import INTERNAL
 from roslens.collectors.ros2.scheduling import Scheduling
 from roslens.collectors.ros2.services import service_events_recorded
+from roslens.collectors.ros2.types import I64, TEXT
 from roslens.collectors.schema.tables import HEALTH, TABLES
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
@@ -29,72 +26,13 @@ _BENT = (
     "every table may lack rows of that time, messages without a take in it are 'unknown', and "
     "starts may lack ends (enlarge the buffers or record fewer events)"
 )
+_LOST_BY_KERNEL = (
+    "events of the kernel are missing: its buffers were full, or it left out switches by itself, "
+    "which show as the thread that leaves a CPU is not the one that came (the recording's notes "
+    "say how many of these)"
+)
 _BENT_BY_KERNEL = "callback_scheduling has no rows of that time; no other table is touched"
 BLOCK_NS = 1_000_000_000
-
-
-@dataclass(frozen=True)
-class OfCallbacks:
-    """Counts over executions of callbacks.
-
-    Attributes
-    ----------
-    unfinished
-        Without an end.
-    threads
-        Those that ran any.
-    ends_alone
-        Ends without a start.
-    nameless, ownerless
-        Whose callback is not known; whose callback is, but not what it serves.
-    """
-
-    unfinished: int
-    threads: pl.Series
-    ends_alone: int
-    nameless: int
-    ownerless: int
-
-
-@dataclass(frozen=True)
-class OfMessages:
-    """Counts over publications, takes and messages.
-
-    Attributes
-    ----------
-    unnamed
-        Publications of which nothing names the publisher.
-    unknown_publishers, unknown_subscriptions
-        Publications, and takes, of unknown object and topic.
-    ambiguous, cleared, gone
-        As of `Messages`.
-    alone, alone_on
-        Takes without publication, and their topics.
-    approximate
-        Rows joined by time or order.
-    ways
-        subscription_id, publisher_id, all (whether all messages were lost), len.
-    untaken
-        As of `Messages`.
-    untold
-        As of `untold_messages`.
-    crossings
-        As of `roslens.collectors.ros2.clock_bounds.crossings_of`.
-    """
-
-    unnamed: int
-    unknown_publishers: int
-    unknown_subscriptions: int
-    ambiguous: int
-    cleared: int
-    gone: pl.DataFrame
-    alone: int
-    alone_on: pl.Series
-    approximate: int
-    ways: pl.DataFrame
-    untaken: pl.Series
-    untold: int
-    crossings: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -103,103 +41,41 @@ class Facts:
 
     Attributes
     ----------
-    told
-        The publications that tell of actions, at least: topic.
+    counts
+        What the pass counted: number by name.
+    gone
+        Publications left without a row for a subscription whose process had gone:
+        subscription_id, count.
+    untaken
+        Subscriptions whose callbacks ran and of which no take was recorded.
+    alone_on
+        Topics of takes without publication.
+    ways
+        subscription_id, publisher_id, all (whether all messages were lost), len; as they come.
+    clocks
+        What is known of the hosts' clocks: kind, severity, host, count, what.
     offsets
-        As of `clock_offsets`.
-    silent_threads
-        As of `threads_without_events`.
-    calls_unknown
-        As of `unknown_ends`.
+        The system clock against that of the events in blocks of time: host, block, offset, len.
+    told
+        The publications that tell of actions: topic.
     """
 
     events: Events
     objects: Objects
-    callbacks: OfCallbacks
-    messages: OfMessages
-    told: pl.DataFrame
+    counts: Mapping[str, int]
+    gone: pl.DataFrame
+    untaken: Sequence[int]
+    alone_on: Sequence[str]
+    ways: pl.DataFrame
+    clocks: Sequence[Mapping[str, Any]]
     offsets: pl.DataFrame
-    silent_threads: int
+    told: pl.DataFrame
     losses: pl.DataFrame
-    calls_unknown: int
     action_goals: pl.DataFrame
     lifecycle_states: pl.DataFrame
     lifecycle_gaps: int
     message_links: pl.DataFrame
     scheduling: Scheduling
-    heap: Heap
-
-
-def _count(frame: pl.DataFrame, which: pl.Expr) -> int:
-    return int(frame.select(which.sum()).item())
-
-
-def of_callbacks(callbacks: Callbacks) -> OfCallbacks:
-    """Count over all executions."""
-    instances = callbacks.instances
-    known = pl.col("callback_id").is_not_null()
-    return OfCallbacks(
-        unfinished=instances["end_ns"].null_count(),
-        threads=instances["thread"].unique(),
-        ends_alone=callbacks.ends_alone,
-        nameless=instances["callback_id"].null_count(),
-        ownerless=_count(instances, known & pl.col("owner_id").is_null()),
-    )
-
-
-def unnamed() -> pl.Expr:
-    """Whether nothing names the publisher of a publication."""
-    return (
-        pl.col("topic").is_null()
-        & pl.col("rclcpp_publish_ns").is_not_null()
-        & pl.col("rcl_publish_ns").is_null()
-    )
-
-
-def unknown_publisher() -> pl.Expr:
-    """Whether neither publisher nor topic of a publication is known, though they might be."""
-    return pl.col("publisher_id").is_null() & pl.col("topic").is_null() & ~unnamed()
-
-
-def unknown_subscription() -> pl.Expr:
-    """Whether neither subscription nor topic of a take is known."""
-    return pl.col("subscription_id").is_null() & pl.col("topic").is_null()
-
-
-def ways_of(rows: pl.DataFrame) -> pl.DataFrame:
-    """Messages by subscription and publisher, as they come: whether all were lost, how many."""
-    return rows.group_by("subscription_id", "publisher_id", maintain_order=True).agg(
-        (pl.col("outcome") == "lost").all().alias("all"), pl.len()
-    )
-
-
-def untold_messages(rows: pl.DataFrame, events: Events) -> int:
-    """How many messages nobody knows to be lost or not as events were not recorded."""
-    missing = pl.col("source_timestamp_ns").is_null() | pl.lit(not events.happened("rmw_take"))
-    between = ~pl.col("intra_process").fill_null(value=False)
-    of_way = pl.col("subscription_id").is_not_null() & pl.col("publish_ns").is_not_null()
-    return _count(rows, (pl.col("outcome") == "unknown") & between & missing & of_way)
-
-
-def of_messages(
-    publications: pl.DataFrame, takes: pl.DataFrame, messages: Messages, events: Events
-) -> OfMessages:
-    """Count over all publications, takes and messages."""
-    return OfMessages(
-        unnamed=_count(publications, unnamed()),
-        unknown_publishers=_count(publications, unknown_publisher()),
-        unknown_subscriptions=_count(takes, unknown_subscription()),
-        ambiguous=messages.ambiguous,
-        cleared=messages.cleared,
-        gone=messages.gone,
-        alone=messages.takes_alone.height,
-        alone_on=messages.takes_alone["topic"].unique(),
-        approximate=_count(messages.rows, pl.col("match") == "approximate"),
-        ways=ways_of(messages.rows),
-        untaken=messages.untaken,
-        untold=untold_messages(messages.rows, events),
-        crossings=messages.crossings,
-    )
 
 
 def find_health(model: Facts, extra: Sequence[Finding] = ()) -> pl.DataFrame:
@@ -212,7 +88,7 @@ def find_health(model: Facts, extra: Sequence[Finding] = ()) -> pl.DataFrame:
         *_objects(model),
         *_processes(model),
         *_scheduling(model.scheduling),
-        *_heap(model.heap),
+        *_heap(model.counts),
         *_clock(model),
         *_hosts(model),
     ]
@@ -275,12 +151,15 @@ def _losses(model: Facts) -> Iterator[Finding]:
     }
     origin = model.events.processes["begin_ns"].min()
     for row in grouped:
+        text = texts[row["kind"]]
+        if row["kernel"] and row["kind"] == "discarded_events":
+            text = _LOST_BY_KERNEL
         where = f"{row['trace']}/{row['stream']}" if row["stream"] else str(row["trace"] or "trace")
         yield finding(
             row["kind"],
             "warning",
             max(row["count"], row["len"] if row["open"] else row["count"]),
-            f"{texts[row['kind']]}: {_when(row['begin_ns'], row['end_ns'], origin)}; "
+            f"{text}: {_when(row['begin_ns'], row['end_ns'], origin)}; "
             + (_BENT_BY_KERNEL if row["kernel"] else _BENT),
             where=where,
             host=row["host"],
@@ -327,11 +206,11 @@ def _missing(model: Facts) -> Iterator[Finding]:
         else:
             what += "lacks what they tell, and is empty where nothing else does"
         yield finding("missing_events", "info", len(absent), what, where=table.name)
-    if events.without_context:
+    if without := model.counts["without_context"] + events.without_context:
         yield finding(
             "missing_context",
             "error",
-            events.without_context,
+            without,
             "events without the contexts vpid and vtid: processes and threads cannot be told "
             "apart; record with 'lttng add-context -u -t vpid -t vtid -t procname'",
             where="trace",
@@ -339,20 +218,20 @@ def _missing(model: Facts) -> Iterator[Finding]:
 
 
 def _unmatched(model: Facts) -> Iterator[Finding]:
-    if unfinished := model.callbacks.unfinished:
+    if unfinished := model.counts["unfinished"]:
         yield finding(
             "unfinished_callbacks",
-            "info" if unfinished <= model.callbacks.threads.len() else "warning",
+            "info" if unfinished <= model.counts["threads"] else "warning",
             unfinished,
             "callback_start without callback_end: it raised, the process died, the trace ended, "
             "or (services up to Jazzy) the response was deferred; their end is null",
             where="callback_instances",
         )
-    if model.callbacks.ends_alone:
+    if ends := model.counts["ends_alone"]:
         yield finding(
             "callback_end_without_start",
             "info",
-            model.callbacks.ends_alone,
+            ends,
             "callback_end without callback_start: the trace began, or events were lost, while "
             "they ran; they have no row",
             where="callback_instances",
@@ -367,7 +246,8 @@ def _unmatched(model: Facts) -> Iterator[Finding]:
             "had entered; begin and end between them are null",
             where="lifecycle_states",
         )
-    if count := model.silent_threads:
+    declared = model.events.declared("rclcpp_executor_get_next_ready")
+    if declared and (count := model.counts["silent_threads"]):
         yield finding(
             "executor_without_events",
             "info",
@@ -415,36 +295,36 @@ def _unmatched_goals(model: Facts) -> Iterator[Finding]:
 
 
 def _unmatched_messages(model: Facts) -> Iterator[Finding]:
-    messages = model.messages
-    if messages.ambiguous:
+    counts = model.counts
+    if counts["ambiguous"]:
         yield finding(
             "ambiguous_timestamps",
             "warning",
-            messages.ambiguous,
+            counts["ambiguous"],
             "publications that share topic and source timestamp with another one; they are joined "
             "in order and labelled ambiguous",
             where="messages",
         )
-    if messages.alone:
+    if counts["alone"]:
         yield finding(
             "takes_without_publication",
             "info",
-            messages.alone,
+            counts["alone"],
             "messages taken whose publication was not recorded: published before the trace began, "
             "by a process that is not traced, or dropped by the tracer; they are in the table "
             "one_sided_messages, with a latency from their source timestamps",
-            where=_some(messages.alone_on, "messages"),
+            where=_some(pl.Series(model.alone_on, dtype=TEXT), "messages"),
         )
-    if messages.approximate:
+    if counts["approximate"]:
         yield finding(
             "approximate_matches",
             "warning",
-            messages.approximate,
+            counts["approximate"],
             "publication and take or callback joined by time or order, or of a publication whose "
             "first event is missing, as the events that would tell exactly were not recorded",
             where="messages",
         )
-    if messages.untold:
+    if counts["untold"]:
         why = (
             "publications have no timestamp (up to Iron, or their rmw_publish is missing)"
             if model.events.happened("rmw_take")
@@ -453,12 +333,12 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
         yield finding(
             "loss_not_known",
             "warning",
-            messages.untold,
+            counts["untold"],
             f"messages of which nobody can say whether they were lost: {why}, and no order of "
             "others proves it; loss has bounds instead of a value where they are many",
             where="messages",
         )
-    untaken = messages.untaken
+    untaken = pl.Series(model.untaken, dtype=I64)
     if untaken.len() and model.events.happened("rmw_take"):
         topics = model.objects.subscriptions.filter(
             pl.col("subscription_id").is_in(untaken.implode())
@@ -473,11 +353,11 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
             "and never called lost",
             where=_some(topics, "messages"),
         )
-    if messages.cleared:
+    if counts["cleared"]:
         yield finding(
             "ring_buffer_cleared",
             "info",
-            messages.cleared,
+            counts["cleared"],
             "intra-process messages dropped because their buffer was cleared; their outcome is "
             "'overwritten'",
             where="messages",
@@ -488,7 +368,7 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
 def _silent_subscriptions(model: Facts) -> Iterator[Finding]:
     names = model.objects.subscriptions.select("subscription_id", "topic", "node")
     never = (
-        model.messages.ways.filter(pl.col("all") & pl.col("subscription_id").is_not_null())
+        model.ways.filter(pl.col("all") & pl.col("subscription_id").is_not_null())
         .group_by("subscription_id", maintain_order=True)
         .agg(pl.col("len").sum())
         .join(names, on="subscription_id", maintain_order="left")
@@ -502,7 +382,7 @@ def _silent_subscriptions(model: Facts) -> Iterator[Finding]:
             "or its executor did not spin; they count as lost",
             where=f"{row['topic']} at {row['node']}",
         )
-    for row in model.messages.gone.join(names, on="subscription_id").iter_rows(named=True):
+    for row in model.gone.join(names, on="subscription_id").iter_rows(named=True):
         yield finding(
             "receiver_gone",
             "info",
@@ -514,7 +394,7 @@ def _silent_subscriptions(model: Facts) -> Iterator[Finding]:
 
 
 def _objects(model: Facts) -> Iterator[Finding]:
-    if count := model.messages.unnamed:
+    if count := model.counts["unnamed"]:
         yield finding(
             "publisher_not_named",
             "warning",
@@ -542,10 +422,10 @@ def _objects(model: Facts) -> Iterator[Finding]:
         )
     links = model.message_links
     unknown = (
-        ("publications", model.messages.unknown_publishers, "publisher"),
-        ("takes", model.messages.unknown_subscriptions, "subscription"),
-        ("callback_instances", model.callbacks.nameless, "callback"),
-        ("service_calls", model.calls_unknown, "client or service"),
+        ("publications", model.counts["unknown_publishers"], "publisher"),
+        ("takes", model.counts["unknown_subscriptions"], "subscription"),
+        ("callback_instances", model.counts["nameless"], "callback"),
+        ("service_calls", model.counts["calls_unknown"], "client or service"),
         ("lifecycle_states", model.lifecycle_states["node_id"].null_count(), "node"),
         ("message_links", links["subscription_id"].null_count(), "subscription"),
         ("message_links", links["publisher_id"].null_count(), "publisher"),
@@ -560,7 +440,7 @@ def _objects(model: Facts) -> Iterator[Finding]:
                 "later, or the tracer dropped it); they are kept without names",
                 where=table,
             )
-    if ownerless := model.callbacks.ownerless:
+    if ownerless := model.counts["ownerless"]:
         yield finding(
             "callbacks_without_owner",
             "warning",
@@ -640,56 +520,29 @@ def _scheduling(found: Scheduling) -> Iterator[Finding]:
         )
 
 
-def _heap(found: Heap) -> Iterator[Finding]:
-    if found.unknown_frees:
+def _heap(counts: Mapping[str, int]) -> Iterator[Finding]:
+    if counts["unknown_frees"]:
         yield finding(
             "unknown_frees",
             "info",
-            found.unknown_frees,
+            counts["unknown_frees"],
             "addresses freed that were allocated before the recording, by the parent process, or "
             "in events that were dropped: they are not subtracted",
             where="heap",
         )
-    if found.unseen_frees:
+    if counts["unseen_frees"]:
         yield finding(
             "unseen_frees",
             "warning",
-            found.unseen_frees,
+            counts["unseen_frees"],
             "addresses allocated again though no event had freed them: events were dropped, or the "
             "block was freed by something that is not traced; they count as freed",
             where="heap",
         )
-    if found.failed:
+    if counts["failed"]:
         yield finding(
-            "failed_allocations", "info", found.failed, "allocations that failed", where="heap"
+            "failed_allocations", "info", counts["failed"], "allocations that failed", where="heap"
         )
-
-
-def stamped(publications: pl.DataFrame, events: Events) -> pl.DataFrame:
-    """Each stamp of the system clock with the time of its event: proc, time_ns,
-    source_timestamp_ns.
-    """  # noqa: D205
-    public = pl.col("topic").is_null() | (pl.col("topic") != DISCOVERY)
-    published = publications.select(
-        "proc",
-        pl.when(public).then("rmw_publish_ns").alias("time_ns"),
-        "source_timestamp_ns",
-    )
-    answered = events["rmw_send_response"].select(
-        "proc", "time_ns", pl.col("timestamp").alias("source_timestamp_ns")
-    )
-    return pl.concat([published, answered]).drop_nulls()
-
-
-def clock_offsets(stamps: pl.DataFrame, events: Events) -> pl.DataFrame:
-    """The system clock against that of the events in blocks of time: host, block, offset, len."""
-    return (
-        stamps.join(events.processes.select("proc", "host"), on="proc", how="left")
-        .with_columns((pl.col("source_timestamp_ns") - pl.col("time_ns")).alias("offset"))
-        .group_by("host", (pl.col("time_ns") // BLOCK_NS).alias("block"))
-        # Not their mean where the step falls into the block: one side or the other.
-        .agg(pl.col("offset").sort().get((pl.len() - 1) // 2), pl.len())
-    )
 
 
 def _clock(model: Facts) -> Iterator[Finding]:
@@ -716,33 +569,10 @@ def _clock(model: Facts) -> Iterator[Finding]:
 
 def _hosts(model: Facts) -> Iterator[Finding]:
     """Clocks of hosts, as far as the messages between them tell."""
-    counts = {(a, b): n for a, b, _, n in model.messages.crossings.rows()}
-    seen: set[frozenset[str]] = set()
-    for row in offsets(model.messages.crossings).iter_rows(named=True):
-        one, other, low, high = (row[n] for n in ("from_host", "to_host", "low_ns", "high_ns"))
-        if frozenset((one, other)) in seen:
-            continue
-        seen.add(frozenset((one, other)))
-        count = counts[one, other] + counts.get((other, one), 0)
-        told = f"the clock of {other} against that of {one}, by {count:,} messages between them: "
-        remedy = "collect with --clock-offset auto, or synchronise the hosts"
+    for found in model.clocks:
+        kind, severity, count, what = (found[x] for x in ("kind", "severity", "count", "what"))
         where = "messages.latency_ns"
-        if row["drift"]:
-            text = f"{told}they drift apart, by {low - high:,} ns at least; {remedy}"
-            yield finding("clocks_drift", "warning", count, text, where=where, host=other)
-        elif high < 0 or (low is not None and low > 0):
-            side, least = ("behind", -high) if high < 0 else ("ahead", low)
-            text = f"{told}at least {least:,} ns {side}, so latencies are wrong by that; {remedy}"
-            yield finding("clocks_apart", "warning", count, text, where=where, host=other)
-        elif low is None:
-            text = f"{told}nothing came back, so latencies may be wrong by any time; {remedy}"
-            yield finding("clocks_not_bounded", "warning", count, text, where=where, host=other)
-        else:
-            text = (
-                f"{told}between {low:+,} and {high:+,} ns ahead; clock_bound_ns holds how far each "
-                "latency may be wrong"
-            )
-            yield finding("clocks_bounded", "info", count, text, where=where, host=other)
+        yield finding(kind, severity, count, what, where=where, host=found["host"])
 
 
 def _some(names: pl.Series, default: str) -> str:

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from roslens.collectors.ros2.passes import in_order, places
-
 _ORDER = "_order"
 
 
@@ -106,65 +104,8 @@ def nearest(
     )
 
 
-def timeline(parts: Sequence[tuple[pl.DataFrame, Sequence[pl.Expr | str]]]) -> pl.DataFrame:
-    """Events of several kinds on their threads, in order.
-
-    Parameters
-    ----------
-    parts
-        Frames with ``time_ns`` and ``thread``, each with further columns to keep; their place in
-        this sequence, column ``kind``, decides between equal times in one thread.
-
-    Returns
-    -------
-    polars.DataFrame
-        ``thread``, ``time_ns``, ``kind`` and the union of all columns, sorted by thread and time.
-    """
-    frames = [in_order(frame).select("thread", "time_ns", *columns) for frame, columns in parts]
-    kind, row = places(frames)
-    line = pl.concat(frames, how="diagonal").select(pl.all().gather(row))
-    return line.insert_column(2, kind.alias("kind"))
-
-
-def sorted_by(
-    frame: pl.DataFrame, first: str, *more: str, nulls_last: bool = False
-) -> pl.DataFrame:
-    """Sort by columns, keeping the order of equal rows; little work where they nearly are.
-
-    That is, where `first` is sorted already and few rows share a value of it.
-    """
-    lead = frame[first]
-    if lead.null_count() or not lead.is_sorted():
-        order = frame.select(first).with_row_index(_ORDER)
-        order = order.sort(first, nulls_last=nulls_last, maintain_order=True)
-        frame, lead = frame[order[_ORDER]], order[first]
-    same = lead.eq_missing(lead.shift(1)) & (pl.int_range(lead.len(), eager=True) > 0)
-    tied = same | same.shift(-1, fill_value=False)
-    if not tied.any():
-        return frame
-    places = tied.arg_true()
-    among = frame.select(pl.col(first, *more).gather(places)).with_columns(places.alias(_ORDER))
-    among = among.sort(first, *more, nulls_last=nulls_last, maintain_order=True)
-    if among[_ORDER].is_sorted():
-        return frame
-    rows = pl.int_range(frame.height, dtype=pl.UInt32, eager=True)
-    return frame[rows.scatter(places, among[_ORDER])]
-
-
 def pick(frame: pl.DataFrame, rows: pl.Series, *columns: str) -> pl.DataFrame:
     """The rows of these numbers, null where the number is; in the order of `rows`."""
     if frame.is_empty():
         return frame.select(columns).clear(rows.len())
     return frame.select(pl.col(columns).gather(rows))
-
-
-def inverse(rows: pl.Series, length: int) -> pl.Series:
-    """Which row names each of `length` numbers, null where none does; `rows` repeats none."""
-    known = rows.is_not_null()
-    nothing = pl.Series(rows.name, [None], dtype=pl.UInt32).new_from_index(0, length)
-    return nothing.scatter(rows.drop_nulls(), known.arg_true())
-
-
-def follows(*, by: int) -> pl.Expr:
-    """Whether the row `by` places before (negative: after) is of the same thread."""
-    return (pl.col("thread") == pl.col("thread").shift(by)).fill_null(value=False)

@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from roslens.collectors.clocks import Clocks, of_fit
 from roslens.collectors.ros2.actions import find_action_goals, find_actions
-from roslens.collectors.ros2.blocked import with_blocked
-from roslens.collectors.ros2.callbacks import find_callbacks
+from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import Events, Raw, vtid
-from roslens.collectors.ros2.executors import find_executor_intervals, threads_without_events
-from roslens.collectors.ros2.health import (
-    Facts,
-    clock_offsets,
-    find_health,
-    of_callbacks,
-    of_messages,
-    reader_warning,
-    stamped,
-)
-from roslens.collectors.ros2.heap import find_heap
+from roslens.collectors.ros2.health import Facts, find_health, reader_warning
+from roslens.collectors.ros2.host_clocks import find_crossings
 from roslens.collectors.ros2.joins import pick
 from roslens.collectors.ros2.lifecycle import find_lifecycle_states, find_state_machines
 from roslens.collectors.ros2.links import find_message_links
-from roslens.collectors.ros2.messages import find_messages, match
+from roslens.collectors.ros2.losses import of_kernel
 from roslens.collectors.ros2.middleware import loaded_middleware
 from roslens.collectors.ros2.objects import Objects, find_objects
-from roslens.collectors.ros2.one_sided import find_one_sided
-from roslens.collectors.ros2.publications import find_publications, within_callbacks
-from roslens.collectors.ros2.ring_buffers import find_enqueues
-from roslens.collectors.ros2.scheduling import find_scheduling
-from roslens.collectors.ros2.services import find_service_calls, unknown_ends
-from roslens.collectors.ros2.takes import find_takes
-from roslens.collectors.ros2.timers import find_timer_activations
-from roslens.collectors.ros2.types import NOTHING, TEXT
+from roslens.collectors.ros2.one_pass import Pass, Rows, batches_of
+from roslens.collectors.ros2.scheduling import EXECUTIONS, Scheduling, find_scheduling
+from roslens.collectors.ros2.types import I32, I64, NAME, NOTHING, TEXT
 from roslens.collectors.schema.tables import LOSSES, TABLES
+
+Give = Callable[[str, pl.DataFrame | Rows], object]
+_OF_THE_PASS = (
+    "callback_instances", "publications", "takes", "messages", "one_sided_messages",
+    "service_calls", "timer_activations", "heap", "callback_heap", "callback_allocations",
+)  # fmt: skip
 
 
 def build_tables(
@@ -76,8 +68,9 @@ def build_tables(
     """
     tables: dict[str, pl.DataFrame] = {}
 
-    def give(name: str, table: pl.DataFrame) -> None:
-        tables[name] = TABLES[name].conform(table)
+    def give(name: str, table: pl.DataFrame | Rows) -> None:
+        frame = table.frame() if isinstance(table, Rows) else table
+        tables[name] = TABLES[name].conform(frame)
 
     make_tables(raw, give, losses, warnings, hosts=hosts, rmw=rmw, synchronisation=synchronisation)
     return {name: tables[name] for name in TABLES}
@@ -85,13 +78,16 @@ def build_tables(
 
 def make_tables(
     raw: Raw,
-    give: Callable[[str, pl.DataFrame], object],
+    give: Give,
     losses: pl.DataFrame | None = None,
     warnings: Sequence[str] = (),
     *,
     hosts: Sequence[str] = (),
     rmw: str | None = None,
     synchronisation: str | None = None,
+    clocks: Clocks | None = None,
+    files: Mapping[str, Path] | None = None,
+    **memory: Any,
 ) -> None:
     """Make every model table, and hold none of them.
 
@@ -100,119 +96,120 @@ def make_tables(
     raw, losses, warnings, hosts, rmw, synchronisation
         As of `build_tables`.
     give
-        Called with the name of each table and the table, as soon as it is made, from several
-        threads. Text may come as categories.
+        Called with the name of each table and the table, as soon as it is made. Text may come as
+        categories.
+    clocks
+        How the hosts' clocks were brought together; None: they are as recorded.
+    files
+        Where the events of a name lie, where they do: they are read bit by bit.
+    memory
+        What stays in memory, as of `Pass`.
     """
     losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
     events = Events(raw, hosts)
     objects = find_objects(events)
-
-    # polars leaves much of one core idle: what does not need another's result goes beside it.
-    with ThreadPoolExecutor(2) as beside:
-        for_publications = beside.submit(find_publications, events, objects)
-        callbacks = find_callbacks(events, objects)
-        for_takes = beside.submit(find_takes, events, objects, callbacks)
-        for_intervals = beside.submit(find_executor_intervals, events, callbacks)
-        for_calls = beside.submit(find_service_calls, events, objects, callbacks)
-        for_activations = beside.submit(find_timer_activations, objects, callbacks)
-        for_links = beside.submit(find_message_links, events, objects)
-        for_states = beside.submit(find_lifecycle_states, events, objects)
-        for_scheduling = beside.submit(find_scheduling, events, callbacks, losses)
-        for_heap = beside.submit(find_heap, events, callbacks)
-        instances = instance_rows(callbacks.instances)
-        give("callback_instances", table_of("callback_instances", instances, events))
-        publications = within_callbacks(for_publications.result(), callbacks)
-        give("publications", table_of("publications", publications, events))
-        takes = for_takes.result()
-        give("takes", table_of("takes", takes, events))
-
-        def without_messages() -> dict[str, Any]:
-            """Give what needs no messages; the facts that it tells."""
-            service_calls, intervals = for_calls.result(), for_intervals.result()
-            intervals = with_blocked(intervals, callbacks.instances)
-            states, lifecycle_gaps = for_states.result()
-            scheduling, heap = for_scheduling.result(), for_heap.result()
-            goals = find_action_goals(objects, service_calls, publications)
-            frames = {
-                **objects.tables,
-                **derived_objects(events, objects),
-                "callbacks": callbacks.objects,
-                "service_calls": service_calls,
-                "action_goals": goals,
-                "timer_activations": for_activations.result(),
-                "executor_intervals": intervals,
-                "lifecycle_states": states,
-                "message_links": for_links.result(),
-                "callback_scheduling": scheduling.rows,
-                "heap": heap.processes,
-                "callback_heap": heap.callbacks,
-                "callback_allocations": heap.instances,
-            }
-            for name, frame in frames.items():
-                give(name, table_of(name, frame, events))
-            for name, table in hosts_and_processes(events, hosts, rmw).items():
-                give(name, table)
-            give("losses", losses)
-            ran = of_callbacks(callbacks)
-            return {
-                "callbacks": ran,
-                "offsets": clock_offsets(stamped(publications, events), events),
-                "silent_threads": threads_without_events(events, ran.threads, intervals["thread"]),
-                "calls_unknown": unknown_ends(service_calls),
-                "action_goals": goals,
-                "lifecycle_states": states,
-                "lifecycle_gaps": lifecycle_gaps,
-                "message_links": frames["message_links"],
-                "scheduling": scheduling,
-                "heap": heap,
-            }
-
-        # After all that it waits for, so that these do not wait for it.
-        for_facts = beside.submit(without_messages)
-        matched = match(publications, takes)
-
-        def give_one_sided() -> None:
-            alone = matched.takes_alone
-            rows = find_one_sided(alone, events, objects, publications, synchronisation)
-            give("one_sided_messages", table_of("one_sided_messages", rows, events))
-
-        for_one_sided = beside.submit(give_one_sided)
-        messages = find_messages(
-            matched,
-            events,
-            objects,
-            callbacks,
-            takes=takes,
-            enqueues=find_enqueues(events, objects, publications, takes),
-            losses=losses,
-        )
-        give("messages", table_of("messages", messages.rows, events))
-        for_one_sided.result()
-        facts = Facts(
-            events=events,
-            objects=objects,
-            messages=of_messages(publications, takes, messages, events),
-            told=publications,
-            losses=losses,
-            **for_facts.result(),
-        )
+    callbacks = callback_objects(events, objects)
+    clocks = _as_they_are(events) if clocks is None else clocks
+    of_pass = Pass(events, objects, callbacks, losses, synchronisation, clocks=clocks, **memory)
+    for batches in batches_of(events, files):
+        of_pass.feed(batches)
+    rows, counts = of_pass.tables()
+    for name in _OF_THE_PASS:
+        give(name, rows[name])
+    give("executor_intervals", _intervals(rows, events.places, shared=counts["shared"] > 0))
+    told = rows["told"].frame("topic", "node", "publish_ns")
+    calls = _calls_of_actions(objects, rows["service_calls"])
+    goals = find_action_goals(objects, calls, told, _gaps(losses, counts["missing"]))
+    states, lifecycle_gaps = find_lifecycle_states(events, objects)
+    scheduling = _scheduling(events, rows["callback_instances"], losses)
+    frames = {
+        **objects.tables,
+        **_derived_objects(events, objects),
+        "callbacks": callbacks,
+        "action_goals": goals,
+        "lifecycle_states": states,
+        "message_links": find_message_links(events, objects),
+        "callback_scheduling": scheduling.rows,
+    }
+    for name, frame in frames.items():
+        give(name, TABLES[name].conform(_placed(frame, events.places), names=True))
+    give("hosts", TABLES["hosts"].conform(_host_rows(events, hosts)))
+    give("processes", TABLES["processes"].conform(_process_rows(events, rmw)))
+    give("losses", losses)
+    facts = Facts(
+        events=events,
+        objects=objects,
+        counts=counts,
+        gone=pl.DataFrame(counts["gone"], {"subscription_id": I64, "count": I64}, orient="row"),
+        untaken=counts["untaken"],
+        alone_on=counts["alone_on"],
+        ways=rows["ways"].frame("subscription_id", "publisher_id", "all", "len"),
+        clocks=clocks.findings,
+        offsets=_text(rows["clock_offsets"].frame("host", "block", "offset", "len")),
+        told=told,
+        losses=losses,
+        action_goals=goals,
+        lifecycle_states=states,
+        lifecycle_gaps=lifecycle_gaps,
+        message_links=frames["message_links"],
+        scheduling=scheduling,
+    )
     give("health", find_health(facts, [reader_warning(text) for text in warnings]))
 
 
-def table_of(name: str, frame: pl.DataFrame, events: Events) -> pl.DataFrame:
-    """A table of what the model found; text may be categories."""
-    if not frame.width:
-        return TABLES[name].empty()
-    whole = _messages if name == "messages" else _placed
-    return TABLES[name].conform(whole(frame, events.places), names=True)
+def _as_they_are(events: Events) -> Clocks:
+    """By how much times on two hosts may be wrong against each other."""
+    hosts = sorted(events.processes["host"].unique())
+    if len(hosts) < 2:
+        return Clocks()
+    # Few have several hosts, and scipy takes its time.
+    from roslens.collectors.ros2.clock_fit import fit_clocks  # noqa: PLC0415
+
+    return of_fit(fit_clocks(find_crossings(events), hosts), hosts, aligned=False)
 
 
-def instance_rows(instances: pl.DataFrame) -> pl.DataFrame:
-    """Executions with the columns of their table."""
-    return instances.with_columns(
-        (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns"),
-        pl.col("intra").alias("intra_process"),
-    )
+def _intervals(
+    rows: Mapping[str, Rows], places: pl.DataFrame, *, shared: bool
+) -> pl.DataFrame | Rows:
+    """What executor threads did; where no two of them ran one callback, none waits for another."""
+    found = rows["executor_intervals"]
+    if not shared:
+        return found
+    from roslens.collectors.ros2.blocked import with_blocked  # noqa: PLC0415  (few need its numpy)
+
+    table, key = TABLES[found.name], ("proc", "thread")
+    own = [column for column in table.schema if column not in ("host", "vpid", "vtid")]
+    ran = rows["callback_instances"].frame(*key, "callback_id", "kind", "start_ns", "end_ns")
+    split = with_blocked(found.frame(*own, *key), ran)
+    return table.conform(_placed(split, places), names=True)
+
+
+def _gaps(losses: pl.DataFrame, missing: Sequence[tuple[int, int]]) -> pl.DataFrame:
+    """begin_ns and end_ns of what the tracer dropped, and of what is seen to be missing."""
+    names = ("begin_ns", "end_ns")
+    seen = pl.DataFrame(missing, dict.fromkeys(names, I64), orient="row")
+    return pl.concat([losses.filter(~of_kernel()).select(names), seen])
+
+
+def _calls_of_actions(objects: Objects, calls: Rows) -> pl.DataFrame:
+    """The calls that goals may be told from; none is read where there is no action."""
+    services = pl.concat([objects.services["service"], objects.clients["service"]]).cast(TEXT)
+    found = calls.frame(*TABLES[calls.name].schema, "proc")
+    if not services.str.contains("/_action/", literal=True).any():
+        found = found.clear()
+    return found.with_columns(pl.col("proc").cast(I32))
+
+
+def _scheduling(events: Events, executions: Rows, losses: pl.DataFrame) -> Scheduling:
+    if not events.happened("sched_switch"):
+        nothing = pl.DataFrame(schema={"proc": I32, "thread": I64})
+        return Scheduling(rows=nothing)
+    ran = executions.frame(*EXECUTIONS).with_columns(pl.col("proc").cast(I32))
+    return find_scheduling(events, ran, losses)
+
+
+def _text(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.with_columns(pl.col(NAME).cast(TEXT))
 
 
 def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
@@ -223,20 +220,12 @@ def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
     return frame.hstack(pick(processes, frame["proc"], "host", "vpid"))
 
 
-def derived_objects(events: Events, objects: Objects) -> dict[str, pl.DataFrame]:
+def _derived_objects(events: Events, objects: Objects) -> dict[str, pl.DataFrame]:
     """What belongs to nodes and is made up of other objects, or has one event only."""
     return {
         "state_machines": find_state_machines(events, objects),
         "actions": find_actions(objects),
     }
-
-
-def hosts_and_processes(
-    events: Events, hosts: Sequence[str], rmw: str | None
-) -> dict[str, pl.DataFrame]:
-    """The tables of these names; parameters as of `build_tables`."""
-    rows = {"hosts": _host_rows(events, hosts), "processes": process_rows(events, rmw)}
-    return {name: TABLES[name].conform(frame) for name, frame in rows.items()}
 
 
 def _host_rows(events: Events, hosts: Sequence[str]) -> pl.DataFrame:
@@ -253,7 +242,7 @@ def _host_rows(events: Events, hosts: Sequence[str]) -> pl.DataFrame:
     )
 
 
-def process_rows(events: Events, rmw: str | None) -> pl.DataFrame:
+def _process_rows(events: Events, rmw: str | None) -> pl.DataFrame:
     """Processes with the columns of their table."""
     versions = events["rcl_init"].group_by("proc").agg(pl.col("version").last())
     initialised = pl.col("version").is_not_null()
@@ -267,10 +256,3 @@ def process_rows(events: Events, rmw: str | None) -> pl.DataFrame:
         )
         .rename({"proc": "process_id", "version": "tracetools_version"})
     )
-
-
-def _messages(rows: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
-    for side in ("publisher", "subscription"):
-        of = pick(processes, rows[f"{side}_proc"], "host", "vpid")
-        rows = rows.with_columns(of[name].alias(f"{side}_{name}") for name in of.columns)
-    return rows.with_columns(pl.coalesce("publisher_host", "subscription_host").alias("host"))

@@ -8,14 +8,13 @@ they take turns, nothing tells the events apart.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
 import polars as pl
 
-from roslens.collectors.ros2.passes import extents
 from roslens.collectors.ros2.types import I32, I64, NOTHING, TEXT
 
 KEY = ("host", "pid_ns", "vpid", "part")
@@ -25,8 +24,6 @@ _FEW = 8
 Span: TypeAlias = tuple[int | None, int | None]
 """A stretch of time: its begin, and its end, which is excluded; None where it is open."""
 EVER: Span = (None, None)
-Each: TypeAlias = Callable[[int, Callable[[int], pl.DataFrame]], pl.DataFrame]
-"""Calls a function with 0, 1, ... and puts together what it returns."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +113,6 @@ def find_processes(
     raw: Mapping[str, pl.LazyFrame],
     init: Iterable[str],
     host: str | None,
-    spans: Sequence[Span] = (EVER,),
-    each: Each | None = None,
 ) -> Processes:
     """Every process that recorded an event.
 
@@ -129,19 +124,11 @@ def find_processes(
         Names of those that begin a process; rare.
     host
         The only host; None if there may be several.
-    spans
-        Stretches of time, which are read one after the other.
-    each
-        How that is done.
     """
-    boundaries, collisions = _reuse(raw, init, host, spans)
-
-    def counted(number: int) -> pl.DataFrame:
-        return _counted(raw, spans[number], boundaries, host)
-
-    found = each(len(spans), counted) if each else pl.concat(map(counted, range(len(spans))))
+    boundaries, collisions = _reuse(raw, init, host)
     table = (
-        found.sort("begin_ns", maintain_order=True)
+        _counted(raw, boundaries, host)
+        .sort("begin_ns", maintain_order=True)
         .group_by(KEY)
         .agg(
             pl.col("first").first(),
@@ -162,20 +149,19 @@ def find_processes(
 
 
 def _counted(
-    raw: Mapping[str, pl.LazyFrame], span: Span, boundaries: list[Boundary], host: str | None
+    raw: Mapping[str, pl.LazyFrame], boundaries: list[Boundary], host: str | None
 ) -> pl.DataFrame:
-    """First and last time and number of the events of a stretch, by name and process."""
-    empty = pl.DataFrame(
+    """First and last time and number of the events of each name and process."""
+    empty = pl.LazyFrame(
         schema={
             "host": TEXT, "pid_ns": I64, "vpid": I32, "part": I32, "begin_ns": I64, "end_ns": I64,
             "events": I64, "first": TEXT,
         }
     )  # fmt: skip
-    alone, several = {}, {}
-    same = {}
+    parts = []
     for name, frame in raw.items():
         columns = frame.collect_schema().names()
-        found = during(frame, span).select(pl.col("time_ns").cast(I64), *identified(columns, host))
+        found = frame.select(pl.col("time_ns").cast(I64), *identified(columns, host))
         if not name.startswith("ros2:"):
             found = found.filter(pl.col("vpid") != NOTHING)
         found = _with_part(found, boundaries, host)
@@ -185,22 +171,17 @@ def _counted(
             "pid_ns": None if PID_NS in columns else pl.lit(0, dtype=I64),
             "part": None if boundaries else pl.lit(0, dtype=I32),
         }
-        key = [column for column in KEY if one.get(column) is None]
-        same[name] = [x.alias(column) for column, x in one.items() if x is not None]
-        if key == ["vpid"]:
-            alone[name] = found.select("time_ns", pl.col("vpid").cast(I64).alias("key"))
-        else:
-            several[name] = found.group_by(key).agg(
-                pl.col("time_ns").min().alias("begin_ns"),
-                pl.col("time_ns").max().alias("end_ns"),
-                pl.len().alias("events"),
-            )
-    grouped = dict(zip(several, pl.collect_all(several.values()), strict=True))
-    read = zip(alone, pl.collect_all(alone.values()), strict=True)
-    grouped |= {name: extents(rows).rename({"key": "vpid"}) for name, rows in read}
-    parts = (grouped[name].with_columns(*same[name], pl.lit(name).alias("first")) for name in raw)
-    whole = pl.concat([empty, *parts], how="diagonal_relaxed")
-    return whole.select(pl.col(column).cast(kind) for column, kind in empty.schema.items())
+        counted = found.group_by(column for column in KEY if one.get(column) is None).agg(
+            pl.col("time_ns").min().alias("begin_ns"),
+            pl.col("time_ns").max().alias("end_ns"),
+            pl.len().cast(I64).alias("events"),
+        )
+        same = [x.alias(column) for column, x in one.items() if x is not None]
+        counted = counted.with_columns(*same, pl.lit(name).alias("first"))
+        schema = empty.collect_schema()
+        parts.append(counted.select(pl.col(c).cast(kind) for c, kind in schema.items()))
+    # One after the other, and each bit by bit: there may be more than memory holds.
+    return pl.concat(x.collect(engine="streaming") for x in (empty, *parts))
 
 
 def _with_part(frame: pl.LazyFrame, boundaries: list[Boundary], host: str | None) -> pl.LazyFrame:
@@ -226,7 +207,7 @@ def _with_name(
 
 
 def _reuse(
-    raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None, spans: Sequence[Span]
+    raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None
 ) -> tuple[list[Boundary], list[tuple[str, int]]]:
     """Where numbers were given again, and where several processes had one at the same time."""
     mains = []
@@ -259,7 +240,7 @@ def _reuse(
             Boundary(str(at), int(namespace), int(vpid), time)
             for time in runs["time_ns"].to_list()[1:]
         ]
-        if runs["procname"].is_unique().all() and not _still_there(raw, runs, mine[0], host, spans):
+        if runs["procname"].is_unique().all() and not _still_there(raw, runs, mine[0], host):
             boundaries += mine
         else:
             collisions.append((str(at), int(vpid)))
@@ -267,11 +248,7 @@ def _reuse(
 
 
 def _still_there(
-    raw: Mapping[str, pl.LazyFrame],
-    runs: pl.DataFrame,
-    of: Boundary,
-    host: str | None,
-    spans: Sequence[Span],
+    raw: Mapping[str, pl.LazyFrame], runs: pl.DataFrame, of: Boundary, host: str | None
 ) -> bool:
     """Whether a main thread of an earlier name records something after a later one began."""
     names, times = runs["procname"].to_list(), runs["time_ns"].to_list()
@@ -279,16 +256,12 @@ def _still_there(
         (pl.col("procname") == name) & (pl.col("time_ns") >= end)
         for name, end in zip(names[:-1], times[1:], strict=True)
     ]
-    for span in spans:
-        found = [
-            during(frame, span)
-            .filter((pl.col("vpid") == of.vpid) & (pl.col("vtid") == of.vpid))
-            .filter(pl.any_horizontal(earlier))
-            .select(*identified(frame.collect_schema().names(), host))
-            .filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
-            .select(pl.len())
-            for frame in raw.values()
-        ]
-        if any(count.item() for count in pl.collect_all(found)):
-            return True
-    return False
+    found = (
+        frame.filter((pl.col("vpid") == of.vpid) & (pl.col("vtid") == of.vpid))
+        .filter(pl.any_horizontal(earlier))
+        .select(*identified(frame.collect_schema().names(), host))
+        .filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
+        .select(pl.len())
+        for frame in raw.values()
+    )
+    return any(count.collect(engine="streaming").item() for count in found)

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from roslens.collectors.ros2.callbacks import Callbacks
 from roslens.collectors.ros2.events import Events, proc, vtid
-from roslens.collectors.ros2.outcomes import gaps_of, of_kernel
+from roslens.collectors.ros2.losses import gaps_of, of_kernel
 from roslens.collectors.ros2.processes import PID_NS
 from roslens.collectors.ros2.types import I32, I64, TEXT
 
+EXECUTIONS = (
+    "callback_instance_id", "proc", "thread", "start_ns", "end_ns", "kind", "name", "node",
+)  # fmt: skip
 RUNNING, PREEMPTED, BLOCKED, WOKEN = range(4)
 _PARTS = {
     RUNNING: "cpu_ns",
@@ -57,10 +59,20 @@ class Scheduling:
 
 
 def find_scheduling(
-    events: Events, callbacks: Callbacks, losses: pl.DataFrame | None = None
+    events: Events, executions: pl.DataFrame, losses: pl.DataFrame | None = None
 ) -> Scheduling:
-    """One row per finished execution that the kernel's events cover; `losses` as of the table."""
-    instances = callbacks.instances.filter(pl.col("end_ns").is_not_null()).select(
+    """One row per finished execution that the kernel's events cover.
+
+    Parameters
+    ----------
+    events
+        Of the recording.
+    executions
+        Columns `EXECUTIONS`.
+    losses
+        As of the table.
+    """
+    instances = executions.filter(pl.col("end_ns").is_not_null()).select(
         "callback_instance_id", "proc", "thread", "start_ns", "end_ns"
     )
     hosts = events.processes.select("proc", "host")
@@ -93,7 +105,7 @@ def find_scheduling(
     rows = _between(covered, _with_sums(line, events, clocks), clocks)
     woken = any(events.declared(name) for name in _WAKERS)
     delay = pl.col("scheduling_delay_ns")
-    names = callbacks.instances.select("callback_instance_id", "kind", "name", "node")
+    names = executions.select("callback_instance_id", "kind", "name", "node")
     return Scheduling(
         rows=rows.with_columns(
             pl.when(woken).then(delay).alias("scheduling_delay_ns"),

@@ -1,6 +1,24 @@
 """The one definition of every table: name, type, unit and meaning of each column."""
 
 from roslens.collectors.schema.tables import RAW_EVENT_COLUMNS, TABLES
-from roslens.tracing.recording.schema import RESOURCES, SYSTEM, THREADS, Column, Table
+from roslens.tracing.recording.schema import (
+    ALLOCATION_SITES,
+    RESOURCES,
+    SAMPLED,
+    SYSTEM,
+    THREADS,
+    Column,
+    Table,
+)
 
-__all__ = ["RAW_EVENT_COLUMNS", "RESOURCES", "SYSTEM", "TABLES", "THREADS", "Column", "Table"]
+__all__ = [
+    "ALLOCATION_SITES",
+    "RAW_EVENT_COLUMNS",
+    "RESOURCES",
+    "SAMPLED",
+    "SYSTEM",
+    "TABLES",
+    "THREADS",
+    "Column",
+    "Table",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roslens.collectors.schema.tables import RAW_EVENT_COLUMNS, TABLES
-from roslens.tracing.recording.schema import RESOURCES, SYSTEM, THREADS, Column, Table
+from roslens.tracing.recording.schema import SAMPLED, Column, Table
 
 _INTRODUCTION = """\
 # Tables
@@ -26,7 +26,7 @@ def tables_markdown() -> str:
     )
     parts = [_INTRODUCTION, _section(raw, "events/&lt;provider&gt;/&lt;event&gt;.parquet")]
     parts += [_section(table, f"tables/{table.name}.parquet") for table in TABLES.values()]
-    for table in (RESOURCES, THREADS, SYSTEM):
+    for table in SAMPLED:
         parts.append(_section(table, f"{table.name}.parquet, written while recording"))
     return "\n".join(parts)
 

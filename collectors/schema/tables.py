@@ -349,11 +349,16 @@ MESSAGES = Table(
         _time("rclcpp_take_ns", "rclcpp_take"),
         _time("callback_start_ns", "start of its callback"),
         _time("callback_end_ns", "end of its callback"),
-        _time("latency_ns", "callback_start - publish; null without one of them"),
+        _time(
+            "latency_ns",
+            "callback_start - publish; null without one of them, and between hosts where it is no "
+            "longer than clock_bound_ns, or that is not known",
+        ),
         _time(
             "clock_bound_ns",
-            "between hosts: the most by which their clocks can make latency_ns wrong, by the "
-            "messages that went both ways; null within a host, and where these do not tell",
+            "between hosts: the most by which their clocks can make callback_start - publish "
+            "wrong, by the messages that went both ways; null within a host, and where these do "
+            "not tell",
         ),
         Column(
             "outcome",
@@ -586,7 +591,11 @@ EXECUTOR_INTERVALS = Table(
             values=("wait", "busy", "blocked"),
         ),
         Column("begin_ns", "int64", "begin", unit="ns", nullable=False),
-        _time("end_ns", "end; null when it lasted to the end of the trace"),
+        _time(
+            "end_ns",
+            "end; null when it lasted to the end of the trace, or events of the thread may be "
+            "missing in it",
+        ),
         _time("duration_ns", "end - begin"),
         _time(
             "timeout_ns", "how long it would have waited at most; -1 forever; null when not in wait"

@@ -1,7 +1,8 @@
 """The workbench over recorded ROS 2 traces, for notebooks: ``import roslens as rl``.
 
 ``rl.open(path)`` gives the tables of recordings, ``rl.timeline(recordings)`` shows them, and
-``rl.catalog(folder)`` finds recordings among many.
+``rl.catalog(folder)`` finds recordings among many, and ``rl.read_result(file)`` reads results of
+other benchmark tools; ``rl.studies`` are studies that can do without recordings.
 """
 
 from __future__ import annotations
@@ -10,19 +11,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from roslens import studies
     from roslens.fleet.catalog import Catalog, catalog
     from roslens.recordings import Recordings, open  # noqa: A004  (reads well as rl.open)
+    from roslens.tool_files import read_result
     from roslens.widgets.timeline import timeline
 
     __version__: str
 
-__all__ = ["Catalog", "Recordings", "catalog", "open", "timeline"]
+__all__ = ["Catalog", "Recordings", "catalog", "open", "read_result", "studies", "timeline"]
 
-_HOMES = {"Catalog": "fleet.catalog", "catalog": "fleet.catalog", "timeline": "widgets.timeline"}
+_HOMES = {
+    "Catalog": "fleet.catalog",
+    "catalog": "fleet.catalog",
+    "read_result": "tool_files",
+    "timeline": "widgets.timeline",
+}
 
 
 def __getattr__(name: str) -> object:
     # Lazily, so that the command line starts quickly.
+    if name == "studies":
+        return import_module("roslens.studies")
     if name in __all__:
         return getattr(import_module(f"roslens.{_HOMES.get(name, 'recordings')}"), name)
     if name == "__version__":

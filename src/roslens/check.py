@@ -12,6 +12,7 @@ from roslens.analysis.verdicts.budgets import Budget, Checks, check_budgets, rea
 from roslens.analysis.verdicts.comparison import Side
 from roslens.compare import load_side, reference, write_text
 from roslens.printed import labels_of, numbered, print_verdicts
+from roslens.recordings import Recordings
 from roslens.tracing.recording.terminal import Console
 
 _VERDICTS = ("within", "exceeded", "not_enough_evidence")
@@ -34,7 +35,9 @@ def run_check(
     return found.exit_code
 
 
-def load(budgets: Sequence[Budget], paths: Sequence[Path], *, collect: bool = True) -> Side:
+def load(
+    budgets: Sequence[Budget], paths: Sequence[Path] | Recordings, *, collect: bool = True
+) -> Side:
     """What the budgets are about: the estimates of all topics, and of those they name."""
     metrics = [b.metric for b in budgets]
     side = load_side(paths, metrics, collect=collect)

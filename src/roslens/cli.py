@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Annotated, Literal, NoReturn, TypeVar
@@ -23,6 +23,7 @@ from roslens.tracing.recording import (
     EXIT_USAGE,
     NotEnoughEvidenceError,
     RoslensError,
+    RunFailedError,
     UsageError,
 )
 from roslens.tracing.recording.files import write_atomically
@@ -40,7 +41,9 @@ _SHARE = Group("Share", sort_key=5)
 # What belongs to one of the two ways to call 'record'.
 _SUITE = Group("Options for a suite", sort_key=1)
 _COMMAND = Group("Options for a command", sort_key=2)
+_HOSTS = Group("Options for several hosts", sort_key=2)
 _FOR_SUITE, _FOR_COMMAND = Parameter(group=_SUITE), Parameter(group=_COMMAND)
+_FOR_HOSTS = Parameter(group=_HOSTS)
 
 
 def _shown(default: object) -> str | None:
@@ -211,10 +214,31 @@ def _print_json(value: object) -> None:
     print(json.dumps(value, indent=1))
 
 
+def _refuse(why: str, given: Mapping[str, object]) -> None:
+    """Raise where one of several arguments is there that cannot be."""
+    for what, there in given.items():
+        if there:
+            raise UsageError(f"{why}: {what} cannot be given with it")
+
+
+def _refuse_triggers(
+    tracer: str | None, others: Mapping[str, object], command: Sequence[str]
+) -> None:
+    """Raise where there is nothing that could be watched for triggers."""
+    _refuse("--triggers watches one command that is recorded here", others)
+    if tracer != "native" or not command:
+        raise UsageError(
+            "--triggers reads what the native tracer writes: give '--tracer native' and "
+            "'-- COMMAND ...' with it"
+        )
+
+
 @_verb(
     _RECORD,
     "record --suite NAME [OPTIONS]",
     "record [OPTIONS] -- COMMAND ...",
+    "record --attach PROGRAM ... [OPTIONS]",
+    "record --host USER@HOST[:COMMAND] ... [OPTIONS] [-- COMMAND ...]",
     "record --resume [CAMPAIGN]",
     "record --status [CAMPAIGN ...]",
 )
@@ -233,20 +257,31 @@ def record(
     event: Annotated[tuple[str, ...], _FOR_COMMAND] = ("ros2:*",),
     tracer: Literal["lttng", "native", "auto"] | None = None,
     context: Annotated[tuple[str, ...], _FOR_COMMAND] = (),
-    kernel: Annotated[Literal["auto", "off", "required"], _FOR_COMMAND] = "auto",
+    kernel: Annotated[
+        Literal["auto", "lttng", "ftrace", "perf", "off", "required"], _FOR_COMMAND
+    ] = "auto",
+    kernel_event: Annotated[tuple[str, ...], _FOR_COMMAND] = (),
+    kernel_of: Annotated[Literal["machine", "workload"], _FOR_COMMAND] = "machine",
+    kernel_buffer: Annotated[str, _FOR_COMMAND] = "4M",
     mode: Annotated[
         Literal["discard", "overwrite", "blocking", "snapshot"], _FOR_COMMAND
     ] = "discard",
     max_disk: Annotated[str | None, _FOR_COMMAND] = None,
     flight: Annotated[float | None, _FOR_COMMAND] = None,
+    triggers: Annotated[Path | None, _FOR_COMMAND] = None,
     daemon: Annotated[Literal["private", "machine"], _FOR_COMMAND] = "private",
     subbuf_size: Annotated[str, _FOR_COMMAND] = "1M",
     subbuf_count: Annotated[int, _FOR_COMMAND] = 8,
     ros: Annotated[Literal["auto", "sourced", "embedded", "none"], _FOR_COMMAND] = "auto",
     trace_rclpy: Annotated[bool, _FOR_COMMAND] = False,
+    allocations: Annotated[bool, _FOR_COMMAND] = False,
     time_limit: Annotated[float | None, _FOR_COMMAND] = None,
+    attach: Annotated[list[str] | None, Parameter(group=_COMMAND, consume_multiple=True)] = None,
+    host: Annotated[tuple[str, ...], _FOR_HOSTS] = (),
+    host_setup: Annotated[str | None, _FOR_HOSTS] = None,
+    as_host: Annotated[bool, _FOR_HOSTS] = False,
 ) -> None:
-    """Record a suite of experiments, or any command.
+    """Record a suite of experiments, any command, or programs that run already.
 
     The last line printed is the folder of what was recorded.
 
@@ -285,7 +320,16 @@ def record(
         Contexts to record with each event besides vpid, vtid and procname, such as pid_ns. May
         be repeated.
     kernel
-        Whether to record kernel events. auto: if LTTng can trace the kernel here.
+        What records the kernel. auto: LTTng's modules where they are, else ftrace where it may be
+        used, else perf_event_open (own programs alone), else nothing. required: the same, but
+        nothing is recorded without it.
+    kernel_event
+        Kernel events to record besides those of scheduling and interrupts, by LTTng's or
+        ftrace's name or as system:name. May be repeated.
+    kernel_of
+        With ftrace, whose events to record. workload: only those that concern its processes.
+    kernel_buffer
+        Size of the buffer of ftrace or perf_event_open for each CPU, such as 4M.
     mode
         What happens when the buffers are full: new events are dropped, the oldest are
         overwritten, or the program waits. snapshot: nothing is written until the end, and then
@@ -295,6 +339,10 @@ def record(
     flight
         With the native tracer: keep only the last so many seconds of each thread before the end,
         and what names nodes and topics.
+    triggers
+        With the native tracer: a YAML file of conditions, such as 'latency of /scan > 50 ms', that
+        are watched for meanwhile. The manifest tells of each that hit; with --flight it becomes a
+        recording of its own, in the folder of the recording with -snapshots.
     daemon
         The LTTng session daemon that records. private: one of its own. machine: the machine's,
         which also records programs that are already running.
@@ -307,26 +355,59 @@ def record(
         one for Python programs and none for others.
     trace_rclpy
         Let Python nodes emit callback and publish events too.
+    allocations
+        Record which functions hold memory, by heaptrack: for leaks, as it slows programs down.
     time_limit
-        End the command after this many seconds.
+        End the command, or the recording of what was attached to, after this many seconds.
+    attach
+        Record these running ROS 2 programs, by process id or name, and the kernel, with ftrace:
+        they are not restarted and need no tracer. Until Ctrl-C, or until none of them runs.
+    host
+        Record on USER@HOST too, through ssh with your key, for as long as the command here runs:
+        the command after a colon, or else what already runs there (by LTTng's session daemon of
+        that machine). Without a command here, until Ctrl-C or --time-limit. What was recorded is
+        fetched. May be repeated.
+    host_setup
+        What the shell on each host runs before, such as '. /opt/ros/kilted/setup.sh'.
+    as_host
+        How --host begins a recording there: it lasts as long as the standard input is open and
+        sends something every 30 seconds; a line of JSON says that it has begun.
     """
     from roslens import record as recording  # noqa: PLC0415
     from roslens.tracing.lttng import TracingOptions  # noqa: PLC0415
+    from roslens.tracing.lttng.settings import KERNEL_EVENTS  # noqa: PLC0415
 
     console = Console()
+    if triggers is not None:
+        given = {"--suite": suite is not None, "--host": host, "--as-host": as_host}
+        given |= {"--resume": resume is not None, "--status": status is not None}
+        _refuse_triggers(tracer, given | {"--attach": attach is not None}, command)
     if status is not None:
         recording.show_status(output, suite, status, console)
         return
     if resume is not None:
         given = {"a command": command, "--name": name, "--only": only, "--seed": seed is not None}
         given |= {"--repetitions": repetitions is not None, "--duration": duration is not None}
-        given |= {"--dry-run": dry_run, "--tracer": tracer is not None}
-        for what, there in given.items():
-            if there:
-                raise UsageError(f"--resume goes on as planned: {what} cannot be given with it")
+        given |= {"--dry-run": dry_run, "--tracer": tracer is not None, "--host": host}
+        _refuse("--resume goes on as planned", given)
         recording.resume_suite(output, suite, resume, console)
         return
-    if (suite is None) == (not command):
+    if attach is not None:
+        given = {"a command": command, "--suite": suite is not None, "--host": host}
+        _refuse("--attach records what runs here", given | {"--tracer": tracer is not None})
+        recording.record_running(
+            attach,
+            output,
+            options=TracingOptions.checked(
+                kernel_events=(*KERNEL_EVENTS, *kernel_event), kernel_buffer=kernel_buffer
+            ),
+            time_limit=time_limit,
+            console=console,
+        )
+        return
+    if suite is not None:
+        _refuse("--suite records here", {"--host": host, "--as-host": as_host})
+    if (suite is None) == (not command) and not host and not as_host:
         raise UsageError(
             "give either '--suite NAME' or '-- COMMAND ...' to record, or '--resume' to go on"
         )
@@ -352,24 +433,46 @@ def record(
             console=console,
         )
     else:
+        options = TracingOptions.checked(
+            tracer=tracer or "lttng",
+            events=event,
+            contexts=context,
+            kernel=kernel,
+            kernel_events=(*KERNEL_EVENTS, *kernel_event),
+            kernel_of=kernel_of,
+            kernel_buffer=kernel_buffer,
+            mode=mode,
+            max_disk=max_disk,
+            flight=flight,
+            # What runs already is known to the machine's daemon alone.
+            daemon=daemon if command or host else "machine",
+            subbuf_size=subbuf_size,
+            subbuf_count=subbuf_count,
+        )
+        if host:
+            recording.record_hosts(
+                host,
+                command,
+                output,
+                options=options,
+                ros=ros,
+                trace_rclpy=trace_rclpy,
+                allocations=allocations,
+                setup=host_setup,
+                time_limit=time_limit,
+                console=console,
+            )
+            return
         recording.record_one(
-            command,
+            command or recording.NOTHING,
             output,
-            options=TracingOptions.checked(
-                tracer=tracer or "lttng",
-                events=event,
-                contexts=context,
-                kernel=kernel,
-                mode=mode,
-                max_disk=max_disk,
-                flight=flight,
-                daemon=daemon,
-                subbuf_size=subbuf_size,
-                subbuf_count=subbuf_count,
-            ),
-            ros=ros,
+            options=options,
+            ros=ros if command else "none",
             trace_rclpy=trace_rclpy,
+            allocations=allocations,
             time_limit=time_limit,
+            as_host=as_host,
+            triggers=triggers,
             console=console,
         )
 
@@ -426,6 +529,60 @@ def snapshot(folder: Path, /, *, output: OutputOption = None) -> None:
     say(output)
 
 
+@_verb(_RECORD, "watch PATH [--once] [--json]")
+def watch(
+    path: Path,
+    /,
+    *,
+    window: float = 10,
+    every: float = 2,
+    once: bool = False,
+    as_json: JsonSwitch = False,
+    seconds: float | None = None,
+    budgets: Path | None = None,
+    triggers: Path | None = None,
+    output: OutputOption = None,
+) -> int:
+    """Show what programs do while they run: topics, callbacks, busy threads.
+
+    Reads the files that the native tracer maps, while they grow; the programs do not notice.
+    Figures are those that collecting the same seconds gives. Ctrl-C ends it.
+
+    Parameters
+    ----------
+    path
+        The folder of 'roslens env -o FOLDER', with or without --flight, or of a recording that
+        'roslens record --tracer native' makes.
+    window
+        Seconds that figures are of; 0 for all since the begin.
+    every
+        Seconds from one refresh to the next; up to five times that where they would take more
+        than 1.5 % of a CPU.
+    once
+        Refresh once and end.
+    as_json
+        Print JSON, one line per refresh.
+    seconds
+        End after so many seconds. Default: when the recording ends.
+    budgets
+        A YAML file as of 'roslens check', with latency_p50, latency_p99 or loss of topics: what
+        is beyond its budget is marked.
+    triggers
+        A YAML file of conditions, such as 'latency of /scan > 50 ms'. Where one holds, a flight
+        recorder's last seconds become a recording. So they do on SIGUSR2.
+    output
+        Folder of these recordings. Default: PATH with -snapshots.
+    """
+    # Tables of seconds are small: threads would take longer to talk than to work.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from roslens.live import watch as live  # noqa: PLC0415
+
+    if window < 0 or every <= 0 or (seconds is not None and seconds < 0):
+        raise UsageError("--window and --seconds are 0 or more, --every is more than 0")
+    options = live.Options(window, every, once, as_json, seconds, budgets, triggers, output)
+    return live.run_watch(path, options, Console())
+
+
 @_verb(_RECORD, "suites [NAME]", "suites --schema")
 def suites(name: str | None = None, /, *, schema: bool = False) -> None:
     """List the suites that come with roslens, or explain one.
@@ -451,7 +608,7 @@ def suites(name: str | None = None, /, *, schema: bool = False) -> None:
 
 @_verb(_RECORD, "ros build [--sources DIR]", "ros status", "ros clean")
 def ros(action: Literal["build", "status", "clean"], /, *, sources: Path | None = None) -> None:
-    """Compile rclcpp for the embedded ROS 2, which suites for rclcpp run on.
+    """Compile rclcpp and rosbag2's storage plugins for the embedded ROS 2, for suites to run on.
 
     They do it by themselves when it is needed and no ROS 2 is sourced.
 
@@ -483,7 +640,8 @@ def info(path: Path, /, *, as_json: JsonSwitch = False) -> None:
     Parameters
     ----------
     path
-        A recording, or any folder with CTF traces.
+        A recording, any folder with CTF traces, or an archive of some (zip, tar.gz, tar.xz,
+        tar.zst).
     as_json
         Print JSON instead of text.
     """
@@ -494,6 +652,8 @@ def info(path: Path, /, *, as_json: JsonSwitch = False) -> None:
         _print_json(found.to_json() | ({"excerpt": excerpt} if excerpt else {}))
     else:
         show_info(found, Console(), excerpt)
+    if not found.events:
+        raise NotEnoughEvidenceError(f"{path}: no event was recorded, or none was saved")
 
 
 @_verb(_LOOK, "events PATH [OPTIONS]")
@@ -515,7 +675,7 @@ def events(
     Parameters
     ----------
     path
-        A recording, or any folder with CTF traces.
+        A recording, any folder with CTF traces, or an archive of some.
     name
         Name of the events to show, or a pattern such as 'ros2:rmw_*'. May be repeated. Default:
         all events.
@@ -547,25 +707,21 @@ def events(
     )
 
 
-@_verb(_LOOK, "lab [PATH] [OPTIONS]")
+@_verb(_LOOK, "lab [PATH...] [OPTIONS]")
 def lab(
-    path: Path | None = None,
-    /,
-    *,
+    *paths: Paths,
     port: int = 8888,
     ip: str = "127.0.0.1",
     browser: Annotated[bool, Parameter(negative="--no-browser")] = True,
     beyond_this_machine: bool = False,
 ) -> None:
-    """Open the workbench in JupyterLab: health, topics, the graph of nodes, and a timeline.
+    """Open the workbench in JupyterLab: timeline, latency, topics, callbacks and chains at once.
 
-    Only this machine can reach it, and only with the token in the address that is printed.
+    Without a PATH it shows the samples that come with roslens. Only this machine can reach it, and
+    only with the token in the address that is printed.
 
     Parameters
     ----------
-    path
-        A recording, or a folder that contains recordings. Default: the samples that come with
-        roslens.
     port
         Port that the server listens on.
     ip
@@ -577,7 +733,7 @@ def lab(
     """
     from roslens.lab import run_lab  # noqa: PLC0415
 
-    run_lab(path, ip=ip, port=port, browser=browser, beyond_this_machine=beyond_this_machine)
+    run_lab(paths, ip=ip, port=port, browser=browser, beyond_this_machine=beyond_this_machine)
 
 
 @_verb(_LOOK, "collect PATH... [OPTIONS]")
@@ -604,7 +760,7 @@ def collect(
 ) -> None:
     """Turn recordings into Parquet files: every event, and the tables of the ROS 2 model.
 
-    The other commands do this by themselves where it is needed.
+    The other commands do this by themselves where it is needed, and open what -o wrote, too.
 
     Parameters
     ----------
@@ -618,7 +774,7 @@ def collect(
     verify
         Compare the checksums of the files that are already there.
     merge
-        Treat all PATHs as one recording with one time line. Needs -o.
+        First make one recording of all PATHs in -o DIR, as 'roslens merge' does.
     clock_offset
         HOST=NS adds nanoseconds to all times of a host, given by its name or as h0, h1, ....
         May be repeated. auto estimates the offsets from messages that went both ways between
@@ -678,7 +834,7 @@ def collect(
     )
     # Who says how many threads to use wants no other processes.
     number = 1 if threads and workers is None and scheduler is None else workers
-    collect_all(
+    done = collect_all(
         paths,
         output=output,
         options=options,
@@ -686,6 +842,39 @@ def collect(
         console=Console(),
         merge=merge,
     )
+    if empty := [str(one.recording.path) for one in done if not one.events]:
+        why = "no event was recorded, or none was saved"
+        raise NotEnoughEvidenceError(f"{', '.join(empty)}: {why}")
+
+
+@_verb(_LOOK, "merge PATH PATH... -o DIR [--clock-offset HOST=NS]")
+def merge(
+    *paths: Paths, output: OutputOption = None, clock_offset: list[str] | None = None
+) -> None:
+    """Make one recording of several hosts' recordings, with their clocks brought together.
+
+    PATHs are recordings, bare traces, folders of them or archives; the result is a recording that
+    every command opens. Offset and drift of the clocks come from what went between the hosts and
+    from logs of chrony, ptp4l and phc2sys that lie in the recordings' folders.
+
+    Parameters
+    ----------
+    output
+        Folder to make. Needed.
+    clock_offset
+        HOST=NS adds nanoseconds to all times of a host, given by its name or as h0, h1, ...,
+        instead. May be repeated. auto refuses where messages and logs do not tell.
+    """
+    if output is None:
+        raise UsageError("no folder for the result; give -o DIR")
+    from roslens.collect import parse_offsets  # noqa: PLC0415
+    from roslens.merge import merge, show_merged  # noqa: PLC0415
+
+    console = Console()
+    with console.status("merging") as status:
+        offsets = parse_offsets(clock_offset or [])
+        recording, clocks = merge(paths, output, clock_offsets=offsets, progress=status.update)
+    show_merged(recording, clocks, console)
 
 
 @_verb(_LOOK, "schema [OPTIONS]")
@@ -703,13 +892,13 @@ def schema(
     output
         File to write, instead of standard output.
     """
-    from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS  # noqa: PLC0415
+    from roslens.collectors.schema import SAMPLED, TABLES  # noqa: PLC0415
     from roslens.collectors.schema.markdown import tables_markdown  # noqa: PLC0415
 
     if format == "markdown":
         text = tables_markdown()
     else:
-        tables = [table.to_json() for table in (*TABLES.values(), RESOURCES, THREADS, SYSTEM)]
+        tables = [table.to_json() for table in (*TABLES.values(), *SAMPLED)]
         text = json.dumps({"schema_version": 1, "tables": tables}, indent=1) + "\n"
     if output is None:
         sys.stdout.write(text)
@@ -849,13 +1038,16 @@ def index(folder: Path = Path("data/reports"), /) -> None:
     say(write_index(folder))
 
 
-@_verb(_JUDGE, "compare BASE NEW [OPTIONS]")
+@_verb(_JUDGE, "compare BASE NEW [OPTIONS]", "compare PATH --by FACTOR [OPTIONS]")
 def compare(
     base: Path,
-    new: Path,
+    new: Path | None = None,
     /,
     *,
     metric: tuple[str, ...] = (),
+    by: str | None = None,
+    across: tuple[str, ...] = (),
+    ignore: tuple[str, ...] = (),
     threshold: Threshold = "5%",
     json_file: JsonFile = None,
     plot: PlotFile = None,
@@ -873,6 +1065,12 @@ def compare(
         Recordings to be judged, or the metrics.json of a report.
     metric
         Metric to compare. May be repeated. Default: latency_p50, latency_p99, loss and cpu.
+    by
+        Compare the levels of this factor with each other, within one path and its blocks.
+    across
+        Factor that differs between the sides, and is not matched on. May be repeated.
+    ignore
+        Factor whose levels are taken together on each side. May be repeated.
     """
     from roslens.compare import run_compare  # noqa: PLC0415
 
@@ -881,6 +1079,9 @@ def compare(
         new,
         metric,
         threshold,
+        by=by,
+        across=across,
+        ignore=ignore,
         json_file=json_file,
         plot_file=plot,
         console=Console(),
@@ -1030,18 +1231,22 @@ def catalog(
         show.print_json(chosen)
     else:
         show.show_catalog(found, changes, chosen, console, written)
+    if collect and (failed := chosen.rows["problem"].count()):
+        raise RunFailedError(f"{failed:,} of {len(chosen):,} recordings have no tables; see above")
 
 
-@_verb(_SHARE, "export --format FORMAT PATH OUT [--table NAME]")
+@_verb(_SHARE, "export --format FORMAT PATH OUT [--table NAME]", "export --list")
 def export(
-    path: Path,
-    out: Path,
+    path: Path | None = None,
+    out: Path | None = None,
     /,
     *,
     form: Annotated[
-        Literal["perfetto", "dot", "mermaid", "csv", "hgrm", "hlog"], Parameter(name="--format")
-    ],
+        Literal["perfetto", "otlp", "mcap", "dot", "mermaid", "csv", "hgrm", "hlog"] | None,
+        Parameter(name="--format"),
+    ] = None,
     table: str | None = None,
+    list_formats: Annotated[bool, Parameter(name="--list")] = False,
 ) -> None:
     """Write a recording in a format that other tools read.
 
@@ -1052,14 +1257,24 @@ def export(
     out
         File to write.
     form
-        perfetto: the timeline of one recording, for ui.perfetto.dev. dot, mermaid: the graph of
-        nodes. csv: one table. hgrm, hlog: latency percentiles in ms, or a log of all runs, for
-        the tools of HdrHistogram.
+        perfetto: the timeline of one recording, for ui.perfetto.dev. otlp: spans of OpenTelemetry
+        as JSON. mcap: timings of one recording, for Foxglove. dot, mermaid: the graph of nodes.
+        csv: one table. hgrm, hlog: latency percentiles in ms, or a log of all runs, for the tools
+        of HdrHistogram.
     table
         Name of the table to write as csv.
+    list_formats
+        List the formats and what is written in each, and stop.
     """
+    from roslens.export import FORMATS  # noqa: PLC0415
     from roslens.export import export as write  # noqa: PLC0415
 
+    if list_formats:
+        for name, what in FORMATS.items():
+            say(f"{name:9} {what}")
+        return
+    if path is None or out is None or form is None:
+        raise UsageError("give --format FORMAT, a recording and the file to write, or --list")
     write(path, out, form, table)
 
 
@@ -1092,12 +1307,17 @@ def pack(
 
 @_verb(_SHARE, "unpack ARCHIVE [FOLDER] [OPTIONS]")
 def unpack(archive: Path, folder: Path | None = None, /, *, max_size: str | None = None) -> None:
-    """Unpack an archive made by 'roslens pack'; nothing is unpacked if a checksum is wrong.
+    """Unpack an archive of recordings; nothing is unpacked if a checksum is wrong.
+
+    A trace.dat of trace-cmd, a perf.data of perf, a trace of Perfetto with ftrace, and the folder
+    'ftrace' that a killed recorder left become a kernel trace, with the clock of the traces in
+    FOLDER.
 
     Parameters
     ----------
     archive
-        An archive that 'roslens pack' wrote.
+        An archive that 'roslens pack' wrote, a zip, tar.gz, tar.xz or tar.zst with traces, a
+        trace.dat, a perf.data, a trace of Perfetto, or a folder 'ftrace'.
     folder
         Folder to unpack into. Default: data/recordings.
     max_size

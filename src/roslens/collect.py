@@ -23,6 +23,7 @@ from roslens.collectors.decoding import ClockOffsets, Done, Engine
 from roslens.collectors.decoding import Progress as Say
 from roslens.collectors.limits import Limits
 from roslens.fleet.cluster import Workers, attempt, each
+from roslens.tracing.opening import opened
 from roslens.tracing.recording import Recording, RoslensError, UsageError, find_recordings
 from roslens.tracing.recording.terminal import Console
 
@@ -71,11 +72,12 @@ def collect_all(
         One of them cannot be collected. The others are all the same, and each that cannot is a
         line of its own.
     """
-    recordings = [found for path in paths for found in find_recordings(path)]
     if merge:
-        recordings = [_merged(recordings, output, options)]
-    elif output is not None:
-        recordings = _with_output(recordings, output)
+        recordings, options = _merged(paths, output, options)
+    else:
+        recordings = [found for path in paths for found in find_recordings(opened(path))]
+        if output is not None:
+            recordings = _with_output(recordings, output)
     together = workers.wanted(len(recordings))
     results = _by_workers if together else _one_by_one
     done: list[Collected] = []
@@ -91,7 +93,7 @@ def collect_all(
             done.append(result)
             console.print(_line(result), soft_wrap=True, highlight=False)
             for offset in result.clock_offsets:
-                console.print(f"  {escape(offset)}; taken off", soft_wrap=True, highlight=False)
+                console.print(f"  {escape(offset)}", soft_wrap=True, highlight=False)
             for warning in result.warnings:
                 console.print(f"  [yellow]warning:[/] {escape(warning)}", soft_wrap=True)
     if errors:
@@ -148,18 +150,23 @@ def _collect(options: Options, recording: Recording) -> Collected:
     return collect(recording, **vars(options))
 
 
-def _merged(recordings: Sequence[Recording], output: Path | None, options: Options) -> Recording:
+def _merged(
+    paths: Sequence[Path], output: Path | None, options: Options
+) -> tuple[list[Recording], Options]:
     if output is None:
         raise UsageError("--merge needs a folder for what is merged: give -o DIR")
     if options.excerpt is not None:
         raise UsageError("--merge makes one of whole recordings, not of parts of them")
-    return Recording(output, output, tuple(found.path for found in recordings))
+    from roslens.merge import merge  # noqa: PLC0415  (few need it)
+
+    recording, _ = merge(paths, output, clock_offsets=options.clock_offsets)
+    return [recording], replace(options, clock_offsets=None)
 
 
 def _with_output(recordings: Sequence[Recording], output: Path) -> list[Recording]:
     excerpts = [found.path for found in recordings if found.is_excerpt]
     if excerpts:
-        raise UsageError(f"{excerpts[0]}: an excerpt; give the recording that it was made of")
+        raise UsageError(f"{excerpts[0]}: only tables; give the recording that it was made of")
     if len(recordings) == 1:
         return [Recording.at(recordings[0].path, output)]
     names = [recording.name for recording in recordings]
@@ -198,11 +205,14 @@ def parse_offsets(texts: Sequence[str]) -> ClockOffsets:
 
 def _line(collected: Collected) -> str:
     events = f"{collected.events:,} events"
-    lost = (
-        f"[bold red]{collected.discarded_events:,} discarded by the tracer[/]"
-        if collected.discarded_events
-        else "none discarded"
-    )
+    if collected.discarded_events:
+        lost = f"[bold red]{collected.discarded_events:,} discarded by the tracer[/]"
+    elif collected.rows.get("losses"):
+        lost = "[bold red]some are missing[/]"
+    else:
+        # Without tables only warnings can tell that something is missing.
+        unsure = collected.warnings and not collected.rows
+        lost = "see the warnings" if unsure else "none discarded"
     messages = f", {collected.rows['messages']:,} messages" if "messages" in collected.rows else ""
     fresh = "" if collected.rebuilt else " (up to date)"
     what = f" (excerpt: {escape(collected.excerpt)})" if collected.excerpt else ""

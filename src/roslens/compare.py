@@ -2,62 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
 from roslens.analysis.reports.numbers import counted, shown_unit, value_and_interval
 from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.runs import cells_of
+from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.comparison import (
     Comparison,
     Comparisons,
     Side,
+    compare_levels,
     compare_sides,
     label_of,
 )
-from roslens.printed import labels_of, numbered, print_verdicts
-from roslens.recordings import open_recordings, resolve
+from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, shown_change
+from roslens.recordings import Recordings, open_recordings, resolve
+from roslens.tracing.opening import SUFFIXES
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.files import replaced_whole, write_atomically
+from roslens.tracing.recording.manifest import Level
 from roslens.tracing.recording.terminal import Console
-from roslens.tracing.unpacking import SUFFIXES
 
 if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot
+    from roslens.analysis.latency.report import LatencyReport
 
 _VERDICTS = ("regression", "improvement", "no_difference", "not_enough_evidence")
+_OF_LEVELS = {"regression": "worse", "improvement": "better"}
+"""What verdicts are called where neither side is the old one."""
+_RUN = "recording"
 _WITHIN_REACH = 50
 """More runs than that nobody will make."""
 _POWER = 1 + 0.8416 / 1.9600
 
 
 def load_side(
-    paths: Path | Sequence[Path],
+    paths: Path | Sequence[Path] | Recordings,
     metrics: Sequence[str] = (),
     topics: Sequence[str] = (),
     *,
     collect: bool = True,
+    ignore: Sequence[str] = (),
 ) -> Side:
-    """Estimates of a metrics.json (or a folder that holds one), or of the recordings below.
+    """Estimates of a metrics.json (or a folder that holds one), or of recordings.
 
     Parameters
     ----------
     paths
-        One metrics.json, or recordings and folders that hold some.
+        One metrics.json, or recordings and folders that hold some; or recordings that are open.
     metrics
         Those that will be asked for (`roslens.asked_metrics`).
     topics
         As in a latency report.
     collect
         Make the tables of recordings where they are missing or out of date.
+    ignore
+        Factors that are no part of a cell: runs that differ in nothing else are of one cell.
 
     Raises
     ------
     UsageError
-        There is nothing to read, or a metrics.json beside others.
+        There is nothing to read, or a metrics.json beside others, or one that has estimates for
+        each level of an ignored factor.
     """
+    if isinstance(paths, Recordings):
+        places = [recording.path.resolve() for recording in paths.recordings]
+        return _side_of(paths, os.path.commonpath(places), metrics, topics, ignore)
     given = [resolve(p) for p in ([paths] if isinstance(paths, Path) else paths)]
     stored = [
         p
@@ -69,35 +87,106 @@ def load_side(
     path = given[0]
     if stored:
         found = read_metrics(path)
+        cells: list[Cell] = [entry["cell"] for entry in found.recordings]
         return Side(
             (path if path.is_dir() else path.parent).resolve().name,
-            found.estimates,
-            [entry["cell"] for entry in found.recordings],
+            _without(found.estimates, ignore, path),
+            [_left(cell, ignore) for cell in cells],
             len(found.recordings),
             sum(not entry["counts"] for entry in found.recordings),
             sum(entry["discarded_events"] or 0 for entry in found.recordings),
             frozenset(name for e in found.recordings if (name := e.get("suite"))),
             [part for e in found.recordings if (part := e.get("excerpt"))],
+            _levels(cells, ignore),
         )
-    # Loads what draws, which a metrics.json does not need.
-    from roslens.analysis.latency.parameters import LatencyParameters  # noqa: PLC0415
-    from roslens.analysis.latency.report import LatencyReport  # noqa: PLC0415
-    from roslens.asked_metrics import asked_estimates  # noqa: PLC0415
-
-    parameters = LatencyParameters.checked(
-        {"recordings": [str(p) for p in given], "topics": list(topics)}
+    return _side_of(
+        open_recordings(given, collect=collect), path.resolve(), metrics, topics, ignore
     )
-    report = LatencyReport(open_recordings(given, collect=collect), parameters)
+
+
+def _side_of(
+    opened: Recordings,
+    path: str | Path,
+    metrics: Sequence[str],
+    topics: Sequence[str],
+    ignore: Sequence[str],
+) -> Side:
+    pooled = _with_cells(opened, {run.name: _left(run.cell, ignore) for run in opened.runs})
+    report, estimates = _measured(pooled, metrics, topics)
     return Side(
-        path.resolve().name,
-        [*report.estimates, *asked_estimates(report, metrics)],
-        [run.cell for run in report.counting],
+        Path(path).name,
+        estimates,
+        [run.cell for members in cells_of(report.counting).values() for run in members],
         len(report.tables.runs),
         len(report.left_out),
         sum(loss.discarded_events for loss in report.tables.tracer_loss),
         frozenset(run.suite for run in report.tables.runs if run.suite),
         [run.excerpt for run in report.tables.runs if run.excerpt],
+        _levels([run.cell for run in opened.runs], ignore),
     )
+
+
+def _measured(
+    opened: Recordings, metrics: Sequence[str], topics: Sequence[str] = ()
+) -> tuple[LatencyReport, list[Estimate]]:
+    # Loads what draws, which a metrics.json does not need.
+    from roslens.analysis.latency.parameters import LatencyParameters  # noqa: PLC0415
+    from roslens.analysis.latency.report import LatencyReport  # noqa: PLC0415
+    from roslens.asked_metrics import asked_estimates  # noqa: PLC0415
+
+    places = [str(recording.path) for recording in opened.recordings]
+    parameters = LatencyParameters.checked({"recordings": places, "topics": list(topics)})
+    report = LatencyReport(opened, parameters)
+    return report, [*report.estimates, *asked_estimates(report, metrics)]
+
+
+def _with_cells(opened: Recordings, cells: Mapping[str, Cell]) -> Recordings:
+    """The same recordings, their runs in other cells."""
+    runs = [replace(run, cell=cells[run.name]) for run in opened.runs]
+    return opened.with_runs(runs)
+
+
+def values_of_runs(
+    path: Path, metrics: Sequence[str] = (), ignore: Sequence[str] = ()
+) -> dict[str, list[Observation]]:
+    """By metric one value per run, with its cell and block; none of a metrics.json.
+
+    Each run is measured as a cell of its own, so that every metric has its value.
+    """
+    given = [resolve(path)]
+    if given[0].is_file() or (given[0] / METRICS_NAME).is_file():
+        return {}
+    opened = open_recordings(given)
+    alone = _with_cells(opened, {run.name: {_RUN: run.name} for run in opened.runs})
+    runs = {run.name: run for run in opened.runs}
+    found: dict[str, list[Observation]] = {}
+    for e in _measured(alone, metrics)[1]:
+        if e.value is not None and math.isfinite(e.value):
+            more = {name: level for name, level in e.cell.items() if name != _RUN}
+            run = runs[str(e.cell[_RUN])]
+            cell = {**_left(run.cell, ignore), **more}
+            found.setdefault(e.metric, []).append(Observation(cell, e.value, run.block))
+    return found
+
+
+def _left(cell: Cell, ignore: Sequence[str]) -> Cell:
+    return {name: level for name, level in cell.items() if name not in ignore}
+
+
+def _levels(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Level]]:
+    return {n: list(dict.fromkeys(cell[n] for cell in cells if n in cell)) for n in names}
+
+
+def _without(estimates: Sequence[Estimate], ignore: Sequence[str], path: Path) -> list[Estimate]:
+    """Estimates without those factors, which cannot be taken together any more."""
+    found = [replace(e, cell=_left(e.cell, ignore)) for e in estimates]
+    keys = [(e.metric, tuple(sorted(e.cell.items()))) for e in found]
+    if ignore and len(set(keys)) < len(keys):
+        raise UsageError(
+            f"{path}: a metrics.json has an estimate for each level of {', '.join(ignore)}; to "
+            "take these together, give the recordings"
+        )
+    return found
 
 
 def parse_threshold(text: str, option: str = "--threshold") -> float:
@@ -121,24 +210,93 @@ def parse_threshold(text: str, option: str = "--threshold") -> float:
 
 def run_compare(
     base: Path,
-    new: Path,
+    new: Path | None,
     metrics: Sequence[str],
     threshold: str,
     *,
+    by: str | None = None,
+    across: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     json_file: Path | None,
     plot_file: Path | None,
     console: Console,
     markdown: bool = False,
 ) -> int:
-    """Compare, print the table, write what was asked for; the exit code of the verb."""
+    """Compare, print the table, write what was asked for; the exit code of the verb.
+
+    Parameters
+    ----------
+    new
+        None: the levels of `by` in `base` are compared with each other.
+    across
+        Factors of which each side has one level, another one; cells are matched without them.
+    ignore
+        Factors of which all levels are taken together.
+
+    Raises
+    ------
+    UsageError
+        The two sides do not fit what is asked for.
+    """
     fraction = parse_threshold(threshold)
-    found = compare_sides(load_side(base, metrics), load_side(new, metrics), metrics, fraction)
+    if by is not None:
+        if new is not None:
+            raise UsageError(f"--by {by} compares within one path: leave out {new}")
+        if across or by in ignore:
+            raise UsageError(f"--by {by} goes with --ignore of other factors only")
+        side = load_side(base, metrics, ignore=ignore)
+        _check_ignored({"the recordings": side}, ())
+        observed = values_of_runs(base, metrics, ignore)
+        found = compare_levels(side, by, observed, metrics, fraction)
+    elif new is None:
+        raise UsageError(
+            "give two paths, BASE and NEW, or one and --by FACTOR (see 'roslens compare --help')"
+        )
+    else:
+        dropped = [*across, *ignore]
+        left, right = (load_side(path, metrics, ignore=dropped) for path in (base, new))
+        notes = _check_ignored({"BASE": left, "NEW": right}, across)
+        found = compare_sides(left, right, metrics, fraction)
+        found = replace(found, notes=[*notes, *found.notes])
     if json_file is not None:
         write_text(json_file, found.json_text())
     if plot_file is not None:
         write_plot(plot_file, found)
     print_verdicts(comparison_table(found), summary(found), console, markdown=markdown)
     return found.exit_code
+
+
+def _check_ignored(sides: Mapping[str, Side], across: Sequence[str]) -> list[str]:
+    """What was left out of the cells, in words.
+
+    Raises
+    ------
+    UsageError
+        No side has such a factor, or one has several levels of one in `across`.
+    """
+    notes = []
+    for name in next(iter(sides.values())).ignored:
+        of_side = {which: list(map(str, side.ignored[name])) for which, side in sides.items()}
+        if not any(of_side.values()):
+            option = "--across" if name in across else "--ignore"
+            known = sorted({n for side in sides.values() for cell in side.cells for n in cell})
+            raise UsageError(
+                f"{option} {name}: no run has this factor; the others are: "
+                f"{', '.join(known) or 'none'}"
+            )
+        told = ", ".join(f"{which} {' and '.join(x) or 'none'}" for which, x in of_side.items())
+        if name not in across:
+            notes.append(f"{name} is ignored ({told})")
+            continue
+        for which, levels in of_side.items():
+            if len(levels) > 1:
+                raise UsageError(
+                    f"--across {name}: {which} has several levels ({', '.join(levels)}); give one "
+                    f"of them, take them together with --ignore {name}, or compare them with "
+                    f"'roslens compare PATH --by {name}'"
+                )
+        notes.append(f"across {name}: {told}")
+    return notes
 
 
 def write_text(path: Path, text: str) -> None:
@@ -186,50 +344,71 @@ def save_plot(path: Path, plot: Plot) -> None:
 def comparison_table(found: Comparisons) -> ReportTable:
     """Verdict, change with interval, values of both sides; reasons below."""
     notes: list[str] = []
-    labels, common = labels_of(
-        [c.cell for c in found.compared] + [unmatched.cell for unmatched in found.unmatched]
-    )
+    cells = [c.cell for c in found.compared] + [unmatched.cell for unmatched in found.unmatched]
+    by = found.by
+    pairs = [] if by is None else [[str(cell[by])] for cell in cells]
+    rest = cells if by is None else [_left(cell, (by,)) for cell in cells]
+    labels, common = labels_of(rest) if any(rest) or by is None else ([""] * len(cells), [])
+    where = [[*pair, label] for pair, label in zip(pairs or [[]] * len(cells), labels, strict=True)]
     rows = []
-    for comparison, label in zip(found.compared, labels, strict=False):
+    for comparison, place in zip(found.compared, where, strict=False):
         base, unit = _value(comparison.base)
         new, _ = _value(comparison.new)
         references = "".join(f" ({reference(note, notes)})" for note in _all_notes(comparison))
         runs = f"{comparison.base.runs}, {comparison.new.runs}"
         rows.append(
             [
-                comparison.verdict + references,
+                _word(comparison, found) + references,
                 f"{comparison.metric} [{unit}]",
-                label,
+                *place,
                 _change(comparison),
                 base,
                 new,
                 runs,
             ]
         )
-    for unmatched, label in zip(found.unmatched, labels[len(found.compared) :], strict=True):
-        verdict = f"only in {unmatched.only_in.upper()}"
-        rows.append([verdict, unmatched.metric, label, "", "", "", ""])
-    table = ReportTable(
-        ["verdict", "metric", "cell", "worse by [%]", "base", "new", "runs"],
-        rows,
-        f"{found.base.name} -> {found.new.name}",
-        left=frozenset({"verdict", "metric", "cell"}),
+    for unmatched, place in zip(found.unmatched, where[len(found.compared) :], strict=True):
+        verdict = f"only in {unmatched.only_in.upper()}" if not pairs else "only this level"
+        rows.append([verdict, unmatched.metric, *place, "", "", "", ""])
+    of_pairs = ["new / base"] if pairs else []
+    return numbered(
+        ReportTable(
+            ["verdict", "metric", *of_pairs, "cell", "worse by [%]", "base", "new", "runs"],
+            rows,
+            f"{found.base.name}: levels of {found.by} against each other"
+            if pairs
+            else f"{found.base.name} -> {found.new.name}",
+            left=frozenset({"verdict", "metric", "new / base", "cell"}),
+        ),
+        notes,
+        [*found.notes, *common],
     )
-    return numbered(table, notes, [*found.notes, *common])
+
+
+def _word(comparison: Comparison, found: Comparisons) -> str:
+    verdict: str = comparison.verdict
+    return verdict if found.by is None else _OF_LEVELS.get(verdict, verdict)
 
 
 def summary(found: Comparisons) -> str:
-    """One line: how many of each verdict, and what regressed."""
+    """One line: how many of each verdict, and what regressed or differs most."""
     counts = dict.fromkeys(_VERDICTS, 0)
     for comparison in found.compared:
         counts[comparison.verdict] += 1
-    parts = [f"{count} {verdict}" for verdict, count in counts.items() if count]
+    words = {} if found.by is None else _OF_LEVELS
+    parts = [f"{count} {words.get(name, name)}" for name, count in counts.items() if count]
     cells = len({cell_label(c.cell) for c in found.compared})
     made = f"{counted(len(found.compared), 'comparison')} in {counted(cells, 'cell')}"
     if found.unmatched:
         parts.append(f"{len(found.unmatched)} unmatched")
+    if found.by is not None:
+        sure = [c for c in found.compared if c.confirmed]
+        most = max(sure, key=lambda c: abs(math.log(c.ratio or 1)), default=None)
+        told = "no pair surely differs" if most is None else f"most differs {label_of(most)}"
+        change = "" if most is None else f", worse by {_with_unit(most)}"
+        return f"compare by {found.by}: {told}{change}; {made}: {', '.join(parts)}"
     confirmed = [c for c in found.compared if c.verdict == "regression" and c.confirmed]
-    named = "; ".join(f"{label_of(c)} {_change(c)} %" for c in confirmed[:5])
+    named = "; ".join(f"{label_of(c)} {_with_unit(c)}" for c in confirmed[:5])
     tail = f" - REGRESSION: {named}" if confirmed else ""
     return f"compare: {made}: {', '.join(parts)} (threshold {found.threshold:.3g}){tail}"
 
@@ -241,18 +420,19 @@ def _value(estimate: Estimate) -> tuple[str, str]:
 def _change(comparison: Comparison) -> str:
     if comparison.ratio is None or comparison.low is None or comparison.high is None:
         return "-"
-    low, value, high = (
-        f"{100 * (bound - 1):+.1f}" if bound < 1e6 else "inf"
-        for bound in (comparison.low, comparison.ratio, comparison.high)
-    )
-    return f"{value} [{low}, {high}]"
+    return shown_change(comparison.ratio, comparison.low, comparison.high)
+
+
+def _with_unit(comparison: Comparison) -> str:
+    change = _change(comparison)
+    return change if change == "from 0" else f"{change} %"
 
 
 def _all_notes(comparison: Comparison) -> list[str]:
     notes = list(comparison.notes)
     if comparison.runs_needed is not None and comparison.runs_needed <= _WITHIN_REACH:
         notes.append(f"about {comparison.runs_needed} runs on each side would probably do")
-    elif comparison.low and comparison.high and comparison.high < 1e6:
+    elif comparison.low and comparison.high and comparison.high <= NO_BOUND:
         # A change is found with a probability of 0.8 from 1.43 half widths of the interval on.
         least = (comparison.high / comparison.low) ** (_POWER / 2) - 1
         notes.append(f"these runs can show a change from about {100 * least:.2g} % on")

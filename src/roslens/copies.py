@@ -38,7 +38,7 @@ def _mark(recording: Recording) -> tuple[str, ...]:
     """What copies have in common, at little cost; empty where there is no trace."""
     if recording.is_excerpt:
         return ()
-    files = [trace / "metadata" for root in recording.trace_roots for trace in find_traces(root)]
+    files = [trace / "metadata" for trace in find_traces(recording.trace_root)]
     if not all(b"uuid" in file.read_bytes() for file in files):
         return ()
     if files and recording.has_manifest:
@@ -47,11 +47,9 @@ def _mark(recording: Recording) -> tuple[str, ...]:
 
 
 def _content(folder: Path) -> tuple[str, ...]:
-    roots = Recording.at(folder).trace_roots
     return tuple(
         _hash(file)
-        for root in roots
-        for trace in find_traces(root)
+        for trace in find_traces(Recording.at(folder).trace_root)
         for file in sorted(trace.iterdir())
         if file.is_file()
     )

@@ -24,8 +24,10 @@ import polars as pl
 from rich.progress import Progress
 
 from roslens.collectors import babeltrace
-from roslens.collectors.reader import Trace, open_trace
+from roslens.collectors.decoding import open_recording
+from roslens.collectors.reader import Trace
 from roslens.collectors.times import parse_time
+from roslens.tracing.opening import opened
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.files import replaced_whole, sync, write_atomically
 from roslens.tracing.recording.terminal import Console
@@ -83,6 +85,7 @@ def write_events(
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
     if form == "parquet":
         _check_parquet(output, engine)
+    path = opened(path)
     source = _Native(path, threads) if engine == "native" else _Babeltrace(path)
     chosen = choose(source.declared, names, path)
     first, last = source.span
@@ -119,7 +122,7 @@ class _Native:
     """Events as our reader gives them."""
 
     def __init__(self, path: Path, threads: int) -> None:
-        self.trace = open_trace(path)
+        self.trace = open_recording(path)
         self.declared = self.trace.event_names
         self.span = self.trace.span
         self.levels: Mapping[str, str] = self.trace.log_levels
@@ -174,7 +177,7 @@ class _Babeltrace:
 def _bases(path: Path) -> Bases:
     """What is shown how; all decimal where only babeltrace2 reads the trace."""
     try:
-        return open_trace(path).display_bases
+        return open_recording(path).display_bases
     except UsageError:
         return {}
 

@@ -1,25 +1,38 @@
-"""Recordings for other tools: Perfetto, Graphviz, Mermaid, CSV, HdrHistogram."""
+"""Recordings for other tools: Perfetto, OpenTelemetry, Foxglove, graphs, CSV, HdrHistogram."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
 import polars as pl
 
+from roslens.analysis.interop import mcap_timings, opentelemetry
 from roslens.analysis.interop.graph_text import dot, mermaid, node_topic_graph
 from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.statistics.hdr import log, percentile_table
-from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
+from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.recordings import Recordings, open_recordings
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.files import write_atomically
 
-Format: TypeAlias = Literal["perfetto", "dot", "mermaid", "csv", "hgrm", "hlog"]
-_SAMPLED = (RESOURCES.name, THREADS.name, SYSTEM.name)
+Format: TypeAlias = Literal["perfetto", "otlp", "mcap", "dot", "mermaid", "csv", "hgrm", "hlog"]
+FORMATS: Mapping[Format, str] = {
+    "perfetto": "the timeline of one recording, for ui.perfetto.dev",
+    "otlp": "spans of OpenTelemetry as OTLP JSON, one line per run: chains as traces",
+    "mcap": "latencies, callbacks and resources of one recording over time, for Foxglove",
+    "dot": "the graph of nodes and topics, for Graphviz",
+    "mermaid": "the graph of nodes and topics, for Markdown",
+    "csv": "one table, given with --table",
+    "hgrm": "percentiles of latencies in ms, for the plots of HdrHistogram",
+    "hlog": "a log with the latencies of each run, for the tools of HdrHistogram",
+}
+"""Every format, and what is written in it."""
+_SAMPLED = tuple(table.name for table in SAMPLED)
 _GRAPHS = {"dot": dot, "mermaid": mermaid}
 
 
@@ -29,7 +42,8 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
     Raises
     ------
     UsageError
-        Nothing to read, no such table, no message for HdrHistogram, or several runs for Perfetto.
+        Nothing to read, no such table, no message for HdrHistogram, or several runs for a format
+        of one.
     RunFailedError
         The file cannot be written.
     """
@@ -39,10 +53,17 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
         raise UsageError(f"no table {table!r}; there are {', '.join((*TABLES, *_SAMPLED))}")
     recordings = open_recordings(path)
     if form == "perfetto":
-        write_perfetto(tables_of_one(recordings, str(path)), out)
+        write_perfetto(perfetto_tables(recordings, str(path)), out)
+        return
+    if form == "mcap":
+        mcap_timings.write_mcap(tables_of_one(recordings, str(path), "an MCAP file"), out)
         return
     if table is not None:
-        text = _csv(getattr(recordings, table))
+        sampled = table not in TABLES
+        text = _csv(getattr(recordings, table) if sampled else recordings.table(table))
+    elif form == "otlp":
+        each = ((one.runs[0].name, _tables(one, opentelemetry.NEEDED)) for one in recordings)
+        text = opentelemetry.otlp_json(each)
     elif form in ("hgrm", "hlog"):
         text = _histogram(recordings, path, form)
     else:
@@ -53,8 +74,10 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
         raise RunFailedError(f"{out}: cannot be written: {error.strerror}") from error
 
 
-def tables_of_one(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
-    """The tables of one run that Perfetto shows.
+def tables_of_one(
+    recordings: Recordings, path: str, what: str = "a Perfetto trace"
+) -> dict[str, pl.DataFrame]:
+    """The tables of one run that Perfetto and players of MCAP show.
 
     Raises
     ------
@@ -63,17 +86,35 @@ def tables_of_one(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
     """
     if len(recordings.recordings) != 1:
         raise UsageError(
-            f"{path}: a Perfetto trace is of one run, and here are {len(recordings.recordings)}; "
+            f"{path}: {what} is of one run, and here are {len(recordings.recordings)}; "
             "give the folder of one"
         )
     names = (
         "processes", "callback_instances", "publications", "messages", "service_calls", "heap",
     )  # fmt: skip
-    frames = [recordings.table(name) for name in names]
-    tables = dict(zip(names, pl.collect_all(frames), strict=True))
+    tables = _tables(recordings, names)
     if not recordings.without_resources:
         tables["resources"] = recordings.resources.collect()
     return tables
+
+
+def perfetto_tables(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
+    """The same for Perfetto, with who had each CPU.
+
+    Raises
+    ------
+    UsageError
+        As `tables_of_one`.
+    """
+    tables = tables_of_one(recordings, path)
+    events = recordings.kernel_events(recordings.runs[0].name, cut=True)
+    scheduler = [name for name in ("sched_switch", "sched_waking") if name in events]
+    return {**tables, **{name: events[name].collect() for name in scheduler}}
+
+
+def _tables(recordings: Recordings, names: Sequence[str]) -> dict[str, pl.DataFrame]:
+    frames = [recordings.table(name) for name in names]
+    return dict(zip(names, pl.collect_all(frames), strict=True))
 
 
 def _histogram(recordings: Recordings, path: Path, form: str) -> str:

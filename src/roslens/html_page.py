@@ -48,6 +48,8 @@ p { max-width: 60em; }
 .roslens-note { font-size: 12.5px; color: var(--soft); margin: .2em 0; }
 figcaption { font-size: 12.5px; color: var(--soft); }
 .roslens-figure { overflow-x: auto; }
+@media screen and (max-width: 600px) { .roslens-figure img { max-width: none !important;
+  width: 640px !important; max-height: none !important; } }
 @media print { :root { color-scheme: light; --text: #000; --page: #fff; --line: #c8c8c8;
     --soft: #444; --stripe: #f5f6f8; --link: #00456e; }
   @page { margin: 15mm; }
@@ -92,6 +94,7 @@ def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> st
         embed_images=True,
     )
     still = _without_widgets(notebook)
+    still.cells = _with_something(still.cells)
 
     def html_of(cells: Sequence[nbformat.NotebookNode]) -> str:
         part = nbformat.from_dict({**still, "cells": list(cells)})  # type: ignore[no-untyped-call]
@@ -133,6 +136,30 @@ def _sections(
             found.append((cell.source.splitlines()[0].removeprefix("## ").strip(), []))
         found[-1][1].append(cell)
     return found
+
+
+def _with_something(cells: Sequence[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Cells without the headings below which no code has anything to show, and that code."""
+    parts: list[list[nbformat.NotebookNode]] = [[]]
+    for cell in cells:
+        if cell.cell_type == "markdown" and cell.source.startswith("##"):
+            parts.append([])
+        parts[-1].append(cell)
+    kept = []
+    for part in parts:
+        code = [cell for cell in part if cell.cell_type == "code"]
+        nested = part and part[0].cell_type == "markdown" and "\n### " in part[0].source
+        if not code or nested or any(map(_shows, code)) or not any(c.outputs for c in code):
+            kept += part
+    return kept
+
+
+def _shows(cell: nbformat.NotebookNode) -> bool:
+    """Whether any output is more than an empty section."""
+    found = (output.get("data", {"text/plain": "x"}) for output in cell.outputs)
+    return any(
+        "".join(data.get("text/html", data.get("text/plain", "x"))).strip() for data in found
+    )
 
 
 def _folded(name: str, html: str, *, folded: bool = True) -> str:

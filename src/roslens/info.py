@@ -13,9 +13,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from rich.table import Table
 
 from roslens.collectors.collection import collect
+from roslens.collectors.decoding import open_recording
 from roslens.collectors.excerpt import excerpt_of
-from roslens.collectors.reader import Process, Trace, TraceInfo, open_trace
+from roslens.collectors.reader import Process, Trace, TraceInfo
 from roslens.collectors.schema import TABLES
+from roslens.tracing.opening import opened
 from roslens.tracing.recording import Recording, UsageError
 from roslens.tracing.recording.files import text_path
 from roslens.tracing.recording.terminal import Console
@@ -41,9 +43,9 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
-    recording = Recording.at(path)
-    if (excerpt := excerpt_of(recording)) is None:
-        return _counted(open_trace(path)), None
+    recording = Recording.at(opened(path))
+    if not recording.is_excerpt:
+        return _counted(open_recording(recording.path)), None
     there = collect(recording)
     processes = TABLES["processes"].empty()
     if there.rows:
@@ -59,7 +61,7 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
         warnings=there.warnings,
         loss_rows=[],
     )
-    return info, excerpt
+    return info, excerpt_of(recording)
 
 
 def _counted(trace: Trace) -> TraceInfo:
@@ -82,9 +84,7 @@ def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | No
         console.print(f"[bold red]The tracer discarded {info.discarded_events:,} events.[/]")
     if packets:
         console.print(f"[bold red]{packets:,} packets of the recording are missing.[/]")
-    if not info.events:
-        console.print("[bold red]There is no event in this recording.[/]")
-    elif not info.discarded_events and not packets:
+    if info.events and not info.discarded_events and not packets:
         console.print("[green]The tracer discarded no events.[/]")
     for warning in info.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)

@@ -9,24 +9,26 @@ import secrets
 import shutil
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from roslens.report import default_output, find_notebook, make_folder
+from roslens.report_folder import default_output, find_notebook, make_folder
 from roslens.tracing.recording import UsageError
 from roslens.widgets import FOLDER, VARIABLE
 from roslens.widgets.server import ARGUMENTS
 
 START = "start"
 _SERVER = "from roslens.widgets.server import serve; serve()"
-# The kernel that it offers as ``python3``: this interpreter, which finds modules beside a notebook
-# after all that is installed, so that none takes the place of a package.
-_KERNELS = Path(__file__).parent / "widgets"
+# Holds the kernel that it offers as ``python3`` (this interpreter, which finds modules beside a
+# notebook after all that is installed, so that none takes the place of a package), and the
+# extension that opens the start page as one screen.
+_OWN = Path(__file__).parent / "widgets"
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def run_lab(
-    path: Path | None,
+    paths: Sequence[Path],
     *,
     ip: str = "127.0.0.1",
     port: int = 8888,
@@ -40,7 +42,7 @@ def run_lab(
 
     Parameters
     ----------
-    path
+    paths
         Recordings that the start page opens; the samples by default.
     ip, port
         Where it listens. Who reaches it can run anything as you, so addresses of other machines are
@@ -49,7 +51,7 @@ def run_lab(
     Raises
     ------
     UsageError
-        JupyterLab is not installed, `path` does not exist, `ip` is reached from elsewhere, or the
+        JupyterLab is not installed, a path does not exist, `ip` is reached from elsewhere, or the
         port is taken.
     """
     if ip not in _LOCAL and not beyond_this_machine:
@@ -68,17 +70,17 @@ def run_lab(
             f"cannot listen on {ip}, port {port}: {why}; give another port with --port"
         ) from error
     environment = dict(os.environ)
-    if path is not None:
+    for path in paths:
         if not path.exists():
             raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
-        environment[VARIABLE] = str(path.resolve())
+    environment[VARIABLE] = json.dumps([str(path.resolve()) for path in paths])
     folder = default_output(START)
     make_folder(folder)
     # A copy: what is shipped is not written to, and opens without the outputs of last time.
     notebook = Path(shutil.copyfile(find_notebook(START), folder / f"{START}.ipynb"))
     environment[FOLDER] = str(folder.resolve())
     others = environment.get("JUPYTER_PATH")
-    environment["JUPYTER_PATH"] = os.pathsep.join([str(_KERNELS), *([others] if others else [])])
+    environment["JUPYTER_PATH"] = os.pathsep.join([str(_OWN), *([others] if others else [])])
     token, page = secrets.token_hex(24), notebook.as_posix()
     address = f"http://{_in_url(ip)}:{port}/lab/tree/{page}?token={token}"
     arguments = [
@@ -93,7 +95,7 @@ def run_lab(
         *(("--allow-root",) if os.geteuid() == 0 else ()),
     ]
     # By the environment: everyone on the machine sees the arguments of a process, and so the token.
-    environment[ARGUMENTS] = json.dumps([address, arguments])
+    environment[ARGUMENTS] = json.dumps([address, page, arguments])
     # In the place of this process, so that whoever ends it ends the server.
     server = [sys.executable, "-P", "-c", _SERVER]
     os.execve(sys.executable, server, environment)  # noqa: S606

@@ -8,8 +8,9 @@ from pathlib import Path
 from rich.markup import escape
 
 from roslens.sizes import parse_size
-from roslens.tracing.archive import SUFFIX, pack
+from roslens.tracing.archive import pack
 from roslens.tracing.campaign import RECORDINGS
+from roslens.tracing.opening import SUFFIX
 from roslens.tracing.recording.terminal import Console, say
 from roslens.tracing.unpacking import unpack
 
@@ -61,5 +62,10 @@ def unpack_recordings(archive: Path, folder: Path | None, max_size: str | None) 
         The folder cannot be written.
     """
     limit = parse_size("--max-size", max_size)
-    for path in unpack(archive, folder or RECORDINGS, max_bytes=limit):
+    err = Console(stderr=True)
+    made = unpack(
+        archive, folder or RECORDINGS, max_bytes=limit,
+        note=lambda line: err.print(escape(line), highlight=False, soft_wrap=True),
+    )  # fmt: skip
+    for path in made:
         say(path)

@@ -17,15 +17,28 @@ from roslens.tracing.recording.terminal import Console, say
 
 STYLES: Mapping[str, str] = {
     "regression": "bold red",
+    "worse": "bold red",
     "exceeded": "bold red",
     "improvement": "green",
+    "better": "green",
     "not_enough_evidence": "yellow",
-    "only in": "yellow",
+    "only ": "yellow",
 }
 """By what a verdict begins with."""
 
+NO_BOUND = 1e6
+"""Ratios above it come from a term that is not told apart from zero."""
 _UNCHANGED = ("no_difference", "no change", "within")
 _LOG_WIDTH = 200
+
+
+def shown_change(ratio: float, low: float, high: float) -> str:
+    """A ratio and its interval as a change in per cent."""
+    least, value, most = (f"{100 * (bound - 1):+.1f}" for bound in (low, ratio, high))
+    if ratio > NO_BOUND:
+        # Nothing can be so many per cent above zero.
+        return f"from 0, at least {least}" if low > 1 else "from 0"
+    return f"{value} [{least}, {'no bound' if high > NO_BOUND else most}]"
 
 
 def labels_of(cells: Sequence[Cell]) -> tuple[list[str], list[str]]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
+from roslens.tracing.attach import record_attached
 from roslens.tracing.campaign import (
     RECORDINGS,
     CampaignResult,
@@ -19,6 +22,7 @@ from roslens.tracing.campaign import (
     with_changes,
 )
 from roslens.tracing.command import exit_code, record_command
+from roslens.tracing.lifeline import Lifeline
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import TracerName
 from roslens.tracing.native_tracer.session import native_variables
@@ -33,6 +37,17 @@ from roslens.tracing.recording import (
 )
 from roslens.tracing.recording.manifest import Loss, Manifest, Sampler
 from roslens.tracing.recording.terminal import Console, say
+from roslens.tracing.remote.arguments import record_arguments
+from roslens.tracing.remote.campaign import (
+    HERE,
+    HOSTS_NAME,
+    HOSTS_SUITE,
+    HostsResult,
+    find_hosts,
+    record_on_hosts,
+    resume_hosts,
+)
+from roslens.tracing.remote.ssh import Host
 from roslens.tracing.state import (
     CampaignState,
     campaign_state,
@@ -42,6 +57,12 @@ from roslens.tracing.state import (
 )
 from roslens.tracing.suite import RosChoice, load_suite, with_tracer
 from roslens.tracing.tracer import needed_preload
+from roslens.tracing.workload import resolve_command
+
+MERGED = "merged"
+"""Beside the recordings of several hosts: all of them as one."""
+NOTHING = ("sleep", "infinity")
+"""The command where only what runs already is recorded."""
 
 
 class InterruptedRunError(RoslensError):
@@ -98,7 +119,10 @@ def record_one(
     options: TracingOptions,
     ros: RosChoice,
     trace_rclpy: bool,
+    allocations: bool,
     time_limit: float | None,
+    as_host: bool = False,
+    triggers: Path | None = None,
     console: Console,
 ) -> None:
     """Record one command; prints the recording's folder last.
@@ -112,6 +136,11 @@ def record_one(
     InterruptedRunError
         It was asked to end.
     """
+    beside = None
+    if triggers is not None:
+        from roslens.live.beside import watched_for  # noqa: PLC0415  (a recorder reads no tables)
+
+        beside = watched_for(triggers, options.flight)
     with show_progress() as on_event:
         folder, manifest = record_command(
             command,
@@ -119,15 +148,144 @@ def record_one(
             options=options,
             ros=ros,
             trace_rclpy=trace_rclpy,
+            allocations=allocations,
+            time_limit=time_limit,
+            lifeline=Lifeline() if as_host else None,
+            beside=beside,
+            on_event=on_event,
+        )
+    _end_one(
+        folder,
+        manifest,
+        manifest.warnings,
+        console,
+        _sampling([manifest]),
+        _disturbed([manifest]),
+        _triggered(manifest),
+    )
+
+
+def record_hosts(
+    hosts: Sequence[str],
+    command: Sequence[str],
+    output: Path | None,
+    *,
+    options: TracingOptions,
+    ros: RosChoice,
+    trace_rclpy: bool,
+    allocations: bool,
+    setup: str | None,
+    time_limit: float | None,
+    console: Console,
+) -> None:
+    """Record on other hosts, and a command here; prints the folder of all recordings last.
+
+    Raises
+    ------
+    UsageError
+        No host's name, no such command, or something that recording needs is missing.
+    RunFailedError
+        Something is missing or not complete.
+    InterruptedRunError
+        It was asked to end.
+    """
+    if command:
+        # Before anything begins elsewhere.
+        resolve_command(command)
+    with show_progress() as on_event:
+
+        def here(folder: Path) -> Manifest:
+            _, manifest = record_command(
+                command,
+                folder,
+                options=options,
+                ros=ros,
+                trace_rclpy=trace_rclpy,
+                allocations=allocations,
+                time_limit=time_limit,
+                on_event=on_event,
+            )
+            return manifest
+
+        result = record_on_hosts(
+            [Host.parsed(text) for text in hosts],
+            output,
+            record_arguments(options, ros, trace_rclpy=trace_rclpy, allocations=allocations),
+            setup=setup,
+            here=here if command else None,
             time_limit=time_limit,
             on_event=on_event,
         )
-    for warning in manifest.warnings:
+    _end_hosts(result, console)
+
+
+def _end_hosts(result: HostsResult, console: Console) -> None:
+    for name, manifest in result.recordings.items():
+        parts = [manifest.status, manifest.failure, *manifest.warnings, _loss(manifest.loss)]
+        console.print(
+            f"{escape(name)}: {'; '.join(filter(None, parts))}", highlight=False, soft_wrap=True
+        )
+    from roslens.merge import merge, show_merged  # noqa: PLC0415  (a recorder reads no tables)
+
+    # The clock of this host, where it has a recording, is that of all.
+    names = sorted(result.recordings, key=lambda name: name != HERE)
+    if len(names) > 1:
+        try:
+            merged = merge([result.folder / name for name in names], result.folder / MERGED)
+        except RoslensError as error:
+            console.print(f"[yellow]not merged:[/] {escape(str(error))}", soft_wrap=True)
+            say(result.folder)
+        else:
+            show_merged(*merged, console)
+    else:
+        say(result.folder)
+    later = f"; 'roslens record --resume {result.folder}' fetches the rest"
+    where = f"what was recorded is in {result.folder}{later if result.unfetched else ''}"
+    if result.exit_code == EXIT_INTERRUPTED:
+        raise InterruptedRunError(f"interrupted; {where}")
+    if result.exit_code != EXIT_OK:
+        incomplete = {
+            name: manifest.failure or manifest.status
+            for name, manifest in result.recordings.items()
+            if manifest.status != "complete"
+        }
+        text = "; ".join(f"{k}: {v}" for k, v in {**incomplete, **result.troubles}.items())
+        raise RunFailedError(f"{text}; {where}")
+
+
+def record_running(
+    wanted: Sequence[str],
+    output: Path | None,
+    *,
+    options: TracingOptions,
+    time_limit: float | None,
+    console: Console,
+) -> None:
+    """Record programs that run already; prints the recording's folder last.
+
+    Raises
+    ------
+    UsageError
+        No such program, or ftrace may not be used here.
+    RunFailedError
+        The kernel refuses, or the recording is not whole.
+    """
+    with show_progress() as on_event:
+        folder, manifest = record_attached(
+            wanted, output, options=options, time_limit=time_limit, on_event=on_event
+        )
+    _end_one(folder, manifest, (*manifest.tracing.notes, *manifest.warnings), console)
+
+
+def _end_one(
+    folder: Path, manifest: Manifest, warnings: Iterable[str], console: Console, *lines: str
+) -> None:
+    """Print what one recording is worth, its folder last; raise if it is not complete."""
+    for warning in warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
     console.print(_loss(manifest.loss), soft_wrap=True, highlight=False)
-    for line in (_sampling([manifest]), _disturbed([manifest])):
-        if line:
-            console.print(line, highlight=False, soft_wrap=True)
+    for line in filter(None, lines):
+        console.print(line, highlight=False, soft_wrap=True)
     say(folder)
     code = exit_code(manifest)
     if code == EXIT_INTERRUPTED:
@@ -141,6 +299,20 @@ def print_variables(output: Path | None, events: Sequence[str], flight: float | 
 
     Raises
     ------
+    UsageError, RunFailedError
+        As of `variables`.
+    """
+    folder = output or new_campaign(RECORDINGS / "env", None)
+    for name, value in variables(folder, events, flight).items():
+        others = "${LD_PRELOAD:+:$LD_PRELOAD}" if name == "LD_PRELOAD" else ""
+        say(f"export {name}={shlex.quote(value)}{others}")
+
+
+def variables(folder: Path, events: Sequence[str], flight: float | None) -> dict[str, str]:
+    """The environment in which ROS 2 programs record themselves into a folder, which is made.
+
+    Raises
+    ------
     UsageError
         There is no library for the ROS 2 that is sourced.
     RunFailedError
@@ -149,17 +321,13 @@ def print_variables(output: Path | None, events: Sequence[str], flight: float | 
     options = TracingOptions.checked(
         tracer="native", events=tuple(events), flight=flight, kernel="off"
     )
-    preload = needed_preload(options, None)
-    folder = output or new_campaign(RECORDINGS / "env", None)
-    for name, value in native_variables(folder, options, preload).items():
-        others = "${LD_PRELOAD:+:$LD_PRELOAD}" if name == "LD_PRELOAD" else ""
-        say(f"export {name}={shlex.quote(value)}{others}")
+    return native_variables(folder, options, needed_preload(options, None))
 
 
 def resume_suite(
     root: Path | None, suite: str | None, names: Sequence[str], console: Console
 ) -> None:
-    """Make the missing runs of a campaign; prints its folder last.
+    """Make the missing runs of a campaign, or fetch its recordings; prints its folder last.
 
     Raises
     ------
@@ -173,6 +341,16 @@ def resume_suite(
     root = root or RECORDINGS
     if len(names) > 1:
         raise UsageError("--resume takes one campaign")
+    hosts = find_hosts(root, names[0] if names else None) if suite in {None, HOSTS_SUITE} else None
+    if hosts is not None and not names:
+        with suppress(UsageError):
+            # Whichever was begun last.
+            hosts = max(hosts, last_unfinished(root, suite), key=lambda x: x.stat().st_mtime_ns)
+    if hosts is not None and (hosts / HOSTS_NAME).is_file():
+        with show_progress() as on_event:
+            fetched = resume_hosts(hosts, on_event=on_event)
+        _end_hosts(fetched, console)
+        return
     folder = find_campaign(root, names[0], suite) if names else last_unfinished(root, suite)
     with show_progress() as on_event:
         result = resume_campaign(folder, on_event=on_event)
@@ -187,7 +365,7 @@ def _end(result: CampaignResult, console: Console) -> None:
         soft_wrap=True,
     )
     runs = [*result.complete, *result.failed]
-    for line in (_sampling(runs), _disturbed(runs)):
+    for line in (_noted(runs), _sampling(runs), _disturbed(runs)):
         if line:
             console.print(line, highlight=False, soft_wrap=True)
     say(result.folder)
@@ -288,15 +466,31 @@ def _sampling(runs: Sequence[Manifest]) -> str:
     return f"sampling itself took: {'; '.join(parts)}" if parts else ""
 
 
+def _triggered(manifest: Manifest) -> str:
+    """Which triggers hit, and how often."""
+    found = Counter(hit.trigger for hit in manifest.triggered)
+    parts = (f"{name} ({count} times)" if count > 1 else name for name, count in found.items())
+    return f"triggered: {escape('; '.join(parts))}" if found else ""
+
+
 def _disturbed(runs: Sequence[Manifest]) -> str:
     """How many runs were disturbed by their host, and how the first one was."""
-    found = [run for run in runs if run.disturbances]
+    return _such_as(runs, "the host was disturbed in {}", lambda run: run.disturbances)
+
+
+def _noted(runs: Sequence[Manifest]) -> str:
+    """How many runs have traces of which something is to be known, and what of the first."""
+    return _such_as(runs, "the traces of {} have a note", lambda run: run.tracing.notes)
+
+
+def _such_as(runs: Sequence[Manifest], what: str, told: Callable[[Manifest], Sequence[str]]) -> str:
+    """Of how many runs something is told, and what of the first; nothing of none."""
+    found = [run for run in runs if told(run)]
     if not found:
         return ""
-    return (
-        f"[yellow]the host was disturbed in {len(found)} of {len(runs)} runs[/] (such as "
-        f"{escape(found[0].run)}: {escape('; '.join(found[0].disturbances))})"
-    )
+    first = f"{escape(found[0].run)}: {escape('; '.join(told(found[0])))}"
+    count = f"{len(found)} of {len(runs)} runs"
+    return f"[yellow]{what.format(count)}[/] (such as {first})"
 
 
 def _loss(loss: Loss) -> str:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from roslens.analysis.interop.tracetools_model import ros2_data_model, tracetools_frames
+from roslens.analysis.measures.bag import BagBeside, join_bag
 from roslens.analysis.measures.loss import TracerLoss, tracer_loss
+from roslens.analysis.overview.runs_and_topics import runs_overview
+from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run, runs_of
+from roslens.collectors.bag import bag_beside, read_bag
 from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.results.irobot import find_irobot, read_irobot
@@ -23,20 +25,40 @@ from roslens.collectors.results.logged_messages import FILE_NAME as LOG_OF_MESSA
 from roslens.collectors.results.logged_messages import SCHEMA as LOGGED_MESSAGE
 from roslens.collectors.results.logged_messages import read_logged_messages
 from roslens.collectors.results.tool_result import ToolResult
-from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS, Table
+from roslens.collectors.schema import (
+    ALLOCATION_SITES,
+    RESOURCES,
+    SAMPLED,
+    SYSTEM,
+    TABLES,
+    THREADS,
+    Table,
+)
 from roslens.collectors.views import Names, View, Window, check_window, matching
 from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.copies import without_copies
 from roslens.factors import Factors
+from roslens.tracing.opening import opened
 from roslens.tracing.recording import Recording, UsageError, find_recordings
 from roslens.tracing.recording.files import shipped, text_path
 from roslens.tracing.recording.manifest import Level
-from roslens.tracing.ros.cache import cache_folder, private_folder
-from roslens.tracing.unpacking import SUFFIXES, bare_name, unpack
+from roslens.tracing.ros.cache import cache_folder
+
+if TYPE_CHECKING:
+    from roslens.explore.callbacks import Callbacks
+    from roslens.explore.chains import Chains
+    from roslens.explore.communication import Communication
+    from roslens.explore.comparing import Comparison
+    from roslens.explore.executors import Executors
+    from roslens.explore.latency import Latency
+    from roslens.explore.loss import Loss
+    from roslens.explore.memory import Memory
+
+# What nouns compute and draw with is imported when one is asked for.
+# ruff: noqa: PLC0415
 
 PathLike = str | os.PathLike[str]
-# Written beside a run by whoever recorded it, and small; our own tables are read where asked.
-_SAMPLES = (RESOURCES, THREADS, SYSTEM)
+_MOST_SHOWN = 20
 Progress = Callable[[int, int, Recording], None]
 """Called before each recording is collected: how many are done, of how many, which is next."""
 
@@ -53,10 +75,10 @@ def open(  # noqa: A001  (reads well as rl.open)
     Parameters
     ----------
     paths
-        A recording, a folder that holds some, an archive that ``roslens pack`` wrote (unpacked
-        into the user's cache, once), or several of these. What does not exist relative to the
-        working directory is looked for from its parents, then among the data that ship with
-        roslens.
+        A recording, a folder that holds some, an archive of one (``roslens pack`` wrote it, or
+        tar.gz, tar.xz, tar.zst, zip; unpacked into the user's cache, once), or several of these.
+        What does not exist relative to the working directory is looked for from its parents, then
+        among the data that ship with roslens.
     factors
         A CSV file that tells factors and repetition of recordings without a manifest, by path
         or name (see `roslens.factors`). A folder of bare traces then is as many recordings as
@@ -71,11 +93,14 @@ def open(  # noqa: A001  (reads well as rl.open)
         A path does not exist or holds no recording, a trace cannot be read, or the factors do
         not fit the recordings.
     """
-    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
-    if not given:
+    given = list(paths) if isinstance(paths, Iterable) and not isinstance(paths, str) else [paths]
+    if not given or "" in given:
         raise UsageError("no recording given; give the folder of one")
+    for path in (*given, factors or ""):
+        if not isinstance(path, (str, os.PathLike)):
+            raise UsageError(f"{path!r} is no path of a recording or of factors")
     told = Factors.read(resolve(factors)) if factors else None
-    places = [_unpacked(resolve(path)) for path in given]
+    places = [opened(resolve(path)) for path in given]
     found: dict[Path, Recording] = {}
     for place in places:
         for recording in find_recordings(place) if told is None else told.recordings(place):
@@ -105,25 +130,6 @@ def resolve(path: PathLike) -> Path:
     return wanted
 
 
-def _unpacked(path: Path) -> Path:
-    """`path`, or the folder into which the archive at `path` is unpacked."""
-    if not (path.is_file() and path.name.endswith(SUFFIXES)):
-        return path
-    about = path.stat()
-    mark = f"{path.resolve()} {about.st_size} {about.st_mtime_ns}"
-    parent = cache_folder() / "unpacked"
-    folder = parent / hashlib.sha256(os.fsencode(mark)).hexdigest()[:16] / bare_name(path)
-    if not folder.is_dir():
-        private_folder(parent)
-        # In a place of its own first: another process may be at the same archive.
-        with tempfile.TemporaryDirectory(dir=parent) as own:
-            unpack(path, Path(own) / "content")
-            folder.parent.mkdir(exist_ok=True)
-            with suppress(OSError):
-                (Path(own) / "content").rename(folder)
-    return folder
-
-
 def _writable(recording: Recording) -> Recording:
     if recording.is_excerpt:
         return recording
@@ -135,7 +141,7 @@ def _writable(recording: Recording) -> Recording:
 
 
 def _collect(recordings: Sequence[Recording], progress: Progress | None) -> None:
-    from roslens.collectors.collection import collect  # noqa: PLC0415  (loads the native reader)
+    from roslens.collectors.collection import collect  # loads the native reader
 
     for index, recording in enumerate(recordings):
         if progress is not None:
@@ -144,7 +150,10 @@ def _collect(recordings: Sequence[Recording], progress: Progress | None) -> None
 
 
 class Recordings:
-    """Runs and their tables.
+    """Runs, what can be asked of them, and their tables.
+
+    ``latency``, ``callbacks``, ``chains``, ``executors``, ``memory`` and ``loss`` give frames and
+    pictures, ``compare`` and ``check`` verdicts; `view` and `only` choose a part.
 
     Every table of the schema is an attribute, a lazy frame over all runs: ``run`` (name of the
     run) and one column per factor come first (``factor_<name>`` where the table has a column of
@@ -184,6 +193,10 @@ class Recordings:
         places = [known[name] for name in names]
         chosen = [self.recordings[i] for i in places], [self.runs[i] for i in places]
         return Recordings(*chosen, self.views)
+
+    def with_runs(self, runs: Sequence[Run]) -> Recordings:
+        """The same recordings told of in other words: one run for each, as in `runs`."""
+        return Recordings(self.recordings, runs, self.views, copies=self.copies)
 
     def view(
         self,
@@ -233,17 +246,18 @@ class Recordings:
             window_ns=window_ns,
             processes=chosen,
             process_nodes=nodes_there,
-            nodes=None if nodes is None else matching(nodes, self._names("node", "nodes"), "node"),
+            nodes=None if nodes is None else matching(nodes, self.names("node", "nodes"), "node"),
             topics=None
             if topics is None
-            else matching(topics, self._names("topic", "publishers", "subscriptions"), "topic"),
+            else matching(topics, self.names("topic", "publishers", "subscriptions"), "topic"),
         )
         views = [*self.views, view]
         seen = Recordings(self.recordings, self.runs, views, copies=self.copies)
         seen._check_windows()
         return seen
 
-    def _names(self, column: str, *tables: str) -> set[str]:
+    def names(self, column: str, *tables: str) -> set[str]:
+        """Each text that stands in a column of tables, such as ``topic`` of ``publishers``."""
         frames = [self.table(name).select(column).unique() for name in tables]
         return {name for frame in pl.collect_all(frames) for name in frame[column].drop_nulls()}
 
@@ -341,6 +355,31 @@ class Recordings:
             raise UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
         return self._all(TABLES[name], [r.tables / f"{name}.parquet" for r in self.recordings])
 
+    def kernel_events(self, run: str, *, cut: bool = False) -> dict[str, pl.LazyFrame]:
+        """The kernel's events of a run as they were recorded, by name; none without a kernel trace.
+
+        Parameters
+        ----------
+        run
+            Its name.
+        cut
+            Only those within the windows of views, which else do not apply.
+
+        Raises
+        ------
+        UsageError
+            There is no such run.
+        """
+        (recording,) = self.only(run).recordings
+        paths = sorted((recording.events / "kernel").glob("*.parquet"))
+        found = {path.stem: pl.scan_parquet(text_path(path), glob=False) for path in paths}
+        for view in self.views if cut else ():
+            begin, end = view.window_of(self._spans.get(run, (None, None))[0])
+            since = pl.lit(value=True) if begin is None else pl.col("time_ns") >= begin
+            until = pl.lit(value=True) if end is None else pl.col("time_ns") < end
+            found = {name: frame.filter(since, until) for name, frame in found.items()}
+        return found
+
     def to_tracetools_data_model(self) -> Any:
         """The one run's raw events as frames of tracetools_analysis' ``Ros2DataModel``.
 
@@ -370,10 +409,101 @@ class Recordings:
             raise UsageError(f"{events}: no events; run 'roslens collect' first")
         return ros2_data_model(tracetools_frames(raw))
 
+    @cached_property
+    def latency(self) -> Latency:
+        """How late messages are: ``frame``, ``estimates``, ``ecdf``, ``heat``, ``over_time`` ..."""
+        from roslens.explore.latency import Latency
+
+        return Latency(self)
+
+    @cached_property
+    def callbacks(self) -> Callbacks:
+        """How long callbacks took: ``frame``, ``summary``, ``estimates``, ``durations``, ..."""
+        from roslens.explore.callbacks import Callbacks
+
+        return Callbacks(self)
+
+    @cached_property
+    def chains(self) -> Chains:
+        """From sensor to actuator: ``frame``, ``parts``, ``estimates``, ``waterfall``, ..."""
+        from roslens.explore.chains import Chains
+
+        return Chains(self)
+
+    @cached_property
+    def executors(self) -> Executors:
+        """How executors spend their time: ``frame``, ``estimates``, ``pairs``, ``grid``, ..."""
+        from roslens.explore.executors import Executors
+
+        return Executors(self)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """What processes used, and whether it climbs: ``frame``, ``leaks``, ``over_time``, ..."""
+        from roslens.explore.memory import Memory
+
+        return Memory(self)
+
+    @cached_property
+    def loss(self) -> Loss:
+        """What was lost, by the tracer and on the way: ``frame``, ``tracer``, ``estimates``, ..."""
+        from roslens.explore.loss import Loss
+
+        return Loss(self)
+
+    @cached_property
+    def communication(self) -> Communication:
+        """Ways of communication compared: ``frame``, ``estimates``, ``periods``, ``backlog`` ..."""
+        from roslens.explore.communication import Communication
+
+        return Communication(self)
+
+    def compare(
+        self, new: Recordings | PathLike, *, metrics: Sequence[str] = (), threshold: float = 0.05
+    ) -> Comparison:
+        """These runs as the base, held against others: ``frame``, ``intervals``, ``sentences``.
+
+        Parameters
+        ----------
+        new
+            Recordings that are open, or the path of some or of a metrics.json.
+        metrics
+            By name, such as ``latency_p99``; none: latency, loss and CPU.
+        threshold
+            Relative changes up to this (0..1) are of no importance.
+
+        Raises
+        ------
+        UsageError
+            There is nothing to read, no such metric, or the threshold is not between 0 and 1.
+        """
+        from roslens.explore.comparing import compared
+
+        other = new if isinstance(new, Recordings) else Path(new)
+        return compared(self, other, metrics, threshold)
+
+    def check(self, budgets: PathLike) -> pl.DataFrame:
+        """Hold budgets (a YAML file, as of ``roslens check``) against these runs.
+
+        Returns
+        -------
+        One row per budget and cell: ``verdict`` (within, exceeded, not_enough_evidence),
+        ``budget``, ``cell``, ``value``, ``low``, ``high``, ``limit`` (in ``unit``), ``unit``,
+        ``runs``, ``notes``.
+
+        Raises
+        ------
+        UsageError
+            The file cannot be read, or a unit does not fit its metric.
+        """
+        from roslens.explore.comparing import checked
+
+        return checked(self, resolve(budgets))
+
     @property
     def resources(self) -> pl.LazyFrame:
         """What processes used while they ran, of the runs that were sampled."""
-        return self._all(RESOURCES, [r.resources for r in self.recordings])
+        return self._sampled(RESOURCES)
 
     @cached_property
     def logged_messages(self) -> pl.DataFrame:
@@ -395,12 +525,17 @@ class Recordings:
     @property
     def threads(self) -> pl.LazyFrame:
         """What threads used while they ran, of the runs in which they were sampled."""
-        return self._all(THREADS, [r.threads for r in self.recordings])
+        return self._sampled(THREADS)
 
     @property
     def system(self) -> pl.LazyFrame:
         """What the machine did, of the runs in which it was sampled."""
-        return self._all(SYSTEM, [r.system for r in self.recordings])
+        return self._sampled(SYSTEM)
+
+    @property
+    def allocation_sites(self) -> pl.LazyFrame:
+        """What call paths held in memory, of the runs in which that was recorded."""
+        return self._sampled(ALLOCATION_SITES)
 
     @cached_property
     def tool_results(self) -> dict[str, ToolResult | UsageError]:
@@ -418,24 +553,79 @@ class Recordings:
                     found[run.name] = error
         return found
 
+    def bag(self, path: PathLike | None = None) -> BagBeside:
+        """The bag that was recorded beside the one run, joined with what the trace knows of it.
+
+        ``messages`` has each message of the bag with its type, size [B], ``header.stamp``, and the
+        callbacks that got it with the age of the data [ns]; ``topics`` what the recorder missed.
+        Printed, it is one line.
+
+        Parameters
+        ----------
+        path
+            The bag's file or folder; none: what lies in the run's folder.
+
+        Raises
+        ------
+        UsageError
+            These are several runs, there is no bag, or it cannot be read.
+        """
+        if len(self.recordings) != 1:
+            raise UsageError(
+                f"a bag belongs to one run, and these are {len(self.recordings)}: take one of them"
+            )
+        folder = self.recordings[0].path
+        place = bag_beside(folder) if path is None else resolve(path)
+        if place is None:
+            raise UsageError(f"{folder}: no bag lies there; give the path of one")
+        return join_bag(place.name, read_bag(place), self)
+
+    def bags(self, path: PathLike = "") -> dict[str, BagBeside | UsageError]:
+        """The bags of runs, by name of the run; an error where the one beside it is no good.
+
+        Parameters
+        ----------
+        path
+            Of the one run's bag; empty: what lies in the runs' folders.
+
+        Raises
+        ------
+        UsageError
+            As `bag`, of a path that was given.
+        """
+        if path:
+            return {self.runs[0].name: self.bag(path)}
+        found: dict[str, BagBeside | UsageError] = {}
+        for run in self:
+            name, folder = run.runs[0].name, run.recordings[0].path
+            if bag_beside(folder) is not None:
+                try:
+                    found[name] = run.bag()
+                except UsageError as error:
+                    found[name] = error
+        return found
+
     @property
     def without_resources(self) -> list[Run]:
         """Runs of which CPU and memory were not recorded."""
         pairs = zip(self.recordings, self.runs, strict=True)
-        return [run for recording, run in pairs if not recording.resources.is_file()]
+        return [run for recording, run in pairs if "resources" not in recording.samples]
 
     @cached_property
     def tracer_loss(self) -> list[TracerLoss]:
         """What the tracer dropped in each run."""
         return tracer_loss(self.table("losses"), self.runs)
 
-    def _all(self, table: Table, files: Sequence[Path]) -> pl.LazyFrame:
+    def _sampled(self, table: Table) -> pl.LazyFrame:
+        return self._all(table, [r.samples.get(table.name) for r in self.recordings])
+
+    def _all(self, table: Table, files: Sequence[Path | None]) -> pl.LazyFrame:
         factors = self._factors(table)
         origins = self._spans if any(view.has_window for view in self.views) else {}
         frames = [
             self._cut(
                 scan_samples(table, file)
-                if table in _SAMPLES
+                if table in SAMPLED  # small, and written by whoever recorded it
                 else pl.scan_parquet(text_path(file), glob=False),
                 table,
                 run,
@@ -446,7 +636,7 @@ class Recordings:
                 *(pl.col(column.name) for column in table.columns),
             )
             for run, file in zip(self.runs, files, strict=True)
-            if file.is_file()
+            if file is not None and file.is_file()
         ]
         if not frames:
             none = [pl.lit(None, dtype=kind).alias(column) for _, column, kind in factors]
@@ -477,32 +667,61 @@ class Recordings:
             for name, found in levels.items()
         ]
 
-    def __repr__(self) -> str:
+    def _told(self) -> Iterator[tuple[str, bool]]:
+        """What was recorded, in lines, and whether each is a warning."""
         events = int(self.table("processes").select(pl.col("events").sum()).collect().item() or 0)
         lost = [loss for loss in self.tracer_loss if loss.any]
         cells = len({run.label for run in self.runs})
-        problems = [run for run in self.runs if not run.complete]
         found = f"{_count(len(self.runs), 'run')} in {_count(cells, 'cell')}, {events:,} events"
-        named = ", ".join(f"{x.run.name} ({x.discarded_events:,} discarded)" for x in lost[:5])
-        loss = f"THE TRACER LOST EVENTS in {_count(len(lost), 'run')}: {named}"
         if self.views:
             found += f" (part of each: {_count(len(self.views), 'view')})"
-        lines = [found, loss if lost else "the tracer lost nothing"]
+        yield found, False
+        named = ", ".join(f"{x.run.name} ({x.discarded_events:,} discarded)" for x in lost[:5])
+        loss = f"THE TRACER LOST EVENTS in {_count(len(lost), 'run')}: {named}"
+        yield (loss, True) if lost else ("the tracer lost nothing", False)
         if self._spans and not self.views:
             seconds = sorted((end - begin) / 1e9 for begin, end in self._spans.values())
             apart = f"{seconds[0]:.1f} to " if len(seconds) > 1 else ""
-            lines.append(f"recorded for {apart}{seconds[-1]:.1f} s{' each' * bool(apart)}")
-        if topics := sorted(self._names("topic", "publishers", "subscriptions")):
-            more = f" and {len(topics) - 5} more" if len(topics) > 5 else ""
-            lines.append(f"topics: {', '.join(topics[:5])}{more}")
-        lines += self.copies_told()
+            yield f"recorded for {apart}{seconds[-1]:.1f} s{' each' * bool(apart)}", False
+        topics = self.names("topic", "publishers", "subscriptions")
+        for what, there in (("topics", topics), ("nodes", self.names("node", "nodes"))):
+            if there:
+                more = f" and {len(there) - 5} more" if len(there) > 5 else ""
+                yield f"{what}: {', '.join(sorted(there)[:5])}{more}", False
+        for text in self.copies_told():
+            yield text, False
         parts = [about["text"] for r in self.recordings if (about := excerpt_of(r)) is not None]
-        lines += [f"only part of {text}" for text in parts[:5]]
+        for text in parts[:5]:
+            yield f"only part of {text}", True
         if len(parts) > 5:
-            lines.append(f"and {len(parts) - 5} more are parts only")
+            yield f"and {len(parts) - 5} more are parts only", True
+        problems = [run.name for run in self.runs if not run.complete]
         if problems:
-            lines.append(f"{len(problems)} not complete: {', '.join(r.name for r in problems[:5])}")
-        return "\n".join(lines)
+            yield f"{len(problems)} not complete: {', '.join(problems[:5])}", True
+
+    def __repr__(self) -> str:
+        return "\n".join(text for text, _ in self._told())
+
+    def _repr_html_(self) -> str:
+        told = [Sentence(text, loud) for text, loud in self._told()]
+        found = runs_overview(
+            self.tracer_loss, self.table("processes"), self.table("messages"), self.table("health")
+        )
+        shown = ("run", "cell", "status", "seconds", "events", "discarded", "messages", "lost")
+        rows = [
+            [f"{x:,.1f}" if isinstance(x, float) else "-" if x is None else str(x) for x in row]
+            for row in found.select(shown).head(_MOST_SHOWN).iter_rows()
+        ]
+        hidden = found.height - len(rows)
+        table = ReportTable(
+            shown,
+            rows,
+            "Runs: seconds recorded, events discarded by the tracer, messages that did not arrive",
+            notes=[f"{hidden:,} more are not shown."] if hidden else [],
+            left=frozenset(("run", "cell", "status")),
+        )
+        parts: list[Sentence | ReportTable] = [*told, table]
+        return "\n".join(part._repr_html_() for part in parts)
 
 
 def _meaning(table: Table) -> str:
@@ -513,8 +732,10 @@ def _meaning(table: Table) -> str:
 
 
 for _table in TABLES.values():
-    _frame = partial(Recordings.table, name=_table.name)
-    setattr(Recordings, _table.name, property(_frame, doc=_meaning(_table)))
+    # `callbacks` is what they did; which there are is `table("callbacks")`.
+    if _table.name not in vars(Recordings):
+        _frame = partial(Recordings.table, name=_table.name)
+        setattr(Recordings, _table.name, property(_frame, doc=_meaning(_table)))
 
 
 def _count(number: int, what: str) -> str:

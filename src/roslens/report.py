@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,10 @@ from roslens.collectors.results.formats import find_results
 from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
 from roslens.recordings import Recordings, open_recordings, resolve
+from roslens.report_folder import default_output, find_notebook, make_folder
 from roslens.summary_text import SUMMARY_NAME, Summary, escaped
 from roslens.tracing.recording import UsageError
-from roslens.tracing.recording.files import shipped, text_path, write_atomically
+from roslens.tracing.recording.files import text_path, write_atomically
 from roslens.tracing.recording.terminal import Console
 
 _OF_ROS = frozenset({"latency", "executors", "communication"})
@@ -218,28 +218,6 @@ def parse_parameter(text: str) -> tuple[str, Any]:
         )
 
 
-def find_notebook(notebook: str) -> Path:
-    """The path of a notebook that is given by its name or its path.
-
-    Raises
-    ------
-    UsageError
-        There is none.
-    """
-    path = Path(notebook)
-    if path.suffix == ".ipynb" and path.is_file():
-        return path
-    found = {
-        candidate.stem: candidate for candidate in sorted(shipped("notebooks").glob("*.ipynb"))
-    }
-    if notebook in found:
-        return found[notebook]
-    raise UsageError(
-        f"no notebook {notebook!r}; there are: {', '.join(sorted(found)) or 'none'} "
-        "(or give the path of an .ipynb file)"
-    )
-
-
 def show_parameters(notebook: str, console: Console) -> None:
     """Print what a notebook asks, and its parameters with their defaults and meanings.
 
@@ -300,33 +278,6 @@ def _default(parameter: Mapping[str, Any]) -> Any:
         return ast.literal_eval(str(parameter["default"]))
     except (ValueError, SyntaxError):
         return None
-
-
-def default_output(name: str) -> Path:
-    """A new folder for a report of that name, named by the time."""
-    parent = Path("data", "reports", name)
-    stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
-    folder, number = parent / stamp, 1
-    while folder.exists():
-        number += 1
-        folder = parent / f"{stamp}-{number}"
-    return folder
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder for output, with its parents.
-
-    Raises
-    ------
-    UsageError
-        It cannot be made.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(
-            f"{folder}: cannot be made: {error.strerror}; give another folder with -o"
-        ) from error
 
 
 def _without_places(notebook: nbformat.NotebookNode, source: Path) -> None:

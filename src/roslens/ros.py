@@ -1,8 +1,7 @@
-"""The ``ros`` verb: the rclcpp that is compiled for the embedded ROS 2."""
+"""The ``ros`` verb: rclcpp, rosbag2's plugins and micro-ROS, compiled for the embedded ROS 2."""
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,9 @@ from roslens.tracing.prepared import prepared_variables
 from roslens.tracing.recording.terminal import Console, say
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.cache import cache_folder, locked, trusted
-from roslens.tracing.ros.rclcpp import LOG, MARKER, existing, rclcpp_for
+from roslens.tracing.ros.packages import LOG, MARKER, existing, facts_of
+from roslens.tracing.ros.rclcpp import rclcpp_for
+from roslens.tracing.ros.rosbag2 import rosbag2_for
 from roslens.tracing.ros_choice import is_sourced
 from roslens.tracing.sources import VARIABLE, given_folder
 from roslens.tracing.suite import WorkloadSpec
@@ -19,7 +20,7 @@ PROGRAMS = WorkloadSpec(builtin="rclcpp_workloads")
 
 
 def build(sources: Path | None, console: Console) -> None:
-    """Compile rclcpp and the programs of its suites; prints its folder last.
+    """Compile rclcpp, the programs of its suites, and rosbag2's plugins; prints both folders last.
 
     Raises
     ------
@@ -30,28 +31,30 @@ def build(sources: Path | None, console: Console) -> None:
     def note(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    made = rclcpp_for(embedded_ros(note), note, given_folder(sources))
+    ros, folder = embedded_ros(note), given_folder(sources)
+    made = rclcpp_for(ros, note, folder)
     if is_sourced():
         note("a ROS 2 is sourced: suites take that one, whose programs colcon builds")
     else:
         prepared_variables(PROGRAMS, note)
     say(made.prefix)
+    say(rosbag2_for(ros, note, folder).prefixes[0])
 
 
 def status(console: Console) -> None:
     """Print what was compiled."""
-    folders = list(existing())
+    folders = [*existing()]
     if not folders:
-        note = f"no rclcpp was compiled yet; 'roslens ros build' does it ({VARIABLE} or a network)"
+        note = f"nothing was compiled yet; 'roslens ros build' does it ({VARIABLE} or a network)"
         console.print(note, highlight=False, soft_wrap=True)
     for folder in folders:
         if (folder / MARKER).is_file():
-            facts = json.loads((folder / MARKER).read_text(encoding="utf-8"))
-            packages = ", ".join(f"{k} {v}" for k, v in facts["packages"].items())
-            text = f"complete, made in {facts['seconds']:.0f} s: {packages}"
+            facts = facts_of(folder)
+            packages = ", ".join(f"{k} {v}" for k, v in facts.packages.items())
+            text = f"complete, made in {facts.seconds:.0f} s: {packages}"
         else:
             objects = sum(1 for _ in folder.rglob("*.o"))
-            text = f"not complete ({objects} files compiled); 'roslens ros build' goes on with it"
+            text = f"not complete ({objects} files compiled); what needs it goes on with it"
         console.print(
             f"{folder}: {text}; log: {folder / LOG}", highlight=False, markup=False, soft_wrap=True
         )
@@ -61,7 +64,9 @@ def clean(console: Console) -> None:
     """Remove what was compiled, its programs and its sources; the embedded ROS 2 stays."""
     removed = 0
     cache = cache_folder()
-    for folder in [*existing(), *cache.glob("rclcpp_workloads/rclcpp-*"), cache / "sources"]:
+    programs = ("rclcpp_workloads/rclcpp-*", "storage/rosbag2-*", "storage/recorder-*")
+    used = [folder for pattern in programs for folder in cache.glob(pattern)]
+    for folder in [*existing(), *used, cache / "sources"]:
         if not folder.is_dir():
             continue
         with locked(folder.with_name(folder.name + ".lock")):

@@ -7,8 +7,33 @@ from pathlib import Path
 
 from roslens.analysis.tool.runs import ToolFiles, read_files
 from roslens.collectors.results.formats import Format, find_results
+from roslens.collectors.results.tool_result import ToolResult, as_its_tool_writes_it
 from roslens.factors import Factors
 from roslens.recordings import PathLike, resolve
+from roslens.tracing.recording import UsageError
+
+
+def read_result(path: PathLike) -> list[ToolResult]:
+    """Read a result file of another benchmark tool, or the folder of one.
+
+    Returns
+    -------
+    list of ToolResult
+        One per run that it tells of: frames ``summary``, ``series`` and ``samples``, and in
+        ``notes`` what was corrected, left out or cannot be had.
+
+    Raises
+    ------
+    UsageError
+        It does not exist, is of no known format, of several results, or cannot be read.
+    """
+    place = resolve(path)
+    found = find_results(place)
+    if len(found) > 1:
+        raise UsageError(f"{place}: holds {len(found)} results; give one of them")
+    ((file, known),) = found
+    with as_its_tool_writes_it(file):
+        return list(known.read(file))
 
 
 def open_tool_files(paths: Sequence[PathLike], factors: PathLike | None = None) -> ToolFiles:

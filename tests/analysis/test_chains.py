@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,41 @@ def test_the_worst_case_waits_since_the_last_that_arrived() -> None:
     found = chain_instances(Model(trace), CHAIN)
     assert found.instances["worst_ns"].to_list() == [None, None, 238_000]
     assert found.response_times().rows() == [(2, 38_000, 38_000, 238_000)]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "bounds", "expected"),
+    [
+        (("h0", "h0", "h0"), (None, None), 0.0),
+        (("h0", "h1", "h2"), (700, 500), 1200.0),
+        (("h0", "h1", "h1"), (700, None), 700.0),
+        # There and back again: both ends are by one clock.
+        (("h0", "h1", "h0"), (700, 700), 0.0),
+        (("h0", "h1", "h1"), (None, None), math.inf),
+    ],
+)
+def test_clocks_of_hosts_bound_a_chain(
+    hosts: tuple[str, str, str], bounds: tuple[int | None, int | None], expected: float
+) -> None:
+    """By hand: the bounds of the messages between hosts add up."""
+    trace = line()
+    tick(trace, 100)
+    forward(trace, 150, 102, 160)
+    end(trace, 200, 162)
+    model = Model(trace)
+    first = pl.col("topic") == "/a"
+    model.tables["messages"] = model.tables["messages"].with_columns(
+        pl.when(first).then(pl.lit(hosts[0])).otherwise(pl.lit(hosts[1])).alias("publisher_host"),
+        pl.when(first)
+        .then(pl.lit(hosts[1]))
+        .otherwise(pl.lit(hosts[2]))
+        .alias("subscription_host"),
+        pl.when(first)
+        .then(pl.lit(bounds[0], dtype=pl.Int64))
+        .otherwise(pl.lit(bounds[1], dtype=pl.Int64))
+        .alias("clock_bound_ns"),
+    )
+    assert chain_instances(model, CHAIN).instances["clock_bound_ns"].to_list() == [expected]
 
 
 def test_only_the_first_output_of_a_callback_counts() -> None:

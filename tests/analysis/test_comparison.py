@@ -22,6 +22,7 @@ from roslens.analysis.figures.comparison import comparison_plot
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.latency.report import LatencyReport
 from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
+from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.statistics.over_runs import (
     fraction_over_runs,
     percentile_over_runs,
@@ -32,6 +33,7 @@ from roslens.analysis.verdicts.comparison import (
     Comparisons,
     Side,
     compare,
+    compare_levels,
     compare_sides,
     spread_of,
     verdict_of,
@@ -142,6 +144,15 @@ def test_loss_where_there_was_none() -> None:
     assert compare(loss([0, 0, 0]), loss([0, 0, 1])).verdict == "not_enough_evidence"
     assert compare(loss([19, 20, 21]), loss([0, 0, 0])).verdict == "improvement"
     assert compare(loss([0, 0, 1]), loss([0, 0, 0])).verdict == "not_enough_evidence"
+
+
+def test_a_change_from_zero_is_no_percentage() -> None:
+    def told(lost: list[int]) -> str:
+        return str(comparison_table(compare_sides(side(loss([0, 0, 0])), side(loss(lost)))))
+
+    assert "from 0, at least" in told([19, 20, 21])
+    assert "from 0 " in told([0, 0, 1])
+    assert "inf" not in told([0, 0, 1]) + told([19, 20, 21])
 
 
 def test_refused_estimates_lack_evidence_and_say_why() -> None:
@@ -427,3 +438,56 @@ def test_threshold(text: str, expected: float) -> None:
 def test_no_threshold(text: str) -> None:
     with pytest.raises(UsageError, match="--threshold"):
         parse_threshold(text)
+
+
+def of_levels(values: dict[str, Sequence[float]], blocks: Sequence[str | None]) -> Comparisons:
+    """Levels of one factor, their runs' blocks in the same order."""
+    estimates = [cpu(x, executor=level, size="big") for level, x in values.items()]
+    observed = [
+        Observation({"executor": level, "size": "big"}, value, block)
+        for level, x in values.items()
+        for value, block in zip(x, blocks, strict=True)
+    ]
+    return compare_levels(side(*estimates), "executor", {"cpu": observed}, ["cpu"])
+
+
+def test_levels_are_compared_within_their_blocks() -> None:
+    # Blocks differ by a factor of 4, the levels within them by 1.2 and a little.
+    base, new = [1.0, 2.0, 4.0, 3.0], [1.2, 2.42, 4.8, 3.57]
+    (found,) = of_levels({"a": base, "b": new}, ["0", "1", "2", "3"]).compared
+    logs = np.log(np.array(new) / np.array(base))
+    half = stats.t.ppf(0.975, 3) * logs.std(ddof=1) / 2  # by hand: t over four differences
+    assert found.ratio == pytest.approx(math.exp(logs.mean()))
+    assert found.low == pytest.approx(math.exp(logs.mean() - half))
+    assert found.high == pytest.approx(math.exp(logs.mean() + half))
+    assert found.p == pytest.approx(stats.ttest_1samp(logs, 0).pvalue)
+    assert (found.verdict, found.confirmed) == ("regression", True)
+    assert found.cell == {"executor": "b / a", "size": "big"}
+    assert "within 4 blocks" in found.notes
+    # As independent runs they could not be told apart.
+    (alone,) = of_levels({"a": base, "b": new}, [None] * 4).compared
+    assert alone.verdict == "not_enough_evidence"
+    assert alone.low == compare(cpu(base), cpu(new)).low
+
+
+def test_every_pair_of_levels_and_no_regression_among_them() -> None:
+    three = {"a": [1.0, 1.01, 0.99], "b": [1.5, 1.51, 1.52], "c": [1.0, 1.0, 1.01]}
+    found = of_levels(three, ["0", "1", "2"])
+    assert [c.cell["executor"] for c in found.compared] == ["b / a", "c / a", "c / b"]
+    assert [c.verdict for c in found.compared] == ["regression", "no_difference", "improvement"]
+    # Holm over all pairs; nobody regressed, and everything is told.
+    assert [c.p_holm for c in found.compared] != [c.p for c in found.compared]
+    assert found.exit_code == 0
+    table = comparison_table(found)
+    assert [row[0].split()[0] for row in table.rows] == ["worse", "no_difference", "better"]
+    assert [row[2] for row in table.rows] == ["b / a", "c / a", "c / b"]
+    assert "most differs cpu: executor=b / a" in summary(found)
+    assert found.to_json()["by"] == "executor"
+    assert "from one level of executor to another" in comparison_plot(found).caption
+
+
+def test_a_factor_without_two_levels_cannot_be_compared() -> None:
+    one = side(cpu([1.0, 1.1, 1.2], executor="a", size="big"))
+    for factor, why in (("executor", "has one level, a"), ("rmw", "is in no run")):
+        with pytest.raises(UsageError, match=f"--by {factor}: this factor {why}; .*executor, size"):
+            compare_levels(one, factor, {}, ["cpu"])

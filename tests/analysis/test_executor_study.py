@@ -14,7 +14,6 @@ import roslens as rl
 from roslens.analysis.executors.agreement import agreement
 from roslens.analysis.executors.busy import busy_estimates, busy_per_run, callbacks_per_run
 from roslens.analysis.executors.entities import entity_estimates
-from roslens.analysis.executors.pairs import Pair, pairs
 from roslens.analysis.executors.parameters import ExecutorsParameters
 from roslens.analysis.executors.report import ExecutorsReport
 from roslens.analysis.executors.statements import (
@@ -30,6 +29,7 @@ from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import Observation
+from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.collectors.results.tool_result import ToolResult, summary_frame
 from roslens.collectors.schema import TABLES
 from roslens.tracing.recording import UsageError
@@ -413,14 +413,14 @@ def test_all_sections_can_be_shown(campaign: Path) -> None:
         found.busy(),
         found.compared(),
         found.factor_effects(),
-        found.entities(),
-        found.tools(),
         found.statements(),
         found.definitions(),
     ):
         assert section._repr_html_()
     assert "emit no executor events" in repr(found.busy())
-    assert "No run has the factors entity and count" in repr(found.entities())
+    # Neither was there anything of: no section.
+    assert not found.entities().parts
+    assert not found.tools().parts
 
 
 def test_one_bad_side_file_is_a_warning(tmp_path: Path) -> None:

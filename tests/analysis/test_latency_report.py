@@ -14,6 +14,7 @@ import pytest
 from synthetic import START, write_run
 
 import roslens as rl
+from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.style import Plot, wrapped
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.latency.report import LatencyReport
@@ -29,9 +30,10 @@ from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
 from roslens.tracing.recording import UsageError
+from roslens.widgets.start import StartPage
 
 SECTIONS = (
-    *("loss", "runs", "distributions", "statistics", "intervals", "further_topics", "worst"),
+    *("loss", "runs", "distributions", "statistics", "further_topics", "worst"),
     *("factors", "omission", "drift", "callbacks", "services", "resources", "definitions", "write"),
 )
 
@@ -91,7 +93,7 @@ def test_effects_of_factors_are_shown(tmp_path: Path) -> None:
 def test_omission_is_corrected_only_if_asked_for_and_both_are_shown(tmp_path: Path) -> None:
     path = campaign(tmp_path)
     without = report_of(path)
-    assert "correct_omission = False" in texts(without.omission())
+    assert not without.omission().parts
     assert not any(e.metric.startswith("latency_corrected") for e in without.estimates)
     report = report_of(path, correct_omission=True)
     shown = texts(report.omission())
@@ -99,6 +101,20 @@ def test_omission_is_corrected_only_if_asked_for_and_both_are_shown(tmp_path: Pa
     assert "0 samples were added, by expected periods of 2 to 2 ms." in shown.replace("2.000", "2")
     by_name = {(e.metric, e.cell["cell"]): e.value for e in report.estimates if "cell" in e.cell}
     assert by_name["latency_corrected_p50", "a"] == pytest.approx(by_name["latency_p50", "a"])
+
+
+@pytest.mark.recording
+def test_the_slowest_chain_is_shown_and_nothing_where_there_is_none(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", latencies_ns=[5, 3, 4], factors={"a": 1})
+    assert not report_of(tmp_path).chains().parts
+    sample = Path(__file__).parents[2] / "data" / "samples" / "chain.tar.zst"
+    opened = rl.open(sample)
+    report = LatencyReport(opened, LatencyParameters.checked({"recordings": str(sample)}))
+    shown = texts(report.chains())
+    # As the workload's own log has it: every one of 1,200 messages came to the end of its chain.
+    assert "All 1,200 instances reached the end of their chain." in shown
+    assert "/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink: where the time goes" in shown
+    assert "Found: 2 chains of several hops" in shown
 
 
 def test_warm_up_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -248,7 +264,8 @@ def test_every_section_of_every_kind_of_input_can_be_shown(tmp_path: Path) -> No
         report = report_of(tmp_path / name, output_dir=str(tmp_path / "out" / name))
         for section in SECTIONS:
             shown = getattr(report, section)()
-            assert shown._repr_html_(), (name, section)
+            # What was not asked for is not spoken of.
+            assert bool(shown._repr_html_()) == (section != "omission"), (name, section)
             assert "nan" not in repr(shown).replace("nanosecond", ""), (name, section)
         assert read_metrics(tmp_path / "out" / name).recordings
 
@@ -505,6 +522,57 @@ def test_disturbed_runs_are_shown_and_left_out_by_rule(tmp_path: Path) -> None:
     assert "! 1 run was disturbed by its host and enters no estimate: 000_a." in texts(
         strict.runs()
     )
+
+
+def triggered(folder: Path, *hits: tuple[int, float]) -> None:
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["triggered"] = [
+        {"trigger": "latency of /data > 30 ms", "at_ns": START + at, "value": value, "unit": "ns"}
+        for at, value in hits
+    ]
+    path.write_text(json.dumps(manifest))
+
+
+def test_what_a_trigger_recorded_opens_at_its_moment(tmp_path: Path) -> None:
+    """Message 250 was published 500 ms after the begin and took 40 ms; 400 took 90, later."""
+    latencies = [1_000_000 + i for i in range(500)]
+    latencies[250], latencies[400] = 40_000_000, 90_000_000
+    write_run(tmp_path / "r", latencies_ns=latencies)
+    triggered(tmp_path / "r", (-5_000_000, 31e6), (540_000_000, 40e6))
+    report = report_of(tmp_path)
+    front = report.answer()
+    assert front.sentences[:2] == [
+        "Triggered at 2023-11-14 22:13:19.995 UTC: latency of /data > 30 ms (31.0 ms).",
+        "Triggered at 2023-11-14 22:13:20.540 UTC: latency of /data > 30 ms (40.0 ms).",
+    ]
+    assert "Messages take" in front.sentences[2]
+    # The first hit is not in the recording: it was forgotten since.
+    drawing, worst = front.around
+    assert isinstance(drawing, Drawing)
+    assert "22:13:20.540 UTC, when 'latency of /data > 30 ms' hit (40.0 ms)" in drawing.caption
+    # 80 ms before and after.
+    assert ">150 ms<" in drawing.svg
+    assert ">200 ms<" not in drawing.svg
+    assert isinstance(worst, ReportTable)
+    assert worst.rows[0][:3] == ["40.0", "-0.040", "/data"]
+    assert "90.0" not in [row[0] for row in worst.rows]
+    assert drawing.svg in front._repr_html_()
+    widget = rl.timeline(rl.open(tmp_path, collect=False))
+    assert widget.selection == (START + 460_000_000, START + 620_000_000)
+    # The workbench's panes are of the range.
+    page = StartPage([str(tmp_path)], rl.open(tmp_path, collect=False))
+    assert page._worst()["ms"].to_list()[0] == 40
+    assert "Triggered at 2023-11-14 22:13:20.540" in page._folded_loss()
+
+
+def test_triggers_beyond_the_recording_are_told_and_not_drawn(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", latencies_ns=[1_000_000] * 50)
+    triggered(tmp_path / "r", *[(-1_000_000_000 * i, 31e6) for i in range(1, 8)])
+    front = report_of(tmp_path).answer()
+    assert front.sentences[5] == "Triggers hit 2 more times."
+    assert front.around == []
+    assert rl.timeline(rl.open(tmp_path, collect=False)).selection is None
 
 
 @pytest.mark.recording

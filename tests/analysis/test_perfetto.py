@@ -192,6 +192,75 @@ def test_nested_and_unfinished_callbacks(tmp_path: Path) -> None:
     assert [(m[1], m[2]) for m in found.moments] == [("subscription /data", at(200))]
 
 
+def scheduled(path: Path) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], list[str]]:
+    """Switches (CPU, time, state before, thread, priority) and wake-ups, with the names they give.
+
+    By Perfetto's own classes: times are distances, names places in each packet's own table.
+    """
+    trace = pb.Trace()
+    trace.ParseFromString(path.read_bytes())
+    switches, wakes, names = [], [], []
+    for packet in trace.packet:
+        if not packet.HasField("ftrace_events"):
+            continue
+        cpu, found = packet.ftrace_events.cpu, packet.ftrace_events.compact_sched
+        table = found.intern_table
+        now = 0
+        for values in zip(
+            found.switch_timestamp, found.switch_prev_state, found.switch_next_pid,
+            found.switch_next_prio, found.switch_next_comm_index, strict=True,
+        ):  # fmt: skip
+            now += values[0]
+            switches.append((cpu, now, *values[1:4]))
+            names.append(table[values[4]])
+        now = 0
+        for values in zip(
+            found.waking_timestamp, found.waking_pid, found.waking_target_cpu, found.waking_prio,
+            found.waking_comm_index, found.waking_common_flags, strict=True,
+        ):  # fmt: skip
+            now += values[0]
+            wakes.append((cpu, now, *values[1:4], values[5]))
+            names.append(table[values[4]])
+    return switches, wakes, names
+
+
+@pytest.mark.parametrize("bundle", [2, 100])
+def test_who_had_each_cpu_and_who_woke_whom(tmp_path: Path, monkeypatch, bundle: int) -> None:
+    """Long waits, large numbers and a negative priority (a deadline task's) are kept."""
+    monkeypatch.setattr("roslens.analysis.interop.perfetto._BUNDLE", bundle)
+    switches = [
+        (0, at(100), 0, 71, 120, "dds.ev"), (0, at(101), 1, 0, 120, "swapper/0"),
+        (0, at(90_000_000), 256, 4_194_303, -1, "deadline"),
+        (0, at(90_000_001), 1, 71, 120, "dds.ev"),
+        (3, at(50), 2, 71, 98, "dds.ev"),
+    ]  # fmt: skip
+    wakes = [(0, at(99), 71, 0, 120, 16, "dds.ev"), (3, at(200), 5, 127, 130, 0, "other")]
+
+    def frame(rows: list[tuple[Any, ...]], *names: str) -> pl.DataFrame:
+        made = pl.DataFrame(rows, schema=["cpu_id", "time_ns", *names], orient="row")
+        # In whatever order, as those of several CPUs are.
+        return made.with_columns(host=pl.lit("h0")).reverse()
+
+    tables: dict[str, pl.DataFrame] = {
+        **talker_and_listener().tables(),
+        "sched_switch": frame(switches, "prev_state", "next_tid", "next_prio", "next_comm"),
+        "sched_waking": frame(wakes, "tid", "target_cpu", "prio", "ctx_flags", "comm"),
+    }
+    write_perfetto(tables, tmp_path / "t")
+    found, woken, names = scheduled(tmp_path / "t")
+    assert sorted(found) == sorted(x[:5] for x in switches)
+    assert sorted(woken) == sorted(x[:6] for x in wakes)
+    assert sorted(names) == sorted(x[-1] for x in (*switches, *wakes))
+    alone = {name: x for name, x in tables.items() if name != "sched_waking"}
+    write_perfetto(alone, tmp_path / "t")
+    assert sorted(scheduled(tmp_path / "t")[0]) == sorted(found)
+    two = pl.concat(
+        [tables["sched_switch"], tables["sched_switch"].with_columns(host=pl.lit("h1"))]
+    )
+    write_perfetto({**tables, "sched_switch": two}, tmp_path / "t")
+    assert scheduled(tmp_path / "t") == ([], [], [])
+
+
 def test_counters(tmp_path: Path) -> None:
     """Half a core between two samples one second apart; 3 MiB resident."""
     resources = pl.DataFrame(

@@ -61,7 +61,7 @@ def test_the_product_has_one_quantile_function() -> None:
     files = [
         file
         for room in rooms
-        for suffix in ("*.py", "*.js", "*.mjs", "*.ts", "*.rs")
+        for suffix in ("*.py", "*.ipynb", "*.js", "*.mjs", "*.ts", "*.rs")
         for file in (root / room).rglob(suffix)
     ]
     assert len(files) > 100

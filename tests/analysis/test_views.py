@@ -10,7 +10,7 @@ import pytest
 
 import roslens as rl
 from roslens.collectors import views
-from roslens.collectors.schema import RESOURCES, SYSTEM, TABLES, THREADS
+from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.recordings import Recordings
 from roslens.tracing.recording import UsageError
 
@@ -171,4 +171,4 @@ def test_relative_windows_count_from_each_runs_own_begin(tmp_path: Path) -> None
 
 def test_every_table_says_how_it_is_cut() -> None:
     known = {*views.NEVER_CUT, *views.OBJECTS, *views.MOMENTS, *views.STRETCHES}
-    assert known == {*TABLES, RESOURCES.name, THREADS.name, SYSTEM.name}
+    assert known == {*TABLES, *(table.name for table in SAMPLED)}

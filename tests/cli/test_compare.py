@@ -17,9 +17,9 @@ SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 CPU = Metric("cpu", "CPU time / time", "core")
 
 
-def metrics(folder: Path, factor: float, *cells: str) -> Path:
+def metrics(folder: Path, factor: float, *cells: str, **factors: str) -> Path:
     values = [factor * v for v in (0.99, 1.0, 1.01, 1.0, 1.0)]
-    estimates = [value_over_runs(CPU, {"cell": c}, values, 5) for c in cells or ("a",)]
+    estimates = [value_over_runs(CPU, {"cell": c, **factors}, values, 5) for c in cells or ("a",)]
     runs = [
         {"run": f"{e.cell['cell']}{i}", "cell": dict(e.cell), "counts": True, "discarded_events": 0}
         for e in estimates
@@ -57,6 +57,28 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
     check_one_line(roslens("compare", base, base), 2, "schema version None")
 
 
+def test_factors_that_are_not_matched_on(roslens: Roslens, tmp_path: Path) -> None:
+    base = metrics(tmp_path / "fast", 1.0, "a", rmw="fastrtps")
+    new = metrics(tmp_path / "cyclone", 1.2, "a", rmw="cyclonedds")
+    assert "only in NEW" in roslens("compare", base, new).stdout
+    for option in ("--across", "--ignore"):
+        run = roslens("compare", base, new, option, "rmw", "--markdown")
+        assert run.returncode == 1, run.stderr
+        assert "+20.0" in run.stdout
+    across = roslens("compare", base, new, "--across", "rmw")
+    assert "across rmw: BASE fastrtps, NEW cyclonedds" in across.stdout
+    check_one_line(roslens("compare", base, new, "--across", "speed"), 2, "speed", "cell, rmw")
+    cells = metrics(tmp_path / "cells", 1.0, "a", "b", rmw="fastrtps")
+    check_one_line(roslens("compare", cells, new, "--ignore", "cell"), 2, "give the recordings")
+    check_one_line(roslens("compare", base), 2, "give two paths", "--by")
+    check_one_line(roslens("compare", base, new, "--by", "rmw"), 2, "leave out")
+    check_one_line(roslens("compare", base, "--by", "rmw"), 2, "has one level, fastrtps")
+    # Levels of a metrics.json, whose runs are not known: as independent sides.
+    run = roslens("compare", cells, "--by", "cell")
+    assert run.returncode == 0, run.stderr
+    assert "b / a" in run.stdout
+
+
 def test_what_takes_seconds_to_import_is_not_imported_for_a_comparison() -> None:
     code = (
         "import sys, roslens.compare, roslens.check\n"
@@ -66,6 +88,18 @@ def test_what_takes_seconds_to_import_is_not_imported_for_a_comparison() -> None
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.recording
+def test_levels_of_recordings_within_blocks(roslens: Roslens, tmp_path: Path) -> None:
+    name = "communication"
+    run = roslens("compare", SAMPLES / name, "--by", "intra_process", "--json", "out.json")
+    assert run.returncode == 3, run.stderr  # P99 of so few messages
+    found = json.loads((tmp_path / "out.json").read_text())["comparisons"]
+    told = {c["metric"]: c for c in found}
+    # Ground truth: the program's own log says that intra-process messages are faster, none is lost.
+    assert told["latency_p50"]["verdict"] == told["loss"]["verdict"] == "improvement"
+    assert "within 3 blocks" in told["latency_p50"]["notes"]
 
 
 @pytest.mark.recording

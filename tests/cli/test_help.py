@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -67,9 +68,9 @@ def test_parameters_of_a_notebook(roslens: Roslens, tmp_path: Path) -> None:
     """Those that the source of the notebook assigns, in its order."""
     run = roslens("report", "latency", "--list-parameters")
     assert run.returncode == 0, run.stderr
-    source = shipped("notebooks", "latency.py").read_text()
-    (cell,) = re.findall(r'tags=\["parameters"\]\n(.*?)\n\n', source, re.DOTALL)
-    names = re.findall(r"^(\w+):", cell, re.MULTILINE)
+    cells = json.loads(shipped("notebooks", "latency.ipynb").read_text())["cells"]
+    (cell,) = (c["source"] for c in cells if c["metadata"].get("tags") == ["parameters"])
+    names = re.findall(r"^(\w+):", "".join(cell), re.MULTILINE)
     listed = run.stdout[run.stdout.index("parameter ") :]
     assert re.findall(r"^(\w+)", listed, re.MULTILINE)[1:] == names
     assert re.search(r"^level +0\.95 +nominal coverage", listed, re.MULTILINE)

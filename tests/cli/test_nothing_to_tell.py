@@ -46,6 +46,15 @@ def test_a_report_without_events_of_ros_lacks_evidence(
     assert (tmp_path / "report" / "latency.html").is_file()
 
 
+@pytest.mark.parametrize("verb", ["info", "collect"])
+def test_a_recording_without_any_event_is_no_success(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = trace(tmp_path / "trace", events=0)
+    assert exit_code(verb, str(root)) == 3
+    assert f"{root}: no event was recorded, or none was saved" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "arguments", [("report", "latency", ""), ("check", "b.yaml", " "), ("info", "")]
 )
@@ -64,3 +73,21 @@ def test_copies_of_a_trace_are_one_run(tmp_path: Path) -> None:
     opened = rl.open([tmp_path / name for name in ("first", "second", "third")], collect=False)
     assert [run.name for run in opened.runs] == ["first", "third"]
     assert opened.copies_told() == ["1 recording left out as copies of first: second"]
+
+
+def test_what_is_missing_is_not_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the stream files the index of one tells that it is gone."""
+    root = trace(tmp_path / "trace")
+    event = w.Event("p:e", 0, w.Struct((("n", w.Int(32)),)))
+    gone = w.Stream(w.TraceWriter([event]), instance=1, cpu=1)
+    gone.event(event, 2_000, {"n": 9}, {})
+    gone.packet()
+    assert exit_code("collect", str(root)) == 0
+    assert "none discarded" in capsys.readouterr().out
+    (root / "index").mkdir()
+    (root / "index" / "t.idx").write_bytes(w.index(gone.entries))
+    for arguments in ((), ("--events-only",)):
+        assert exit_code("collect", str(root), *arguments, "--force") == 0
+        told = " ".join(capsys.readouterr().out.split())
+        assert "this stream file is not there" in told
+        assert "none discarded" not in told

@@ -45,6 +45,31 @@ def test_wrong_use_of_resume_and_only(roslens: Roslens, tmp_path: Path) -> None:
     assert "6 runs" in done.stdout
 
 
+def test_where_nothing_can_be_watched_for_triggers(roslens: Roslens, tmp_path: Path) -> None:
+    """Refused before anything is made, each in a line."""
+    triggers, output = tmp_path / "triggers.yaml", tmp_path / "run"
+    triggers.write_text("{triggers: [gap of /scan > 1 s], after_s: 5}")
+    given = ("record", "--triggers", str(triggers), "-o", str(output))
+    for others, told in (
+        (("--suite", "demo"), "--suite cannot be given with it"),
+        (("--host", "robot", "--", "true"), "--host cannot be given with it"),
+        (("--attach", "node"), "--attach cannot be given with it"),
+        (("--resume",), "--resume cannot be given with it"),
+        (("--", "true"), "give '--tracer native'"),
+        (("--tracer", "lttng", "--", "true"), "give '--tracer native'"),
+        (("--tracer", "auto", "--", "true"), "give '--tracer native'"),
+        (("--tracer", "native"), "'-- COMMAND ...'"),
+        (("--tracer", "native", "--flight", "5", "--", "true"), "would have nothing of before"),
+    ):
+        check_one_line(roslens(*given, *others), 2, told)
+    triggers.write_text("{triggers: [gap of /scan > 1 s], wrong: 5}")
+    wrong = roslens(*given, "--tracer", "native", "--", "true")
+    check_one_line(wrong, 2, "unknown key 'wrong'")
+    triggers.unlink()
+    check_one_line(roslens(*given, "--tracer", "native", "--", "true"), 2, "triggers.yaml: ")
+    assert not output.exists()
+
+
 def test_a_run_can_be_made_shorter(roslens: Roslens) -> None:
     said = roslens("record", "--suite", "demo", "--dry-run", "--duration", "1.5").stdout
     # 20 runs of 1.5 s and 3 s of overhead.

@@ -50,7 +50,7 @@ def test_counts_are_those_that_the_workload_logged(tmp_path: Path) -> None:
         assert together.unique().to_list() == [run.cell["processes"] == 1]
 
 
-@pytest.mark.parametrize(("name", "count"), [("communication", 5), ("communication-rclcpp", 26)])
+@pytest.mark.parametrize(("name", "count"), [("communication", 5), ("communication-rclcpp", 28)])
 def test_the_suites_have_the_cells_of_the_study_and_two_layouts_more(name: str, count: int) -> None:
     suite, _ = load_suite(name)
     cells = list(suite.combinations())

@@ -179,10 +179,25 @@ def two_hosts(root: Path, frequency: int = 1_000_000_000) -> list[Path]:
     return [root / "a", root / "b"]
 
 
+def both(root: Path, frequency: int = 1_000_000_000) -> Path:
+    two_hosts(root, frequency)
+    return root
+
+
+def test_what_is_added_may_change(tmp_path):
+    """By hand: nothing until 15, 40 at 25 and from then on, straight between; a packet's too."""
+    points = [(15, 0), (25, 40)]
+    trace = open_trace(both(tmp_path), clock_offsets={"x": points, "y": points})
+    frame = trace.read()["p:e"]
+    assert dict(frame.select("n", "time_ns").iter_rows()) == {0: 10, 2: 15, 3: 65, 1: 70}
+    assert frame["time_ns"].is_sorted()
+    assert trace.span == (10, 70)
+
+
 @pytest.mark.parametrize("name", ["y", "h1"])
 @pytest.mark.parametrize("offset", [10, -1_500_000_000_000, 3_999_999_999])
 def test_the_clock_of_a_host_is_set(tmp_path, name, offset):
-    trace = open_trace(two_hosts(tmp_path), clock_offsets={name: offset})
+    trace = open_trace(both(tmp_path), clock_offsets={name: offset})
     frame = trace.read()["p:e"]
     times = {10: 0, 30: 1, 15 + offset: 2, 25 + offset: 3}
     assert dict(frame.select("time_ns", "n").iter_rows()) == times
@@ -192,21 +207,14 @@ def test_the_clock_of_a_host_is_set(tmp_path, name, offset):
 
 def test_a_slow_clock_is_set_as_exactly_as_it_can_be(tmp_path):
     """Of 1 MHz: a cycle is 1,000 ns; rounded down, as its times are."""
-    trace = open_trace(two_hosts(tmp_path, 1_000_000), clock_offsets={"y": -2_000_000_500})
+    trace = open_trace(both(tmp_path, 1_000_000), clock_offsets={"y": -2_000_000_500})
     times = trace.read()["p:e"].filter(pl.col("host") == "h1")["time_ns"]
     assert times.to_list() == [15_000 - 2_000_001_000, 25_000 - 2_000_001_000]
 
 
 def test_the_clock_of_nobody(tmp_path):
     with pytest.raises(UsageError, match="no host 'z' in these traces"):
-        open_trace(two_hosts(tmp_path), clock_offsets={"z": 1})
-
-
-def test_two_folders_of_one_name(tmp_path):
-    one = two_hosts(tmp_path / "1")
-    other = two_hosts(tmp_path / "2")
-    with pytest.raises(UsageError, match="two traces are named 'a'"):
-        open_trace([one[0], other[0]])
+        open_trace(both(tmp_path), clock_offsets={"z": 1})
 
 
 def test_collect_merges(tmp_path):
@@ -225,12 +233,12 @@ def test_collect_merges(tmp_path):
         assert done.returncode == 0, done.stderr
         frame = pl.read_parquet(out / "events" / "p" / "e.parquet")
         assert frame["n"].to_list() == order
+    assert set(frame["trace"]) == {"0_a", "1_b"}
     # Nothing that went between these hosts was recorded.
     done = collect("-o", out, "--clock-offset", "auto")
     assert done.returncode == 3
-    assert "no message went from h0 to h1" in done.stderr
+    assert "no message between them" in done.stderr
     assert collect("-o", out, "--clock-offset", "auto", "--clock-offset", "y=1").returncode == 2
-    assert set(frame["trace"]) == {"a", "b"}
     assert "up to date" in collect("-o", out, "--clock-offset", "y=0").stdout
 
 
@@ -274,8 +282,9 @@ def test_collect_sets_clocks_by_messages(tmp_path):
     command += ["--merge", "-o", out, "--clock-offset", "auto"]
     for again in (False, True):
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert "clock of h1 is +6,999,999,900 ns ahead, within 400 ns, by 10" in done.stdout
+        assert "by 10 messages to it and 10 from it; taken off" in done.stdout
         assert ("up to date" in done.stdout) == again
     taken = pl.read_parquet(out / "events" / "ros2" / "rmw_take.parquet")
     times = taken.filter(pl.col("host") == "h1").sort("time_ns")["time_ns"]
-    assert times[0] == 2_000_000 + 300 + 100
+    # From -500 to +300 ns are possible, in 18 ms 18 us more.
+    assert abs(times[0] - (2_000_000 + 300)) < 20_000

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from roslens.tracing.workloads.micro_ros.toolchain import COMPILER, EMULATOR
+from roslens.tracing.workloads.micro_ros_client.prepare import TOOLS
 
-MISSING = [tool for tool in (COMPILER, EMULATOR) if shutil.which(tool) is None]
+MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]
 
 on_board = pytest.mark.skipif(
     bool(MISSING),

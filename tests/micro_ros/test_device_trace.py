@@ -1,4 +1,4 @@
-"""A device's CTF trace, as firmware/trace.c lays it out, of either byte order, by our reader."""
+"""A device's CTF trace, as barectf's generated code lays it out, by our reader."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import polars as pl
 import pytest
 
 from roslens.collectors.reader import open_trace
-from roslens.tracing.workloads.micro_ros.toolchain import FIRMWARE
 
+METADATA = Path(__file__).with_name("device.tsdl")
 PACKET_BYTES = 512
 NS_PER_TICK = 40
 
 
 def packet(order: str, begin: int, events: list[tuple[int, int, bytes]]) -> bytes:
-    """One packet: id, ticks and payload of each event; the header as in trace.tsdl."""
+    """One packet: id, ticks and payload of each event; the header as in device.tsdl."""
     body = b"".join(
         struct.pack(f"{order}BI", number, ticks & 0xFFFFFFFF) + payload
         for number, ticks, payload in events
@@ -31,7 +31,7 @@ def packet(order: str, begin: int, events: list[tuple[int, int, bytes]]) -> byte
 def test_both_byte_orders_and_a_32_bit_counter_that_wraps(
     tmp_path: Path, order: str, name: str
 ) -> None:
-    text = (FIRMWARE / "trace.tsdl").read_text().replace("byte_order = le", f"byte_order = {name}")
+    text = METADATA.read_text().replace("byte_order = le", f"byte_order = {name}")
     text = text.replace("@SECONDS@", "1700000000").replace("@TICKS@", "25")
     (tmp_path / "metadata").write_text(text)
     # 2^32 ticks are 171.8 s: the second allocation is beyond the wrap.

@@ -13,7 +13,6 @@ from tests.native_tracer.test_native_tracer import compile_program, environment
 from roslens.collectors.reader import open_trace
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
-from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.native_tracer.snapshot import record_snapshot, take_snapshot
 from roslens.tracing.recording import UsageError, find_recordings, read_manifest
 
@@ -39,11 +38,6 @@ int main(int c, char ** v) {
 """
 START, NAME = "ros2:callback_start", "ros2:rclcpp_callback_register"
 FLIGHT = 0.3
-
-
-@pytest.fixture(scope="module")
-def library() -> Path:
-    return native_library("kilted")
 
 
 @pytest.fixture(scope="module")

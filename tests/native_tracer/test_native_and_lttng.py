@@ -183,7 +183,7 @@ def test_the_main_job_without_lttng(tmp_path):
 
 
 def test_what_only_lttng_does_is_refused():
-    for option in ({"mode": "overwrite"}, {"max_disk": "1G"}, {"kernel": "required"}):
+    for option in ({"mode": "overwrite"}, {"max_disk": "1G"}, {"kernel": "lttng"}):
         with pytest.raises(UsageError, match="the native tracer does not do"):
             TracingOptions.checked(tracer="native", **option)
 

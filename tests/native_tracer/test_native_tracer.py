@@ -33,21 +33,9 @@ EVENT_BYTES = 2 + 8 + 25 + 12
 
 
 @pytest.fixture(scope="session")
-def library() -> Path:
-    return native_library("kilted")
-
-
-@pytest.fixture(scope="session")
 def emit(tmp_path_factory, library) -> Path:
     made = tmp_path_factory.mktemp("programs") / "emit"
     compile_program(Path(__file__).with_name("emit.c"), library, made)
-    return made
-
-
-@pytest.fixture
-def folder(tmp_path) -> Path:
-    made = tmp_path / "trace"
-    made.mkdir(mode=0o700)
     return made
 
 

@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workbench"))
 import golden
 import independent
 import running_lab
+from drawn import first_screen
 
 # What a browser would load: everything but what is within the page itself, and links to click on.
 LOADED = re.compile(
@@ -50,24 +51,6 @@ def browser() -> Iterator[Browser]:
         browser = running_lab.chromium(playwright)
         yield browser
         browser.close()
-
-
-def first_screen(browser: Browser, page: Path, answer: str) -> None:
-    """The answer and its picture end above 900 px; nothing is wider than a telephone."""
-    for width in (1200, 420):
-        view = browser.new_page(viewport={"width": width, "height": 900})
-        view.goto(page.as_uri())
-        assert view.locator(".roslens-answer").inner_text() == answer
-        ends = view.evaluate(
-            "() => [...document.querySelectorAll('.roslens-answer, .roslens-front img')]"
-            ".map((e) => e.getBoundingClientRect().bottom)"
-        )
-        assert width < 1200 or max(ends) <= 900
-        view.evaluate(
-            "() => document.querySelectorAll('details').forEach((d) => { d.open = true })"
-        )
-        assert view.evaluate("() => document.documentElement.scrollWidth") <= width
-        view.close()
 
 
 @pytest.mark.recording

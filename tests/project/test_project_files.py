@@ -130,7 +130,13 @@ def test_schema_verb_gives_every_table() -> None:
         [sys.executable, "-m", "roslens", "schema"], capture_output=True, text=True, check=True
     )
     tables = json.loads(run.stdout)["tables"]
-    assert [t["name"] for t in tables] == [*TABLES, "resources", "threads", "system"]
+    assert [t["name"] for t in tables] == [
+        *TABLES,
+        "resources",
+        "threads",
+        "system",
+        "allocation_sites",
+    ]
     for table in tables:
         for column in table["columns"]:
             if column["name"].endswith("_ns"):

@@ -15,10 +15,10 @@ ROOT = HERE.parents[1]
 
 
 def events_of(trace: Path) -> list[str]:
-    """The events of a trace, read by babeltrace2 (the independent reader)."""
+    """The programs' events of a trace, read by babeltrace2 (the independent reader)."""
     run = subprocess.run(["babeltrace2", str(trace)], text=True, capture_output=True, check=False)
     assert run.returncode == 0, run.stderr
-    return run.stdout.splitlines()
+    return [line for line in run.stdout.splitlines() if " ros2:" in line]
 
 
 class Recorder:

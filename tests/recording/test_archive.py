@@ -171,7 +171,7 @@ def test_what_is_damaged_or_something_else_is_refused(campaign, tmp_path):
             unpack(tmp_path / name, tmp_path / "out")
         assert list((tmp_path / "out").iterdir()) == []
     other = archive_of(tmp_path / "other.tar.zst", entry("a"), head=False)
-    with pytest.raises(UsageError, match="not packed by"):
+    with pytest.raises(UsageError, match="holds no CTF trace"):
         unpack(other, tmp_path / "out")
     with pytest.raises(UsageError, match="no such file"):
         unpack(tmp_path / "nothing", tmp_path / "out")

@@ -167,7 +167,7 @@ def test_a_disk_that_fills_up_keeps_what_fitted(recorder, small_disk, pings):
     recorder.output = small_disk("6m") / "run"
     packet = 256 << 10
     script = f"while :; do {pings} 20000 0; sleep 0.05; done"
-    status, _ = recorder.run("sh", "-c", script, options={"subbuf_size": packet})
+    status, _ = recorder.run("sh", "-c", script, options={"subbuf_size": packet, "kernel": "off"})
     assert status == 4
     assert recorder.manifest["status"] == "failed"
     assert "no space left on the device" in recorder.manifest["failure"]

@@ -99,7 +99,7 @@ def test_a_wrong_field_is_named(tmp_path: Path) -> None:
 
 def test_resources_are_brought_to_the_table(tmp_path: Path) -> None:
     recording = write(tmp_path)
-    frame = scan_samples(RESOURCES, recording.resources).collect()
+    frame = scan_samples(RESOURCES, recording.samples["resources"]).collect()
     assert frame.columns == [column.name for column in RESOURCES.columns]
     known = frame.select("time_ns", "host", "vpid", "cpu_time_ns", "rss_bytes", "pss_bytes")
     assert known.rows() == [
@@ -112,11 +112,11 @@ def test_resources_are_brought_to_the_table(tmp_path: Path) -> None:
 def test_our_own_resources_come_first(tmp_path: Path) -> None:
     recording = write(tmp_path)
     pl.DataFrame(schema={"time_ns": pl.Int64}).write_parquet(tmp_path / "resources.parquet")
-    assert recording.resources.name == "resources.parquet"
+    assert recording.samples["resources"].name == "resources.parquet"
 
 
 def test_resources_without_a_column_are_refused(tmp_path: Path) -> None:
     recording = write(tmp_path)
-    recording.resources.write_text("time,pid\n1,2\n")
+    recording.samples["resources"].write_text("time,pid\n1,2\n")
     with pytest.raises(UsageError, match=r"resources\.csv: not a table of resources"):
-        scan_samples(RESOURCES, recording.resources)
+        scan_samples(RESOURCES, recording.samples["resources"])

@@ -121,6 +121,17 @@ def test_a_message_that_one_of_two_subscriptions_got_is_logged_for_both(tmp_path
     ]
 
 
+def test_subscriptions_of_two_processes_are_numbered_one_after_the_other(tmp_path: Path) -> None:
+    head = "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription\n"
+    (tmp_path / "messages_both.csv").write_text(head + "/data,0,10,11,0,0\n/data,1,20,,0,0\n")
+    (tmp_path / "messages_subscriber.csv").write_text(head + "/data,1,,22,0,0\n")
+    merge(tmp_path)
+    assert (tmp_path / "messages.csv").read_text().splitlines()[1:] == [
+        *("/data,0,10,11,0,0", "/data,1,20,,0,0"),
+        *("/data,1,20,22,0,1", "/data,0,10,,0,1"),
+    ]
+
+
 @pytest.mark.parametrize("action", ["echo no rclcpp here >&2; exit 1", "echo no rclcpp here >&2"])
 def test_a_build_that_fails_says_colcon_s_last_line_and_where_the_rest_is(
     machine: Path, action: str

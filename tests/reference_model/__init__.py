@@ -17,7 +17,9 @@ from typing import Any
 from reference_model import actions, timers
 from reference_model.callbacks import Callbacks
 from reference_model.events import in_order
+from reference_model.evidence import BoundsOf
 from reference_model.executors import Executors
+from reference_model.gaps import Gaps
 from reference_model.heap import Heap
 from reference_model.lifecycle import Lifecycle
 from reference_model.links import Links
@@ -26,6 +28,7 @@ from reference_model.objects import Objects, Row
 from reference_model.one_sided import one_sided
 from reference_model.publications import Publications, python_processes
 from reference_model.ring_buffers import RingBuffers
+from reference_model.sequence import Succession
 from reference_model.services import Services
 from reference_model.takes import Takes
 from reference_model.walk import Walk
@@ -51,6 +54,7 @@ def tables(
     recorded: Mapping[str, Iterable[Mapping[str, Any]]],
     losses: Sequence[Mapping[str, Any]] = (),
     synchronisation: str | None = None,
+    bounds_of: BoundsOf = lambda _: {},
 ) -> dict[str, list[Row]]:
     """Every table that the model has.
 
@@ -63,6 +67,8 @@ def tables(
         Rows of the table ``losses``.
     synchronisation
         How the clocks of the hosts were synchronised, as the manifest says.
+    bounds_of
+        What is known of their clocks by the messages between them.
 
     Returns
     -------
@@ -75,24 +81,28 @@ def tables(
     callbacks = Callbacks(objects)
     publications = Publications(objects, callbacks, python_processes(events))
     takes = Takes(objects, callbacks)
-    buffers = RingBuffers(objects, publications, takes)
+    gaps = Gaps(losses)
+    buffers = RingBuffers(objects, publications, takes, gaps)
     services = Services(objects, callbacks)
-    executors, lifecycle, links = Executors(), Lifecycle(objects), Links(objects)
+    executors, lifecycle, links = Executors(gaps), Lifecycle(objects), Links(objects)
     heap = Heap(callbacks)
     parts = (
         objects, callbacks, publications, takes, buffers, services, executors, lifecycle, links,
         heap,
     )  # fmt: skip
-    Walk(*parts).through(events)
+    sequence = Succession(objects, callbacks, executors)
+    Walk(*parts, gaps=gaps, sequence=sequence).through(events)
     for part in parts:
         if part is executors:
             executors.finish(callbacks.instances)
         else:
             part.finish()
+    missing = gaps.rows + sequence.rows()
     messages = Messages(
         objects, publications=publications.rows, takes=takes.rows, enqueues=buffers.rows,
-        instances=callbacks.instances, losses=losses, happened={e["event"] for e in events},
-        orphans=takes.orphans,
+        instances=callbacks.instances, losses=missing,
+        happened={e["event"] for e in events},
+        orphans=takes.orphans, bounds_of=bounds_of,
     )  # fmt: skip
     alone = one_sided(messages.takes_alone, publications.rows, objects, synchronisation)
     found = {
@@ -105,7 +115,7 @@ def tables(
         "messages": messages.rows,
         "one_sided_messages": alone,
         "service_calls": services.rows,
-        "action_goals": actions.goals(objects, services.rows, publications.rows),
+        "action_goals": actions.goals(objects, services.rows, publications.rows, missing),
         "timer_activations": timers.activations(callbacks.instances),
         "executor_intervals": executors.rows,
         "lifecycle_states": lifecycle.rows,

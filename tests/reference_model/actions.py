@@ -9,7 +9,11 @@ An action is the services and topics ``<action>/_action/...``. All of it is deci
   results, results and goals go together in order.
 * It was rejected if its server published no status before it took its next goal, though it did at
   other times.
-* Status, feedback and cancel are told apart only where the server had no other goal meanwhile.
+* Status, feedback and cancel are told apart only where the server had no other goal meanwhile;
+  feedback only where its publisher is known.
+* Where something may be missing on any host between a goal and its result, its result is an
+  approximate one, and nothing tells whether it was alone; where something may be missing before
+  the server's next goal, nothing tells that it was rejected.
 """
 
 from __future__ import annotations
@@ -74,16 +78,22 @@ def ends(objects: Objects) -> list[Row]:
     return rows
 
 
-def goals(objects: Objects, calls: Iterable[Row], publications: Iterable[Row]) -> list[Row]:
-    """A row per goal sent."""
+def goals(
+    objects: Objects, calls: Iterable[Row], publications: Iterable[Row], losses: Iterable[Row]
+) -> list[Row]:
+    """A row per goal sent; `losses` are those and what is seen to be missing."""
     parts, told = _parts(objects, calls), _told(publications)
+    tellers = {
+        (end[2], end[1]) for role, part, end, _ in placed(objects)
+        if (role, part) == ("server", "feedback")
+    }  # fmt: skip
     sent = [_renamed(call, GOAL) for call in parts["send_goal"]]
     servers, ways, results = defaultdict(list), defaultdict(list), defaultdict(list)
     for goal in sent:
         servers[goal["_server"]].append(goal)
         ways[goal["_server"], goal["_client_end"]].append(goal)
     for of_server in servers.values():
-        _reject(of_server, told)
+        _reject(of_server, told, losses)
     for call in parts["get_result"]:
         results[call["_server"], call["_client_end"]].append(_renamed(call, RESULT))
     for way, of_way in ways.items():
@@ -92,8 +102,25 @@ def goals(objects: Objects, calls: Iterable[Row], publications: Iterable[Row]) -
         _alone(of_server)
         cancels = [call for call in parts["cancel_goal"] if call["_server"] == server]
         for goal in of_server:
-            _tell(goal, told, cancels)
+            _doubt(goal, losses)
+            _tell(goal, told, tellers, cancels)
     return sent
+
+
+def _missing(losses: Iterable[Row], begin: int, until: int) -> bool:
+    return any(
+        _first(loss["end_ns"], FOREVER) >= begin and (loss["begin_ns"] or 0) <= until
+        for loss in losses
+    )
+
+
+def _doubt(goal: Row, losses: Iterable[Row]) -> None:
+    """Take back what order and absence tell where something may be missing."""
+    begin = _first(goal["goal_sent_ns"], goal["goal_taken_ns"], goal["goal_response_sent_ns"])
+    until = _first(goal["result_taken_ns"], goal["result_sent_ns"], FOREVER)
+    if begin is not None and _missing(losses, begin, until):
+        goal["alone"] = None
+        goal["match"] = goal["match"] and "approximate"
 
 
 def _parts(objects: Objects, calls: Iterable[Row]) -> dict[str, list[Row]]:
@@ -128,19 +155,20 @@ def _renamed(call: Row, names: Sequence[str]) -> Row:
     return call | dict(zip(names, (call[time] for time in TIMES), strict=True))
 
 
-def _reject(of_server: Sequence[Row], told: dict[Any, list[int]]) -> None:
+def _reject(of_server: Sequence[Row], told: dict[Any, list[int]], losses: Iterable[Row]) -> None:
     taken = sorted((g for g in of_server if g["goal_taken_ns"] is not None),
                    key=lambda g: g["goal_taken_ns"])  # fmt: skip
     counts = []
     for goal, after in zip(taken, [*taken[1:], None], strict=True):
         status = told["status", goal["action"], goal["server_node"]]
         until = after["goal_taken_ns"] if after else FOREVER
-        counts.append((_upto(status, goal["goal_taken_ns"]), _upto(status, until)))
-    tells = any(upto > 0 for _, upto in counts)
+        sure = not _missing(losses, goal["goal_taken_ns"], until)
+        counts.append((_upto(status, goal["goal_taken_ns"]), _upto(status, until), sure))
+    tells = any(upto > 0 for _, upto, _ in counts)
     for goal in of_server:
         goal["_rejected"] = False
-    for goal, (before, upto) in zip(taken, counts, strict=True):
-        goal["_rejected"] = tells and before == upto
+    for goal, (before, upto, sure) in zip(taken, counts, strict=True):
+        goal["_rejected"] = sure and tells and before == upto
 
 
 def _give_results(of_way: Sequence[Row], results: list[Row]) -> None:
@@ -177,7 +205,7 @@ def _alone(of_server: Sequence[Row]) -> None:
         goal["alone"] = goal["_rejected"] or alone
 
 
-def _tell(goal: Row, told: dict[Any, list[int]], cancels: Iterable[Row]) -> None:
+def _tell(goal: Row, told: dict[Any, list[int]], tellers: set[Any], cancels: Iterable[Row]) -> None:
     """Status, feedback and cancel, and what lies between the times."""
     goal |= dict.fromkeys(
         ("finished_ns", "first_feedback_ns", "last_feedback_ns", "feedback_count",
@@ -192,7 +220,7 @@ def _tell(goal: Row, told: dict[Any, list[int]], cancels: Iterable[Row]) -> None
             if len(during) >= 2:
                 goal["finished_ns"] = during[-1]
             given = feedback[_upto(feedback, begin) : _upto(feedback, end)]
-            if not goal["_rejected"]:
+            if not goal["_rejected"] and of in tellers:
                 goal["feedback_count"] = len(given)
                 if given:
                     goal["first_feedback_ns"], goal["last_feedback_ns"] = given[0], given[-1]

@@ -7,11 +7,14 @@ Decided when the event comes:
   ended. Others that were begun on top of it stay open: an exception may have left them. One that
   began before another of its callback on its thread never ends: its end was not recorded.
 
+* Where events of the thread may be missing, no execution that is open then has an end, nor is
+  anything later within it.
+
 Decided at the end, as only then it is known which executions ended:
 
 * Within which execution something happened: of those of its thread that had begun and ended
   no sooner, the one that began last. One that never ended counts only up to the next start on its
-  thread: whether it had returned by then nobody knows.
+  thread, and not if that is one of its own callback: whether it had returned nobody knows.
 """
 
 from __future__ import annotations
@@ -35,6 +38,10 @@ class Callbacks:
         self.instances: list[Row] = []
         self.ends_alone = 0
         self.latest: dict[Any, Row] = {}
+        self.left: Row | None = None
+        """The execution without end that the last start told of."""
+        self.start_missing = False
+        """Whether the last end is of a start that was not recorded."""
         self._open: dict[Any, Stack] = defaultdict(lambda: None)
 
     def on_callback_start(self, e: Event) -> None:
@@ -45,6 +52,8 @@ class Callbacks:
             "_callback": self.objects.now("callback", e["proc"], e["callback"]),
             "_address": e["callback"],
             "_intra": e["is_intra_process"],
+            "_cut": False,
+            "_left": False,
         }
         self.instances.append(instance)
         self._abandon(e)
@@ -54,6 +63,7 @@ class Callbacks:
     def _abandon(self, e: Event) -> None:
         """Leave out of the stack those of the same callback."""
         others = []
+        self.left = None
         stack = self._open[e["thread"]]
         while stack is not None:
             others.append(stack[0])
@@ -61,6 +71,8 @@ class Callbacks:
         for other in reversed(others):
             if other["_address"] != e["callback"]:
                 stack = (other, stack)
+            else:
+                other["_left"], self.left = True, other
         self._open[e["thread"]] = stack
 
     def on_callback_end(self, e: Event) -> None:
@@ -69,18 +81,29 @@ class Callbacks:
         while stack is not None and stack[0]["_address"] != e["callback"]:
             above.append(stack[0])
             stack = stack[1]
+        self.start_missing = stack is None
         if stack is None:
             self.ends_alone += 1
             return
-        stack[0]["end_ns"] = e["time_ns"]
+        if not stack[0]["_cut"]:
+            stack[0]["end_ns"] = e["time_ns"]
         stack = stack[1]
         for instance in reversed(above):
             stack = (instance, stack)
         self._open[e["thread"]] = stack
 
+    def on_gap(self, thread: Any) -> None:
+        stack = self._open[thread]
+        while stack is not None:
+            stack[0]["_cut"] = True
+            stack = stack[1]
+
     def running(self, thread: Any) -> tuple[Stack, Row | None]:
         """What `within` needs to know of this moment of a thread."""
-        return self._open[thread], self.latest.get(thread)
+        stack = self._open[thread]
+        if stack is not None and stack[0]["_cut"]:
+            return None, None
+        return stack, self.latest.get(thread)
 
     def finish(self) -> None:
         for instance in self.instances:
@@ -98,6 +121,6 @@ def within(moment: tuple[Stack, Row | None]) -> Row | None:
     stack, latest = moment
     while stack is not None:
         instance, stack = stack
-        if instance["end_ns"] is not None or instance is latest:
+        if instance["end_ns"] is not None or (instance is latest and not instance["_left"]):
             return instance
     return None

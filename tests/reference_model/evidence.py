@@ -4,25 +4,34 @@ A way is a publisher and a subscription; its messages are handed over in their o
 the end, of messages between processes that were published when the subscription existed:
 
 * A publication without timestamp is ``lost`` where an earlier and a later one of its way were
-  taken, the tracer dropped nothing at the receiver between it and the later one's take, and no
-  timestamp that is nobody's was taken on its topic within 10 ms after it.
+  taken, and no timestamp that is nobody's was taken on its topic within 10 ms after it.
+* A lost message is ``unknown`` where its take may be missing: something is, at the receiver,
+  between it and the later one's take, and no closer to that, or to the one before it, than any two
+  takes of the subscription ever were, if it has enough of them.
 * A lost message is ``replaced`` where the subscription's history holds n, the n-th later message
   of the way was published before the next one of the way was taken, and both are of one host; and
   either n is more than 1 and an earlier one of the way was taken, or that n-th one came no longer
   after it (or after the last take of an earlier one) than the longest that a message of the
-  subscription waited.
+  subscription waited. If that may be so but for something that is missing before it would have
+  been taken, it is ``unknown``.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from reference_model.objects import Row
 
+BoundsOf = Callable[[Sequence[tuple[str, str, int, int]]], Mapping[tuple[str, str], int]]
+"""Of two hosts, from host, host, sent, taken of messages: how far their clocks may be apart."""
+
 TOLERANCE_NS = 10**7
 MOST = 10_000
+ENOUGH = 100
+"""So many takes tell how close two can be."""
 
 
 def weigh(
@@ -31,10 +40,13 @@ def weigh(
     losses: Sequence[Mapping[str, Any]],
     longest: Mapping[int, int],
     hints: Sequence[tuple[Any, int]],
+    *,
+    spacing: Mapping[int, int],
 ) -> None:
     """Change the outcomes of rows, which are in the order of publication.
 
-    `hints` tell, by subscription or process, when something was taken that no take tells of.
+    `hints` tell, by subscription or process, when something was taken that no take tells of;
+    `spacing` is the shortest time between two takes of each.
     """
     ways = defaultdict(list)
     for row in rows:
@@ -47,12 +59,23 @@ def weigh(
             stampless = row["_call"]["_key"] is None and row["rmw_publish_ns"] is not None
             if row["outcome"] == "unknown" and stampless:
                 before, after = _taken(way, place)
-                if before and after and not _doubtful(row, after[0], takes_alone, losses):
+                if before and after and not _claimed(row, takes_alone):
                     row["outcome"] = "lost"
-            if row["outcome"] == "lost" and _hinted(way, place, hints):
-                row["outcome"] = "unknown"
-            if row["outcome"] == "lost" and _replaced(way, place, longest):
-                row["outcome"] = "replaced"
+            doubtful = _hidden(way, place, losses, spacing) or _hinted(way, place, hints)
+            if row["outcome"] == "lost":
+                row["outcome"] = "unknown" if doubtful else _fate(way, place, losses, longest)
+
+
+def _fate(
+    way: Sequence[Row], place: int, losses: Sequence[Mapping[str, Any]], longest: Mapping[int, int]
+) -> str:
+    """What became of a message that was surely not taken."""
+    row = way[place]
+    if not _replaceable(row):
+        return "lost"
+    if _replaced(way, place, longest):
+        return "replaced"
+    return "unknown" if missing(row, losses, row["publish_ns"], row["_until_ns"]) else "lost"
 
 
 def _hinted(way: Sequence[Row], place: int, hints: Sequence[tuple[Any, int]]) -> bool:
@@ -104,52 +127,84 @@ def _taken(way: Sequence[Row], place: int) -> tuple[list[int], list[int]]:
     return [t for t in before if t is not None], [t for t in after if t is not None]
 
 
+def _replaceable(row: Row) -> bool:
+    here = row["publisher_host"] == row["subscription_host"]
+    return bool(here and row["_subscription"]["queue_depth"])
+
+
 def _replaced(way: Sequence[Row], place: int, longest: Mapping[int, int]) -> bool:
     row = way[place]
     depth = min(row["_subscription"]["queue_depth"] or MOST, MOST)
     before, after = _taken(way, place)
-    if not (after and row["_subscription"]["queue_depth"] and place + depth < len(way)):
+    if not (after and place + depth < len(way)):
         return False
     full = _pushed(way[place + depth])
     waited = full - max([_pushed(row), *before])
     soon = waited <= longest.get(id(row["_subscription"]), -1)
-    here = row["publisher_host"] == row["subscription_host"]
-    return here and full < after[0] and (soon or (depth > 1 and bool(before)))
+    return full < after[0] and (soon or (depth > 1 and bool(before)))
 
 
-def bound_clocks(rows: Sequence[Row]) -> None:
-    """How far latencies between hosts may be wrong: by the quickest messages either way.
-
-    What was published at s and taken at t by another clock says that this is at most t - s ahead.
-    Null where nothing came back, and where the two bounds contradict each other.
-    """
-    quickest: dict[tuple[str, str], int] = {}
+def bound_clocks(rows: Sequence[Row], bounds_of: BoundsOf) -> None:
+    """How far latencies between hosts may be wrong; those no longer than that are not told."""
+    between = [
+        (row["publisher_host"], row["subscription_host"], row["rmw_publish_ns"], row["take_ns"])
+        for row in rows
+        if row["match"] == "exact" and row["publisher_host"] != row["subscription_host"]
+    ]
+    bounds = bounds_of([row for row in between if None not in row])
     for row in rows:
-        way = row["publisher_host"], row["subscription_host"]
-        if row["match"] == "exact" and None not in {*way, row["rmw_publish_ns"], row["take_ns"]}:
-            took = row["take_ns"] - row["rmw_publish_ns"]
-            quickest[way] = min(took, quickest.get(way, took))
-    for row in rows:
-        one, other = row["publisher_host"], row["subscription_host"]
-        there, back = quickest.get((one, other)), quickest.get((other, one))
-        known = one != other and None not in {there, back, row["latency_ns"]}
-        row["clock_bound_ns"] = max(abs(there), abs(back)) if known and there >= -back else None
+        row["clock_bound_ns"] = None
+        if row["latency_ns"] is None:
+            continue
+        one, other = row["publisher_host"], row["_callback_instance"]["host"]
+        if one != other:
+            bound = row["clock_bound_ns"] = bounds.get((one, other))
+            if bound is None or row["latency_ns"] <= bound:
+                row["latency_ns"] = None
 
 
-def _doubtful(
-    row: Row, after: int, takes_alone: Sequence[Row], losses: Sequence[Mapping[str, Any]]
+def apart(takes: Sequence[Row]) -> dict[int, int]:
+    """The shortest time between two takes of each subscription that has enough of them."""
+    times = defaultdict(list)
+    for take in takes:
+        times[id(take["_subscription"])].append(take["take_ns"])
+    return {
+        of: min(b - a for a, b in pairwise(all_of))
+        for of, all_of in times.items()
+        if len(all_of) >= ENOUGH
+    }
+
+
+def missing(row: Row, losses: Sequence[Mapping[str, Any]], begin: int, end: int) -> bool:
+    """Whether something may be missing at the receiver from one time to another."""
+    return begin <= end and any(
+        loss["host"] == row["subscription_host"]
+        and (loss["end_ns"] is None or loss["end_ns"] >= begin)
+        and (loss["begin_ns"] is None or loss["begin_ns"] <= end)
+        for loss in losses
+    )
+
+
+def _hidden(
+    way: Sequence[Row],
+    place: int,
+    losses: Sequence[Mapping[str, Any]],
+    spacing: Mapping[int, int],
 ) -> bool:
-    """Whether it may have been taken after all."""
+    row, (before, after) = way[place], _taken(way, place)
+    least = spacing.get(id(row["_subscription"]), 0)
+    begin = max([row["publish_ns"], *(time + least for time in before)])
+    end = row["_until_ns"] - (least if after and after[0] == row["_until_ns"] else 0)
+    return missing(row, losses, begin, end)
+
+
+def _claimed(row: Row, takes_alone: Sequence[Row]) -> bool:
+    """Whether it may have been taken with a timestamp that nobody's publication has."""
     return any(
         take["topic"] == row["topic"]
         and take["source_timestamp_ns"] is not None
         and 0 <= take["source_timestamp_ns"] - _pushed(row) <= TOLERANCE_NS
         for take in takes_alone
-    ) or any(
-        loss["host"] == row["subscription_host"]
-        and (loss["end_ns"] is None or loss["end_ns"] >= row["publish_ns"])
-        and (loss["begin_ns"] is None or loss["begin_ns"] <= after)
-        for loss in losses
     )
 
 

@@ -2,7 +2,8 @@
 
 Decided when the event comes: ``rclcpp_executor_wait_for_work`` begins a wait, the thread's next
 executor event (``rclcpp_executor_*``) ends it and begins a busy stretch, which the next wait ends.
-``rclcpp_executor_execute`` counts in the stretch in which it comes. Decided at the end: the time
+``rclcpp_executor_execute`` counts in the stretch in which it comes. Where events of the thread may
+be missing, the stretch has no end, and counts what came before. Decided at the end: the time
 within callbacks, of those executions that ended.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from reference_model.events import Event
+from reference_model.gaps import Gaps
 from reference_model.objects import Row
 from reference_model.walk import place
 
@@ -21,9 +23,10 @@ from reference_model.walk import place
 class Executors:
     """Stretches of the threads of executors."""
 
-    def __init__(self) -> None:
+    def __init__(self, gaps: Gaps) -> None:
+        self.gaps = gaps
         self.rows: list[Row] = []
-        self._current: dict[Any, Row] = {}
+        self.current: dict[Any, Row] = {}
 
     def on_rclcpp_executor_wait_for_work(self, e: Event) -> None:
         self._begin(e, "wait", e["timeout"])
@@ -33,16 +36,22 @@ class Executors:
 
     def on_rclcpp_executor_execute(self, e: Event) -> None:
         self._busy(e)
-        self._current[e["thread"]]["executed"] += 1
+        self.current[e["thread"]]["executed"] += 1
+
+    def on_gap(self, thread: Any) -> None:
+        """What the thread was in ends nobody knows when."""
+        current = self.current.get(thread)
+        if current is not None and current["_cut"] is None:
+            current["_cut"] = self.gaps.cut[thread]
 
     def _busy(self, e: Event) -> None:
-        current = self._current.get(e["thread"])
-        if current is None or current["state"] == "wait":
+        current = self.current.get(e["thread"])
+        if current is None or current["state"] == "wait" or current["_cut"] is not None:
             self._begin(e, "busy", None)
 
     def _begin(self, e: Event, state: str, timeout_ns: int | None) -> None:
-        before = self._current.get(e["thread"])
-        if before is not None:
+        before = self.current.get(e["thread"])
+        if before is not None and before["_cut"] is None:
             before["end_ns"] = e["time_ns"]
         row = {
             **place(e),
@@ -51,8 +60,9 @@ class Executors:
             "end_ns": None,
             "timeout_ns": timeout_ns,
             "executed": 0,
+            "_cut": None,
         }
-        self._current[e["thread"]] = row
+        self.current[e["thread"]] = row
         self.rows.append(row)
 
     def finish(self, instances: Iterable[Row]) -> None:
@@ -64,7 +74,7 @@ class Executors:
         for row in self.rows:
             begin, end = row["begin_ns"], row["end_ns"]
             row["duration_ns"] = None if end is None else end - begin
-            until = float("inf") if end is None else end
+            until = _first(end, row["_cut"], float("inf"))
             row["callback_ns"] = 0
             spans = merged.get(row["_thread"], [])
             # Stretches of a thread come in order: what lies before this one is done.
@@ -83,9 +93,14 @@ class Executors:
             ran[instance["_thread"]].append(instance)
         rows, self.rows = self.rows, []
         waits = defaultdict(list)
+        latest = {row["_thread"]: row["begin_ns"] for row in rows}
+        for thread, executions in ran.items():
+            latest[thread] = max(executions[-1]["start_ns"], latest.get(thread, 0))
         for row in rows:
-            if row["state"] == "wait":
-                until = float("inf") if row["end_ns"] is None else row["end_ns"]
+            # One without an end that something follows on its thread ended nobody knows when.
+            ends = row["end_ns"] is not None or row["begin_ns"] == latest[row["_thread"]]
+            if row["state"] == "wait" and ends:
+                until = _first(row["end_ns"], float("inf"))
                 waits[row["_thread"]].append((row["begin_ns"], until))
         for row in rows:
             cuts = []
@@ -101,6 +116,10 @@ class Executors:
                             cuts += [(c, d) for c, d in both if c < d]
             self.rows += _pieces(row, _merged(cuts), ran[row["_thread"]]) if cuts else [row]
         self.rows.sort(key=lambda row: row["begin_ns"])
+
+
+def _first(*values: Any) -> Any:
+    return next(value for value in values if value is not None)
 
 
 def _shared(ran: dict[Any, list[Row]], thread: Any, target: Any) -> bool:

@@ -16,14 +16,17 @@ All of it is decided at the end, over what the walk left.
 * A subscription whose executions were recorded and whose takes were not is joined by order:
   ``approximate``.
 * What was taken by a subscription that did not exist when it was published is ``replayed``.
+* Where no subscription of the topic existed there is ``no_subscriber``, but ``unknown`` if anything
+  was taken by a subscription of which nobody knows the topic, or if something may be missing
+  before it since before the last subscription was made: that may have been one.
 
 What was never taken is ``lost``, but ``unknown`` where
 
 * no later message of that publisher was taken by that subscription, and the receiver's last event
   came sooner after the publication than the longest that a message of the subscription waited
   (1 s where none did);
-* the tracer dropped something at the receiver before the next message was taken, or before that
-  longest wait was over;
+* something may be missing at the receiver before the next message was taken, or before that
+  longest wait was over; of a known publisher `evidence` tells when a take can be;
 * nothing was stamped, no take was recorded, several publications share the timestamp and fewer
   were taken, it was in a ring buffer still, or in one that nobody knows.
 
@@ -37,9 +40,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from reference_model.evidence import bound_clocks, out_of_buffers, partial, weigh
+from reference_model.evidence import (
+    BoundsOf,
+    apart,
+    bound_clocks,
+    missing,
+    out_of_buffers,
+    partial,
+    weigh,
+)
 from reference_model.objects import DISCOVERY, Objects, Row
-from reference_model.ring_buffers import CLEARED, OVERWRITTEN, PENDING
+from reference_model.ring_buffers import CLEARED, OVERWRITTEN, PENDING, UNTOLD
 
 GRACE_NS = USUAL_WAIT_NS = 10**9
 TOLERANCE_NS = 10**7
@@ -62,9 +73,11 @@ class Messages:
         losses: Iterable[Row],
         happened: set[str],
         orphans: Iterable[tuple[Any, int]],
+        bounds_of: BoundsOf,
     ) -> None:
         self.objects = objects
-        self.losses = [x for x in losses if "kernel" not in (x.get("trace") or "").split("/")]
+        self.bounds_of = bounds_of
+        self.losses = list(losses)
         self.blind = "rmw_take" not in happened
         self.calls = sorted(
             (call for call in publications if call["topic"] != DISCOVERY),
@@ -79,6 +92,10 @@ class Messages:
         ]  # fmt: skip
         taken = {id(take["_subscription"]) for take in takes if not take["intra_process"]}
         linked = {id(take["_callback_instance"]) for take in takes}
+        self.nameless = any(take["topic"] is None for take in takes)
+        made = max((s["created_ns"] for s in objects.rows["subscriptions"]), default=-1)
+        begin = min((loss["begin_ns"] or 0 for loss in self.losses), default=FOREVER)
+        self.unseen_since = begin if begin <= made else FOREVER
         self.untaken = {id(i["_owner"]) for i in self.ran} - taken
         without = {s["_proc"] for s in objects.rows["subscriptions"] if id(s) in self.untaken}
         self.hints = [
@@ -208,6 +225,11 @@ class Messages:
 
     # ------------------------------------------------------------ rows
 
+    def _unheard(self, call: Row) -> bool:
+        """Whether nobody knows who could have heard it."""
+        late = self.unseen_since <= call["publish_ns"]
+        return call["topic"] is None or self.nameless or late
+
     def _rows(self) -> list[Row]:
         inside = [self._through_a_buffer(enqueue) for enqueue in self.enqueues]
         known = [row for row in inside if row["_call"] is not None]
@@ -234,7 +256,7 @@ class Messages:
         nobody = [
             _EMPTY | {
                 "_call": call, "_subscription": None,
-                "_fate": PENDING if call["topic"] is None else "no_subscriber",
+                "_fate": PENDING if self._unheard(call) else "no_subscriber",
             }
             for call in self.calls
             if id(call) not in told
@@ -248,7 +270,7 @@ class Messages:
             "_call": call,
             "_subscription": buffer and buffer["_subscription"],
             "intra_process": True,
-            "_fate": "replayed" if call is None else enqueue["_fate"],
+            "_fate": enqueue["_whose"] if call is None else enqueue["_fate"],
             "_sub_proc": enqueue["_proc"] if call is None else None,
         }
         if take is not None:
@@ -285,11 +307,12 @@ class Messages:
                 row["_next_ns"] = after
         for row in rows:
             longest_ns = longest.get(id(row["_subscription"]), USUAL_WAIT_NS)
+            row["_until_ns"] = _first(row["_next_ns"], (row["publish_ns"] or 0) + longest_ns)
             row["outcome"] = self._outcome(row, longest_ns, shared)
         out_of_buffers(rows)
-        weigh(rows, self.takes_alone, self.losses, longest, self.hints)
+        weigh(rows, self.takes_alone, self.losses, longest, self.hints, spacing=apart(self.inter))
         partial(rows)
-        bound_clocks(rows)
+        bound_clocks(rows, self.bounds_of)
         return rows
 
     def _fill(self, row: Row) -> None:
@@ -321,8 +344,8 @@ class Messages:
 
     def _outcome(self, row: Row, longest_ns: int, shared: set[Any]) -> str:
         fate = row["_fate"]
-        if fate == "replayed":
-            return "replayed"
+        if fate in {"replayed", UNTOLD}:
+            return "replayed" if fate == "replayed" else "unknown"
         if row["callback_start_ns"] is not None:
             return "delivered"
         if row["take_ns"] is not None:
@@ -340,15 +363,9 @@ class Messages:
             return True
         if (row["topic"], key) in shared:
             return True
-        until = publish + longest_ns if after is None else after
-        if after is None and end is not None and until > end:
+        if after is None and end is not None and publish + longest_ns > end:
             return True
-        return any(
-            loss["host"] == row["subscription_host"]
-            and (loss["end_ns"] is None or loss["end_ns"] >= publish)
-            and (loss["begin_ns"] is None or loss["begin_ns"] <= until)
-            for loss in self.losses
-        )
+        return row["_publisher"] is None and missing(row, self.losses, publish, row["_until_ns"])
 
 
 def _pair(row: Row) -> tuple[int, int]:

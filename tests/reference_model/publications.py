@@ -81,6 +81,8 @@ class Publications:
         """Each thread's last publish event, and its call."""
         self._undecided: dict[Any, Row] = {}
         """The intra call that a thread's last event, an rclcpp one, may go on with."""
+        self.cut: set[Any] = set()
+        """Threads of which publish events may be missing since the last one."""
 
     def on_rclcpp_intra_publish(self, e: Event) -> None:
         self._decide(e)
@@ -114,6 +116,11 @@ class Publications:
         goes_on = before and before["event"] == "rcl_publish" and _same_message(before, e)
         self._event(e, call if goes_on else None)
 
+    def on_gap(self, thread: Any) -> None:
+        self._decide(None, thread)
+        self.last.pop(thread, None)
+        self.cut.add(thread)
+
     def _decide(self, e: Event | None, thread: Any = None) -> None:
         """Whether the rclcpp event before this one goes on with the intra one before it."""
         intra = self._undecided.pop(e["thread"] if e else thread, None)
@@ -132,6 +139,7 @@ class Publications:
 
     def _event(self, e: Event, call: Row | None) -> None:
         kind = KINDS[e["event"]]
+        self.cut.discard(e["thread"])
         if call is None:
             call = {
                 **place(e),

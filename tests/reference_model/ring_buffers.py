@@ -4,7 +4,10 @@ Decided when the event comes, with a state per place of each buffer:
 
 * ``rclcpp_ring_buffer_enqueue`` is of the thread's publication if the thread's last publish event
   is an intra-process one, the buffer is not younger than that, and it did not get this message
-  before. Else a publisher's history put it there for a late joiner: replayed.
+  before. Else a publisher's history put it there for a late joiner: replayed; or nobody knows who,
+  if events of the thread may be missing since its last publish event.
+* Where events may be missing, since a place was filled, of a thread that ever took something out of
+  that buffer, nobody knows what left it.
 * What was at that place before is overwritten, if the event says so. If it says that the place
   was free, the message had been dequeued, which was not recorded: nobody knows.
 * ``rclcpp_ring_buffer_dequeue`` takes what is at that place. Messages leave a buffer in order: if a
@@ -22,24 +25,29 @@ from collections import defaultdict
 from typing import Any
 
 from reference_model.events import Event
+from reference_model.gaps import Gaps
 from reference_model.objects import Objects, Row
 from reference_model.publications import Publications
 from reference_model.takes import Takes
 from reference_model.walk import place
 
 PENDING, DEQUEUED, OVERWRITTEN, CLEARED = "pending", "dequeued", "overwritten", "cleared"
+UNTOLD = "untold"
 
 
 class RingBuffers:
     """Messages in ring buffers. To be told after `Takes` and `Publications`."""
 
-    def __init__(self, objects: Objects, publications: Publications, takes: Takes) -> None:
-        self.objects, self.publications, self.takes = objects, publications, takes
+    def __init__(
+        self, objects: Objects, publications: Publications, takes: Takes, gaps: Gaps
+    ) -> None:
+        self.objects, self.publications, self.takes, self.gaps = objects, publications, takes, gaps
         self.rows: list[Row] = []
         self._held: dict[Any, dict[int, Row]] = defaultdict(dict)
         """By buffer and index."""
         self._newest: dict[Any, int] = {}
         """When the newest one was put into each buffer that was taken of it."""
+        self._takers: dict[Any, set[Any]] = defaultdict(set)
 
     def on_rclcpp_construct_ring_buffer(self, e: Event) -> None:
         self._held.pop((e["proc"], e["buffer"]), None)
@@ -54,19 +62,28 @@ class RingBuffers:
             "_buffer": self.objects.now("buffer", e["proc"], e["buffer"]),
             "_at": (e["proc"], e["buffer"]),
             "_call": call if before and before["event"] == "rclcpp_intra_publish" else None,
+            "_whose": UNTOLD if e["thread"] in self.publications.cut else "replayed",
         }
         self.rows.append(row)
         held = self._held[e["proc"], e["buffer"]]
-        if e["index"] in held and e["overwritten"]:
-            held[e["index"]]["_fate"] = OVERWRITTEN
+        last = held.get(e["index"])
+        if last and e["overwritten"] and not self._missing(e, last["time_ns"]):
+            last["_fate"] = OVERWRITTEN
         held[e["index"]] = row
 
     def on_rclcpp_ring_buffer_dequeue(self, e: Event) -> None:
         at = e["proc"], e["buffer"]
         row = self._held[at].pop(e["index"], None)
-        if row is not None and row["time_ns"] >= self._newest.get(at, row["time_ns"]):
+        self._takers[at].add(e["thread"])
+        if row is None or self._missing(e, row["time_ns"]):
+            return
+        if row["time_ns"] >= self._newest.get(at, row["time_ns"]):
             self._newest[at] = row["time_ns"]
             row["_fate"], row["_take"] = DEQUEUED, self.takes.current(e["thread"])
+
+    def _missing(self, e: Event, since: int) -> bool:
+        takers = self._takers[e["proc"], e["buffer"]]
+        return any(self.gaps.since(thread, since, e) for thread in takers)
 
     def on_rclcpp_ring_buffer_clear(self, e: Event) -> None:
         for row in self._held.pop((e["proc"], e["buffer"]), {}).values():

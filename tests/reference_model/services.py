@@ -4,7 +4,8 @@ The key of a request is the client's gid (its first 16 bytes) and the sequence n
 has that key too, and its timestamp tells apart those of several servers.
 
 Decided when the event comes: which client or service a handle names; the execution that serves a
-request, which is the first on the thread before its next request, if it may be one of the service.
+request: the first on the thread before its next request, the end of a callback or what an executor
+does next, if it is a service's, and may be one of this one.
 Decided at the end, as Fast DDS tells of a request after it was taken: what has the same key. A
 response of a server that is not known to have taken the request is of the call that no server
 took, if there is one. The response that a client took is the one of this timestamp; else the only
@@ -66,6 +67,15 @@ class Services:
         if request is not None:
             request["_first"] = self.callbacks.latest[e["thread"]]
 
+    def on_gap(self, thread: Any) -> None:
+        self._request.pop(thread, None)
+
+    def _over(self, e: Event) -> None:
+        self.on_gap(e["thread"])
+
+    on_callback_end = on_rclcpp_executor_wait_for_work = _over
+    on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = _over
+
     def on_rmw_send_response(self, e: Event) -> None:
         service = self._service(e)
         self._tell(e, "response_sent_ns", e["client_gid"], _service=service, _stamp=e["timestamp"])
@@ -126,7 +136,7 @@ def _take(row: Row, same: list[Row]) -> None:
     call |= {k: row[k] for k in ("request_taken_ns", "_service", "sequence_number")}
     call["_server_proc"] = row["_proc"]
     first, service = row["_first"], row["_service"]
-    if first and first["kind"] in {None, "service"}:
+    if first and first["kind"] == "service":
         owner = first["_owner"]
         if owner is None or service is None or owner is service:
             call.update(_served(first))

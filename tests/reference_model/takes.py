@@ -78,8 +78,11 @@ class Takes:
         if take and take[column] is None and take["_message"] == e["message"] is not None:
             take[column] = e["time_ns"]
 
+    def on_gap(self, thread: Any) -> None:
+        self._current.pop(thread, None)
+
     def _over(self, e: Event) -> None:
-        self._current.pop(e["thread"], None)
+        self.on_gap(e["thread"])
 
     on_callback_end = on_rclcpp_executor_wait_for_work = _over
     on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = _over

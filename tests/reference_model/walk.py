@@ -9,16 +9,27 @@ the functions ``finish`` of the parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reference_model.events import Event
+from reference_model.events import INIT, Event
+
+if TYPE_CHECKING:
+    from reference_model.gaps import Gaps
+    from reference_model.sequence import Succession
+
+ABOUT_OBJECTS = frozenset({*INIT, "rcl_lifecycle_transition"})
 
 
 class Walk:
-    """The way of events through the parts of a model."""
+    """The way of events through the parts of a model.
 
-    def __init__(self, *parts: Any) -> None:
-        self.parts = parts
+    Nothing that a thread had begun goes on where events of it may be missing, or are seen to be:
+    all parts that have a method ``on_gap`` are told.
+    """
+
+    def __init__(self, *parts: Any, gaps: Gaps, sequence: Succession) -> None:
+        self.parts, self.gaps, self.sequence = parts, gaps, sequence
+        self._steps_of_all = sum(hasattr(part, "on_event") for part in parts)
         self._steps: dict[str, list[Callable[[Event], None]]] = {}
 
     def take(self, event: Event) -> None:
@@ -32,8 +43,22 @@ class Walk:
                 for part in self.parts
                 if hasattr(part, method)
             ]
+        counts = name not in ABOUT_OBJECTS and len(self._steps[name]) > self._steps_of_all
+        in_turn = counts and not name.startswith("lttng_ust_libc:")
+        if counts and self.gaps.before(event):
+            self._cut(event)
+        if in_turn and self.sequence.before(event):
+            self._cut(event)
         for step in self._steps[name]:
             step(event)
+        if in_turn and self.sequence.after(event):
+            self._cut(event)
+
+    def _cut(self, event: Event) -> None:
+        self.gaps.cut[event["thread"]] = event["time_ns"]
+        for part in self.parts:
+            if hasattr(part, "on_gap"):
+                part.on_gap(event["thread"])
 
     def through(self, events: Iterable[Event]) -> None:
         """Go on by all of them."""

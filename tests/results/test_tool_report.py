@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
+from tests.results import test_foreign_formats as foreign
 from tests.results.test_rosbag2_benchmark import PLAIN, results
 from tests.results.test_tool_results import irobot, oldest, performance_test
 
@@ -50,7 +51,7 @@ MADE: dict[str, Callable[[Path], Path]] = {
         "std_output.log",
         "  latency:   1ms [min=1ms, max=3ms, average=2ms, deviation=1]\n",
     ),
-    "performance_test": lambda at: log(at / "pt.log", 1),
+    "performance_test (CSV": lambda at: log(at / "pt.log", 1),
     "rosbag2_performance_benchmarking": lambda at: results(at, PLAIN, PLAIN),
     "buildfarm_perf_tests (system": lambda at: text(
         at / "b.csv", "T_experiment,cpu_usage (%),physical memory (Mb)\n1, 50, 40\n"
@@ -63,6 +64,7 @@ MADE: dict[str, Callable[[Path], Path]] = {
         "id: a\nresults:\n- result: {metric: latency, metric_unit: ms, value: 3}\n",
     ),
     "memory_benchmark": lambda at: text(at / "m.csv", "Entity,N,RSS,DELTA\nnode,1,1100,100\n"),
+    **foreign.MADE,
     "run_psutil": lambda at: text(at / "p.tsv", "Time[sec]\tCPU[%]\tRSS[MB]\n0.5\t150\t20\n"),
 }
 

@@ -14,7 +14,7 @@ import pytest
 
 from roslens.tracing import ros_choice, sources
 from roslens.tracing.recording import RoslensError, RunFailedError
-from roslens.tracing.ros import RosEnvironment, compiling, rclcpp
+from roslens.tracing.ros import RosEnvironment, compiling, packages, rclcpp
 from roslens.tracing.ros.compiling import Step, find_cpp_compiler, need_space, run_steps
 from roslens.tracing.ros.rclcpp import rclcpp_for
 
@@ -126,7 +126,7 @@ def test_a_full_disk_and_no_sources_leave_nothing_that_is_taken_for_complete(
     # Offline the form of the suite that needs no rclcpp is offered, in one line.
     with pytest.raises(RunFailedError, match=r"cannot be cloned.*or take a suite without -rclcpp"):
         ros_choice.choose_ros("rclcpp")
-    assert not list((tmp_path / "cache").rglob(rclcpp.MARKER))
+    assert not list((tmp_path / "cache").rglob(packages.MARKER))
 
 
 AT_ONCE = """

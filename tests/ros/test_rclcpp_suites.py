@@ -105,16 +105,25 @@ def test_pointers_layouts_and_many_subscriptions(tmp_path: Path) -> None:
         "processes": [1, 2],
         "pointer": ["shared", "unique"],
         "intra_process": ["on", "off"],
+        "outside": [0, 1],
     }
     changes = {
         "factors": factors,
-        "exclude": [{"processes": 2, "intra_process": "on"}, {"processes": 2, "pointer": "shared"}],
+        "exclude": [
+            *({"processes": 2, "intra_process": "on"}, {"processes": 2, "pointer": "shared"}),
+            *({"outside": 1, "intra_process": "off"}, {"outside": 1, "pointer": "shared"}),
+        ],
         "duration": 1,
         "repetitions": 1,
     }
     recordings = record_changed("communication-rclcpp", tmp_path, changes)
-    agrees(recordings, 5)
+    agrees(recordings, 6)
     latencies_agree(recordings)
+    opened = rl.open(recordings)
+    (outside,) = [run.name for run in opened.runs if run.cell["outside"] == 1]
+    messages = opened.only(outside).messages.drop_nulls("subscription_vpid").collect()
+    same = messages["publisher_vpid"] == messages["subscription_vpid"]
+    assert 0 < same.sum() < messages.height
 
 
 def test_services_actions_timers_chain_and_lifecycle(tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ class System:
         self.rng = random.Random(seed)
         self.trace = Trace()
         self.now = 0.0
+        self.directly = self.rng.random() < 0.1
+        """Whether what goes through a ring buffer, too, has no ``rclcpp_publish``."""
         self.addresses = iter(range(0x1000, 0x100000, 0x100))
         self.stamp = 0
         self.sequence = 0
@@ -177,7 +179,7 @@ class System:
             yield from self._dequeue(process, rng.choice(held), thread)
         elif what == "timer":
             handle, callback = rng.choice(process.timers)
-            self.emit("rclcpp_executor_execute", thread, handle=handle)
+            self._execute(handle, thread)
             yield from self._callback(process, callback, thread, 0)
         elif what == "serve":
             yield from self._serve(process, rng.choice(asked), thread)
@@ -185,6 +187,10 @@ class System:
             yield from self._transition(process, thread)
         else:
             yield from self._ask(process, what, thread)
+
+    def _execute(self, handle: int, thread: dict[str, Any]) -> None:
+        self.emit("rclcpp_executor_get_next_ready", thread)
+        self.emit("rclcpp_executor_execute", thread, handle=handle)
 
     def _wait(self, thread: dict[str, Any]) -> Iterator[None]:
         self.emit("rclcpp_executor_wait_for_work", thread, timeout=-1)
@@ -218,7 +224,7 @@ class System:
         yield
         if near:
             message += rng.choice((0, 0x800))
-        if not near or rng.random() < 0.9:
+        if not near or not self.directly:
             told = self.emit("rclcpp_publish", thread, message=message)
             first = first or told
             yield
@@ -256,7 +262,7 @@ class System:
     def _receive(self, process: Process, s: Subscription, thread: dict[str, Any]) -> Iterator[None]:
         first, stamp = s.queue.popleft()
         message = self.rng.choice((0xA000, 0xA100))
-        self.emit("rclcpp_executor_execute", thread, handle=s.handle)
+        self._execute(s.handle, thread)
         self.emit("rmw_take", thread, rmw_subscription_handle=s.handle + 1, message=message,
                   source_timestamp=stamp, taken=1)  # fmt: skip
         yield
@@ -266,17 +272,21 @@ class System:
         yield from self._callback(process, s.callback, thread, 0, (first, _who(s)))
 
     def _callback(
-        self, process: Process, callback: int, thread: dict[str, Any], intra: int, of: Any = None
-    ) -> Iterator[None]:
+        self, process: Process, callback: int, thread: dict[str, Any], intra: int, of: Any = None,
+        *, nested: bool = False,
+    ) -> Iterator[None]:  # fmt: skip
         start = self.emit("callback_start", thread, callback=callback, is_intra_process=intra)
         if of:
             self.truth[of] = start
         yield
         if process.publishers and self.rng.random() < 0.3:
             yield from self._publish(process, thread)
-        if process.timers and self.rng.random() < 0.1:
-            # It spins within.
-            yield from self._callback(process, process.timers[0][1], thread, 0)
+        spins = [timer for timer in process.timers if timer[1] != callback and not nested]
+        if spins and self.rng.random() < 0.1:
+            # Within itself would not be told from a missing event.
+            handle, inner = spins[0]
+            self._execute(handle, thread)
+            yield from self._callback(process, inner, thread, 0, nested=True)
         if self.rng.random() < 0.95:
             self.emit("callback_end", thread, callback=callback)
 

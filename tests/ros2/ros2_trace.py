@@ -6,18 +6,21 @@ Times are microseconds after an arbitrary wall-clock instant, so that expected v
 from __future__ import annotations
 
 import zlib
+from collections.abc import Collection, Iterator
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
+import pytest
 from polars.testing import assert_frame_equal
 from twin import differences
 
-from roslens.collectors.ros2 import build_tables
-from roslens.collectors.ros2.events import FIELDS, HEAP_FIELDS
-from roslens.collectors.ros2.windows import Windows, write_tables
-from roslens.collectors.work import Work
+from roslens.collectors.ros2 import build_tables, model
+from roslens.collectors.ros2.events import FIELDS, HEAP_FIELDS, Events, Raw
+from roslens.collectors.ros2.one_pass import Rows, batches_of
+from roslens.collectors.schema import TABLES
 
 T0 = 1_700_000_000_000_000_000
 TYPES = {
@@ -203,18 +206,19 @@ class Trace:
         return frames
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """Every model table; made by two stretches of time, too, which must change nothing."""
+        """Every model table; made in two stretches of time, too, which must change nothing."""
         times = sorted({row["time_ns"] for _, row in self.rows})
         # Some event or other: the same one for the same trace.
         edge = times[zlib.crc32(str(times).encode()) % len(times)] if times else T0
-        return self.same_by_windows(Windows((edge,)))
+        return self.tables_cut_at([edge])
 
-    def same_by_windows(self, windows: Windows) -> dict[str, pl.DataFrame]:
-        """Every model table, once it is known that one built by these windows equals it."""
+    def tables_cut_at(self, edges: Collection[int]) -> dict[str, pl.DataFrame]:
+        """Every model table, once it is known that those made in these stretches equal it, and
+        that the reference model has the same.
+        """
         raw, losses = self.frames(), pl.DataFrame(self.losses) if self.losses else None
         tables = build_tables(raw, losses)
-        with TemporaryDirectory() as folder:
-            found = by_windows(raw, losses, windows, Path(folder))
+        found = in_stretches(raw, losses, edges)
         for name, table in tables.items():
             assert_frame_equal(found[name], table)
         different = differences(raw, losses)
@@ -222,21 +226,28 @@ class Trace:
         return tables
 
 
-def by_windows(
-    raw: dict[str, pl.DataFrame],
-    losses: pl.DataFrame | None,
-    windows: Windows,
-    folder: Path,
-    **about: Any,
+def in_stretches(
+    raw: Raw, losses: pl.DataFrame | None, edges: Collection[int], **about: Any
 ) -> dict[str, pl.DataFrame]:
-    """Every model table, built by stretches of time."""
-    tables = folder / "tables"
-    tables.mkdir()
-    work = Work(folder / "work", lambda *_: None)
-    rows = write_tables(raw, tables, work, windows, losses=losses, **about)
-    found = {name: pl.read_parquet(tables / f"{name}.parquet") for name in rows}
-    assert {name: frame.height for name, frame in found.items()} == rows
-    return found
+    """Every model table, of events that come in stretches, with next to nothing in memory."""
+    tables: dict[str, pl.DataFrame] = {}
+
+    def give(name: str, table: pl.DataFrame | Rows) -> None:
+        frame = table.frame() if isinstance(table, Rows) else table
+        tables[name] = TABLES[name].conform(frame)
+
+    def stretches(events: Events, _: object) -> Iterator[dict[str, pl.DataFrame]]:
+        for batches in batches_of(events):
+            frames = {n: f for n, f in batches.items() if isinstance(f, pl.DataFrame)}
+            for begin, end in pairwise([-(2**63), *sorted(edges), 2**63 - 1]):
+                within = (pl.col("time_ns") >= begin) & (pl.col("time_ns") < end)
+                yield {name: frame.filter(within) for name, frame in frames.items()}
+
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model, "batches_of", stretches)
+        path = Path(folder) / "rows"
+        model.make_tables(raw, give, losses, path=path, rows=0, keys=1, **about)
+    return {name: tables[name] for name in TABLES}
 
 
 def rows(frame: pl.DataFrame, *columns: str) -> list[tuple[Any, ...]]:

@@ -72,6 +72,22 @@ def tell(trace: Trace, publisher: int, *moments: float) -> None:
         )  # fmt: skip
 
 
+def test_over_a_gap_order_and_absence_tell_nothing_of_a_goal() -> None:
+    """Something was dropped from 140 to 150 us; the second goal comes after that."""
+    trace = action()
+    for begin, number in ((100, 1), (200, 2)):
+        call(trace, GOAL, number, *(begin + x for x in (0, 10, 20, 30)))
+        tell(trace, STATUS, begin + 22, begin + 60)
+        tell(trace, FEEDBACK, begin + 36)
+        call(trace, RESULT, number, *(begin + x for x in (35, 38, 65, 75)))
+    trace.lose(140, 150, 3)
+    goals = trace.tables()["action_goals"]
+    assert rows(goals, "alone", "match", "feedback_count", "finished_ns", "result_taken_ns") == [
+        (None, "approximate", None, None, 175),
+        (True, "exact", 1, 260, 275),
+    ]
+
+
 def test_a_goal_from_sending_to_result() -> None:
     trace = action()
     call(trace, GOAL, 1, 100, 110, 120, 130)

@@ -60,6 +60,27 @@ def test_wait_and_busy_take_turns() -> None:
     assert findings(trace.tables()) == {}
 
 
+def test_a_stretch_in_which_something_may_be_missing_has_no_end() -> None:
+    """The gap from 153 to 158 us lies within the second busy stretch; a new one begins at 160."""
+    trace = executor()
+    wait(trace, 101)
+    ready(trace, 150)
+    execute(trace, 152)
+    trace.lose(153, 158, 4)
+    ready(trace, 160)
+    execute(trace, 161)
+    trace.run(162, CALLBACK, lasts=10)
+    wait(trace, 176)
+    trace.lose(180, 185, 4)
+    trace.run(190, CALLBACK, lasts=10)
+    assert found(trace) == [
+        (1, "wait", 101, 150, -1, 0, 0),
+        (1, "busy", 150, None, None, 1, 0),
+        (1, "busy", 160, 176, None, 1, 10_000),
+        (1, "wait", 176, None, -1, 0, 0),
+    ]
+
+
 def test_threads_are_told_apart_and_a_spin_within_a_callback_waits_inside_of_it() -> None:
     """Thread 2's callback (110 to 190) spins: its wait from 120 to 150 lies inside."""
     trace = executor()
@@ -232,7 +253,7 @@ def test_a_stretch_with_nothing_executed_may_be_blocked_from_its_beginning() -> 
     ready(trace, 450)
     wait(trace, 460, tid=2)
     ready(trace, 500, tid=2)
-    execute(trace, 501, tid=2)
+    trace.emit(501, "rclcpp_executor_execute", handle=0x999, tid=2)
     wait(trace, 502)
     ready(trace, 550)
     wait(trace, 560, tid=2)

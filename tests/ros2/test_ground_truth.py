@@ -217,7 +217,7 @@ def test_the_check_of_goals() -> None:
 
 
 def test_where_samples_of_the_chain_lead_to() -> None:
-    """By hand: the second is published in /a2's callback; by the link, both wait for 40."""
+    """By hand: the second is published in /a2's callback; what joined the inputs wrote the row."""
     samples = pl.DataFrame(
         {
             "sent_ns": [1, 2, 3],
@@ -228,7 +228,7 @@ def test_where_samples_of_the_chain_lead_to() -> None:
         }
     )
     assert along_the_chain(samples, linked=False).rows() == [(1, 15), (3, 51)]
-    assert along_the_chain(samples, linked=True).rows() == [(1, 15), (3, 50)]
+    assert along_the_chain(samples, linked=True).rows() == [(1, 15), (2, 50), (3, 51)]
 
 
 def deliveries(*rows: tuple[int, int, int, int | None]) -> pl.DataFrame:
@@ -240,6 +240,8 @@ def deliveries(*rows: tuple[int, int, int, int | None]) -> pl.DataFrame:
                 "message_id": m,
                 "publisher_id": p,
                 "subscription_id": s,
+                "publisher_vpid": 1,
+                "subscription_vpid": 1,
                 "publish_ns": 1000 * m,
                 "latency_ns": latency,
                 "outcome": "lost" if latency is None else "delivered",

@@ -71,7 +71,7 @@ def test_at_the_edge_of_the_trace_nobody_knows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("begin", "end", "outcome"), [(210, 230, "unknown"), (110, 130, "lost"), (330, 340, "lost")]
+    ("begin", "end", "outcome"), [(210, 230, "unknown"), (130, 140, "lost"), (330, 340, "lost")]
 )
 def test_where_the_tracer_dropped_events_a_message_is_not_lost(
     begin: float, end: float, outcome: str

@@ -1,14 +1,12 @@
-"""The pass over events gives, to the last value, the tables of the model of frames.
+"""Events in stretches and next to nothing in memory give, to the last value, the same tables.
 
-In memory, and with events in stretches and next to nothing in memory.
+Every trace is held against the reference model, too, by `ros2_trace.Trace.tables`.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -16,61 +14,32 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from missing_events import dequeue_missing, rcl_inits_missing, request_take_missing
-from one_pass import Model, batches_of, stretches
 from random_system import System
-from test_windows import RUNS, SAMPLES, STEPS, emit, objects
+from ros2_trace import at, in_stretches
+from whatever import HEAP, STEPS, emit, objects
 
 from roslens.collectors.reader import open_trace
-from roslens.collectors.ros2 import build_tables, messages
-from roslens.collectors.ros2.blocked import with_blocked
+from roslens.collectors.ros2 import build_tables
 from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import Events, Raw
 from roslens.collectors.ros2.objects import find_objects
+from roslens.collectors.ros2.one_pass import Pass, batches_of
 from roslens.collectors.schema.tables import LOSSES, TABLES
 
-TABLES_OF_THE_PASS = (
-    "callback_instances", "publications", "takes", "messages", "one_sided_messages",
-    "executor_intervals", "service_calls", "timer_activations", "heap", "callback_heap",
-    "callback_allocations",
-)  # fmt: skip
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+RUNS = (
+    "two_process/000_r0_fastrtps",
+    "demo/000_r0_executor-Events",
+    "lifecycle/000_r0_cell",
+    "communication/001_r0_unique_ptr_ipc-on",
+)
 
 
-def assert_same(
-    raw: Raw, losses: pl.DataFrame | None, *, without: Sequence[str] = (), **about: Any
-) -> None:
-    """Both ways give the same tables; the model of frames is the oracle.
-
-    But for what is drawn from finished rows, in whichever way these were made: what the order of a
-    way proves, and the bounds of clocks.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(messages, "weigh", lambda rows, *_: rows)
-        patch.setattr(messages, "with_bounds", without_bounds)
-        whole = build_tables(raw, losses, **about)
-    events = Events(raw, about.get("hosts", ()))
-    made = find_objects(events)
-    lost = LOSSES.empty() if losses is None else LOSSES.conform(losses)
-    given, callbacks = batches_of(events), callback_objects(events, made)
-    in_memory = Model(events, made, callbacks, lost)
-    in_memory.feed(given)
-    with TemporaryDirectory() as folder:
-        # The least that may stay in memory.
-        spilling = Model(events, made, callbacks, lost, path=f"{folder}/rows", rows=0, keys=1)
-        for part in stretches(given, 3):
-            spilling.feed(part)
-        first, again = spilling.tables()[0], spilling.tables(last=True)[0]
-    for found in (in_memory.tables(last=True)[0], first, again):
-        found["messages"] = without_bounds(found["messages"])
-        found["executor_intervals"] = with_blocked(
-            found["executor_intervals"], found["callback_instances"], ("host", "vpid", "vtid")
-        )
-        for name in TABLES_OF_THE_PASS:
-            table = TABLES[name].conform(found[name])
-            assert name in without or table.equals(whole[name]), name
-
-
-def without_bounds(rows: pl.DataFrame, *_: object) -> pl.DataFrame:
-    return rows.with_columns(clock_bound_ns=pl.lit(None, dtype=pl.Int64))
+def edges_of(raw: Raw, count: int) -> list[int]:
+    """Times that cut events into so many stretches of as many events each."""
+    parts = [frame.lazy().select(pl.col("time_ns").cast(pl.Int64)) for frame in raw.values()]
+    times = pl.concat(parts).collect()["time_ns"].sort()
+    return sorted({times[len(times) * place // count] for place in range(1, count)})
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
@@ -79,18 +48,52 @@ def without_bounds(rows: pl.DataFrame, *_: object) -> pl.DataFrame:
         st.tuples(st.sampled_from(STEPS), st.integers(0, 9), st.integers(1, 3), st.integers(0, 1)),
         min_size=20,
         max_size=80,
-    )
+    ),
+    st.sets(st.integers(0, 90), min_size=1, max_size=4),
 )
-def test_whatever_happens(happened: list[tuple[str, int, int, int]]) -> None:
+def test_whatever_happens_and_wherever_it_is_cut(
+    happened: list[tuple[str, int, int, int]], cuts: set[int]
+) -> None:
     trace = objects()
     for place, (step, number, pid, thread) in enumerate(happened):
         emit(trace, 20 + place * 3, step, number, {"pid": pid, "tid": 10 * pid + thread})
-    # Starts on a grid of their own lie as near to one point of a timer's grid as to the next.
-    assert_same(trace.frames(), None, without=["timer_activations"])
+    trace.tables_cut_at([at(20 + place * 3) for place in cuts])
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(HEAP), st.integers(0, 2), st.integers(1, 2), st.integers(0, 1)),
+        min_size=10,
+        max_size=60,
+    ),
+    st.sets(st.integers(0, 70), min_size=1, max_size=4),
+)
+def test_the_heap_wherever_it_is_cut(
+    happened: list[tuple[str, int, int, int]], cuts: set[int]
+) -> None:
+    """Few addresses, taken and freed in any order; steps of its tables span several cuts."""
+    trace, gap = objects(), 30_000
+    for place, (step, number, pid, thread) in enumerate(happened):
+        us, where = 20 + place * gap, {"pid": pid, "tid": 10 * pid + thread}
+        pointer = 0x1000 + 16 * number
+        if step in {"start", "end"}:
+            emit(trace, us, step, number, where)
+        elif step == "realloc":
+            again = 0x1000 + 16 * (number + thread)
+            trace.emit(
+                us, "lttng_ust_libc:realloc", in_ptr=pointer, size=8 + place, ptr=again, **where
+            )
+        elif step == "malloc":
+            trace.emit(us, "lttng_ust_libc:malloc", size=1 + place, ptr=pointer, **where)
+        else:
+            trace.emit(us, "lttng_ust_libc:free", ptr=pointer, **where)
+    trace.tables_cut_at([at(20 + place * gap) for place in cuts])
 
 
 @pytest.mark.parametrize(("seed", "lost"), [(1, 0.0), (2, 0.02), (3, 0.05), (4, 0.2), (5, 0.2)])
 def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
+    """In stretches; the reference model is held against more of these in `test_twin`."""
     rng = random.Random(seed)
     trace = System(seed).trace
     trace.declared = {name for name, _ in trace.rows}
@@ -98,21 +101,47 @@ def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
     assert_same(trace.frames(), None)
 
 
-def test_a_dequeue_is_missing() -> None:
-    assert_same(dequeue_missing().frames(), None)
-
-
-def test_the_take_of_a_request_is_missing() -> None:
-    assert_same(request_take_missing().frames(), None)
-
-
-def test_init_events_of_rcl_are_missing() -> None:
-    assert_same(rcl_inits_missing().frames(), None)
+@pytest.mark.parametrize("missing", [dequeue_missing, request_take_missing, rcl_inits_missing])
+def test_one_event_is_missing(missing: Any) -> None:
+    assert_same(missing().frames(), None)
 
 
 @pytest.mark.recording
 @pytest.mark.parametrize("run_of", RUNS)
 def test_recordings(run_of: str) -> None:
-    trace = open_trace(Path(SAMPLES / run_of))
+    trace = open_trace(SAMPLES / run_of)
     info = trace.info()
-    assert_same(trace.read(), info.losses, hosts=info.hosts)
+    assert_same(trace.read(), info.losses, warnings=info.warnings, hosts=info.hosts)
+
+
+def assert_same(raw: Raw, losses: pl.DataFrame | None, **about: Any) -> None:
+    whole = build_tables(raw, losses, **about)
+    found = in_stretches(raw, losses, edges_of(raw, 4), **about)
+    for name, table in whole.items():
+        assert found[name].equals(table), name
+        assert found[name].schema == table.schema
+
+
+@pytest.mark.recording
+def test_tables_so_far_are_those_of_the_events_so_far() -> None:
+    """Asked for in between, and the pass goes on; what is known of processes is of the whole."""
+    trace = open_trace(SAMPLES / RUNS[0])
+    events = Events(trace.read())
+    found = find_objects(events)
+    about = (events, found, callback_objects(events, found), LOSSES.empty())
+    (batches,) = batches_of(events)
+    frames = {n: pl.DataFrame(b) for n, b in batches.items() if isinstance(b, pl.DataFrame)}
+    (edge,) = edges_of(frames, 2)
+    before = {name: frame.filter(pl.col("time_ns") < edge) for name, frame in frames.items()}
+    after = {name: frame.filter(pl.col("time_ns") >= edge) for name, frame in frames.items()}
+    whole, begun, half = Pass(*about), Pass(*about), Pass(*about)
+    whole.feed(frames)
+    half.feed(before)
+    begun.feed(before)
+    so_far, then = half.tables()[0], begun.tables(last=False)[0]
+    begun.feed(after)
+    for one, other in ((so_far, then), (whole.tables()[0], begun.tables()[0])):
+        for name in TABLES.keys() & one.keys():
+            assert one[name].frame().equals(other[name].frame()), name
+    with pytest.raises(ValueError, match="come to its end"):
+        begun.feed(after)

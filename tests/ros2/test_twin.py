@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import reference_model
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from missing_events import dequeue_missing, rcl_inits_missing, request_take_missing
 from random_system import System
@@ -43,6 +43,7 @@ def test_recordings(run: Path) -> None:
 
 @settings(max_examples=12)
 @given(st.integers(0, 2**32))
+@example(25288)
 def test_a_system_that_runs(seed: int) -> None:
     """Both models against each other, and against what really became of each message."""
     system = System(seed)

@@ -14,6 +14,8 @@ import polars as pl
 import reference_model
 
 from roslens.collectors.ros2 import build_tables
+from roslens.collectors.ros2.clock_fit import fit_clocks
+from roslens.collectors.ros2.host_clocks import find_crossings
 from roslens.collectors.schema import TABLES
 
 IDENTITY = {
@@ -64,8 +66,18 @@ def differences(
     ours = build_tables(raw, losses, synchronisation=synchronisation)
     rows = [] if losses is None else losses.to_dicts()
     recorded = {name: frame.iter_rows(named=True) for name, frame in raw.items()}
-    theirs = reference_model.tables(recorded, rows, synchronisation)
+    bounds = clock_bounds(raw)
+    theirs = reference_model.tables(recorded, rows, synchronisation, lambda _: bounds)
     return compared({name: ours[name].to_dicts() for name in theirs}, theirs)
+
+
+def clock_bounds(raw: Mapping[str, pl.DataFrame]) -> dict[tuple[str, str], int]:
+    """The bounds that roslens finds, whose truth is what ``test_host_clocks.py`` tests."""
+    crossings = find_crossings(raw)
+    hosts = {*crossings["from_host"], *crossings["to_host"]}
+    fit = fit_clocks(crossings, sorted(hosts)) if hosts else None
+    found = {} if fit is None else fit.bounds(aligned=False)
+    return {hosts: bound for hosts, ((_, bound),) in found.items()}
 
 
 def compared(ours: Tables, theirs: Tables) -> dict[str, str]:

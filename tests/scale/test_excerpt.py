@@ -17,7 +17,7 @@ import roslens as rl
 from roslens.analysis.measures.loss import TracerLoss
 from roslens.analysis.metrics import metrics_of
 from roslens.collectors.collection import NOTE, collect
-from roslens.collectors.excerpt import Excerpt
+from roslens.collectors.excerpt import Excerpt, excerpt_of
 from roslens.collectors.limits import Limits
 from roslens.collectors.reader import open_trace
 from roslens.collectors.schema import TABLES
@@ -159,7 +159,7 @@ def test_something_else_is_made_again(tmp_path: Path) -> None:
     assert not collect(part, excerpt=excerpt).rebuilt
     assert collect(part, excerpt=replace(excerpt, end="+4s")).rebuilt
     assert collect(part).rebuilt, "all of it was asked for"
-    assert not Recording.at(part.output).is_excerpt
+    assert excerpt_of(Recording.at(part.output)) is None
     with pytest.raises(UsageError, match="tables of a whole recording lie there"):
         collect(part, excerpt=excerpt)
 

@@ -1,4 +1,4 @@
-"""Long collections: in parts and by windows the same as at once, interrupted or not."""
+"""Long collections: in parts the same as at once, interrupted or not."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import polars as pl
 import pytest
 
 from roslens.collectors import collection as module
-from roslens.collectors import large, parts, store, work
+from roslens.collectors import parts, store, work
 from roslens.collectors.collection import Collected, collect
-from roslens.collectors.ros2.windows import buckets
+from roslens.collectors.ros2.one_pass import Rows
 from roslens.tracing.recording import Recording, RunFailedError
 
 SAMPLE = Path(__file__).resolve().parents[2] / "data/samples/two_process/000_r0_fastrtps"
 SMALL = """
-from roslens.collectors import collection as module, large, parts, work
+from roslens.collectors import collection as module, parts, work
 module._LONG_BYTES, parts.PART_BYTES = 0, 200_000
-large.WHOLE_EVENTS, large.WINDOW_EVENTS, work.KEEP_SECONDS = 1_000, 6_000, 0.0
+work.KEEP_SECONDS = 0.0
 """
 pytestmark = pytest.mark.recording
 
@@ -42,8 +42,6 @@ def as_if_large(whole: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
     assert whole.rebuilt
     monkeypatch.setattr(module, "_LONG_BYTES", 0)
     monkeypatch.setattr(parts, "PART_BYTES", 200_000)
-    monkeypatch.setattr(large, "WHOLE_EVENTS", 1_000)
-    monkeypatch.setattr(large, "WINDOW_EVENTS", 6_000)
     monkeypatch.setattr(work, "KEEP_SECONDS", 0.0)
 
 
@@ -69,12 +67,12 @@ def stop_after(steps: int, stop: Callable[[], object], seen: list[str]) -> Calla
 
 
 @pytest.mark.usefixtures("as_if_large")
-def test_in_parts_and_by_windows(tmp_path: Path, whole: Collected) -> None:
+def test_in_parts(tmp_path: Path, whole: Collected) -> None:
     steps: list[str] = []
     found = collect(Recording.at(SAMPLE, tmp_path / "parts"), progress=steps.append)
     assert found.rebuilt
     assert "reading 1/2" in steps
-    assert "messages 1/5" in steps
+    assert steps[-2:] == ["model", "tables"]
     assert_same(found, whole)
     assert not collect(Recording.at(SAMPLE, tmp_path / "parts")).rebuilt
 
@@ -87,7 +85,7 @@ def test_an_interrupted_one_goes_on(tmp_path: Path, whole: Collected) -> None:
         raise KeyboardInterrupt
 
     done: set[str] = set()
-    for steps in (3, 9, 20, 31):
+    for steps in (2, 3, 2):
         seen: list[str] = []
         with pytest.raises(KeyboardInterrupt):
             collect(recording, progress=stop_after(steps, interrupt, seen))
@@ -114,7 +112,7 @@ def tell(step):
 module.collect(Recording.at(Path({str(SAMPLE)!r}), Path({str(output)!r})), progress=tell)
 """
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    for steps in (2, 25, 40):
+    for steps in (2, 3, 2):
         command = [sys.executable, "-c", code, str(steps)]
         ended = subprocess.run(command, env=environment, check=False)
         assert ended.returncode == -signal.SIGKILL
@@ -134,7 +132,7 @@ def test_what_another_version_left_is_not_gone_on_with(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        collect(recording, progress=stop_after(12, interrupt, []))
+        collect(recording, progress=stop_after(2, interrupt, []))
     (left,) = store.leftovers(recording)
     monkeypatch.setattr(module, "collector_version", lambda: "another")
     seen: list[str] = []
@@ -167,18 +165,12 @@ def test_a_full_disk_leaves_nothing(
     tmp_path: Path, whole: Collected, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recording = Recording.at(SAMPLE, tmp_path / "parts")
-    put = buckets.Buckets.put
-    count = 0
 
-    def full(self: buckets.Buckets, frame: pl.DataFrame, bucket: int, step: int = 0) -> None:
-        nonlocal count
-        count += 1
-        if count > 30:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        put(self, frame, bucket, step)
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(buckets.Buckets, "put", full)
+        patched.setattr(Rows, "write", full)
         with pytest.raises(RunFailedError, match="No space left"):
             collect(recording)
     assert not store.leftovers(recording)
@@ -205,7 +197,6 @@ def test_a_truncated_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         file.truncate(stream.stat().st_size * 2 // 3)
     parts = collect(Recording.at(run, tmp_path / "parts"))
     monkeypatch.setattr(module, "_LONG_BYTES", 1 << 40)
-    monkeypatch.setattr(large, "WHOLE_EVENTS", 1 << 40)
     at_once = collect(Recording.at(run, tmp_path / "at_once"))
     assert at_once.warnings
     assert_same(parts, at_once)

@@ -145,7 +145,10 @@ def test_collectors_at_the_same_time(recording: Recording, tmp_path: Path) -> No
     for process in running:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
-    assert digests(output) == digests(recording.output)
+    made = digests(output)
+    # What was sampled beside the run is taken along, where the tables lie elsewhere.
+    made.pop("tables/resources.parquet")
+    assert made == digests(recording.output)
     assert not list(output.glob(".collect*"))
 
 

@@ -28,13 +28,16 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.ctf import test_ctf2_drafts as drafts
 from tests.micro_ros import test_results as micro_ros
 from tests.results import test_tool_report as tools
 
+from roslens.collectors.reader import open_trace
 from roslens.collectors.results.logged_messages import read_logged_messages
 from roslens.collectors.results.micro_ros import read_all
 from roslens.collectors.results.micro_ros_published import read_published
 from roslens.collectors.results.rclcpp_communication import read_study
+from roslens.collectors.results.storage_recorder import read_recorder
 from roslens.collectors.results.storage_recovery import SCHEMA as RECOVERY
 from roslens.collectors.results.storage_recovery import read_recovery
 from roslens.collectors.results.storage_runs import read_storage_run
@@ -125,8 +128,16 @@ def a_study(folder: Path) -> Path:
     return folder
 
 
+RECORDED = {
+    "schema_version": 1, "plugin_config": "mcap_default", "message_bytes": 8,
+    "rate_bytes_per_s": 800, "cache_bytes": 64, "publishers": 1, "depth": 10, "published": 9,
+    "received": 7, "lost_in_cache": 2, "written": 5, "publishing_ns": 5, "late_ns": 1,
+    "bytes_on_disk": 99, "reader": "mcap", "rosbag2_version": "0.29.0",
+}  # fmt: skip
+
+
 def a_storage_run(folder: Path) -> Path:
-    """The three files of a run of the storage benchmark."""
+    """The four files of a run of the storage benchmark."""
     facts = {
         "schema_version": 1, "plugin_config": "mcap_default", "messages": "a", "batch_bytes": 8,
         "bytes": 24, "message_count": 3, "write_calls": 2, "open_ns": 5, "close_ns": 7, "cpu_ns": 9,
@@ -139,6 +150,8 @@ def a_storage_run(folder: Path) -> Path:
     (folder / "writes.csv").write_text(calls)
     (folder / "run.json").write_text(json.dumps(facts))
     (folder / "verification.json").write_text(json.dumps(verification))
+    counted = "sqc,allocations,allocated_bytes\n0,3,100\n1,2,50\n,1,10\n"
+    (folder / "allocations.csv").write_text(counted)
     return folder
 
 
@@ -184,9 +197,15 @@ RECOVERED = (
 )
 TARGETS = {
     **{f"tool {name}": Target(make, tool_report) for name, make in tools.MADE.items()},
+    "CTF 2 draft": Target(
+        lambda folder: drafts.trace(folder / "t", [drafts.drafted(x) for x in drafts.fragments()]),
+        lambda path: open_trace(path).info(),
+        "metadata",
+    ),
     "log of messages": Target(copied(RUN / "native" / "messages.csv"), read_logged_messages),
     "recovery": Target(file("recovery.csv", RECOVERED + "\n"), read_recovery),
     "storage run": Target(a_storage_run, read_storage_run),
+    "storage recorder": Target(file("recorder.json", json.dumps(RECORDED)), read_recorder),
     "storage digest": Target(
         file(
             "storage_plugins_a.csv",

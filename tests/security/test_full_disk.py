@@ -91,6 +91,8 @@ def test_a_catalog_does_not_keep_what_a_full_disk_made_of_a_recording(tmp_path: 
     # Room for the catalog, but not for the tables.
     done = limited(20_000, "catalog", tmp_path, "--collect", "--json")
     assert "File too large" in json.loads(done.stdout)["problem"]
+    assert done.returncode == 4
+    assert "1 of 1 recordings have no tables" in done.stderr
     done = limited(resource.RLIM_INFINITY, "catalog", tmp_path, "--collect", "--json")
     row = json.loads(done.stdout)
     assert (row["problem"], row["collected"]) == (None, True)

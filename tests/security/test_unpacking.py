@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import lzma
 import os
 import resource
 import signal
@@ -51,6 +52,13 @@ def gz(path: Path, blocks: Iterator[bytes]) -> Path:
     return path
 
 
+def xz(path: Path, blocks: Iterator[bytes]) -> Path:
+    with lzma.open(path, "wb") as stream:
+        for block in blocks:
+            stream.write(block)
+    return path
+
+
 def large_header(kind: bytes) -> Iterator[bytes]:
     """A header that tells of 2 GB, and a part of them."""
     yield header("x", 2 << 30, kind)
@@ -93,7 +101,7 @@ HOSTILE: dict[str, tuple[Callable[[], Iterator[bytes]], str]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-@pytest.mark.parametrize("form", ["tar.zst", "tar.gz"])
+@pytest.mark.parametrize("form", ["tar.zst", "tar.gz", "tar.xz", "tzst"])
 def test_hostile_tar_files(
     tmp_path: Path, form: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -105,7 +113,8 @@ def test_hostile_tar_files(
             yield HEAD_OF_OURS
         yield from blocks()
 
-    archive = (zstd if form == "tar.zst" else gz)(tmp_path / f"bad.{form}", content())
+    write = {"tar.gz": gz, "tar.xz": xz}.get(form, zstd)
+    archive = write(tmp_path / f"bad.{form}", content())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(UsageError, match=said):
         unpack(archive, tmp_path / "out")
@@ -156,7 +165,23 @@ def test_hostile_zip_files(tmp_path: Path) -> None:
     assert not (tmp_path / "evil").exists()
 
 
-@pytest.mark.parametrize("form", ["tar.gz", "zip", "tar.zst"])
+def test_an_xz_file_does_not_choose_how_much_memory_it_takes(tmp_path: Path) -> None:
+    """A dictionary of 1 GiB is asked for in the head of the file."""
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 1 << 30}]
+    (tmp_path / "x.tar.xz").write_bytes(lzma.compress(b"x" * 600, filters=filters))
+    with pytest.raises(UsageError, match=r"[Mm]emory"):
+        unpack(tmp_path / "x.tar.xz", tmp_path / "out")
+    whole = lzma.compress(header("metadata", 4) + b"/**/".ljust(512, b"\0") + bytes(1024))
+    # Two streams with padding between them, as parallel tools write, and one that is cut off.
+    half = [lzma.compress(x) for x in (lzma.decompress(whole)[:700], lzma.decompress(whole)[700:])]
+    (tmp_path / "two.tar.xz").write_bytes(half[0] + bytes(4) + half[1] + bytes(8))
+    assert len(unpack(tmp_path / "two.tar.xz", tmp_path / "out")) == 1
+    (tmp_path / "cut.tar.xz").write_bytes(whole[:-20])
+    with pytest.raises(UsageError, match="damaged"):
+        unpack(tmp_path / "cut.tar.xz", tmp_path / "out")
+
+
+@pytest.mark.parametrize("form", ["tar.gz", "zip", "tar.xz", "tzst", "tar.zst"])
 def test_a_trace_comes_out_of_each_form(tmp_path: Path, form: str) -> None:
     """The same events as in the recording that went in."""
     archive = tmp_path / f"public.{form}"
@@ -167,8 +192,11 @@ def test_a_trace_comes_out_of_each_form(tmp_path: Path, form: str) -> None:
             for path in sorted((RUN / "trace").rglob("*")):
                 found.write(path, path.relative_to(RUN))
     else:
-        with tarfile.open(archive, "w:gz") as tar:
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as tar:
             tar.add(RUN / "trace", "./trace")
+        write = {"tar.gz": gz, "tar.xz": xz, "tzst": zstd}[form]
+        write(archive, iter([content.getvalue()]))
     (made,) = unpack(archive, tmp_path / "out")
     assert made.name == (RUN.name if form == "tar.zst" else "public")
     assert open_trace(made).info().events == open_trace(RUN).info().events

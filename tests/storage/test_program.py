@@ -30,7 +30,9 @@ FURTHER = ("mcap_lz4", "mcap_zstd_1", "mcap_in_memory", "mcap_chunk_64k", "sqlit
 
 
 def left_over() -> list[Path]:
-    return list(SHM.glob("roslens-storage-*"))
+    """Those of runs that have ended: others may be under way on this machine."""
+    found = SHM.glob("roslens-storage-*")
+    return [x for x in found if not Path("/proc", x.name.split("-")[2]).exists()]
 
 
 @pytest.mark.parametrize("config", [*STUDY, *FURTHER, "mcap_default+fsync", "sqlite_default+fsync"])
@@ -201,3 +203,16 @@ def test_messages_that_come_slowly_all_arrive(cell: Cell) -> None:
     assert done.facts["dropped"] == 0
     # 1 MiB at 20 MB/s: the last of 102 messages is due after 51.7 ms.
     assert done.facts["producing_ns"] >= 51_000_000
+
+
+def test_a_disk_is_named_as_the_system_names_it(cell: Cell, tmp_path: Path) -> None:
+    """Second implementation: df."""
+    asked = ["df", "--output=fstype,source", str(tmp_path)]
+    said = subprocess.run(asked, text=True, capture_output=True, check=True).stdout
+    kind, source = said.splitlines()[1].split(maxsplit=1)
+    done = cell(place=tmp_path, any_disk=True)
+    assert done.status == 0, done.said
+    told = done.facts["file_system"].split()
+    assert told[0] == kind
+    if len(told) > 2 and source == f"/dev/{Path(source).name}":
+        assert Path(source).resolve().name == told[2]

@@ -43,7 +43,7 @@ def folder(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             root=tmp_path_factory.mktemp("recordings"),
             repetitions=3,
             only=[
-                *("message_size=10KiB", "batch_size=1KiB"),
+                *("message_size=10KiB", "batch_size=1KiB", "implementation=rust"),
                 *(f"plugin_config={config}" for config in CONFIGS),
             ],
         )

@@ -13,9 +13,18 @@ import polars as pl
 import pytest
 from storage_cells import ROOT
 
+from roslens.analysis.runs import Run
 from roslens.analysis.storage.bound import throughput_bounds
-from roslens.analysis.storage.statements import STATEMENTS, comparisons, takeaways
-from roslens.collectors.results.storage_study import read_digests
+from roslens.analysis.storage.recovery import CLAIMS, RecoveryRun, resilience
+from roslens.analysis.storage.statements import (
+    FURTHER,
+    STATEMENTS,
+    comparisons,
+    further_comparisons,
+    implementations,
+    takeaways,
+)
+from roslens.collectors.results.storage_study import DIGEST_SCHEMA, read_digests
 from roslens.tracing.recording import UsageError
 
 PUBLISHED = ROOT / "data" / "published" / "storage"
@@ -120,3 +129,86 @@ def test_digests_that_are_not_whole_end_with_one_line(change, words: str, tmp_pa
     path.write_text("".join(change(lines)))
     with pytest.raises(UsageError, match=words):
         read_digests(path)
+
+
+def rows_of(means: dict[tuple[str, str], float], sd: float = 1.0) -> pl.DataFrame:
+    """Three runs at mean - sd, mean, mean + sd of each (configuration, batch)."""
+    return pl.DataFrame(
+        [
+            ("here", run, "10KiB", batch, config, mean + (run - 1) * sd, 0.1)
+            for (config, batch), mean in means.items()
+            for run in range(3)
+        ],
+        schema=DIGEST_SCHEMA,
+        orient="row",
+    )
+
+
+def test_larger_batches_and_the_resilient_setting() -> None:
+    """By hand: 200 and 100 with a standard deviation of 1 are told apart, 100 and 100 are not."""
+    digests = rows_of(
+        {
+            ("sqlite_default", "1KiB"): 100,
+            ("sqlite_default", "10MiB"): 200,
+            ("sqlite_resilient", "1KiB"): 50,
+            ("sqlite_resilient", "10MiB"): 50,
+        }
+    )
+    compared = further_comparisons(digests)
+    batches = compared.filter(statement="batches").sort("batch_size")
+    assert batches.select("batch_size", "new", "base", "answer").rows() == [
+        ("sqlite_default", "10MiB", "1KiB", "holds"),
+        ("sqlite_resilient", "10MiB", "1KiB", "undecided"),
+    ]
+    assert batches["ratio"].to_list() == [0.5, 1.0]
+    verdicts = {t.claim: t.verdict for t in takeaways(digests, compared, FURTHER)}
+    assert verdicts == {FURTHER["batches"]: "undecided", FURTHER["resilient"]: "holds"}
+    assert further_comparisons(digests.clear()).is_empty()
+
+
+def test_both_implementations_side_by_side() -> None:
+    """By hand: 100 against 200 is slower, 300 against 200 faster, 1000 against 1001 alike."""
+    frames = [
+        rows_of({("rosbag2", "1KiB"): plugin, ("rust", "1KiB"): crate}).with_columns(
+            of=pl.lit(config)
+        )
+        for config, plugin, crate in (("a", 100, 200), ("b", 300, 200), ("c", 1000, 1001))
+    ]
+    found = implementations(pl.concat(frames), 0.05)
+    assert found.select("plugin_config", "answer").rows() == [
+        ("a", "slower"),
+        ("b", "faster"),
+        ("c", "alike"),
+    ]
+    assert found["ratio"].to_list() == pytest.approx([2, 2 / 3, 1.001])
+    assert implementations(frames[0].filter(plugin_config="rust"), 0.05).is_empty()
+
+
+def trials(config: str, block: int, recovered: int, **cell: str) -> RecoveryRun:
+    """One run of a recorder that was killed after 100 messages, `recovered` of which came back."""
+    factors = {"failure": "kill", "batch_size": "1KiB", "plugin_config": config, **cell}
+    run = Run(f"{config}{block}{cell}", cell=factors, block=str(block))
+    return RecoveryRun(run, pl.DataFrame({"acknowledged": [100], "recovered": [recovered]}))
+
+
+def test_resilience_is_judged_by_each_implementation() -> None:
+    """By hand: 90, 91, 92 of 100 against none in each block, against all, and both mixed."""
+    runs = [
+        trials(config, block, recovered, implementation="rosbag2")
+        for block in range(3)
+        for config, recovered in (
+            ("mcap_default", 90 + block),
+            ("sqlite_default", 0),
+            ("sqlite_resilient", 100),
+        )
+    ]
+    # Recordings without the factor are of the Rust libraries; here the blocks disagree.
+    runs += [trials("mcap_default", block, 50) for block in range(3)]
+    runs += [trials("sqlite_default", block, (0, 100, 50)[block]) for block in range(3)]
+    found = {(s.subject, s.claim): s.verdict for s in resilience(runs)}
+    assert found == {
+        ("rosbag2's plugins", CLAIMS["sqlite_default"]): "holds",
+        ("rosbag2's plugins", CLAIMS["sqlite_resilient"]): "false",
+        ("the Rust libraries", CLAIMS["sqlite_default"]): "undecided",
+        ("the Rust libraries", CLAIMS["sqlite_resilient"]): "refused",
+    }

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from playwright.sync_api import Browser, Page, Playwright
+from playwright.sync_api import Browser, Locator, Page, Playwright
 from playwright.sync_api import TimeoutError as NotYet
 from tests.free_port import free_port
 
@@ -91,7 +91,7 @@ def running_lab(recording: Path, home: Path) -> Iterator[tuple[subprocess.Popen[
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(60)
+            process.wait(SECONDS)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -113,7 +113,7 @@ def address_of(url: str, notebook: str) -> str:
     return f"{base}/lab/workspaces/{name}/tree/{notebook}?{rest.partition('?')[2]}"
 
 
-def open_notebook(browser: Browser, url: str, *, width: int = 1300, height: int = 3000) -> Page:
+def open_notebook(browser: Browser, url: str, *, width: int = 1440, height: int = 900) -> Page:
     """A page with a notebook whose kernel is ready."""
     page = browser.new_page(viewport={"width": width, "height": height})
     page.set_default_timeout(SECONDS * 1000)
@@ -142,17 +142,30 @@ def run_all(page: Page) -> None:
     raise NotInTimeError(f"in {SECONDS} s: no cell began to run")
 
 
-def run_start_page(page: Page) -> None:
-    """Run the start page to its end, with the timeline drawn."""
-    run_all(page)
-    page.wait_for_function("document.querySelector('.roslens-timeline')?.dataset.marks > 0")
+# The one that is seen: the notebook behind the screen may hold another.
+_SEEN = "[...document.querySelectorAll('.roslens-timeline')].find(e => e.clientWidth)"
+PANES = ("Timeline", "Runs", "Topics", "Worst messages", "Callbacks", "Nodes", "Chains", "Message")
+
+
+def wait_for_picture(page: Page) -> None:
+    """Wait until a timeline is drawn."""
+    page.wait_for_function(f"{_SEEN}?.dataset.marks > 0")
+
+
+def wait_for_screen(page: Page) -> None:
+    """Wait until the start page, which opens by itself, shows all its panes."""
+    wait_for_picture(page)
+    for title in PANES:
+        pane_of(page, title).locator(".jp-OutputArea-output > *").first.wait_for()
     # The last cell is done, and so are all before it.
-    page.get_by_text("Ask further:").wait_for()
+    page.get_by_text("Ask further:").wait_for(state="attached")
+
+
+def pane_of(page: Page, title: str) -> Locator:
+    """A pane of the screen."""
+    return page.locator(f"#roslens-{title.replace(' ', '-')}")
 
 
 def wait_for_answers(page: Page, answers: int) -> None:
     """Wait until the kernel has sent so many pictures to the timeline."""
-    page.wait_for_function(
-        "n => Number(document.querySelector('.roslens-timeline').dataset.answers || 0) >= n",
-        arg=answers,
-    )
+    page.wait_for_function(f"n => Number({_SEEN}?.dataset.answers || 0) >= n", arg=answers)

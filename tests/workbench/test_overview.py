@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -18,11 +19,16 @@ from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import ChainInstances
 from roslens.analysis.measures.samples import rate_hz
 from roslens.analysis.overview.graph_edges import graph_edges
+from roslens.analysis.overview.in_range import chains_overview, worst_messages
+from roslens.analysis.overview.runs_and_topics import topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.table import Pictured, ReportTable
 from roslens.analysis.timeline.journey import Hop, Journey
 from roslens.analysis.timeline.tracks import Timeline, Track
+from roslens.widgets.message import message_html
+from roslens.widgets.start import StartPage
 
+ROOT = Path(__file__).parents[2]
 MS = 1_000_000
 HOSTILE = '/<img src=x onerror="alert(1)">'
 
@@ -208,6 +214,54 @@ def test_layers_keep_lines_from_crossing() -> None:
         layers[1].index("y"),
         layers[1].index("x"),
     ]
+
+
+def test_the_worst_messages_come_first_and_those_of_every_node_not_at_all() -> None:
+    rows = [
+        {"run": "r", "topic": topic, "publisher_node": "/a", "subscription_node": "/b",
+         "publish_ns": at, "latency_ns": latency, "callback_instance_id": number}
+        for number, (topic, at, latency) in enumerate(
+            [("/t", 1000, 5 * MS), ("/t", 10**9, 7 * MS), ("/t", 0, None), ("/rosout", 0, 99 * MS)]
+        )
+    ]  # fmt: skip
+    found = worst_messages(pl.LazyFrame(rows), 1000)
+    assert found.select("latency_ms", "at_s", "callback_instance_id").rows() == [
+        (7.0, (10**9 - 1000) / 1e9, 1),
+        (5.0, 0.0, 0),
+    ]
+
+
+def test_chains_are_counted_by_where_they_began() -> None:
+    both = chain_of_two()
+    begun = ChainInstances(
+        both.chain, both.instances.with_columns(begin_ns=pl.Series([0, 10, 20])), both.hops, ()
+    )
+    name = str(begun.chain)
+    assert chains_overview([begun]).rows() == [(name, 3, 2, 10.0, 14.0, 14.0)]
+    assert chains_overview([begun], 5, 30).rows() == [(name, 2, 1, 14.0, 14.0, 14.0)]
+    assert chains_overview([begun], 40, 50).rows() == [(name, 0, 0, None, None, None)]
+    assert chains_overview([]).height == 0
+
+
+@pytest.mark.recording
+def test_two_runs_stand_side_by_side() -> None:
+    page = StartPage([str(ROOT / "data" / "samples" / "demo")])
+    assert "culprit" not in page._worst().columns
+    page.beside = 1
+    row = page._topics().filter(pl.col("topic") == "/samples").row(0, named=True)
+    for name, index in (("P99 [ms]", 0), ("P99 ∥", 1)):
+        own = topics_overview(page.all.only(page.all.runs[index].name).messages)
+        assert row[name] == own.filter(pl.col("topic") == "/samples")["p99_ms"].item()
+    assert row["∥/P99"] == row["P99 ∥"] / row["P99 [ms]"]
+
+
+def test_names_in_the_way_of_a_message_are_text() -> None:
+    hop = Hop("publish -> take", 0, 2 * MS)
+    own = Journey("message", 3, HOSTILE, HOSTILE, HOSTILE, HOSTILE, None, 7, [hop])
+    page = message_html([own], 7)
+    assert "<img" not in page
+    assert page.count("&lt;img") == 4
+    assert "2.000 ms" in page
 
 
 def chain_of_two() -> ChainInstances:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from roslens.analysis.timeline import arrows as kinds
 from roslens.analysis.timeline.arrows import Flows
 from roslens.analysis.timeline.build import TrackTables, build_timeline
 from roslens.analysis.timeline.journey import journey_of, way_of
+from roslens.analysis.timeline.latencies import ROWS, Latencies
 from roslens.analysis.timeline.tracks import Timeline, Track
 
 
@@ -103,6 +105,7 @@ def frames() -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     callbacks = pl.DataFrame(
         {
             "callback_instance_id": [0, 1, 2],
+            "callback_id": [10, 11, 12],
             "host": ["h0", "h0", "h0"],
             "vpid": [7, 7, 8],
             "vtid": [7, 7, 9],
@@ -140,6 +143,97 @@ def test_tracks_by_thread_and_node_with_waiting_below() -> None:
     # One without an end is its beginning.
     assert (unknown.begin_ns.tolist(), unknown.end_ns.tolist()) == ([300], [300])
     assert timeline.names[int(timeline.tracks[3].names[0])] == "/topic"
+
+
+def test_tracks_by_process_node_and_executor() -> None:
+    # Threads 7 and 8 execute callback 10, so they are of one executor; thread 9 is alone.
+    callbacks = pl.LazyFrame(
+        {
+            "callback_instance_id": [0, 1, 2, 3],
+            "callback_id": [10, 10, 11, 12],
+            "host": ["h0"] * 4,
+            "vpid": [7] * 4,
+            "vtid": [7, 8, 8, 9],
+            "node": ["/a", "/a", "/b", "/b"],
+            "kind": ["timer"] * 4,
+            "name": ["100 ms"] * 4,
+            "start_ns": [0, 100, 200, 300],
+            "end_ns": [50, 150, 250, 350],
+        }
+    )
+    _, waits, processes = (frame.lazy() for frame in frames())
+    waits = waits.filter(pl.col("state") == "wait")
+    timeline = build_timeline(TrackTables(callbacks, waits, processes))
+    shown = {
+        by: [track.places[by] for track in timeline.tracks]
+        for by in ("process", "node", "executor")
+    }
+    both = "h0 talker 7, executor of threads 7, 8"
+    assert shown["process"] == [
+        ("h0 talker 7", label)
+        for label in ("/a", "waiting for work", "/a, thread 8", "/b, thread 8", "/b, thread 9")
+    ]
+    assert shown["node"] == [
+        ("/a", "h0 talker 7"),
+        ("processes and threads", "waiting for work, h0 talker 7"),
+        ("/a", "h0 talker 7, thread 8"),
+        ("/b", "h0 talker 7, thread 8"),
+        ("/b", "h0 talker 7, thread 9"),
+    ]
+    assert [heading for heading, _ in shown["executor"]] == [
+        *4 * [both],
+        "h0 talker 7, executor of thread 9",
+    ]
+
+
+def test_callbacks_of_a_range_are_counted() -> None:
+    timeline = Timeline([track([(0, 10_000_000), (20, 30), (40, 60)])], ["x"], 0, 100)
+    # Those that begin from 20 to 39, with their whole duration; then all of them.
+    assert timeline.statistics(20, 40).rows() == [("node", "x", 1, 1e-5, 1e-5, 1e-5)]
+    ((node, name, count, total, mean, most),) = timeline.statistics(0, 100).rows()
+    assert (node, name, count, most) == ("node", "x", 3, 10)
+    np.testing.assert_allclose([total, mean], [10.00003, 10.00003 / 3])
+    assert timeline.statistics(200, 300).rows() == []
+
+
+def test_hits_go_on_and_back_over_all_tracks() -> None:
+    first, second = track([(0, 10), (50, 60)]), track([(20, 30)])
+    timeline = Timeline([first, second], ["x"], 0, 100)
+    assert timeline.hit({0}, set(), -1, 1) == (0, 0)
+    assert timeline.hit({0}, set(), 0, 1) == (1, 0)
+    assert timeline.hit({0}, set(), 20, 1) == (0, 1)
+    assert timeline.hit({0}, set(), 50, 1) is None
+    assert timeline.hit({0}, set(), 50, -1) == (1, 0)
+    # By the track's own name alone.
+    assert timeline.hit(set(), {1}, -1, 1) == (1, 0)
+    assert timeline.hit(set(), set(), -1, 1) is None
+
+
+def test_latencies_are_counted_by_time_and_size() -> None:
+    # 1, 10, 100 µs at 0, 50, 99 ns; one is lost at 60 ns; another topic is not counted.
+    messages = pl.LazyFrame(
+        {
+            "topic": ["/t", "/t", "/t", "/t", "/other"],
+            "publish_ns": [0, 50, 99, 60, 10],
+            "latency_ns": [1_000, 10_000, 100_000, None, 5],
+            "outcome": ["delivered"] * 3 + ["lost", "delivered"],
+            "callback_instance_id": [5, 6, 7, None, 8],
+        }
+    )
+    latencies = Latencies(messages)
+    assert latencies.topics == ["/t", "/other"]
+    grid = latencies.grid("/t", 0, 100, 10)
+    assert grid.counts.sum(axis=1).tolist() == [1, 0, 0, 0, 0, 1, 0, 0, 0, 1]
+    assert grid.lost.tolist() == [0, 0, 0, 0, 0, 0, 1, 0, 0, 0]
+    assert (grid.low_ns, grid.high_ns) == (900, pytest.approx(110_000))
+    # Equal steps of the logarithm: 36 from 0.9 to 110 µs.
+    step = np.log(110_000 / 900) / ROWS
+    expected = [int(np.log(x / 900) / step) for x in (1_000, 10_000, 100_000)]
+    assert np.argmax(grid.counts[[0, 5, 9]], axis=1).tolist() == expected
+    assert latencies.grid("/t", 10, 90, 4).counts.sum() == 1
+    assert latencies.nearest("/t", 52, 11_000, 10, 1.5) == 6
+    assert latencies.nearest("/t", 52, 90_000, 10, 1.5) is None
+    assert latencies.grid("/none", 0, 100, 10).p50_ns is None
 
 
 def test_a_run_without_callbacks_is_empty_and_no_error() -> None:
@@ -196,11 +290,25 @@ def test_arrows_of_a_window_and_their_number_beyond_the_most() -> None:
     assert found["name"].unique().to_list() == ["/t"]
     assert found["kind"].unique().to_list() == [kinds.MESSAGE]
     assert flows.arrows(0, 5000).rows["from_id"][0] is None
+    # All took equally long: each has the place in the middle of the ten.
+    assert found["place"].to_list() == [0.55] * 4
     many = flows.arrows(0, 5000, most=3)
     assert (many.count, many.rows.height) == (10, 0)
     # The order of the table does not matter.
     turned = Flows(messages.reverse().lazy(), publications.reverse().lazy())
     assert turned.arrows(300, 400).rows.equals(found)
+
+
+def test_a_lost_message_is_where_it_was_published() -> None:
+    lost = MESSAGE | {"message_id": 8, "outcome": "lost", "publish_ns": 300, "latency_ns": None,
+                      "callback_start_ns": None, "callback_instance_id": None}  # fmt: skip
+    publications = pl.LazyFrame({"message_id": [5, 8], "callback_instance_id": [None, 21]})
+    found = Flows(pl.LazyFrame([MESSAGE, lost]), publications).arrows(0, 1000).rows
+    names = ("begin_ns", "end_ns", "from_id", "to_id", "kind", "place")
+    assert found.select(names).rows() == [
+        (100, 500, None, 2, kinds.MESSAGE, 1.0),
+        (300, 300, 21, None, kinds.LOST_MESSAGE, None),
+    ]
 
 
 CALL = {
@@ -319,6 +427,52 @@ def test_cpus_in_use_from_sample_to_sample_and_in_callbacks() -> None:
     # Drawn in columns it is the mean: half of the first, all of the second, nothing.
     edges = np.array([50, 150, 200, 250])
     np.testing.assert_allclose(cpu.busy(edges), [0.5 * 0.5 + 0.5 * 2, 2, 0])
+
+
+def test_lanes_of_the_kernel_by_cpu_and_thread() -> None:
+    """By hand: thread 7 runs, is preempted by 99, runs on; sleeps, is woken, and runs on CPU 1."""
+    callbacks, waits, processes = (frame.lazy() for frame in frames())
+    preempted, asleep = 0x100, 1
+    switches = pl.LazyFrame(
+        [(100, 0, 0, 7, 0), (150, 0, 7, 99, preempted), (180, 0, 99, 7, 0), (200, 0, 7, 0, asleep),
+         (320, 1, 0, 7, 0), (350, 1, 7, 0, asleep),
+         # Here an event is missing: 98 left a CPU that 97 had come to.
+         (400, 1, 0, 97, 0), (450, 1, 98, 0, asleep)],
+        schema=["time_ns", "cpu_id", "prev_tid", "next_tid", "prev_state"], orient="row",
+    ).with_columns(
+        pl.col("cpu_id").cast(pl.Int32), host=pl.lit("h0"), next_comm=pl.format("t{}", "next_tid")
+    )  # fmt: skip
+    wakes = pl.LazyFrame({"host": ["h0"], "tid": [7], "time_ns": [300]})
+    events = {"sched_switch": switches, "sched_waking": wakes}
+    timeline = build_timeline(TrackTables(callbacks, waits, processes, kernel=events))
+    found = {
+        (t.group, t.label): [
+            (int(b), int(e), timeline.names[int(n)])
+            for b, e, n in zip(t.begin_ns, t.end_ns, t.names, strict=True)
+        ]
+        for t in timeline.tracks
+        if t.kind in {"running", "runnable", "core"}
+    }
+    assert found == {
+        ("h0 talker 7, thread 7", "on a CPU"): [
+            (100, 150, "on CPU 0"), (180, 200, "on CPU 0"), (320, 350, "on CPU 1"),
+        ],
+        ("h0 talker 7, thread 7", "waits for a CPU"): [
+            (150, 180, "preempted"), (300, 320, "woken, waits for a CPU"),
+        ],
+        ("h0 CPUs", "CPU 0"): [(100, 150, "t7 7"), (150, 180, "t99 99"), (180, 200, "t7 7")],
+        ("h0 CPUs", "CPU 1"): [(320, 350, "t7 7")],
+    }  # fmt: skip
+    # Nor need anybody know which callbacks these are: what runs was attached to.
+    unknown = callbacks.with_columns(callback_id=pl.lit(None, pl.Int64))
+    attached = build_timeline(TrackTables(unknown, waits, processes, kernel=events))
+    assert [t.kind for t in attached.tracks] == [t.kind for t in timeline.tracks]
+    # Those of the CPUs lie below all others; the window is that of the callbacks.
+    assert [t.kind for t in timeline.tracks][-2:] == ["core", "core"]
+    assert (timeline.begin_ns, timeline.end_ns) == (0, 700)
+    nothing = {"sched_switch": switches.filter(pl.col("time_ns") < 0)}
+    without = build_timeline(TrackTables(callbacks, waits, processes, kernel=nothing))
+    assert {t.kind for t in without.tracks} == {"callback", "wait"}
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(1, 300))

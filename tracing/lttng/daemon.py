@@ -28,6 +28,7 @@ from typing import IO, Literal
 
 from roslens.tracing.guard import guarded
 from roslens.tracing.lttng.kernel import in_tracing_group, why_no_kernel_tracing
+from roslens.tracing.lttng.settings import KernelChoice
 from roslens.tracing.lttng.tool import LttngTool, find_program
 from roslens.tracing.processes import FIRM, end_all, end_process, marked
 from roslens.tracing.recording import RunFailedError, UsageError
@@ -103,7 +104,7 @@ class SessionDaemon:
 @contextmanager
 def session_daemon(
     *,
-    kernel: Literal["auto", "off", "required"] = "auto",
+    kernel: KernelChoice = "auto",
     machine: bool = False,
     progress: Progress | None = None,
     hold: Sequence[int] = (),
@@ -134,7 +135,7 @@ def session_daemon(
     if with_kernel:
         reason = why_no_kernel_tracing()
         if reason is not None:
-            if kernel == "required":
+            if kernel != "auto":
                 raise UsageError(reason)
             notes.append(reason)
             with_kernel = False

@@ -161,7 +161,7 @@ class Session:
             )
             self._contexts("--kernel", KERNEL_CHANNEL, ("vpid", "vtid", "procname"))
         except LttngError as error:
-            if self.options.kernel == "required":
+            if self.options.kernel != "auto":
                 raise
             self.notes.append(f"no kernel trace: {error}")
         else:

@@ -21,8 +21,13 @@ DEFAULT_EVENTS = ("ros2:*",)
 NEEDED_CONTEXTS = ("vpid", "vtid", "procname")
 """Without these an event cannot be given to a process and thread."""
 
-KERNEL_EVENTS = ("sched_switch", "sched_waking", "sched_wakeup", "sched_wakeup_new")
-"""What a thread was doing when it did not run."""
+KERNEL_EVENTS = (
+    *("sched_switch", "sched_waking", "sched_wakeup_new"),
+    *("sched_process_fork", "sched_process_exec", "sched_process_exit"),
+    *("irq_handler_entry", "irq_handler_exit", "irq_softirq_entry", "irq_softirq_exit"),
+    "power_cpu_frequency",
+)
+"""What a thread was doing when it did not run, and what else took its CPU."""
 
 INIT_EVENTS = (
     "ros2:*_init",
@@ -52,6 +57,7 @@ def parse_size(value: object) -> object:
 
 Size = Annotated[int, BeforeValidator(parse_size)]
 TracerName = Literal["lttng", "native", "auto"]
+KernelChoice = Literal["auto", "lttng", "ftrace", "perf", "off", "required"]
 
 
 class TracingOptions(BaseModel):
@@ -76,10 +82,26 @@ class TracingOptions(BaseModel):
         description="contexts beside vpid, vtid and procname, such as pid_ns; perf:thread:* can "
         "stop a whole recording",
     )
-    kernel: Literal["auto", "off", "required"] = Field(
-        default="auto", description="whether to record the kernel: auto means where it can be"
+    kernel: KernelChoice = Field(
+        default="auto",
+        description="what records the kernel: LTTng's modules, ftrace, or perf_event_open, which "
+        "sees own programs alone; auto: the first that can, or nothing; required: the same, or "
+        "there is no recording",
     )
-    kernel_events: tuple[str, ...] = Field(default=KERNEL_EVENTS, min_length=1)
+    kernel_events: tuple[str, ...] = Field(
+        default=KERNEL_EVENTS, min_length=1, description="by LTTng's names; those of ftrace too"
+    )
+    kernel_of: Literal["machine", "workload"] = Field(
+        default="machine",
+        description="workload: ftrace records only what concerns its processes and threads; who "
+        "else ran on a CPU is then known only where it took over from one of these",
+    )
+    kernel_buffer: Size = Field(
+        default=4 << 20,
+        ge=64 << 10,
+        le=1 << 30,
+        description="bytes that ftrace, or perf, holds per CPU",
+    )
     mode: Literal["discard", "overwrite", "blocking", "snapshot"] = Field(
         default="discard",
         description="what happens when the buffers are full: new events are dropped, the oldest "
@@ -164,7 +186,7 @@ class TracingOptions(BaseModel):
             "max_disk": self.max_disk is not None,
             "start: ready": self.start == "ready",
             "daemon: machine": self.daemon == "machine",
-            "kernel: required": self.kernel == "required",
+            "kernel: lttng": self.kernel == "lttng",
             "contexts": bool(set(self.contexts) - set(NEEDED_CONTEXTS)),
         }
         for what, wanted in lttng_only.items():

@@ -51,22 +51,19 @@ class NativeTracer:
 
 
 @contextmanager
-def native_tracer(kernel: str, hold: Sequence[int] = ()) -> Iterator[NativeTracer]:
+def native_tracer(hold: Sequence[int] = ()) -> Iterator[NativeTracer]:
     """A tracer for as long as the context lasts; what it started ends with this process.
 
     Parameters
     ----------
-    kernel
-        As in `TracingOptions`.
     hold
         Descriptors that are kept open until all is cleared up, although this process is killed.
     """
     token = secrets.token_hex(6)
     home = Path(tempfile.mkdtemp(prefix="roslens-")).resolve()
-    notes = [] if kernel == "off" else ["no kernel trace: the native tracer records programs only"]
     try:
         with guarded(f"{MARKER}={token}", home, hold=hold):
-            yield NativeTracer(token, home, notes)
+            yield NativeTracer(token, home)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

@@ -11,6 +11,7 @@ import re
 import shutil
 import struct
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,12 +20,13 @@ from roslens.tracing.lttng.settings import NEEDED_CONTEXTS
 from roslens.tracing.native_tracer.trace_files import HEAD, MAGIC, opened, packets, read_written
 from roslens.tracing.recording import Manifest, RunFailedError, UsageError, write_manifest
 from roslens.tracing.recording.layout import MANIFEST_NAME
-from roslens.tracing.recording.manifest import Loss, TracingSettings
+from roslens.tracing.recording.manifest import Hit, Loss, TracingSettings
 
 FLIGHT_METADATA = "metadata_of_flight"
-_STREAM = re.compile(r"(ros2_(?:names_)?\d+_[0-9a-f]+_\d+)(_before)?")
+STREAM = re.compile(r"(ros2_(?:names_)?\d+_[0-9a-f]+_\d+)(_before)?")
+"""Names of the files of streams; in a flight recorder the one before has another name."""
 TRACE_NAME = "trace"
-_LOSS = "ros2_discarded"
+LOSS_NAME = "ros2_discarded"
 _OVER_TIME = ("steal_fraction", "swapped_pages", "temperature_end_c", "other_cpu_fraction")
 _SIZES_AT = 24
 
@@ -66,10 +68,15 @@ def take_snapshot(folder: Path, output: Path) -> None:
         raise RunFailedError(f"{output}: cannot be written: {reason}") from error
 
 
-def record_snapshot(folder: Path, output: Path) -> None:
+def record_snapshot(folder: Path, output: Path, triggered: Sequence[Hit] = ()) -> None:
     """Make a recording of its own of what a flight recorder holds now, with a manifest.
 
-    Parameters, errors: as `take_snapshot`.
+    Parameters
+    ----------
+    folder, output
+        As of `take_snapshot`, and its errors.
+    triggered
+        Why it is made.
     """
     if output.exists():
         raise UsageError(f"{output}: is there already; give a new folder")
@@ -90,20 +97,21 @@ def record_snapshot(folder: Path, output: Path) -> None:
         start_ns=min(path.stat().st_mtime_ns for path in metadata),
         end_ns=time.time_ns(),
         status="complete",
+        triggered=list(triggered),
         loss=Loss(discarded_events=read_written(output / TRACE_NAME).discarded),
     )
     write_manifest(manifest, output / MANIFEST_NAME)
 
 
 def _copy(trace: Path, copied: Path) -> None:
-    with opened(trace / _LOSS) as file:
-        (copied / _LOSS).write_bytes(os.pread(file, 2 * HEAD.size, 0))
+    with opened(trace / LOSS_NAME) as file:
+        (copied / LOSS_NAME).write_bytes(os.pread(file, 2 * HEAD.size, 0))
     begins = []
-    for path in (trace / _LOSS, *trace.glob("ros2_names_*")):
+    for path in (trace / LOSS_NAME, *trace.glob("ros2_names_*")):
         with opened(path) as file:
             begins += [packet.begin for packet in packets(file)]
     begun = min(begins, default=0)
-    names = {found.group(1) for x in trace.iterdir() if (found := _STREAM.fullmatch(x.name))}
+    names = {found.group(1) for x in trace.iterdir() if (found := STREAM.fullmatch(x.name))}
     for name in sorted(names):
         held: dict[int, bytes] = {}
         # Once more what may have got its other name meanwhile.

@@ -5,8 +5,10 @@ No length in a file is trusted: the traced programs could write anything into it
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -43,36 +45,39 @@ class Packet:
     content: int
     size: int
     begin: int
+    end: int
     number: int
     discarded: int
 
 
-def packets(file: int) -> Iterator[Packet]:
-    """The packets of an open stream file, up to the first one that is none."""
-    size, offset = os.fstat(file).st_size, 0
+def packets(file: int, offset: int = 0) -> Iterator[Packet]:
+    """The packets of an open stream file from one on, up to the first one that is none."""
+    size = os.fstat(file).st_size
     while offset + HEAD.size <= size:
-        magic, _, begin, _, content, total, number, discarded = HEAD.unpack(
+        magic, _, begin, end, content, total, number, discarded = HEAD.unpack(
             os.pread(file, HEAD.size, offset)
         )
         if magic != MAGIC or not HEAD.size * 8 <= content <= total or content % 8 or total % 8:
             return
         if offset + content // 8 > size:
             return
-        yield Packet(offset, content // 8, total // 8, begin, number, discarded)
+        yield Packet(offset, content // 8, total // 8, begin, end, number, discarded)
         offset += total // 8
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor to read a file, which must not be a link.
+    """A descriptor to read a file, which must not be a link, nor anything that has no end.
 
     Raises
     ------
     OSError
         It cannot be opened.
     """
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError(errno.EINVAL, "not a file", str(path))
         yield file
     finally:
         os.close(file)

@@ -15,7 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from roslens.tracing.recording.bags import refuse_bag
 from roslens.tracing.recording.errors import UsageError
+from roslens.tracing.recording.schema import SAMPLED
 from roslens.tracing.recording.text import shown
 
 if TYPE_CHECKING:
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 
 MANIFEST_NAME = "manifest.json"
 
+CLOCKS_NAME = "clocks.json"
+
 EXCERPT_NAME = "excerpt.json"
-"""Beside the tables of a part of a recording: which part that is."""
+"""Beside tables that lie without their traces: of which recording, or part of one, they are."""
 
 EXCERPT_MANIFEST_NAME = "run.json"
 """Beside it: the manifest of that recording. Not named as one, for it is no recording."""
@@ -44,13 +48,10 @@ class Recording:
     output
         Where ``events/`` and ``tables/`` go; by default the run's folder, or
         ``<path>/roslens`` for a bare trace.
-    parts
-        Recordings that are this one together, as one time line; empty where it is its own.
     """
 
     path: Path
     output: Path
-    parts: tuple[Path, ...] = ()
 
     @classmethod
     def at(cls, path: Path, output: Path | None = None) -> Recording:
@@ -62,8 +63,7 @@ class Recording:
 
     def absolute(self) -> Recording:
         """The same from any working directory."""
-        parts = tuple(part.absolute() for part in self.parts)
-        return Recording(self.path.absolute(), self.output.absolute(), parts)
+        return Recording(self.path.absolute(), self.output.absolute())
 
     @property
     def name(self) -> str:
@@ -77,9 +77,15 @@ class Recording:
 
     @property
     def is_excerpt(self) -> bool:
-        """Whether only tables of a part of a recording lie here, without its traces."""
+        """Whether only tables lie here, of all or a part of a recording, without its traces."""
         there = (self.path / "tables" / EXCERPT_NAME).is_file()
-        return there and not self.has_manifest and not self.parts
+        return there and not self.has_manifest
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether its tables lie where its traces do not."""
+        own = {Recording.at(self.path).output.resolve(), self.path.resolve()}
+        return self.output.resolve() not in own
 
     @cached_property
     def manifest(self) -> Manifest | None:
@@ -105,32 +111,24 @@ class Recording:
         return own if self.has_manifest and own.is_dir() else self.path
 
     @property
-    def trace_roots(self) -> list[Path]:
-        """The folders below which all traces of its parts lie."""
-        return [Recording.at(part).trace_root for part in self.parts] or [self.trace_root]
+    def clocks(self) -> Path:
+        """``clocks.json``: how the clocks of its hosts are brought together, where it has several.
+
+        See `roslens.collectors.clocks`.
+        """
+        return self.path / CLOCKS_NAME
 
     @property
-    def resources(self) -> Path:
-        """``resources.parquet``: what each process used while it ran.
+    def samples(self) -> dict[str, Path]:
+        """Where the tables that were sampled beside the run lie, as far as they are there, by name.
 
         ``resources.csv`` where another harness recorded the run and only that is there.
         """
-        own, other = self._samples / "resources.parquet", self.path / "resources.csv"
-        return other if other.is_file() and not own.is_file() else own
-
-    @property
-    def threads(self) -> Path:
-        """``threads.parquet``: what each thread used, where it was sampled."""
-        return self._samples / "threads.parquet"
-
-    @property
-    def system(self) -> Path:
-        """``system.parquet``: what the machine did, where it was sampled."""
-        return self._samples / "system.parquet"
-
-    @property
-    def _samples(self) -> Path:
-        return self.tables if self.is_excerpt else self.path
+        folder = self.tables if self.is_excerpt else self.path
+        files = {table.name: folder / f"{table.name}.parquet" for table in SAMPLED}
+        files = {name: file for name, file in files.items() if file.is_file()}
+        other = self.path / "resources.csv"
+        return {"resources": other, **files} if other.is_file() else files
 
     @property
     def native(self) -> Path:
@@ -221,7 +219,11 @@ def find_recordings(path: Path) -> list[Recording]:
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
     if not path.is_dir():
-        raise UsageError(f"{path}: not a folder; give the folder of a recording")
+        refuse_bag(path)
+        raise UsageError(
+            f"{path}: not a folder; give the folder of a recording (for a result file of another "
+            "tool: 'roslens report tool FILE')"
+        )
     below = [(folder, files) for folder, _, files in walk(path, links=False)]
     runs = sorted(folder for folder, files in below if MANIFEST_NAME in files)
     if runs:
@@ -235,6 +237,7 @@ def find_recordings(path: Path) -> list[Recording]:
     )
     if excerpts:
         return [Recording.at(folder) for folder in excerpts]
+    refuse_bag(path)
     raise UsageError(
         f"{path}: no recording here: neither a {MANIFEST_NAME} nor a CTF trace (a file named "
         "'metadata') below it; give the folder that 'ros2 trace' or 'roslens record' wrote"

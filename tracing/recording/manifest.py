@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,8 @@ from roslens.tracing.recording.files import write_atomically
 from roslens.tracing.recording.harness_manifest import from_harness, is_harness_manifest
 
 SCHEMA_VERSION = 1
+_SECOND_NS = 1_000_000_000
+_SHORTEST_NS = 10_000_000
 
 Level = str | int | float | bool
 """A level of a factor."""
@@ -23,9 +26,9 @@ class _Part(BaseModel):
 
 
 class Host(_Part):
-    """The machine, without its name."""
+    """The machine, without its name; of several machines what they have in common."""
 
-    cpu_count: int
+    cpu_count: int | None = Field(default=None, description="of all machines together")
     cpu_model: str | None = None
     governor: str | None = None
     kernel: str | None = None
@@ -86,6 +89,7 @@ class TracingSettings(_Part):
     tracer: str
     tracer_version: str | None = None
     domains: list[str] = Field(default_factory=lambda: ["ust"])
+    kernel: str | None = Field(default=None, description="what recorded the kernel; null: LTTng's")
     events: list[str] = Field(default_factory=list)
     contexts: list[str] = Field(default_factory=list)
     mode: Literal["discard", "overwrite", "blocking", "snapshot"] = "discard"
@@ -158,6 +162,36 @@ class Design(_Part):
     execution: int = Field(default=0, description="how often the campaign had been resumed by then")
 
 
+class Hit(_Part):
+    """A trigger that hit while somebody watched."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    trigger: str = Field(description="the condition as the user wrote it")
+    at_ns: int = Field(ge=0, lt=1 << 62, description="since when it holds, ns since the epoch")
+    value: float | None = Field(
+        default=None, allow_inf_nan=False, description="what was seen; null: somebody asked"
+    )
+    unit: str | None = None
+
+    @property
+    def around_ns(self) -> tuple[int, int]:
+        """What is looked at first: before and after twice what took too long, else a second."""
+        room = _SECOND_NS
+        if self.unit == "ns" and self.value is not None:
+            room = max(_SHORTEST_NS, 2 * math.ceil(self.value))
+        return self.at_ns - room, self.at_ns + room
+
+
+class Member(_Part):
+    """One of the recordings that a merged one was made of."""
+
+    name: str = Field(description="its folder below trace/, and native/")
+    hosts: list[str] = Field(description="labels of the hosts that it has traces of")
+    content: str = Field(description="digest of the names, sizes and times of its files")
+    manifest: Manifest | None = Field(default=None, description="its own; null for a bare trace")
+
+
 class Manifest(_Part):
     """A run's manifest (``manifest.json``), versioned, validated on reading.
 
@@ -199,8 +233,14 @@ class Manifest(_Part):
     disturbances: list[str] = Field(
         default_factory=list, description="what about the host lay beyond the suite's limits"
     )
+    triggered: list[Hit] = Field(
+        default_factory=list, description="what triggers saw; of a snapshot those that made it"
+    )
     provenance: str | None = Field(
         default=None, description="where a recording not made by us is from"
+    )
+    members: list[Member] = Field(
+        default_factory=list, description="the recordings that this one was merged of"
     )
 
 

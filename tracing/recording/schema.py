@@ -197,3 +197,31 @@ SYSTEM = Table(
     ),
 )
 """``system.parquet``, which the recorder writes where the suite asks for it."""
+
+ALLOCATION_SITES = Table(
+    "allocation_sites",
+    "what one call path held at one moment, where that changed since the moment before",
+    (
+        Column("time_ns", "int64", "end of a step of half a second", unit="ns", nullable=False),
+        Column("host", "string", "label of the host: h0, h1, ...", nullable=False),
+        Column("vpid", "int32", "process id", nullable=False),
+        Column("function", "string", "who allocated: the innermost function that is no library's"),
+        Column("file", "string", "its source, where debug symbols tell it"),
+        Column("line", "int32", "the line there"),
+        Column("module", "string", "the program or library that it is in"),
+        Column(
+            "called_by",
+            "string",
+            "the innermost of these on the path; other: none of them",
+            nullable=False,
+            values=("middleware", "callback", "executor", "other"),
+        ),
+        Column("path", "string", "the functions of the path, innermost first", nullable=False),
+        Column("live_bytes", "int64", "allocated and not freed", unit="byte", nullable=False),
+        Column("live_blocks", "int64", "how many allocations these are", nullable=False),
+    ),
+)
+"""``allocation_sites.parquet``, which the recorder writes where the suite asks for it."""
+
+SAMPLED = (RESOURCES, THREADS, SYSTEM, ALLOCATION_SITES)
+"""Tables that lie beside a run as soon as it is recorded, as ``NAME.parquet``."""

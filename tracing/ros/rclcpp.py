@@ -6,63 +6,39 @@ without their CMake files, so that a compiler is all that a machine needs.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-import re
 import shutil
-import subprocess
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roslens.tracing.recording import RunFailedError
-from roslens.tracing.recording.files import shipped, write_atomically
-from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
-from roslens.tracing.ros.compiling import (
-    Step,
-    find_cpp_compiler,
-    need_space,
-    run_logged,
-    run_steps,
+from roslens.tracing.recording.files import shipped
+from roslens.tracing.ros.compiling import Step, find_cpp_compiler, run_logged, run_steps
+from roslens.tracing.ros.environment import RosEnvironment
+from roslens.tracing.ros.packages import (
+    CPP,
+    FILES_AT_ONCE,
+    GENERATORS,
+    LOG,
+    C,
+    Library,
+    bundled,
+    described,
+    facts_of,
+    generating,
+    joined,
+    listed,
+    made_once,
+    prefix_of,
+    soname,
 )
-from roslens.tracing.ros.environment import RosEnvironment, install_command
 from roslens.tracing.sources import obtain, pinned
 
-MARKER = "roslens-complete"
-LOG = "build.log"
 SPACE = 600_000_000
 """Bytes that the build needs while it lasts."""
-_GENERATORS = shipped("requirements", "ros-generators.txt")
 _GENERATE = shipped("tracing", "ros", "generate_interfaces.py")
 _CLOCK_WAITER = shipped("tracing", "ros", "clock_waiter.hpp")
-_COMMON = ("-O2", "-fPIC", "-DNDEBUG", "-w")
-_CPP, _C = ("-std=c++17", *_COMMON), ("-std=gnu11", *_COMMON)
 _MESSAGES = "statistics_msgs"
-_FILES_AT_ONCE = 12
-
-
-@dataclass(frozen=True)
-class Library:
-    """A library of C++ and where its files lie.
-
-    Attributes
-    ----------
-    name
-        Its name and its package's.
-    source
-        In the table of pinned sources.
-    folder
-        Of the package, below the source.
-    before
-        A header of ours that it is compiled with.
-    """
-
-    name: str
-    source: str
-    folder: str = "."
-    before: Path | None = None
 
 
 LIBRARIES = (
@@ -93,22 +69,16 @@ class Rclcpp:
     ros: Path
     compiler: tuple[str, ...]
 
-    @property
-    def facts(self) -> dict[str, object]:
-        """What was written when it was complete: ``packages`` with versions, ``seconds``."""
-        found: dict[str, object] = json.loads((self.prefix / MARKER).read_text(encoding="utf-8"))
-        return found
-
     def compile_flags(self) -> list[str]:
         """What a program in C++ that uses it is compiled with."""
         folders = [*sorted((self.prefix / "include").iterdir()), *_folders(self.ros)]
-        return [*_CPP, *(f"-I{folder}" for folder in folders)]
+        return [*CPP, *(f"-I{folder}" for folder in folders)]
 
     def link_flags(self) -> list[str]:
         """What such a program is linked with; it then runs without further variables."""
         # A path of the program that holds for the libraries of its libraries, too: the wheels'
         # own do not find each other.
-        search = [self.prefix / "lib", self.ros / "lib", *_bundled(self.ros)]
+        search = [self.prefix / "lib", self.ros / "lib", *bundled(self.ros)]
         own = sorted(x.name for x in (self.prefix / "lib").glob("*.so"))
         return [
             *(f"-L{self.prefix / 'lib'}", f"-L{self.ros / 'lib'}", "-pthread"),
@@ -124,8 +94,7 @@ class Rclcpp:
 
     def environment(self, ros: RosEnvironment) -> RosEnvironment:
         """The embedded ROS 2 with it."""
-        packages = self.facts["packages"]
-        assert isinstance(packages, dict)
+        packages = facts_of(self.prefix).packages
         paths = f"{self.prefix}:{ros.variables['AMENT_PREFIX_PATH']}"
         return replace(
             ros,
@@ -157,44 +126,26 @@ def rclcpp_for(
     """
     compiler = tuple(find_cpp_compiler())
     found = Rclcpp(_prefix(ros, compiler), ros.python.parents[1], compiler)
-    if cached_file(found.prefix / MARKER):
-        return found
-    with locked(found.prefix.with_name(found.prefix.name + ".lock")):
-        if not (found.prefix / MARKER).is_file():
-            private_folder(found.prefix)
-            need_space(found.prefix, SPACE, "compiling rclcpp")
-            begun = time.monotonic()
-            trees = {name: obtain(name, sources, note) for name in SOURCES}
-            note("compiling rclcpp for the embedded ROS 2, once: some minutes")
-            packages = _build(found, ros, trees, note)
-            facts = {"packages": packages, "seconds": round(time.monotonic() - begun, 1)}
-            shutil.rmtree(found.prefix / "build")
-            # Written last: what lies there without it is gone on with.
-            write_atomically(found.prefix / MARKER, json.dumps(facts))
+
+    def build() -> dict[str, str]:
+        trees = {name: obtain(name, sources, note) for name in SOURCES}
+        note("compiling rclcpp for the embedded ROS 2, once: some minutes")
+        return _build(found, ros, trees, note)
+
+    made_once(found.prefix, "rclcpp", SPACE, build)
     return found
 
 
-def existing() -> Iterator[Path]:
-    """The folders of all that was compiled so far, complete or not."""
-    yield from sorted(x for x in cache_folder().glob("ros/rclcpp-*") if x.is_dir())
-
-
 def _prefix(ros: RosEnvironment, compiler: tuple[str, ...]) -> Path:
-    """Where it lies: the name tells of all that went into it."""
-    version = subprocess.run(
-        [*compiler, "--version"], text=True, capture_output=True, check=False
-    ).stdout.partition("\n")[0]
+    """Where it lies."""
     parts = (
-        ros.python.parents[1].name,
-        version,
-        repr(([x.name for x in LIBRARIES], _CPP, _C, _FILES_AT_ONCE)),
+        repr(([x.name for x in LIBRARIES], CPP, C, FILES_AT_ONCE)),
         *(pinned()[name].sha256 for name in SOURCES),
         *(x.before.read_text(encoding="utf-8") for x in LIBRARIES if x.before),
         _GENERATE.read_text(encoding="utf-8"),
-        _GENERATORS.read_text(encoding="utf-8"),
+        GENERATORS.read_text(encoding="utf-8"),
     )
-    key = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-    return cache_folder() / "ros" / f"rclcpp-{ros.distro}-{key}"
+    return prefix_of("rclcpp", ros, [compiler], parts)
 
 
 def _build(
@@ -214,10 +165,8 @@ def _build(
         place = include / _MESSAGES / header.relative_to(code)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(header, place)
-    groups = {
-        library.name: _listed(trees[library.source] / library.folder) for library in LIBRARIES
-    }
-    groups = {name: _joined(files, build / name) for name, files in groups.items()}
+    groups = {library.name: listed(trees[library.source] / library.folder) for library in LIBRARIES}
+    groups = {name: joined(files, build / name) for name, files in groups.items()}
     groups |= _message_groups(code / _MESSAGES)
     flags = made.compile_flags()
     before = {x.name: ("-include", str(x.before)) for x in LIBRARIES if x.before}
@@ -226,7 +175,7 @@ def _build(
     for name, files in groups.items():
         objects[name] = []
         for file in files:
-            kind = [*_C, *flags[len(_CPP) :]] if file.suffix == ".c" else flags
+            kind = [*C, *flags[len(CPP) :]] if file.suffix == ".c" else flags
             target = build / name / f"{file.parent.name}-{file.name}.o"
             options = [*_language(file), *kind, *before.get(name, ())]
             steps.append(Step(target, (*made.compiler, *options, "-c", str(file))))
@@ -235,9 +184,9 @@ def _build(
     note("linking rclcpp")
     libraries = [
         Step(
-            prefix / "lib" / _soname(name),
+            prefix / "lib" / soname(name),
             (
-                *(*made.compiler, "-shared", f"-Wl,-soname,{_soname(name)}", "-pthread"),
+                *(*made.compiler, "-shared", f"-Wl,-soname,{soname(name)}", "-pthread"),
                 *map(str, files),
             ),
         )
@@ -245,32 +194,11 @@ def _build(
     ]
     run_steps([*libraries, *_empty(made)], what="libraries of rclcpp", log=log, note=lambda _: None)
     packages = [trees[library.source] / library.folder for library in LIBRARIES]
-    return dict(_described(prefix, [*packages, messages]))
-
-
-def _listed(package: Path) -> list[Path]:
-    """The files that a package's own CMakeLists.txt compiles: not all that lie there."""
-    text = (package / "CMakeLists.txt").read_text(encoding="utf-8")
-    return [package / name for name in re.findall(r"^\s*(src/\S+\.cpp)\s*$", text, re.MULTILINE)]
-
-
-def _joined(files: list[Path], folder: Path) -> list[Path]:
-    """Files that include several each: their common headers are then read once for all."""
-    folder.mkdir(exist_ok=True)
-    joined = []
-    for begin in range(0, len(files), _FILES_AT_ONCE):
-        together = files[begin : begin + _FILES_AT_ONCE]
-        joined.append(folder / f"{folder.name}-{begin}.cpp")
-        write_atomically(joined[-1], "".join(f'#include "{file}"\n' for file in together))
-    return joined
+    return dict(described(prefix, [*packages, messages]))
 
 
 def _language(file: Path) -> tuple[str, ...]:
     return ("-x", "c") if file.suffix == ".c" else ()
-
-
-def _soname(name: str) -> str:
-    return f"lib{name.removeprefix('lib')}.so"
 
 
 def _generated(
@@ -285,23 +213,8 @@ def _generated(
     if done.is_file():
         return code
     shutil.rmtree(code, ignore_errors=True)
-    tools = build / "tools"
-    shutil.rmtree(tools, ignore_errors=True)
-    environment = {
-        **{k: v for k, v in os.environ.items() if k not in {"LD_PRELOAD", "VIRTUAL_ENV"}},
-        **ros.variables,
-    }
-    environment.pop("PYTHONPATH", None)
-    run_logged(
-        [
-            *install_command(ros.python),
-            *("--no-deps", "--require-hashes", "--target", str(tools), "-r", str(_GENERATORS)),
-        ],
-        log,
-        "what the generators need (is a Python package index reachable?)",
-        environment,
-    )
-    environment["PYTHONPATH"] = str(tools)
+    own = generating(ros, build / "tools", log)
+    environment = {**own, **ros.variables, "PYTHONPATH": own["PYTHONPATH"]}
 
     def generate(*arguments: str) -> None:
         command = [str(ros.python), str(_GENERATE), *arguments]
@@ -351,27 +264,10 @@ def _empty(made: Rclcpp) -> list[Step]:
     ]
 
 
-def _described(prefix: Path, packages: list[Path]) -> Iterator[tuple[str, str]]:
-    """Name and version of packages, whose descriptions are put where ament looks for them."""
-    for package in packages:
-        text = (package / "package.xml").read_text(encoding="utf-8")
-        found = re.search(r"<name>\s*(\S+?)\s*</name>\s*<version>\s*([^<\s]+)", text)
-        if found is None:
-            raise RunFailedError(f"{package}/package.xml: has no name and version")
-        place = prefix / "share" / found[1]
-        place.mkdir(parents=True, exist_ok=True)
-        write_atomically(place / "package.xml", text)
-        yield found[1], found[2]
-
-
 def _folders(ros: Path) -> list[Path]:
     # Fast CDR lies in the root itself.
     root = ros / "include"
     return [*(x for x in sorted(root.iterdir()) if x.is_dir()), root]
-
-
-def _bundled(ros: Path) -> list[Path]:
-    return sorted(ros.glob("lib/python*/site-packages/ros_*.libs"))
 
 
 def _wheel_libraries(ros: Path) -> list[str]:

@@ -1,11 +1,13 @@
 """What a run uses, sampled beside it: processes, threads, their heaps, the machine."""
 
+from roslens.tracing.sampling.allocations import AllocationSites
 from roslens.tracing.sampling.heap import HeapProbe
 from roslens.tracing.sampling.processes import ProcessReader, Sampler, cpu_time_ns
 from roslens.tracing.sampling.system import SystemSampler
 from roslens.tracing.sampling.threads import ThreadSampler
 
 __all__ = [
+    "AllocationSites",
     "HeapProbe",
     "ProcessReader",
     "Sampler",

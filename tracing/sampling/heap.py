@@ -7,21 +7,17 @@ static libc) say nothing useful, and 0 is then what is read.
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 import struct
-import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from roslens.tracing.recording import UsageError
-from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
+from roslens.tracing.sampling.preloaded import preloadable, preloaded
 from roslens.tracing.sampling.proc import namespace_id, read
 
 _SOURCE = Path(__file__).with_name("heap_probe.c")
 _NUMBERS = struct.Struct("QQ")
-_FLAGS = ("-shared", "-fPIC", "-O2", "-Wall", "-pthread")
 
 
 class HeapProbe:
@@ -49,9 +45,8 @@ class HeapProbe:
 
     def variables(self, environment: dict[str, str]) -> dict[str, str]:
         """What the programs need in their environment."""
-        preload = " ".join(filter(None, (environment.get("LD_PRELOAD"), str(self.library))))
         return {
-            "LD_PRELOAD": preload,
+            "LD_PRELOAD": preloaded(environment, self.library),
             "ROSLENS_HEAP": str(self.folder),
             "ROSLENS_HEAP_HZ": repr(self.hz),
         }
@@ -76,31 +71,11 @@ class HeapProbe:
 
 
 def build_probe() -> Path:
-    """The compiled library, made once for each version of its source.
+    """The compiled library.
 
     Raises
     ------
     UsageError
         There is no compiler, or it fails (glibc older than 2.33).
     """
-    key = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()[:16]
-    library = cache_folder() / "heap" / key / "libroslens_heap.so"
-    if cached_file(library):
-        return library
-    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
-    if compiler is None:
-        raise UsageError("samplers.heap: no C compiler for its probe (apt-get install gcc)")
-    with locked(library.parent.with_suffix(".lock")):
-        private_folder(library.parent)
-        made = library.with_suffix(".part")
-        run = subprocess.run(
-            [compiler, *_FLAGS, str(_SOURCE), "-o", str(made)],
-            text=True,
-            capture_output=True,
-            check=False,
-        )
-        if run.returncode:
-            first = next((x for x in run.stderr.splitlines() if "error" in x), "it says nothing")
-            raise UsageError(f"samplers.heap: its probe cannot be compiled: {first}")
-        made.replace(library)
-    return library
+    return preloadable(_SOURCE, "samplers.heap")

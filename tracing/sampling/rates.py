@@ -37,3 +37,8 @@ class SamplerRates(BaseModel):
         le=1000,
         description="bytes in use by malloc, read by mallinfo2 inside the workload's processes",
     )
+    allocations: bool = Field(
+        default=False,
+        description="which call paths hold memory, by heaptrack, which makes each allocation "
+        "several times as slow: for leaks, not for latencies",
+    )

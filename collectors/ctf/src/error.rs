@@ -72,6 +72,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
+            Place::Pointer { fragment, pointer } if pointer.is_empty() => {
+                write!(f, "fragment {fragment}: {}", self.what)
+            }
             Place::Pointer { fragment, pointer } => {
                 write!(f, "fragment {fragment}: {pointer}: {}", self.what)
             }

@@ -507,12 +507,38 @@ pub struct Clock {
     pub offset_seconds: i128,
     /// Cycles to add to that.
     pub offset_cycles: i128,
+    /// Which clock of all it is; of `LTTng`'s the boot of the machine.
+    pub uuid: Option<String>,
+    /// What is added to its times, in nanoseconds: at these times, in their order, and straight
+    /// between them. Times stay in their order.
+    pub added: Vec<(i64, i64)>,
 }
 
 impl Clock {
     /// Nanoseconds since the epoch, rounded down; `None` beyond the range of `i64`.
     #[must_use]
     pub fn to_ns(&self, cycles: u64) -> Option<i64> {
+        let ns = self.as_recorded(cycles)?;
+        if self.added.is_empty() {
+            return Some(ns);
+        }
+        let next = self.added.partition_point(|(at, _)| *at <= ns);
+        let after = self.added.get(next).or(self.added.last())?;
+        let before = next.checked_sub(1).map_or(after, |at| &self.added[at]);
+        let (span, rise) = (
+            i128::from(after.0) - i128::from(before.0),
+            i128::from(after.1) - i128::from(before.1),
+        );
+        let since = i128::from(ns) - i128::from(before.0);
+        let part = if span == 0 {
+            0
+        } else {
+            (rise * since).div_euclid(span)
+        };
+        i64::try_from(i128::from(ns) + i128::from(before.1) + part).ok()
+    }
+
+    fn as_recorded(&self, cycles: u64) -> Option<i64> {
         const SECOND: i128 = 1_000_000_000;
         let cycles = self.offset_cycles.checked_add(i128::from(cycles))?;
         let ns = if self.frequency == 1_000_000_000 {
@@ -524,6 +550,18 @@ impl Clock {
         };
         let total = self.offset_seconds.checked_mul(SECOND)?.checked_add(ns)?;
         i64::try_from(total).ok()
+    }
+
+    /// Count from zero where the offset lies outside of the range of times; its years then.
+    pub fn leave_out_offset(&mut self) -> Option<i128> {
+        const YEAR: i128 = 31_556_952;
+        if self.to_ns(0).is_some() {
+            return None;
+        }
+        let seconds = self.offset_cycles / i128::from(self.frequency.max(1));
+        let years = self.offset_seconds.saturating_add(seconds) / YEAR;
+        (self.offset_seconds, self.offset_cycles) = (0, 0);
+        Some(years)
     }
 
     /// Set it `ns` nanoseconds forward, as exactly as its cycles allow.

@@ -102,7 +102,7 @@ struct Scale<'a> {
 impl<'a> Scale<'a> {
     fn new(clock: &'a Clock) -> Self {
         Self {
-            base: (clock.frequency == 1_000_000_000)
+            base: (clock.frequency == 1_000_000_000 && clock.added.is_empty())
                 .then(|| clock.to_ns(0))
                 .flatten(),
             clock,

@@ -490,13 +490,16 @@ fn clocks_of_hosts_are_set() {
         (folder.trace("two", "right", &at(1500)), "two".to_owned()),
     ];
     for host in ["right", "h1"] {
-        let clocks = BTreeMap::from([(host.to_owned(), -900)]);
+        let clocks = BTreeMap::from([(host.to_owned(), vec![(0, -900)])]);
         let recording = Arc::new(Recording::open(&traces, &clocks).unwrap());
         assert_eq!(recording.hosts(), ["h0", "h1"]);
         let read = read(&recording, Want::default()).unwrap();
         assert_eq!(times(&read["p:a"]), [600, 1000]);
     }
-    let wrong = Recording::open(&traces, &BTreeMap::from([("middle".to_owned(), 1)]));
+    let wrong = Recording::open(
+        &traces,
+        &BTreeMap::from([("middle".to_owned(), vec![(0, 1)])]),
+    );
     let what = wrong.err().unwrap().to_string();
     assert_eq!(
         what,

@@ -8,7 +8,7 @@ use crate::messages::{Existing, Match, Matched, joined};
 use crate::rows::{NEVER, NONE};
 
 /// How long after the event of a publication the middleware stamps it, at most.
-const TOLERANCE: i64 = 10_000_000;
+pub const TOLERANCE: i64 = 10_000_000;
 
 /// Guess source timestamps of publications that were recorded without.
 ///
@@ -110,7 +110,7 @@ pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
 }
 
 /// Executions for messages between processes: subscription, start and number.
-fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
+pub fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
     let executions = model.callbacks.executions.iter();
     executions.filter_map(|(number, execution)| {
         let callback = model.known.callbacks.get(execution.callback as usize)?;

@@ -31,6 +31,8 @@ pub struct Execution {
     below: u32,
     /// Whether the message came within the process, of those that say so.
     pub intra: Option<bool>,
+    /// Whether its end is missing, as its thread ran the callback again.
+    left: bool,
 }
 
 plain!(Execution {
@@ -39,7 +41,8 @@ plain!(Execution {
     thread,
     callback,
     below,
-    intra
+    intra,
+    left
 });
 
 /// The execution that may enclose a moment.
@@ -74,9 +77,13 @@ pub struct Interval {
     /// The next stretch of the thread, and the one before.
     next: u32,
     before: u32,
-    /// What had been executed, and how long callbacks had run, before it on its thread.
+    /// What had been executed, and how long callbacks had run, before it on its thread; and, where
+    /// events may be missing before its end, by then.
     executed: i64,
     covered: i64,
+    cut: bool,
+    executed_by: i64,
+    covered_by: i64,
 }
 
 plain!(Interval {
@@ -87,7 +94,10 @@ plain!(Interval {
     next,
     before,
     executed,
-    covered
+    covered,
+    cut,
+    executed_by,
+    covered_by
 });
 
 #[derive(Clone)]
@@ -97,6 +107,8 @@ struct Open {
     start: i64,
     /// How long callbacks had run before, as far as they had ended.
     covered: i64,
+    /// Whether something may be missing since it began.
+    cut: bool,
 }
 
 #[derive(Clone)]
@@ -137,8 +149,9 @@ impl Callbacks {
         &mut self.threads[place]
     }
 
-    /// `callback_start`; returns the number of the execution.
-    pub fn on_start(&mut self, event: &Event<'_>, objects: &Known, process: u32) -> u32 {
+    /// `callback_start`; returns the number of the execution, and when one of the same callback began
+    /// of which the end is missing, or `NEVER`.
+    pub fn on_start(&mut self, event: &Event<'_>, objects: &Known, process: u32) -> (u32, i64) {
         let address = event.get(0);
         let callback = objects.object(Sort::Callback, process, address, event.time);
         let execution = self.executions.count();
@@ -148,7 +161,13 @@ impl Callbacks {
             thread.open.drain(..DEEPEST / 2);
         }
         let of = address.unwrap_or_default();
-        thread.open.retain(|open| open.callback != of);
+        let (mut without_end, mut left) = (NEVER, None);
+        thread.open.retain(|open| {
+            if open.callback == of {
+                (without_end, left) = (open.start, Some(open.execution));
+            }
+            open.callback != of
+        });
         let below = thread.open.last().map_or(NONE, |open| open.execution);
         let covered = thread.covered;
         thread.open.push(Open {
@@ -156,6 +175,7 @@ impl Callbacks {
             execution,
             start: event.time,
             covered,
+            cut: false,
         });
         let kind = objects
             .callbacks
@@ -166,6 +186,9 @@ impl Callbacks {
         if intra == Some(false) && callback != NONE {
             flag(&mut self.ran, callback);
         }
+        if let Some(execution) = left.and_then(|left| self.executions.edit(left)) {
+            execution.left = true;
+        }
         self.executions.push(Execution {
             start: event.time,
             end: NEVER,
@@ -173,12 +196,14 @@ impl Callbacks {
             callback,
             below,
             intra,
+            left: false,
         });
-        execution
+        (execution, without_end)
     }
 
-    /// `callback_end`.
-    pub fn on_end(&mut self, event: &Event<'_>) {
+    /// `callback_end`; returns whether its start is known, or need not be: it was before the
+    /// thread's first event.
+    pub fn on_end(&mut self, event: &Event<'_>) -> bool {
         let address = event.get(0).unwrap_or_default();
         let thread = self.thread(event.thread);
         let Some(place) = thread
@@ -186,10 +211,14 @@ impl Callbacks {
             .iter()
             .rposition(|open| open.callback == address)
         else {
+            let known = thread.last == NONE && thread.interval == NONE;
             self.ends_alone += 1;
-            return;
+            return known;
         };
         let ended = thread.open.remove(place);
+        if ended.cut {
+            return true;
+        }
         // All since its start was in a callback, whatever is known of those in between.
         let until = |time: i64| ended.covered.wrapping_add(time.wrapping_sub(ended.start));
         thread.covered = until(event.time);
@@ -206,6 +235,19 @@ impl Callbacks {
         if let Some(execution) = self.executions.edit(ended.execution) {
             execution.end = event.time;
         }
+        true
+    }
+
+    /// Events of a thread may be missing: when what is open ended, or whether, is not known.
+    pub fn cut(&mut self, thread: u32) {
+        let thread = self.thread(thread);
+        for open in &mut thread.open {
+            open.cut = true;
+        }
+        let (interval, executed, covered) = (thread.interval, thread.executed, thread.covered);
+        if let Some(of) = self.intervals.edit(interval).filter(|of| !of.cut) {
+            (of.cut, of.executed_by, of.covered_by) = (true, executed, covered);
+        }
     }
 
     /// What may enclose this moment of a thread.
@@ -214,6 +256,7 @@ impl Callbacks {
         thread
             .open
             .last()
+            .filter(|open| !open.cut)
             .map_or(Candidate::NONE, |open| Candidate {
                 execution: open.execution,
                 last: open.execution == thread.last,
@@ -228,7 +271,7 @@ impl Callbacks {
     pub fn enclosing(&self, candidate: Candidate, moment: i64) -> u32 {
         let mut number = candidate.execution;
         while let Some(execution) = self.executions.get(number) {
-            let unknown = execution.end == NEVER;
+            let unknown = execution.end == NEVER && !execution.left;
             if execution.end >= moment
                 || (unknown && candidate.last && number == candidate.execution)
             {
@@ -243,7 +286,8 @@ impl Callbacks {
     pub fn on_executor(&mut self, kind: Kind, event: &Event<'_>) {
         let number = self.intervals.count();
         let before = self.thread(event.thread).interval;
-        let waited = self.intervals.get(before).is_none_or(|last| last.wait);
+        let last = self.intervals.get(before);
+        let waited = last.is_none_or(|last| last.wait || last.cut);
         let wait = kind == Kind::Wait;
         let thread = self.thread(event.thread);
         let (covered, executed) = (thread.covered, thread.executed);
@@ -264,19 +308,22 @@ impl Callbacks {
             before,
             executed,
             covered,
+            cut: false,
+            executed_by: 0,
+            covered_by: 0,
         });
     }
 
-    /// End, number of executions and time in callbacks of a stretch.
+    /// End, number of executions and time in callbacks of a stretch; those seen, where it has no end.
     #[must_use]
     pub fn of(&self, interval: &Interval) -> (Option<i64>, i64, i64) {
         let thread = &self.threads[interval.thread as usize];
-        let (end, executed, covered) = self
-            .intervals
-            .get(interval.next)
-            .map_or((None, thread.executed, thread.covered), |next| {
-                (Some(next.begin), next.executed, next.covered)
-            });
+        let next = self.intervals.get(interval.next);
+        let (end, executed, covered) = match next {
+            _ if interval.cut => (None, interval.executed_by, interval.covered_by),
+            Some(next) => (Some(next.begin), next.executed, next.covered),
+            None => (None, thread.executed, thread.covered),
+        };
         (
             end,
             executed - interval.executed,

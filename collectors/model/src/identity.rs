@@ -133,14 +133,14 @@ impl Identity {
         });
         // What a number means may change where several processes had it.
         let alone = parts.is_some_and(|parts| parts.len() == 1);
-        let thread = self.place((process.unwrap_or(NOBODY), vtid.unwrap_or(NOTHING)));
+        let thread = self.of_thread((process.unwrap_or(NOBODY), vtid.unwrap_or(NOTHING)));
         if alone {
             self.last[slot] = Some((asked, thread));
         }
         (thread, alone && whole)
     }
 
-    fn place(&mut self, key: (u32, i32)) -> u32 {
+    fn of_thread(&mut self, key: (u32, i32)) -> u32 {
         *self.by_thread.entry(key).or_insert_with(|| {
             self.threads.push(key);
             u32::try_from(self.threads.len() - 1).unwrap_or(u32::MAX)
@@ -152,7 +152,7 @@ impl Identity {
     pub fn numbered(&mut self, number: i64) -> u32 {
         // One that is not known counts as -1.
         let process = ((number + 1) >> 32) as i32;
-        self.place((process.cast_unsigned(), number as i32))
+        self.of_thread((process.cast_unsigned(), number as i32))
     }
 
     /// The process of a thread.
@@ -175,6 +175,12 @@ impl Identity {
         self.processes
             .get(process as usize)
             .map_or(NOBODY, |of| of.host)
+    }
+
+    /// The same, where it is known.
+    #[must_use]
+    pub fn place(&self, process: u32) -> Option<u32> {
+        Some(self.host(process)).filter(|host| *host != NOBODY)
     }
 
     /// The number that a process had, or -1.

@@ -19,7 +19,7 @@ use crate::identity::Identity;
 macro_rules! kinds {
     ($($kind:ident $name:literal [$($field:literal),*];)*) => {
         /// What happened.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[expect(missing_docs, reason = "named as the tracepoints are")]
         pub enum Kind { $($kind,)* }
 
@@ -33,7 +33,7 @@ macro_rules! kinds {
 kinds! {
     Wait "rclcpp_executor_wait_for_work" ["timeout"];
     Ready "rclcpp_executor_get_next_ready" [];
-    Execute "rclcpp_executor_execute" [];
+    Execute "rclcpp_executor_execute" ["handle"];
     RmwTake "rmw_take" ["rmw_subscription_handle", "message", "source_timestamp", "taken"];
     RclTake "rcl_take" ["message"];
     RclcppTake "rclcpp_take" ["message"];
@@ -59,6 +59,22 @@ kinds! {
     Free "lttng_ust_libc:free" ["", "ptr"];
     Clear "rclcpp_ring_buffer_clear" ["buffer"];
     CallbackEnd "callback_end" ["callback"];
+}
+
+impl Kind {
+    /// Whether ROS itself tells it: anything may allocate and free, anywhere.
+    #[must_use]
+    pub fn of_ros(self) -> bool {
+        !matches!(
+            self,
+            Self::Malloc
+                | Self::Calloc
+                | Self::Realloc
+                | Self::Memalign
+                | Self::PosixMemalign
+                | Self::Free
+        )
+    }
 }
 
 /// Batches of one kind of event, in the order of time.
@@ -164,6 +180,7 @@ struct Loaded {
     times: ScalarBuffer<i64>,
     threads: Vec<u32>,
     fields: Vec<Ints>,
+    cpus: Ints,
     /// Its rows by time and thread, where they are not in that order.
     order: Option<Vec<usize>>,
 }
@@ -197,6 +214,7 @@ impl Loaded {
         let fields = fields.iter().map(|name| Ints::of(batch, name));
         Self {
             fields: fields.collect(),
+            cpus: Ints::of(batch, "cpu_id"),
             times,
             threads,
             order,
@@ -240,9 +258,16 @@ pub struct Event<'a> {
     pub thread: u32,
     row: usize,
     fields: &'a [Ints],
+    cpus: &'a Ints,
 }
 
 impl Event<'_> {
+    /// The CPU that recorded it, where that was asked for and is known.
+    #[must_use]
+    pub fn cpu(&self) -> Option<i32> {
+        self.cpus.get(self.row).map(narrow)
+    }
+
     /// A field, by its place in the list of its kind.
     #[must_use]
     pub fn get(&self, field: usize) -> Option<u64> {
@@ -294,6 +319,7 @@ impl Source {
             thread: loaded.threads[row],
             row,
             fields: &loaded.fields,
+            cpus: &loaded.cpus,
         })
     }
 }

@@ -105,6 +105,8 @@ pub struct Endpoint {
     pub created: i64,
     /// As above; the last time there is where it never was.
     pub ended: i64,
+    /// How many messages its history holds, `NEVER` where not known.
+    pub depth: i64,
 }
 
 /// A callback object.
@@ -266,7 +268,7 @@ impl Known {
         let mut endpoints = |of: &Given<'_>, name: &str| -> Vec<Endpoint> {
             let (topic, node) = (of.names(name, &mut names), of.names("node", &mut names));
             let (process, created) = (of.numbers("proc"), of.numbers("created_ns"));
-            let ended = of.maybe("ended_ns");
+            let (ended, depth) = (of.maybe("ended_ns"), of.numbers("queue_depth"));
             (0..of.len())
                 .map(|row| Endpoint {
                     process: small(process[row]),
@@ -274,6 +276,7 @@ impl Known {
                     node: node[row],
                     created: created[row],
                     ended: ended[row].unwrap_or(i64::MAX),
+                    depth: depth[row],
                 })
                 .collect()
         };

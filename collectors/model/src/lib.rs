@@ -9,9 +9,9 @@
 //! * each key: what was published and taken with a topic and a source timestamp (`matches`), and
 //!   asked and answered with a client and a sequence number (`services`).
 //!
-//! What only the end can say is a second phase over the rows (`messages`, `approximate`): which
-//! executions never end, what several publications with one key belong to, timestamps that were not
-//! recorded, `lost` against `unknown`, and the grid of a timer (`timers`).
+//! What only the end can say is a second phase over the rows (`messages`, `approximate`, `evidence`):
+//! which executions never end, what several publications with one key belong to, timestamps that were
+//! not recorded, `lost` against `unknown`, and the grid of a timer (`timers`).
 //!
 //! Rows have the number of their place, in the order of their first events; links between rows are
 //! such numbers. Rows that were not used for long lie in a file (`rows`), keys that nobody asked for
@@ -19,19 +19,16 @@
 //! from init events, which are few, and whose joins are relational: they are given as tables (`known`),
 //! and each takes effect at its time.
 //!
-//! Nothing that a user runs goes through this crate: tests hold its tables against those of
-//! `collectors/ros2`. Before it can take the place of that one it lacks
-//!
-//! * scheduling: the time that callbacks ran on a CPU, or waited for one;
-//! * the counts of health, of which it has some (`Counts`);
-//! * one reading: it takes tables or Parquet files, not what the decoder hands over;
-//! * bounded memory for some: service calls, activations of timers and blocks of memory are tables of
-//!   one batch, takes without a publication have a number each, and so have late keys.
+//! `collectors/ros2` makes the objects before the pass, and of its tables what is relational: goals,
+//! scheduling, health. What is not bounded in memory yet: service calls, activations of timers and the
+//! tables of the heap, takes without a publication, and keys that come late.
 
 #![forbid(unsafe_code)]
 
 mod approximate;
 mod callbacks;
+mod evidence;
+mod gaps;
 mod heap;
 mod identity;
 mod intake;
@@ -41,6 +38,7 @@ mod messages;
 mod publications;
 mod ring_buffers;
 mod rows;
+mod sequence;
 mod services;
 mod tables;
 mod takes;
@@ -51,6 +49,7 @@ use std::sync::Arc;
 use ahash::HashMap;
 use arrow_schema::ArrowError;
 
+pub use crate::gaps::{Gap, Gaps};
 pub use crate::identity::{Identity, Process};
 pub use crate::intake::{Batches, KINDS, Kind};
 pub use crate::known::Known;
@@ -59,6 +58,7 @@ pub use crate::rows::{Disk, NONE};
 pub use crate::tables::{Counts, Tables};
 
 use crate::callbacks::Callbacks;
+use crate::gaps::{Cuts, Moment};
 use crate::heap::Heap;
 use crate::intake::{Event, Intake};
 use crate::known::Sort;
@@ -66,11 +66,12 @@ use crate::matches::Matches;
 use crate::publications::Publications;
 use crate::ring_buffers::RingBuffers;
 use crate::rows::{NEVER, Rows};
+use crate::sequence::Sequence;
 use crate::services::Services;
 use crate::takes::Takes;
 
 /// What is known of a recording beside its events.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct About {
     /// Whether `rcl_publish` and `rcl_take` were enabled, and whether `rmw_take` happened.
     pub rcl_publish: bool,
@@ -78,41 +79,14 @@ pub struct About {
     pub rcl_take: bool,
     /// As above.
     pub rmw_take: bool,
+    /// How the clocks of hosts were synchronised, as a name; or `NONE`.
+    pub synchronisation: u32,
     /// Since when a process could publish on one topic only.
     pub guesses: Guesses,
     /// What the tracer dropped of the events of programs.
     pub gaps: Gaps,
-}
-
-/// When the tracer dropped something: of each host ends, and the earliest begin of those from it on.
-#[derive(Clone, Default)]
-pub struct Gaps(HashMap<u32, Vec<(i64, i64)>>);
-
-impl Gaps {
-    /// Of host, begin and end of each.
-    #[must_use]
-    pub fn new(losses: &[(u32, i64, i64)]) -> Self {
-        let mut found: HashMap<u32, Vec<(i64, i64)>> = HashMap::default();
-        for (host, begin, end) in losses {
-            found.entry(*host).or_default().push((*end, *begin));
-        }
-        for gaps in found.values_mut() {
-            gaps.sort_unstable();
-            let mut first = i64::MAX;
-            for (_, begin) in gaps.iter_mut().rev() {
-                first = first.min(*begin);
-                *begin = first;
-            }
-        }
-        Self(found)
-    }
-
-    /// Whether there is one on a host from one time to another.
-    fn between(&self, host: u32, from: i64, until: i64) -> bool {
-        let gaps = self.0.get(&host).map_or(&[][..], Vec::as_slice);
-        let place = gaps.partition_point(|(end, _)| *end < from);
-        from != NEVER && gaps.get(place).is_some_and(|(_, begin)| *begin <= until)
-    }
+    /// By two hosts: times, and by how much their clocks may be apart there; at most that between.
+    pub clocks: HashMap<(u32, u32), Vec<(i64, i64)>>,
 }
 
 /// The state of everything, as of the last event.
@@ -129,6 +103,10 @@ pub struct Model {
     services: Services,
     heap: Heap,
     disk: Option<Arc<Disk>>,
+    cuts: Cuts,
+    sequence: Sequence,
+    /// Host, begin and end of what is seen to be missing though nothing was declared.
+    missing: Vec<(u32, i64, i64)>,
 }
 
 impl Model {
@@ -156,7 +134,11 @@ impl Model {
             services: Services::default(),
             heap: Heap::default(),
             disk: None,
+            cuts: Cuts::default(),
+            sequence: Sequence::default(),
+            missing: Vec::new(),
         };
+        made.cuts.gaps = std::mem::take(&mut made.about.gaps);
         made.callbacks.executions = Rows::on(on);
         made.callbacks.intervals = Rows::on(on);
         made.publications.rows = Rows::on(on);
@@ -184,26 +166,75 @@ impl Model {
         let mut intake = Intake::new(events);
         // It is needed by who reads events, and by who is told of them.
         let mut identity = std::mem::replace(&mut self.identity, Identity::new(&[], Vec::new()));
+        let mut ends: Vec<i64> = identity.processes.iter().map(|of| of.end).collect();
         let done = intake.visit(&mut identity, |identity, kind, event| {
-            self.on(kind, event, identity.process(event.thread));
+            let process = identity.process(event.thread);
+            self.cuts.here = (identity.host(process), identity.vpid(process));
+            let now = Moment::of(event);
+            if self.has_gaps() && self.cuts.on_event(event.thread, now) {
+                self.cut(event);
+            }
+            if let Some(end) = ends.get_mut(process as usize) {
+                *end = event.time.max(*end);
+            }
+            self.on(kind, event, process);
         });
+        // What is fed bit by bit goes on after the last event that was known in the beginning.
+        for (of, end) in identity.processes.iter_mut().zip(ends) {
+            of.end = end;
+        }
         self.identity = identity;
         done?;
         Ok(self.check()?)
     }
 
+    /// Whether the tracer dropped anything: then the column `cpu_id` matters, too.
+    #[must_use]
+    pub fn has_gaps(&self) -> bool {
+        !self.cuts.gaps.is_empty()
+    }
+
+    /// Nothing that a thread had begun goes on: what ended it, and what began the next one, may be
+    /// missing before this event.
+    fn cut(&mut self, event: &Event<'_>) {
+        self.cuts.on_cut(event.thread, event.time);
+        self.callbacks.cut(event.thread);
+        self.publications.cut(event.thread);
+        self.takes.on_other(event.thread);
+        self.services.on_other(event.thread);
+    }
+
+    /// Something is missing on a thread, since one of its events.
+    fn on_missing(&mut self, since: i64, event: &Event<'_>) {
+        if since != NEVER {
+            self.missing.push((self.cuts.here.0, since, event.time));
+        }
+    }
+
     /// What happened in a process.
     fn on(&mut self, kind: Kind, event: &Event<'_>, process: u32) {
         self.known.go_to(event.time);
+        let since = self.sequence.since(event.thread);
+        if kind.of_ros()
+            && let Some(since) = self.sequence.on_event(kind, event, process)
+        {
+            self.cut(event);
+            self.on_missing(since, event);
+        }
         match kind {
             Kind::CallbackStart => self.on_callback_start(event, process),
             Kind::CallbackEnd => {
-                self.callbacks.on_end(event);
+                if !self.callbacks.on_end(event) {
+                    self.cut(event);
+                    self.on_missing(since, event);
+                }
                 self.takes.on_other(event.thread);
+                self.services.on_other(event.thread);
             }
             Kind::Wait | Kind::Ready | Kind::Execute => {
                 self.callbacks.on_executor(kind, event);
                 self.takes.on_other(event.thread);
+                self.services.on_other(event.thread);
             }
             Kind::IntraPublish | Kind::RclcppPublish | Kind::RclPublish => {
                 self.on_publish(kind, event, process);
@@ -217,12 +248,17 @@ impl Model {
                 }
             }
             Kind::RmwTake => self.on_rmw_take(event, process),
-            Kind::RclTake => self.takes.on_taken_above(event, false),
-            Kind::RclcppTake => self.takes.on_taken_above(event, true),
+            Kind::RclTake | Kind::RclcppTake => {
+                let of_rclcpp = kind == Kind::RclcppTake;
+                let told = self.takes.on_taken_above(event, of_rclcpp);
+                if !told && self.about.rmw_take {
+                    self.takes.on_untold(event, process);
+                }
+            }
             Kind::Enqueue => {
                 let publications = &mut self.publications;
                 self.ring_buffers
-                    .on_enqueue(event, &self.known, process, publications);
+                    .on_enqueue(event, &self.known, process, publications, &self.cuts);
             }
             Kind::Dequeue => self.on_dequeue(event, process),
             Kind::Clear => self.ring_buffers.on_clear(event, process),
@@ -247,7 +283,8 @@ impl Model {
     }
 
     fn on_callback_start(&mut self, event: &Event<'_>, process: u32) {
-        let number = self.callbacks.on_start(event, &self.known, process);
+        let (number, without_end) = self.callbacks.on_start(event, &self.known, process);
+        self.on_missing(without_end, event);
         if let Some(execution) = self.callbacks.executions.get(number) {
             self.takes.on_start(number, &execution, &self.known);
             self.services.on_start(number, &execution, &self.known);
@@ -272,6 +309,11 @@ impl Model {
         let take = self.takes.on_rmw_take(event, &self.known, process);
         if let Some(of) = self.takes.rows.get(take) {
             let topic = self.known.topic_at(of.subscription);
+            let announced = self.known.subscriptions.get(of.subscription as usize);
+            let announced = announced.is_some_and(|of| of.created <= event.time);
+            if announced && topic != NONE && topic != self.known.discovery {
+                self.sequence.on_taken(event.thread, of.subscription);
+            }
             let (takes, sent) = (&mut self.takes.rows, &mut self.publications.rows);
             self.matches.on_take(takes, sent, take, topic);
         }
@@ -285,7 +327,8 @@ impl Model {
         let take = self
             .takes
             .on_dequeue(event, of.map_or(NONE, |of| of.subscription));
-        self.ring_buffers.on_dequeue(event, process, take);
+        self.ring_buffers
+            .on_dequeue(event, process, take, &self.cuts);
     }
 
     /// All tables.

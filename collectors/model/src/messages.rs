@@ -4,6 +4,7 @@ use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::Model;
 use crate::approximate;
+use crate::evidence::{Back, Way};
 use crate::known::Endpoint;
 use crate::matches::chained;
 use crate::publications::Publication;
@@ -37,6 +38,8 @@ pub enum Lot {
     Open,
     /// It came to a late joiner.
     Replayed,
+    /// It came out of a ring buffer, and who put it there may be missing.
+    Untold,
     /// There was no one to take it.
     NoSubscriber,
     /// It was overwritten in a ring buffer, or cleared there.
@@ -45,7 +48,7 @@ pub enum Lot {
     Pending,
 }
 
-plain!(enum Lot [Open, Replayed, NoSubscriber, Overwritten, Pending]);
+plain!(enum Lot [Open, Replayed, Untold, NoSubscriber, Overwritten, Pending]);
 
 /// What became of a message; by the place in `OUTCOMES`.
 pub const OUTCOMES: &[&str] = &[
@@ -56,14 +59,20 @@ pub const OUTCOMES: &[&str] = &[
     "unknown",
     "replayed",
     "no_subscriber",
+    "replaced",
 ];
 const DELIVERED: u8 = 0;
 const TAKEN: u8 = 1;
 const OVERWRITTEN: u8 = 2;
-const LOST: u8 = 3;
-const UNKNOWN: u8 = 4;
-const REPLAYED: u8 = 5;
+/// By their places in `OUTCOMES`.
+pub const LOST: u8 = 3;
+/// As above.
+pub const UNKNOWN: u8 = 4;
+/// As above.
+pub const REPLAYED: u8 = 5;
 const NO_SUBSCRIBER: u8 = 6;
+/// As above.
+pub const REPLACED: u8 = 7;
 
 /// What a publication is of, once all is known.
 #[derive(Clone, Copy)]
@@ -102,8 +111,10 @@ pub struct Matched {
     reason = "its publication is what it is of"
 )]
 pub struct Message {
-    /// Its publication, or `NONE`.
+    /// Its publication and the publisher of that, or `NONE`.
     pub message: u32,
+    /// As above.
+    pub publisher: u32,
     /// Its subscription, or `NONE`, and the process of that.
     pub subscription: u32,
     /// As above.
@@ -118,13 +129,20 @@ pub struct Message {
     pub intra: Option<bool>,
     /// What became of it.
     pub outcome: u8,
-    publish: i64,
-    taken: i64,
+    /// When it was published, and taken or, where no take was recorded, its callback began.
+    pub publish: i64,
+    /// As above.
+    pub taken: i64,
+    /// Whether its publication begins with an event of rcl or rmw, and has no timestamp.
+    pub below: bool,
+    /// As above.
+    pub stampless: bool,
     lot: Lot,
 }
 
 plain!(Message {
     message,
+    publisher,
     subscription,
     process,
     take,
@@ -134,8 +152,26 @@ plain!(Message {
     outcome,
     publish,
     taken,
+    below,
+    stampless,
     lot
 });
+
+impl Message {
+    /// When it was taken, if a take tells.
+    pub const fn take_time(&self) -> i64 {
+        if self.take == NONE { NEVER } else { self.taken }
+    }
+
+    /// Whether it went, or should have gone, through the middleware from one known end to another.
+    pub fn between(&self) -> bool {
+        self.publisher != NONE
+            && self.subscription != NONE
+            && self.publish != NEVER
+            && self.intra != Some(true)
+            && self.lot != Lot::Replayed
+    }
+}
 
 /// All messages, and what was counted.
 #[derive(Default)]
@@ -152,17 +188,10 @@ pub struct Messages {
     pub untaken: Vec<u32>,
     /// By publisher and subscription.
     pub ways: HashMap<(u32, u32), Way>,
-}
-
-/// What a publisher sent to a subscription.
-#[derive(Clone, Copy)]
-pub struct Way {
-    /// When a later message was taken.
-    next: i64,
-    /// How many messages, and how many of these were lost.
-    pub count: i64,
-    /// As above.
-    pub lost: i64,
+    /// Rows joined by time or order.
+    pub approximate: u64,
+    /// Rows of which nobody knows whether they were lost, as events were not recorded.
+    pub untold: u64,
 }
 
 /// Which subscriptions exist as something is published.
@@ -222,6 +251,10 @@ struct Making {
     waited: HashMap<u32, i64>,
     /// Topic and timestamp of several publications.
     shared: HashSet<(u32, i64)>,
+    /// Whether something was taken by a subscription of which nobody knows the topic; and since
+    /// when it may be that the init event of one is missing.
+    nameless: bool,
+    unseen: Option<i64>,
 }
 
 impl Model {
@@ -310,6 +343,7 @@ impl Model {
 
     /// All messages.
     pub(crate) fn messages(&mut self) -> Messages {
+        self.cuts.gaps.add(&self.missing);
         self.matches.finish(
             &mut self.publications.rows,
             &mut self.takes.rows,
@@ -325,14 +359,19 @@ impl Model {
             more.extend(ordered);
             more.sort_by_key(|one| (one.message, one.subscription));
         }
-        let alone = self.takes.rows.iter().filter(|(_, take)| {
-            !take.intra && !take.matched && self.take_topic(take) != self.known.discovery
-        });
+        let (mut alone, mut nameless) = (Vec::new(), false);
+        for (number, take) in self.takes.rows.iter() {
+            let topic = self.take_topic(&take);
+            nameless |= topic == NONE;
+            if !take.intra && !take.matched && topic != self.known.discovery {
+                alone.push(number);
+            }
+        }
         let mut making = Making {
             made: Messages {
                 rows: Rows::on(self.disk.as_ref()),
                 ambiguous: shared.len() as u64,
-                alone: alone.map(|(number, _)| number).collect(),
+                alone,
                 untaken,
                 ..Messages::default()
             },
@@ -340,9 +379,17 @@ impl Model {
             rest: Vec::new(),
             waited: HashMap::new(),
             shared: HashSet::default(),
+            nameless,
+            unseen: self.unseen(),
         };
         self.all_rows(&mut making, &more, &shared);
         self.settle(making)
+    }
+
+    /// Since when a subscription may have been made that nothing tells of: while others were.
+    fn unseen(&self) -> Option<i64> {
+        let made = self.known.subscriptions.iter().map(|of| of.created).max()?;
+        self.cuts.gaps.first().filter(|begin| *begin <= made)
     }
 
     /// A row of each publication and subscription, publication by publication.
@@ -392,6 +439,7 @@ impl Model {
                 let take = self.takes.rows.get(row.take);
                 making.rest.push(Message {
                     message: NONE,
+                    publisher: NONE,
                     subscription: row.subscription,
                     process: row.process,
                     take: row.take,
@@ -401,7 +449,13 @@ impl Model {
                     outcome: UNKNOWN,
                     publish: NEVER,
                     taken: take.map_or(NEVER, |take| take.time),
-                    lot: Lot::Replayed,
+                    below: false,
+                    stampless: true,
+                    lot: if row.untold {
+                        Lot::Untold
+                    } else {
+                        Lot::Replayed
+                    },
                 });
             }
         }
@@ -433,6 +487,7 @@ impl Model {
             let take = self.takes.rows.get(one.take);
             making.group.push(Message {
                 message,
+                publisher: NONE,
                 subscription: one.subscription,
                 process: self.process_of(one.subscription),
                 take: one.take,
@@ -442,6 +497,8 @@ impl Model {
                 outcome: UNKNOWN,
                 publish: row.publish,
                 taken: take.map_or(NEVER, |take| take.time),
+                below: false,
+                stampless: true,
                 lot,
             });
         }
@@ -458,6 +515,7 @@ impl Model {
             let take = of.map_or(NONE, |of| of.take);
             Message {
                 message,
+                publisher: NONE,
                 subscription,
                 process: self.process_of(subscription),
                 take,
@@ -467,6 +525,8 @@ impl Model {
                 outcome: UNKNOWN,
                 publish: row.publish,
                 taken: time(take),
+                below: false,
+                stampless: true,
                 lot,
             }
         };
@@ -497,7 +557,8 @@ impl Model {
             late(&mut making.group, of);
         }
         if making.group.len() == begin && topic != discovery {
-            let lot = if topic == NONE {
+            let unseen = making.unseen.is_some_and(|since| since <= row.publish);
+            let lot = if topic == NONE || making.nameless || unseen {
                 Lot::Pending
             } else {
                 Lot::NoSubscriber
@@ -544,7 +605,8 @@ impl Model {
         }
     }
 
-    fn process_of(&self, subscription: u32) -> u32 {
+    /// The process of a subscription, or `NONE`.
+    pub(crate) fn process_of(&self, subscription: u32) -> u32 {
         let of = self.known.subscriptions.get(subscription as usize);
         of.map_or(NONE, |of| of.process)
     }
@@ -566,22 +628,19 @@ impl Model {
             ..
         } = making;
         let untaken: HashSet<u32> = made.untaken.iter().copied().collect();
+        let mut back = Back::new(self);
         for number in (0..made.rows.count()).rev() {
             let Some(row) = made.rows.edit(number) else {
                 continue;
             };
             let of = self.publications.rows.get(row.message);
             let source = of.map_or(Source::NONE, |of| self.source(&of));
-            let way = made
-                .ways
-                .entry((source.publisher, row.subscription))
-                .or_insert(Way {
-                    next: NEVER,
-                    count: 0,
-                    lost: 0,
-                });
+            row.publisher = source.publisher;
+            let way = made.ways.entry((source.publisher, row.subscription));
+            let way = way.or_insert_with(Way::new);
             row.outcome = match row.lot {
                 Lot::Replayed => REPLAYED,
+                Lot::Untold => UNKNOWN,
                 _ if row.execution != NONE => DELIVERED,
                 _ if row.take != NONE => TAKEN,
                 Lot::NoSubscriber => NO_SUBSCRIBER,
@@ -599,11 +658,13 @@ impl Model {
                         topic => topic,
                     };
                     let key = of.map_or(NEVER, |of| of.stamp);
+                    let gap = || {
+                        let gaps = &self.cuts.gaps;
+                        gaps.between(host, row.publish, next.unwrap_or(until))
+                    };
                     let unknown = (next.is_none() && until > end)
-                        || self
-                            .about
-                            .gaps
-                            .between(host, row.publish, next.unwrap_or(until))
+                        // Else `weigh` knows better what a gap may hide.
+                        || (!row.between() && gap())
                         || key == NEVER
                         || shared.contains(&(topic, key))
                         || !self.about.rmw_take
@@ -611,12 +672,15 @@ impl Model {
                     if unknown { UNKNOWN } else { LOST }
                 }
             };
-            way.count += 1;
-            way.lost += i64::from(row.outcome == LOST);
             if row.taken != NEVER {
                 way.next = row.taken;
             }
+            let longest = waited.get(&row.subscription).copied().unwrap_or(SECOND);
+            let until = row.publish.saturating_add(longest);
+            let of = (source.publisher, of.as_ref());
+            back.on_message(self, way, (number, row), of, until);
         }
+        self.weigh(&mut made, &back, &waited);
         made
     }
 }

@@ -10,7 +10,7 @@
 //! message was ever equal, neighbours belong together. A process counts as such a one until a pair is
 //! equal; what had been joined in it by then is taken apart again.
 
-use ahash::{HashMap, HashMapExt};
+use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::callbacks::Candidate;
 use crate::intake::{Event, Kind};
@@ -73,6 +73,8 @@ struct Last {
     row: u32,
     /// Of an `rclcpp_publish` after an intra one: of that the message and the publisher.
     intra: Option<(Option<u64>, Option<u64>)>,
+    /// What it happened within.
+    within: Candidate,
 }
 
 /// All publications.
@@ -85,8 +87,11 @@ pub struct Publications {
     /// As above.
     pub moved: Vec<(u32, u32)>,
     last: Vec<Option<Last>>,
-    /// By process: pairs joined though their messages differ; none once a pair was equal.
-    python: HashMap<u32, Option<Vec<u32>>>,
+    /// Threads of which publish events may be missing since the last one.
+    cut: HashSet<u32>,
+    /// By process: pairs joined though their messages differ, each with what rcl's event happened
+    /// within; none once a pair was equal.
+    python: HashMap<u32, Option<Vec<(u32, Candidate)>>>,
 }
 
 /// A publication of one event.
@@ -119,6 +124,20 @@ impl Publications {
         Some((last.row, self.rows.get(last.row)?.intra))
     }
 
+    /// Events of a thread may be missing: what it published goes no further.
+    pub fn cut(&mut self, thread: u32) {
+        if let Some(last) = self.last.get_mut(thread as usize).and_then(Option::take) {
+            self.settle(&last);
+        }
+        self.cut.insert(thread);
+    }
+
+    /// Whether events of a thread may be missing since its last publish event.
+    #[must_use]
+    pub fn is_cut(&self, thread: u32) -> bool {
+        self.cut.contains(&thread)
+    }
+
     /// Any publish event; returns the publication that it is of.
     pub fn on_publish(
         &mut self,
@@ -134,6 +153,9 @@ impl Publications {
         }
         let (publisher, message) = (event.get(0), event.get(1));
         let before = self.last[place].take();
+        if !self.cut.is_empty() {
+            self.cut.remove(&event.thread);
+        }
         let mut intra = None;
         let row = match (kind, before) {
             (Kind::RclcppPublish, Some(before)) if before.kind == Kind::IntraPublish => {
@@ -195,6 +217,7 @@ impl Publications {
             publisher,
             row,
             intra,
+            within,
         });
         row
     }
@@ -212,7 +235,7 @@ impl Publications {
         if let Some((_, of_intra)) = before.intra
             && (publisher.is_none() || publisher != of_intra)
         {
-            row = self.apart(row);
+            row = self.apart(row, before.within);
         }
         let joined = self
             .python
@@ -220,13 +243,13 @@ impl Publications {
             .or_insert_with(|| Some(Vec::new()));
         if message.is_some() && message == before.message {
             if let Some(wrong) = joined.take() {
-                for row in wrong {
-                    self.without_rclcpp(row);
+                for (row, within) in wrong {
+                    self.without_rclcpp(row, within);
                 }
             }
             row
         } else if let Some(joined) = joined {
-            joined.push(row);
+            joined.push((row, within));
             row
         } else {
             self.rows.push(begun(event, within))
@@ -238,7 +261,7 @@ impl Publications {
         if let Some((message, _)) = last.intra
             && (message.is_none() || message != last.message)
         {
-            self.apart(last.row);
+            self.apart(last.row, last.within);
         }
     }
 
@@ -250,21 +273,21 @@ impl Publications {
     }
 
     /// Let a publication that an intra one continued into be one of its own; returns it.
-    fn apart(&mut self, row: u32) -> u32 {
+    fn apart(&mut self, row: u32, within: Candidate) -> u32 {
         let Some(of) = self.rows.edit(row) else {
             return NONE;
         };
         let mut own = *of;
         of.rclcpp = NEVER;
         (own.intra, own.taken, own.given) = (NEVER, NONE, NONE);
-        own.publish = own.rclcpp;
+        (own.publish, own.within) = (own.rclcpp, within);
         own.publisher = NONE;
         self.disordered = true;
         self.rows.push(own)
     }
 
     /// Let what rcl and the middleware did be a publication of its own.
-    fn without_rclcpp(&mut self, row: u32) {
+    fn without_rclcpp(&mut self, row: u32, within: Candidate) {
         let Some(of) = self.rows.edit(row) else {
             return;
         };
@@ -275,7 +298,7 @@ impl Publications {
         }
         of.taken = NONE;
         (own.intra, own.rclcpp, own.given) = (NEVER, NEVER, NONE);
-        own.publish = own.rcl;
+        (own.publish, own.within) = (own.rcl, within);
         self.disordered = true;
         let own = self.rows.push(own);
         self.moved.push((row, own));

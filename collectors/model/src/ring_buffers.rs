@@ -3,10 +3,12 @@
 //! A message is put there by the publication whose intra-process event is the last publish event of
 //! its thread, unless the buffer was made later, or has that message already: then it is replayed to
 //! a late joiner. What comes next at its place takes it out, or overwrites it. The history that a
-//! publisher keeps for late joiners of its process delivers nothing.
+//! publisher keeps for late joiners of its process delivers nothing. Where events of a thread
+//! that takes of it may be missing meanwhile, nothing tells what left a place.
 
 use ahash::HashMap;
 
+use crate::gaps::Cuts;
 use crate::intake::Event;
 use crate::known::{Known, Sort};
 use crate::publications::Publications;
@@ -40,6 +42,8 @@ pub struct Enqueue {
     pub take: u32,
     /// What became of it.
     pub fate: Fate,
+    /// Whether who published it may be missing.
+    pub untold: bool,
     /// The ring buffer that its publication put it into before, or `NONE`.
     pub next: u32,
 }
@@ -50,11 +54,12 @@ plain!(Enqueue {
     process,
     take,
     fate,
+    untold,
     next
 });
 
-/// A buffer, by its address: what is in each of its places.
-type Places = HashMap<u64, u32>;
+/// A buffer, by its address: what is in each of its places, and since when.
+type Places = HashMap<u64, (u32, i64)>;
 
 /// All messages in ring buffers.
 #[derive(Clone, Default)]
@@ -64,10 +69,18 @@ pub struct RingBuffers {
     /// How many were cleared.
     pub cleared: u64,
     buffers: HashMap<(u32, u64), Places>,
+    /// The threads that took something out of each buffer.
+    takers: HashMap<(u32, u64), Vec<u32>>,
     /// The newest message that was taken of each buffer.
     newest: HashMap<(u32, u64), u32>,
     /// Of each thread the publication under way and the buffers that have it.
     given: HashMap<u32, (u32, Vec<u64>)>,
+}
+
+/// Whether one of these threads may have taken something since some time that was not recorded.
+fn missing(cuts: &Cuts, takers: Option<&Vec<u32>>, since: i64, event: &Event<'_>) -> bool {
+    let mut takers = takers.into_iter().flatten();
+    takers.any(|thread| cuts.since(*thread, since, event.time))
 }
 
 impl RingBuffers {
@@ -78,6 +91,7 @@ impl RingBuffers {
         objects: &Known,
         process: u32,
         publications: &mut Publications,
+        cuts: &Cuts,
     ) {
         let buffer = event.get(0);
         let of = objects.object(Sort::RingBuffer, process, buffer, event.time);
@@ -107,25 +121,33 @@ impl RingBuffers {
             process,
             take: NONE,
             fate: Fate::Pending,
+            untold: message == NONE && publications.is_cut(event.thread),
             next,
         });
+        let takers = self.takers.get(&(process, buffer));
         let places = self.buffers.entry((process, buffer)).or_default();
-        let before = places.insert(event.get(1).unwrap_or_default(), number);
+        let now = (number, event.time);
+        let before = places.insert(event.get(1).unwrap_or_default(), now);
         // Where the place was free again the message had been taken, which was not recorded.
         let pushed_out = event.get(2).is_some_and(|overwritten| overwritten != 0);
         if let Some(row) = before
-            .filter(|_| pushed_out)
-            .and_then(|row| self.rows.edit(row))
+            .filter(|(_, since)| pushed_out && !missing(cuts, takers, *since, event))
+            .and_then(|(row, _)| self.rows.edit(row))
         {
             row.fate = Fate::Overwritten;
         }
     }
 
     /// `rclcpp_ring_buffer_dequeue`, which is a take.
-    pub fn on_dequeue(&mut self, event: &Event<'_>, process: u32, take: u32) {
+    pub fn on_dequeue(&mut self, event: &Event<'_>, process: u32, take: u32, cuts: &Cuts) {
         let buffer = event.get(0).unwrap_or_default();
+        let takers = self.takers.entry((process, buffer)).or_default();
+        if !takers.contains(&event.thread) {
+            takers.push(event.thread);
+        }
         if let Some(places) = self.buffers.get_mut(&(process, buffer))
-            && let Some(number) = places.remove(&event.get(1).unwrap_or_default())
+            && let Some((number, since)) = places.remove(&event.get(1).unwrap_or_default())
+            && !missing(cuts, Some(takers), since, event)
         {
             // Messages leave a buffer in their order: what an older one's place gives is another.
             let newest = self.newest.entry((process, buffer)).or_default();
@@ -143,7 +165,7 @@ impl RingBuffers {
     pub fn on_clear(&mut self, event: &Event<'_>, process: u32) {
         let buffer = event.get(0).unwrap_or_default();
         let places = self.buffers.remove(&(process, buffer)).unwrap_or_default();
-        for number in places.into_values() {
+        for (number, _) in places.into_values() {
             if let Some(row) = self.rows.edit(number) {
                 row.fate = Fate::Cleared;
             }

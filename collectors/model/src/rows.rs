@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::types::UInt32Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
-    StringArray, UInt32Array,
+    StringViewArray, UInt32Array,
 };
 use arrow_buffer::NullBuffer;
+use arrow_schema::ArrowError;
 
 /// No row, and no number.
 pub const NONE: u32 = u32::MAX;
@@ -70,6 +71,21 @@ impl Plain for bool {
     }
     fn got(from: &mut &[u8]) -> Option<Self> {
         Some(u8::got(from)? != 0)
+    }
+}
+
+impl<T: Plain + Default, const N: usize> Plain for [T; N] {
+    fn put(&self, to: &mut Vec<u8>) {
+        for one in self {
+            one.put(to);
+        }
+    }
+    fn got(from: &mut &[u8]) -> Option<Self> {
+        let mut found = [T::default(); N];
+        for one in &mut found {
+            *one = T::got(from)?;
+        }
+        Some(found)
     }
 }
 
@@ -262,9 +278,16 @@ impl<T: Plain> Rows<T> {
         self.pages[place].rows.get_mut(number as usize % PAGE)
     }
 
-    /// All of them, with their numbers.
+    /// All of them, with their numbers; of those on the disk a page at once.
     pub fn iter(&self) -> impl Iterator<Item = (u32, T)> {
-        (0..self.count).filter_map(|number| Some((number, self.get(number)?)))
+        let pages = self
+            .pages
+            .iter()
+            .flat_map(|page| match page.rows.as_slice() {
+                [] => self.read(page).unwrap_or_default(),
+                rows => rows.to_vec(),
+            });
+        (0..self.count).zip(pages)
     }
 
     fn read(&self, page: &Page<T>) -> Option<Vec<T>> {
@@ -339,14 +362,15 @@ fn nulls<T: PartialEq + Copy>(values: &[T], nothing: T) -> Option<NullBuffer> {
 #[derive(Clone)]
 pub struct Texts {
     /// Names of topics, nodes, ...
-    pub names: Arc<StringArray>,
+    pub names: Arc<StringViewArray>,
     /// Labels of hosts.
-    pub hosts: Arc<StringArray>,
+    pub hosts: Arc<StringViewArray>,
 }
 
-/// Columns of one table, one after the other.
-pub struct Columns {
-    texts: Texts,
+/// Columns of one table, as far as they are wanted.
+pub struct Columns<'a> {
+    texts: &'a Texts,
+    wanted: Option<&'a [String]>,
     found: Vec<(&'static str, ArrayRef)>,
 }
 
@@ -359,14 +383,20 @@ macro_rules! columns {
 }
 pub(crate) use columns;
 
-impl Columns {
-    /// None yet.
+impl<'a> Columns<'a> {
+    /// None yet, of those with these names; of all there are where none are given.
     #[must_use]
-    pub const fn new(texts: Texts) -> Self {
+    pub const fn new(texts: &'a Texts, wanted: Option<&'a [String]>) -> Self {
         Self {
             texts,
+            wanted,
             found: Vec::new(),
         }
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.wanted
+            .is_none_or(|wanted| wanted.iter().any(|wanted| wanted == name))
     }
 
     fn add(&mut self, name: &'static str, array: ArrayRef) {
@@ -375,6 +405,9 @@ impl Columns {
 
     /// Times or numbers, null where `NEVER`.
     pub fn long(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
+        if !self.wants(name) {
+            return;
+        }
         let values: Vec<i64> = values.collect();
         let nulls = nulls(&values, NEVER);
         self.add(name, Arc::new(Int64Array::new(values.into(), nulls)));
@@ -390,6 +423,9 @@ impl Columns {
 
     /// Numbers of processes and threads, null where -1.
     pub fn int(&mut self, name: &'static str, values: impl Iterator<Item = i32>) {
+        if !self.wants(name) {
+            return;
+        }
         let values: Vec<i32> = values.collect();
         let nulls = nulls(&values, -1);
         self.add(name, Arc::new(Int32Array::new(values.into(), nulls)));
@@ -409,7 +445,7 @@ impl Columns {
 
     /// One of a few words, null beyond their number.
     pub fn word(&mut self, name: &'static str, values: impl Iterator<Item = u8>, words: &[&str]) {
-        let texts = Arc::new(StringArray::from_iter_values(words));
+        let texts = Arc::new(StringViewArray::from_iter_values(words));
         self.text(name, values.map(u32::from), texts);
     }
 
@@ -417,8 +453,11 @@ impl Columns {
         &mut self,
         name: &'static str,
         values: impl Iterator<Item = u32>,
-        texts: Arc<StringArray>,
+        texts: Arc<StringViewArray>,
     ) {
+        if !self.wants(name) {
+            return;
+        }
         let there = u32::try_from(texts.len()).unwrap_or(NONE);
         let mut values: Vec<u32> = values
             .map(|value| if value < there { value } else { NONE })
@@ -431,7 +470,7 @@ impl Columns {
             }
         }
         let texts = if there == 0 {
-            Arc::new(StringArray::from_iter_values([""]))
+            Arc::new(StringViewArray::from_iter_values([""]))
         } else {
             texts
         };
@@ -443,14 +482,30 @@ impl Columns {
 
     /// Truths.
     pub fn truth(&mut self, name: &'static str, values: impl Iterator<Item = Option<bool>>) {
-        self.add(name, Arc::new(values.collect::<BooleanArray>()));
+        if self.wants(name) {
+            self.add(name, Arc::new(values.collect::<BooleanArray>()));
+        }
     }
 
-    /// All of them; every column has one value per row.
-    #[must_use]
-    pub fn batch(self) -> Option<RecordBatch> {
-        let columns = self.found.into_iter();
-        let columns = columns.map(|(name, array)| (name, array, true));
-        RecordBatch::try_from_iter_with_nullable(columns).ok()
+    /// All that are wanted, in the order in which they are; every column has one value per row.
+    ///
+    /// # Errors
+    ///
+    /// There is none of a name.
+    pub fn batch(self) -> Result<RecordBatch, ArrowError> {
+        let Some(wanted) = self.wanted else {
+            let columns = self.found.into_iter();
+            let columns = columns.map(|(name, array)| (name, array, true));
+            return RecordBatch::try_from_iter_with_nullable(columns);
+        };
+        let columns = wanted.iter().map(|name| {
+            let mut found = self.found.iter();
+            let found = found.find(|(of, _)| of == name);
+            let missing = || ArrowError::SchemaError(format!("no column {name}"));
+            let (_, array) = found.ok_or_else(missing)?;
+            Ok((name, Arc::clone(array), true))
+        });
+        let columns: Vec<_> = columns.collect::<Result<_, ArrowError>>()?;
+        RecordBatch::try_from_iter_with_nullable(columns)
     }
 }

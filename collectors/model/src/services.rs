@@ -4,12 +4,14 @@
 //! has that key too, and its timestamp tells apart the responses of several servers. Before Kilted
 //! only the servers' callbacks were recorded.
 
+use std::collections::VecDeque;
+
 use ahash::HashMap;
 
 use crate::callbacks::{Candidate, Execution};
 use crate::intake::Event;
 use crate::known::{Known, Sort};
-use crate::rows::{NEVER, NONE};
+use crate::rows::{NEVER, NONE, plain};
 
 /// Client and sequence number.
 type Key = [Option<u64>; 3];
@@ -35,7 +37,7 @@ struct Side {
 }
 
 /// A call; rows of the two sides, `NONE` where there is none.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 struct Joined {
     requested: u32,
     taken: u32,
@@ -43,6 +45,7 @@ struct Joined {
 }
 
 /// A call, as far as it is known.
+#[derive(Clone, Copy)]
 pub struct Call {
     /// Its client and service, or `NONE`.
     pub client: u32,
@@ -54,10 +57,30 @@ pub struct Call {
     pub sequence: i64,
     /// Times of request and response, sent and taken, or `NEVER`.
     pub times: [i64; 4],
-    /// What sent it, and when.
-    pub within: (Candidate, i64),
+    /// What sent it.
+    pub within: Candidate,
     /// What served it, or `NONE`.
     pub execution: u32,
+}
+
+plain!(Call {
+    client,
+    service,
+    process,
+    sequence,
+    times,
+    within,
+    execution
+});
+
+impl Call {
+    /// Whether it was sent, or served, by an end whose init event is missing.
+    #[must_use]
+    pub const fn nameless(&self) -> bool {
+        let [requested, taken, sent, _] = self.times;
+        (requested != NEVER && self.client == NONE)
+            || ((taken != NEVER || sent != NEVER) && self.service == NONE)
+    }
 }
 
 /// What clients and servers did.
@@ -67,7 +90,7 @@ pub struct Services {
     taken: Vec<Side>,
     sent: Vec<Side>,
     answered: Vec<Side>,
-    /// The request that a thread took last, if no callback has started since.
+    /// The request that a thread took last, if it has done nothing else since.
     waiting: HashMap<u32, u32>,
 }
 
@@ -132,6 +155,11 @@ impl Services {
         }
     }
 
+    /// What a thread does not do between a request and its callback.
+    pub fn on_other(&mut self, thread: u32) {
+        self.waiting.remove(&thread);
+    }
+
     /// `callback_start`: it serves what its thread took last, if it is of that service.
     pub fn on_start(&mut self, number: u32, execution: &Execution, known: &Known) {
         if self.waiting.is_empty() {
@@ -144,7 +172,8 @@ impl Services {
         let (kind, owner) = callback.map_or((NONE, NONE), |of| (of.kind, of.owner));
         let side = &mut self.taken[taken as usize];
         let same = owner == side.object || owner == NONE || side.object == NONE;
-        if (kind == NONE || kind == known.service) && same {
+        // Of a callback that nobody announced nothing tells that it serves anything.
+        if kind != NONE && kind == known.service && same {
             side.execution = number;
         }
     }
@@ -229,6 +258,7 @@ impl Services {
         calls
     }
 
+    /// The calls of one key: of what shares it the first belongs to the first.
     fn joined(
         &self,
         key: &Key,
@@ -237,60 +267,39 @@ impl Services {
         sent: &[usize],
     ) -> Vec<Joined> {
         let number = |row: &usize| u32::try_from(*row).unwrap_or(NONE);
-        let mut found: Vec<Joined> = Vec::new();
-        let both = whole(key) && !requested.is_empty() && !taken.is_empty();
-        let pair = |requested, taken| Joined {
+        let call = |requested, taken, sent| Joined {
             requested,
             taken,
-            sent: NONE,
+            sent,
         };
-        if both {
-            let each = requested
-                .iter()
-                .flat_map(|one| taken.iter().map(move |other| (one, other)));
-            found.extend(each.map(|(one, other)| pair(number(one), number(other))));
-        } else {
-            found.extend(requested.iter().map(|row| pair(number(row), NONE)));
-            found.extend(taken.iter().map(|row| pair(NONE, number(row))));
+        let requests = requested.iter().map(|row| call(number(row), NONE, NONE));
+        let mut found: Vec<Joined> = requests.collect();
+        if !whole(key) {
+            found.extend(taken.iter().map(|row| call(NONE, number(row), NONE)));
+            found.extend(sent.iter().map(|row| call(NONE, NONE, number(row))));
+            return found;
         }
-        let of_taken = |one: &Joined| {
-            let taken = self.taken.get(one.taken as usize);
-            taken.map_or(NONE, |side| side.object)
-        };
-        // A request of which no take was recorded was taken by the service that answered it.
-        let mut services = sent.iter().map(|row| self.sent[*row].object);
-        let answering = services
-            .find(|service| !found.iter().any(|one| of_taken(one) == *service))
-            .filter(|_| whole(key));
-        let mut more = Vec::new();
-        let mut used = vec![false; sent.len()];
-        for one in &mut found {
-            let service = match answering {
-                Some(service) if one.taken == NONE => service,
-                _ => of_taken(one),
-            };
-            let before = *one;
-            for (row, used) in sent.iter().zip(&mut used) {
-                if self.sent[*row].object != service {
-                    continue;
-                }
-                *used = true;
-                if one.sent == NONE {
-                    one.sent = number(row);
-                } else {
-                    more.push(Joined {
-                        sent: number(row),
-                        ..before
-                    });
-                }
+        let first = requested.first().map_or(NONE, number);
+        for (place, row) in taken.iter().enumerate() {
+            match found.get_mut(place) {
+                Some(one) => one.taken = number(row),
+                // Another server took it as well.
+                None => found.push(call(first, number(row), NONE)),
             }
         }
-        found.extend(more);
-        let rest = sent.iter().zip(used).filter(|(_, used)| !used);
-        found.extend(rest.map(|(row, _)| Joined {
-            sent: number(row),
-            ..pair(NONE, NONE)
-        }));
+        let mut open: VecDeque<usize> = (0..found.len()).collect();
+        for row in sent {
+            let service = Some(self.sent[*row].object);
+            let at = |place: &usize| found[*place].taken;
+            let by = |place: &usize| Some(self.taken.get(at(place) as usize)?.object);
+            let mine = open.iter().position(|place| by(place) == service);
+            // A request of which no take was recorded was taken by the service that answered it.
+            let mine = mine.or_else(|| open.iter().position(|place| at(place) == NONE));
+            match mine.and_then(|place| open.remove(place)) {
+                Some(place) => found[place].sent = number(row),
+                None => found.push(call(NONE, NONE, number(row))),
+            }
+        }
         found
     }
 
@@ -320,7 +329,7 @@ impl Services {
             process: process.unwrap_or(NONE),
             sequence: key[2].map_or(NEVER, u64::cast_signed),
             times: [time(requested), time(taken), time(sent), time(only)],
-            within: requested.map_or((Candidate::NONE, NEVER), |side| (side.within, side.time)),
+            within: requested.map_or(Candidate::NONE, |side| side.within),
             execution: taken.map_or(NONE, |side| side.execution),
         }
     }

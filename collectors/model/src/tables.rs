@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use ahash::{HashMap, HashMapExt, HashSet};
-use arrow_array::{RecordBatch, StringArray};
+use arrow_array::{RecordBatch, StringViewArray};
+use arrow_schema::ArrowError;
 
 use crate::Model;
 use crate::callbacks::{Callbacks, Candidate, Execution};
@@ -23,8 +24,8 @@ const HOW: &[&str] = &["exact", "approximate", "ambiguous"];
 /// The heap is told of once in so many nanoseconds.
 const STEP: i64 = 100_000_000;
 
-/// Rows of a batch.
-const BATCH: u32 = 1 << 14;
+/// Rows of a batch: its columns stay in the cache of the processor.
+const BATCH: u32 = 1 << 12;
 
 /// What lives of a process or callback.
 #[derive(Clone, Copy, Default)]
@@ -50,6 +51,8 @@ pub struct Counts {
     pub untaken: Vec<u32>,
     /// Topics of takes without a publication.
     pub alone_on: Vec<String>,
+    /// Begin and end of what is seen to be missing though nothing was declared.
+    pub missing: Vec<(i64, i64)>,
 }
 
 /// A message with what it is of.
@@ -71,6 +74,7 @@ fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(u32, T)> {
 pub struct Tables {
     model: Model,
     messages: Messages,
+    calls: Rows<Call>,
     texts: Texts,
     stamps: HashMap<u32, Vec<(i64, i64)>>,
     topics: HashSet<u32>,
@@ -90,21 +94,24 @@ impl Tables {
         "heap",
         "callback_heap",
         "callback_allocations",
+        "told",
         "ways",
         "clock_offsets",
     ];
 
     pub(crate) fn new(mut model: Model) -> Self {
         let messages = model.messages();
+        let calls = Self::served(&model);
         let hosts = model.identity.hosts();
         let texts = Texts {
-            names: Arc::new(StringArray::from_iter_values(model.known.names.texts())),
-            hosts: Arc::new(StringArray::from_iter_values(hosts)),
+            names: Arc::new(StringViewArray::from_iter_values(model.known.names.texts())),
+            hosts: Arc::new(StringViewArray::from_iter_values(hosts)),
         };
         let topics = model.known.publishers.iter().map(|of| of.topic).collect();
         let mut found = Self {
             model,
             messages,
+            calls,
             texts,
             stamps: HashMap::new(),
             topics,
@@ -115,63 +122,67 @@ impl Tables {
         found
     }
 
-    /// The batch of a table that begins with a row, and the row that the next one begins with; the
-    /// first one may be without rows, after the last one there is none.
+    /// Columns (all, if none are named) of the batch of a table that begins with a row, and the row
+    /// that the next one begins with; the first one may be without rows, after the last one there is none.
     ///
     /// # Errors
     ///
-    /// Rows cannot be read from the disk.
+    /// Rows cannot be read from the disk, or there is no such column.
     pub fn batch(
         &self,
         table: &str,
+        wanted: Option<&[String]>,
         from: u32,
-    ) -> Result<Option<(RecordBatch, u32)>, std::io::Error> {
+    ) -> Result<Option<(RecordBatch, u32)>, ArrowError> {
         let range = from..from.saturating_add(BATCH);
-        let all = |columns: fn(&Self) -> Columns| (from == 0).then(|| columns(self));
-        let columns = match table {
-            "callback_instances" => Some(self.executions(range)),
-            "publications" => Some(self.publications(range)),
-            "takes" => Some(self.takes(range)),
-            "messages" => Some(self.messages(range)),
-            "one_sided_messages" => Some(self.one_sided(range)),
-            "executor_intervals" => Some(self.intervals(range)),
-            "service_calls" => all(Self::calls),
-            "timer_activations" => all(Self::activations),
-            "heap" => all(|of| of.heap(false)),
-            "callback_heap" => all(|of| of.heap(true)),
-            "callback_allocations" => all(Self::allocations),
-            "ways" => all(Self::ways),
-            "clock_offsets" => all(Self::clock_offsets),
-            _ => None,
+        let columns = Columns::new(&self.texts, wanted);
+        let found = match table {
+            "callback_instances" => self.executions(columns, range),
+            "publications" => self.publications(columns, range),
+            "takes" => self.takes(columns, range),
+            "messages" => self.messages(columns, range),
+            "one_sided_messages" => self.one_sided(columns, range),
+            "executor_intervals" => self.intervals(columns, range),
+            "service_calls" => self.calls(columns, range),
+            _ if from > 0 => return Ok(None),
+            "timer_activations" => self.activations(columns),
+            "heap" => self.heap(columns, false),
+            "callback_heap" => self.heap(columns, true),
+            "callback_allocations" => self.allocations(columns),
+            "told" => self.told(columns),
+            "ways" => self.ways(columns),
+            "clock_offsets" => self.clock_offsets(columns),
+            _ => return Ok(None),
         };
-        let found = columns.and_then(Columns::batch);
+        let found = found.batch()?;
         self.model.check()?;
-        Ok(found
-            .filter(|batch| from == 0 || batch.num_rows() > 0)
-            .map(|batch| (batch, from.saturating_add(BATCH))))
+        let there = from == 0 || found.num_rows() > 0;
+        Ok(there.then(|| (found, from.saturating_add(BATCH))))
     }
 
     pub(crate) fn check(&self) -> Result<(), std::io::Error> {
         self.model.check()
     }
 
-    fn columns(&self) -> Columns {
-        Columns::new(self.texts.clone())
-    }
-
     /// The columns that say of which process rows are.
-    fn of_processes(&self, columns: &mut Columns, processes: impl Iterator<Item = u32> + Clone) {
+    fn of_processes(
+        &self,
+        columns: &mut Columns<'_>,
+        processes: impl Iterator<Item = u32> + Clone,
+    ) {
         let identity = &self.model.identity;
         columns.host("host", processes.clone().map(|of| identity.host(of)));
-        columns.int("vpid", processes.map(|of| identity.vpid(of)));
+        columns.int("vpid", processes.clone().map(|of| identity.vpid(of)));
+        columns.number("proc", processes);
     }
 
     /// The same of threads.
-    fn of_threads(&self, columns: &mut Columns, threads: impl Iterator<Item = u32> + Clone) {
+    fn of_threads(&self, columns: &mut Columns<'_>, threads: impl Iterator<Item = u32> + Clone) {
         let identity = &self.model.identity;
         let processes = threads.clone().map(|of| identity.process(of));
         self.of_processes(columns, processes);
-        columns.int("vtid", threads.map(|of| identity.vtid(of)));
+        columns.int("vtid", threads.clone().map(|of| identity.vtid(of)));
+        columns.long("thread", threads.map(|of| identity.number(of)));
     }
 
     fn execution(&self, number: u32) -> Option<Execution> {
@@ -186,9 +197,8 @@ impl Tables {
         self.execution(number).map_or(NEVER, |of| of.end)
     }
 
-    fn executions(&self, range: Range<u32>) -> Columns {
+    fn executions<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let rows = some(&self.model.callbacks.executions, range);
-        let mut columns = self.columns();
         self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
         let of = |row: &Execution| self.model.known.callback(row.callback);
         columns!(columns, rows, |(number, row)|
@@ -207,10 +217,9 @@ impl Tables {
         columns
     }
 
-    fn publications(&self, range: Range<u32>) -> Columns {
+    fn publications<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let rows = some(&self.model.publications.rows, range);
         let sources: Vec<Source> = rows.iter().map(|(_, row)| self.model.source(row)).collect();
-        let mut columns = self.columns();
         self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
         columns!(columns, sources, |of|
             number "publisher_id" of.publisher;
@@ -231,9 +240,8 @@ impl Tables {
         columns
     }
 
-    fn takes(&self, range: Range<u32>) -> Columns {
+    fn takes<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let rows = some(&self.model.takes.rows, range);
-        let mut columns = self.columns();
         self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
         columns!(columns, rows, |(number, row)|
             number "take_id" *number;
@@ -255,7 +263,7 @@ impl Tables {
         of.map_or(NONE, |of| of.node)
     }
 
-    fn messages(&self, range: Range<u32>) -> Columns {
+    fn messages<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let (model, identity) = (&self.model, &self.model.identity);
         let rows = some(&self.messages.rows, range).into_iter();
         let rows = rows.map(|(_, row)| {
@@ -282,11 +290,37 @@ impl Tables {
         let take = |of: &Told, time: fn(&Take) -> i64| of.take.as_ref().map_or(NEVER, time);
         let ran =
             |of: &Told, time: fn(&Execution) -> i64| of.execution.as_ref().map_or(NEVER, time);
-        let latency = |of: &Told| match (&of.execution, &of.sent) {
+        let measured = |of: &Told| match (&of.execution, &of.sent) {
             (Some(execution), Some(sent)) => execution.start.wrapping_sub(sent.publish),
             _ => NEVER,
         };
-        let mut columns = self.columns();
+        // Not the subscription's host: nothing tells of that where tracing began late.
+        let hosts = |of: &Told| {
+            let ran = of
+                .execution
+                .as_ref()
+                .map_or(NONE, |it| identity.process(it.thread));
+            (identity.host(publisher(of)), identity.host(ran))
+        };
+        let between = |of: &Told| {
+            let (from, to) = hosts(of);
+            from != to && measured(of) != NEVER
+        };
+        let bound = |of: &Told| {
+            let (from, to) = hosts(of);
+            let time = of.sent.as_ref().map_or(NEVER, |sent| sent.publish);
+            if between(of) {
+                self.bound(from, to, time)
+            } else {
+                NEVER
+            }
+        };
+        // No latency that is no longer than it may be wrong.
+        let latency = |of: &Told| match (measured(of), bound(of)) {
+            (measured, NEVER) if !between(of) => measured,
+            (measured, bound) if bound != NEVER && measured > bound => measured,
+            _ => NEVER,
+        };
         columns!(columns, rows, |of|
             number "message_id" of.row.message;
             name "topic" topic(of);
@@ -309,6 +343,7 @@ impl Tables {
             long "callback_start_ns" ran(of, |row| row.start);
             long "callback_end_ns" ran(of, |row| row.end);
             long "latency_ns" latency(of);
+            long "clock_bound_ns" bound(of);
             number "callback_instance_id" of.row.execution;
         );
         columns.word("outcome", rows.iter().map(|of| of.row.outcome), OUTCOMES);
@@ -333,7 +368,7 @@ impl Tables {
     }
 
     /// Takes without a publication, with a latency from their source timestamps.
-    fn one_sided(&self, range: Range<u32>) -> Columns {
+    fn one_sided<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let model = &self.model;
         let alone = self.messages.alone.iter().skip(range.start as usize);
         let alone = alone.take(range.len());
@@ -362,7 +397,6 @@ impl Tables {
             NONE => None,
             topic => Some(self.topics.contains(&topic)),
         };
-        let mut columns = self.columns();
         self.of_threads(&mut columns, rows.iter().map(|(_, take, ..)| take.thread));
         columns!(columns, rows, |(number, take, offset, latency, _)|
             number "take_id" *number;
@@ -377,17 +411,17 @@ impl Tables {
             long "callback_end_ns" self.end(take.execution);
             long "clock_offset_ns" *offset;
             long "latency_ns" *latency;
+            name "synchronisation" model.about.synchronisation;
         );
         let outcomes = &["delivered", "taken", "replayed"];
         columns.word("outcome", rows.iter().map(|row| row.4), outcomes);
         columns
     }
 
-    fn intervals(&self, range: Range<u32>) -> Columns {
+    fn intervals<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let callbacks = &self.model.callbacks;
         let rows = some(&callbacks.intervals, range).into_iter();
         let rows: Vec<_> = rows.map(|(_, row)| (row, callbacks.of(&row))).collect();
-        let mut columns = self.columns();
         self.of_threads(&mut columns, rows.iter().map(|(row, _)| row.thread));
         let states = &["wait", "busy"];
         columns.word(
@@ -407,33 +441,41 @@ impl Tables {
     }
 
     /// Calls; before Kilted the servers' executions alone.
-    fn calls(&self) -> Columns {
-        let (model, known) = (&self.model, &self.model.known);
-        let rows = if model.services.happened() {
-            model.services.calls(known)
-        } else {
-            let executions = model.callbacks.executions.iter();
-            let own = executions.filter_map(|(number, row)| {
-                let of = known.callbacks.get(row.callback as usize)?;
-                (of.kind == known.service).then(|| Call {
+    fn served(model: &Model) -> Rows<Call> {
+        let mut found = Rows::on(model.disk.as_ref());
+        if model.services.happened() {
+            for call in model.services.calls(&model.known) {
+                found.push(call);
+            }
+            return found;
+        }
+        for (number, row) in model.callbacks.executions.iter() {
+            let of = model.known.callback(row.callback);
+            if of.kind == model.known.service {
+                found.push(Call {
                     client: NONE,
                     service: of.owner,
                     process: model.process(row.thread),
                     sequence: NEVER,
                     times: [NEVER; 4],
-                    within: (Candidate::NONE, NEVER),
+                    within: Candidate::NONE,
                     execution: number,
-                })
-            });
-            own.collect()
-        };
+                });
+            }
+        }
+        found
+    }
+
+    fn calls<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
+        let (model, known) = (&self.model, &self.model.known);
+        let rows = some(&self.calls, range).into_iter();
+        let rows: Vec<Call> = rows.map(|(_, row)| row).collect();
         let client = |row: &Call| known.clients.get(row.client as usize);
         let service = |row: &Call| known.services.get(row.service as usize);
         let name = |row: &Call| {
             let of = service(row).or_else(|| client(row));
             of.map_or(NONE, |of| of.topic)
         };
-        let mut columns = self.columns();
         self.of_processes(&mut columns, rows.iter().map(|row| row.process));
         columns!(columns, rows, |row|
             name "service" name(row);
@@ -450,12 +492,12 @@ impl Tables {
             long "response_taken_ns" row.times[3];
             number "callback_instance_id" row.execution;
             number "client_callback_instance_id"
-                model.callbacks.enclosing(row.within.0, row.within.1);
+                model.callbacks.enclosing(row.within, row.times[0]);
         );
         columns
     }
 
-    fn activations(&self) -> Columns {
+    fn activations<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
         let known = &self.model.known;
         let mut timers: BTreeMap<u32, Vec<(u32, Execution)>> = BTreeMap::new();
         for (number, row) in self.model.callbacks.executions.iter() {
@@ -477,7 +519,6 @@ impl Tables {
             (NEVER, _) | (_, NEVER) => NEVER,
             (interval, period) => interval.wrapping_sub(period),
         };
-        let mut columns = self.columns();
         self.of_threads(&mut columns, rows.iter().map(|(_, row, ..)| row.thread));
         columns!(columns, rows, |(number, row, timer, of)|
             number "callback_instance_id" *number;
@@ -496,7 +537,7 @@ impl Tables {
     }
 
     /// The live blocks of each process, or of each of its callbacks, in steps of time.
-    fn heap(&self, of_callbacks: bool) -> Columns {
+    fn heap<'a>(&self, mut columns: Columns<'a>, of_callbacks: bool) -> Columns<'a> {
         let mut changes: Vec<(i64, bool, u32, u32, i64)> = Vec::new();
         for (_, block) in self.model.heap.blocks.iter() {
             let callback = if of_callbacks {
@@ -544,7 +585,6 @@ impl Tables {
             }
         }
         rows.sort_by_key(|row| (row.time, row.process, row.callback));
-        let mut columns = self.columns();
         self.of_processes(&mut columns, rows.iter().map(|row| row.process));
         let of = |row: &HeapRow| self.model.known.callback(row.callback);
         if of_callbacks {
@@ -567,7 +607,7 @@ impl Tables {
     }
 
     /// What each execution allocated and freed, in processes whose heap was recorded.
-    fn allocations(&self) -> Columns {
+    fn allocations<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
         let (model, heap) = (&self.model, &self.model.heap);
         let mut sums: HashMap<u32, [i64; 5]> = HashMap::new();
         let mut recorded: HashSet<u32> = HashSet::default();
@@ -592,7 +632,6 @@ impl Tables {
             .map(|(number, row)| (number, row, sums.get(&number).copied().unwrap_or_default()))
             .collect();
         let of = |row: &Execution| model.known.callback(row.callback);
-        let mut columns = self.columns();
         self.of_threads(&mut columns, rows.iter().map(|(_, row, _)| row.thread));
         columns!(columns, rows, |(number, row, sums)|
             number "callback_instance_id" *number;
@@ -611,11 +650,29 @@ impl Tables {
         columns
     }
 
-    /// Messages by subscription and publisher: whether all were lost, how many.
-    fn ways(&self) -> Columns {
+    /// What tells of actions: publications on their topics.
+    fn told<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+        let names = self.model.known.names.texts().iter();
+        let of_actions: Vec<bool> = names.map(|name| name.contains("/_action/")).collect();
+        // Most recordings have none.
+        let some = of_actions.contains(&true);
+        let rows = some.then(|| self.model.publications.rows.iter());
+        let rows = rows.into_iter().flatten();
+        let rows = rows.map(|(_, row)| (row.publish, self.model.source(&row)));
+        let rows = rows.filter(|(_, of)| of_actions.get(of.topic as usize) == Some(&true));
+        let rows: Vec<(i64, Source)> = rows.collect();
+        columns!(columns, rows, |(publish, of)|
+            name "topic" of.topic;
+            name "node" of.node;
+            long "publish_ns" *publish;
+        );
+        columns
+    }
+
+    /// Messages by subscription and publisher, as they come: whether all were lost, how many.
+    fn ways<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
         let mut rows: Vec<_> = self.messages.ways.iter().collect();
-        rows.sort_unstable_by_key(|(key, _)| **key);
-        let mut columns = self.columns();
+        rows.sort_unstable_by_key(|(_, way)| way.first);
         columns!(columns, rows, |((publisher, subscription), way)|
             number "publisher_id" *publisher;
             number "subscription_id" *subscription;
@@ -625,8 +682,24 @@ impl Tables {
         columns
     }
 
+    /// By how much a latency between two hosts may be wrong; `NEVER` where nothing tells.
+    fn bound(&self, from: u32, to: u32, time: i64) -> i64 {
+        let Some(bounds) = self.model.about.clocks.get(&(from, to)) else {
+            return NEVER;
+        };
+        if let [(_, always)] = bounds[..] {
+            return always;
+        }
+        let next = bounds.partition_point(|(at, _)| *at < time);
+        match (bounds.get(next.wrapping_sub(1)), bounds.get(next)) {
+            (Some(before), Some(after)) => straight(*before, *after, time),
+            (None, Some((at, bound))) if *at == time => *bound,
+            _ => NEVER,
+        }
+    }
+
     /// The system clock against that of the events, in blocks of time.
-    fn clock_offsets(&self) -> Columns {
+    fn clock_offsets<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
         let identity = &self.model.identity;
         let mut blocks: HashMap<(u32, i64), Vec<i64>> = HashMap::new();
         let mut add = |process: u32, time: i64, offset: i64| {
@@ -653,9 +726,8 @@ impl Tables {
         });
         let mut rows: Vec<_> = found.collect();
         rows.sort_unstable();
-        let mut columns = self.columns();
         columns!(columns, rows, |(host, block, offset, count)|
-            number "host" *host;
+            host "host" *host;
             long "block" *block;
             long "offset" *offset;
             long "len" *count;
@@ -669,8 +741,13 @@ impl Tables {
         let model = &self.model;
         let mut ran: HashSet<u32> = HashSet::default();
         let [mut unfinished, mut nameless, mut ownerless] = [0; 3];
+        let mut runs_in: HashMap<u32, u32> = HashMap::new();
+        let mut shared = false;
         for (_, row) in model.callbacks.executions.iter() {
             ran.insert(row.thread);
+            if row.callback != NONE {
+                shared |= *runs_in.entry(row.callback).or_insert(row.thread) != row.thread;
+            }
             unfinished += u64::from(row.end == NEVER);
             nameless += u64::from(row.callback == NONE);
             let of = model.known.callbacks.get(row.callback as usize);
@@ -690,12 +767,12 @@ impl Tables {
         let takes = model.takes.rows.iter();
         let takes =
             takes.filter(|(_, take)| take.subscription == NONE && model.take_topic(take) == NONE);
-        let approximate = self.messages.rows.iter();
-        let approximate = approximate.filter(|(_, row)| row.how as u8 == 1).count();
         let alone = self.messages.alone.iter();
         let topics: HashSet<u32> = alone
             .filter_map(|row| Some(model.take_topic(&model.takes.rows.get(*row)?)))
             .collect();
+        let calls = self.calls.iter().filter(|(_, call)| call.nameless());
+        let calls = calls.count();
         let texts = model.known.names.texts();
         Counts {
             numbers: vec![
@@ -703,6 +780,7 @@ impl Tables {
                 ("unfinished", unfinished),
                 ("threads", ran.len() as u64),
                 ("silent_threads", ran.difference(&seen).count() as u64),
+                ("shared", u64::from(shared)),
                 ("ends_alone", model.callbacks.ends_alone),
                 ("nameless", nameless),
                 ("ownerless", ownerless),
@@ -712,7 +790,9 @@ impl Tables {
                 ("ambiguous", self.messages.ambiguous),
                 ("cleared", model.ring_buffers.cleared),
                 ("alone", self.messages.alone.len() as u64),
-                ("approximate", approximate as u64),
+                ("approximate", self.messages.approximate),
+                ("untold", self.messages.untold),
+                ("calls_unknown", calls as u64),
                 ("unknown_frees", model.heap.unknown),
                 ("unseen_frees", model.heap.unseen),
                 ("failed", model.heap.failed),
@@ -723,6 +803,7 @@ impl Tables {
                 .iter()
                 .filter_map(|of| texts.get(*of as usize).cloned())
                 .collect(),
+            missing: model.missing.iter().map(|of| (of.1, of.2)).collect(),
         }
     }
 }
@@ -743,5 +824,32 @@ fn nearest(stamps: &[(i64, i64)], time: i64) -> i64 {
                 *other
             }
         }
+    }
+}
+
+/// The height at `time` of the line between two points, rounded up.
+fn straight(before: (i64, i64), after: (i64, i64), time: i64) -> i64 {
+    let (length, rise) = (
+        i128::from(after.0) - i128::from(before.0),
+        i128::from(after.1) - i128::from(before.1),
+    );
+    if length <= 0 {
+        return before.1.max(after.1);
+    }
+    let part = -(-rise * (i128::from(time) - i128::from(before.0))).div_euclid(length);
+    i64::try_from(i128::from(before.1) + part).unwrap_or(NEVER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::straight;
+
+    /// By hand.
+    #[test]
+    fn between_two_bounds_it_is_straight_and_rounded_up() {
+        assert_eq!(straight((0, 10), (10, 20), 1), 11);
+        assert_eq!(straight((0, 20), (10, 10), 1), 19);
+        assert_eq!(straight((0, 0), (3, 1), 1), 1);
+        assert_eq!(straight((5, 7), (5, 9), 5), 9);
     }
 }

@@ -5,10 +5,8 @@
 mod failure;
 mod given;
 mod memory;
-#[cfg(feature = "one-pass")]
 mod model;
 mod output;
-mod passes;
 mod stream;
 
 use std::collections::{BTreeMap, HashMap};
@@ -61,15 +59,15 @@ struct Reader {
 
 #[pymethods]
 impl Reader {
-    /// Open traces, given as (folder, label) in the order that breaks ties in time; the clocks of
-    /// hosts (by name or label) are set forward by nanoseconds.
+    /// Open traces, given as (folder, label) in the order that breaks ties in time; to the times
+    /// of hosts (by name or label) nanoseconds are added, as many as at the times beside them.
     #[new]
     #[pyo3(signature = (traces, clock_offsets=None))]
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn new(
         py: Python<'_>,
         traces: Vec<(PathBuf, String)>,
-        clock_offsets: Option<BTreeMap<String, i64>>,
+        clock_offsets: Option<BTreeMap<String, Vec<(i64, i64)>>>,
     ) -> PyResult<Self> {
         let clocks = clock_offsets.unwrap_or_default();
         let recording = py.detach(|| Recording::open(&traces, &clocks));
@@ -77,6 +75,15 @@ impl Reader {
         Ok(Self {
             recording: Arc::new(recording.map_err(raised)?),
         })
+    }
+
+    /// Label of each trace, and that of its host.
+    #[getter]
+    fn members(&self) -> Vec<(&str, &str)> {
+        let members = self.recording.catalog.members.iter();
+        members
+            .map(|of| (of.label.as_str(), of.host.as_str()))
+            .collect()
     }
 
     /// Names of all declared events, sorted.
@@ -319,13 +326,8 @@ fn concat_files(py: Python<'_>, parts: Vec<PathBuf>, path: PathBuf) -> PyResult<
 mod _native {
     #[pymodule_export]
     use super::{Batches, Reader, Stream, TraceError, concat_files};
-    #[cfg(feature = "one-pass")]
     #[pymodule_export]
     use crate::model::{Pass, model_events};
     #[pymodule_export]
     use crate::output::write_table;
-    #[pymodule_export]
-    use crate::passes::{
-        extents, first_after, firsts, innermost, pairs, places_of, previous, timeline,
-    };
 }

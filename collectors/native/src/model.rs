@@ -1,13 +1,16 @@
 //! The ROS 2 model: events and objects that Python hands over, and the tables.
 
 use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use ahash::HashMap;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pyo3::exceptions::PyValueError;
@@ -15,11 +18,15 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use roslens_ctf::Failure;
 use roslens_model::{
-    About, Disk, Gaps, Identity, KINDS, Known, Model, NONE, Process, Tables, guesses,
+    About, Disk, Gap, Gaps, Identity, KINDS, Known, Model, NONE, Process, Tables, guesses,
 };
+use roslens_parquet::{Order, TableWriter};
 
 use crate::failure::raised;
 use crate::given::stream_of;
+
+/// Host, process and CPU where that is known, begin and end.
+type Loss = (u32, Option<i32>, Option<i32>, i64, i64);
 
 /// What Python knows of a recording beside its events.
 #[derive(FromPyObject)]
@@ -31,12 +38,16 @@ struct Given {
     processes: Vec<(u32, i64, i32, i64, i64)>,
     /// Process, since when it could publish on one topic only, that, and by whom.
     guesses: Vec<(u32, i64, Option<String>, Option<u32>)>,
-    /// Host, begin and end of what the tracer dropped.
-    losses: Vec<(u32, i64, i64)>,
+    /// What the tracer dropped.
+    losses: Vec<Loss>,
+    /// Of two hosts: times, and by how much their clocks may be apart there.
+    clocks: Vec<(u32, u32, Vec<(i64, i64)>)>,
     /// Events that were enabled.
     declared: Vec<String>,
     /// Events that happened.
     happened: Vec<String>,
+    /// How the clocks of hosts were synchronised.
+    synchronisation: Option<String>,
 }
 
 /// The column of a field.
@@ -59,18 +70,24 @@ fn wrong(error: impl ToString) -> PyErr {
 }
 
 /// Batches of a Parquet file, with the columns that the model reads.
-fn batches_of(path: &Path, fields: &[&'static str]) -> PyResult<roslens_model::Batches> {
+fn batches_of(
+    path: &Path,
+    fields: &[&'static str],
+    more: Option<&'static str>,
+) -> PyResult<roslens_model::Batches> {
     let file = File::open(path)
         .map_err(|error| raised(Failure::Output(format!("{}: {error}", path.display()))))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(wrong)?;
     let context = ["time_ns", "host", "vpid", "vtid", "ctx_pid_ns"];
     let wanted = context
         .into_iter()
+        .chain(more)
         .chain(fields.iter().map(|field| column(field)));
     let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
     let reader = builder
         .with_projection(mask)
-        .with_batch_size(16_384)
+        // Columns of it stay in the cache of the processor.
+        .with_batch_size(4096)
         .build()
         .map_err(wrong)?;
     Ok(Box::new(reader))
@@ -88,7 +105,71 @@ fn whole(table: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     }
 }
 
-/// A table of the model: an Arrow stream whose batches are made as they are asked for.
+/// Batches that are made on a thread of their own while those before are used.
+struct Ahead {
+    batches: Receiver<Result<RecordBatch, ArrowError>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Ahead {
+    fn of(batches: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 'static) -> Self {
+        let (here, there) = sync_channel(1);
+        let thread = std::thread::spawn(move || {
+            // Whoever uses them may have enough.
+            for batch in batches {
+                if here.send(batch).is_err() {
+                    break;
+                }
+            }
+        });
+        Self {
+            batches: there,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Iterator for Ahead {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Ok(batch) = self.batches.recv() {
+            return Some(batch);
+        }
+        // What ended in the middle is no end.
+        let failed = self.thread.take()?.join().is_err();
+        failed.then(|| Err(ArrowError::ComputeError("a thread ended too early".into())))
+    }
+}
+
+/// Batches that let Ctrl-C through.
+struct Interruptible<T>(T);
+
+impl<T: Iterator<Item = Result<RecordBatch, ArrowError>>> Iterator for Interruptible<T> {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let stop = |error| ArrowError::ExternalError(Box::new(error));
+        match Python::attach(|py| py.check_signals().map_err(stop)) {
+            Ok(()) => self.0.next(),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}
+
+/// The Python error of an error of Arrow; one that Python raised itself is raised again.
+fn failed(error: ArrowError) -> PyErr {
+    match error {
+        ArrowError::ExternalError(why) => match why.downcast::<PyErr>() {
+            Ok(error) => *error,
+            Err(why) => raised(Failure::Output(why.to_string())),
+        },
+        ArrowError::IoError(what, _) => raised(Failure::Output(what)),
+        other => raised(Failure::Output(other.to_string())),
+    }
+}
+
+/// A table of the model: its batches are made as they are asked for.
 #[pyclass(frozen)]
 pub struct Table {
     of: Arc<Mutex<Tables>>,
@@ -97,6 +178,45 @@ pub struct Table {
 
 #[pymethods]
 impl Table {
+    /// These columns, as an object with the Arrow `PyCapsule` interface.
+    fn select(&self, columns: Vec<String>) -> Selected {
+        Selected {
+            of: Arc::clone(&self.of),
+            name: self.name,
+            columns,
+        }
+    }
+}
+
+/// Columns of a table.
+#[pyclass(frozen)]
+pub struct Selected {
+    of: Arc<Mutex<Tables>>,
+    name: &'static str,
+    columns: Vec<String>,
+}
+
+impl Selected {
+    /// Its rows.
+    pub fn rows(&self) -> Result<Made, ArrowError> {
+        let mut rows = Made {
+            schema: SchemaRef::new(Schema::empty()),
+            of: Arc::clone(&self.of),
+            name: self.name,
+            columns: self.columns.clone(),
+            from: 0,
+            first: None,
+        };
+        rows.first = rows.made().transpose()?;
+        if let Some(first) = &rows.first {
+            rows.schema = first.schema();
+        }
+        Ok(rows)
+    }
+}
+
+#[pymethods]
+impl Selected {
     /// The Arrow `PyCapsule` interface.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
@@ -105,27 +225,42 @@ impl Table {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
-        let mut rows = Made {
-            schema: SchemaRef::new(arrow_schema::Schema::empty()),
-            of: Arc::clone(&self.of),
-            name: self.name,
-            from: 0,
-            first: None,
-        };
-        rows.first = rows.made().transpose().map_err(wrong)?;
-        if let Some(first) = &rows.first {
-            rows.schema = first.schema();
-        }
+        let rows = py.detach(|| self.rows()).map_err(failed)?;
         let stream = FFI_ArrowArrayStream::new(Box::new(rows));
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
+
+    /// Write them to a Parquet file, encoding on so many threads; returns the number of rows.
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
+    fn write(&self, py: Python<'_>, path: PathBuf, threads: usize) -> PyResult<usize> {
+        py.detach(|| {
+            let rows = self.rows().map_err(failed)?;
+            let schema = rows.schema();
+            let sink = BufWriter::with_capacity(1 << 16, File::create(&path)?);
+            let writer = TableWriter::new(sink, &schema, Order::Unknown, Vec::new());
+            let mut writer = writer.map_err(unwritten)?.with_threads(threads);
+            let mut count = 0;
+            for batch in Interruptible(Ahead::of(rows)) {
+                let batch = batch.map_err(failed)?;
+                count += batch.num_rows();
+                writer.write(&batch).map_err(unwritten)?;
+            }
+            writer.finish().map_err(unwritten)?.flush()?;
+            Ok(count)
+        })
+    }
+}
+
+fn unwritten(error: impl std::fmt::Display) -> PyErr {
+    raised(Failure::Output(error.to_string()))
 }
 
 /// The batches of a table.
-struct Made {
+pub struct Made {
     schema: SchemaRef,
     of: Arc<Mutex<Tables>>,
     name: &'static str,
+    columns: Vec<String>,
     from: u32,
     first: Option<RecordBatch>,
 }
@@ -133,7 +268,7 @@ struct Made {
 impl Made {
     fn made(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
         let of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = of.batch(self.name, self.from).map_err(ArrowError::from);
+        let made = of.batch(self.name, Some(&self.columns), self.from);
         let made = made.transpose()?;
         Some(made.map(|(batch, next)| {
             self.from = next;
@@ -200,6 +335,8 @@ impl Pass {
             end,
         });
         let identity = Identity::new(&given.hosts, processes.collect());
+        let synchronisation = given.synchronisation.as_deref();
+        let synchronisation = synchronisation.map_or(NONE, |text| known.names.number(text));
         let steps = given
             .guesses
             .into_iter()
@@ -207,9 +344,21 @@ impl Pass {
                 let topic = topic.map_or(NONE, |topic| known.names.number(&topic));
                 (process, since, topic, publisher.unwrap_or(NONE))
             });
+        let gaps = given.losses.iter();
+        let gaps = gaps.map(|&(host, vpid, cpu, begin, end)| Gap {
+            host,
+            vpid,
+            cpu,
+            begin,
+            end,
+        });
         let about = About {
+            synchronisation,
             guesses: guesses(steps),
-            gaps: Gaps::new(&given.losses),
+            gaps: Gaps::new(&gaps.collect::<Vec<_>>()),
+            clocks: (given.clocks.into_iter())
+                .map(|(one, other, bounds)| ((one, other), bounds))
+                .collect(),
             rcl_publish: given.declared.iter().any(|name| name == "rcl_publish"),
             rcl_take: given.declared.iter().any(|name| name == "rcl_take"),
             rmw_take: given.happened.iter().any(|name| name == "rmw_take"),
@@ -217,9 +366,12 @@ impl Pass {
         let file = path.map(|path| {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(true);
-            options.open(path)
+            let file = options.open(&path)?;
+            // It goes when nobody holds it any more, whatever happens.
+            std::fs::remove_file(&path)?;
+            std::io::Result::Ok(file)
         });
-        let file = file.transpose().map_err(failed)?;
+        let file = file.transpose()?;
         let disk = file.map(|file| Disk::new(file, rows));
         let model = Model::new(identity, known, about, disk, keys);
         Ok(Self(Mutex::new(Some(model))))
@@ -230,13 +382,18 @@ impl Pass {
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn feed(&self, py: Python<'_>, events: HashMap<String, Bound<'_, PyAny>>) -> PyResult<()> {
         let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
+        let has_gaps = self.state().as_ref().is_some_and(Model::has_gaps);
+        let more = has_gaps.then_some("cpu_id");
         for (_, name, fields) in KINDS {
             let Some(source) = events.get(*name) else {
                 continue;
             };
-            let batches = match source.extract::<String>() {
-                Ok(path) => batches_of(Path::new(&path), fields)?,
-                Err(_) => Box::new(stream_of(source)?),
+            let batches: roslens_model::Batches = match source.extract::<String>() {
+                Ok(path) => {
+                    let batches = batches_of(Path::new(&path), fields, more)?;
+                    Box::new(Interruptible(Ahead::of(batches)))
+                }
+                Err(_) => Box::new(Interruptible(stream_of(source)?)),
             };
             sources.insert((*name).to_owned(), batches);
         }
@@ -257,7 +414,7 @@ impl Pass {
             let mut state = self.state();
             let model = if last { state.take() } else { state.clone() };
             drop(state);
-            let tables = model.ok_or_else(ended)?.finish().map_err(failed)?;
+            let tables = model.ok_or_else(ended)?.finish()?;
             let counts = tables.counts();
             Ok::<_, PyErr>((tables, counts))
         })?;
@@ -274,11 +431,7 @@ impl Pass {
         told.set_item("gone", counts.gone)?;
         told.set_item("untaken", counts.untaken)?;
         told.set_item("alone_on", counts.alone_on)?;
+        told.set_item("missing", counts.missing)?;
         Ok((found, told))
     }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-fn failed(error: impl ToString) -> PyErr {
-    raised(Failure::Output(error.to_string()))
 }

@@ -14,8 +14,10 @@ from roslens.analysis.metrics import METRICS_NAME
 from roslens.execution import CELL_TIMEOUT_S
 from roslens.fleet.cluster import Workers, each
 from roslens.index import write_index
-from roslens.report import check_parameters, default_output, find_notebook, make_folder, run_report
+from roslens.report import check_parameters, run_report
+from roslens.report_folder import default_output, find_notebook, make_folder
 from roslens.summary_text import SUMMARY_NAME, Summary
+from roslens.tracing.opening import opened
 from roslens.tracing.recording import RoslensError, UsageError, find_recordings
 from roslens.tracing.recording.terminal import Console
 
@@ -118,8 +120,8 @@ def groups(paths: Sequence[Path], each_of: Each) -> dict[str, list[Path]]:
     found: dict[str, list[Path]] = {}
     origin: dict[str, Path] = {}
     for path in paths:
-        root = path.absolute()
-        for recording in find_recordings(path):
+        root = opened(path).absolute()
+        for recording in find_recordings(root):
             own = recording.path.absolute()
             place = own if each_of == "recording" else own.parent
             name = place.relative_to(root).as_posix() if place.is_relative_to(root) else ""

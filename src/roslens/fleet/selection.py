@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from roslens.analysis.estimate import cell_label
 from roslens.collectors.schema import TABLES
 from roslens.fleet.dataset import Written, write_dataset
 from roslens.fleet.trees import LocalTree, Tree
@@ -59,6 +60,54 @@ class Selection:
         found = self.rows.filter("collected").select("tables", "stamp")
         readable = self.tree.readable
         return [readable(f"{at}/{table}.parquet", stamp) for at, stamp in found.iter_rows()]
+
+    def changes(
+        self, metric: str = "latency_p99", *, threshold: float = 0.05, false_alarms: float = 0.01
+    ) -> pl.DataFrame:
+        """When a metric changed from campaign to campaign, as ``roslens trend`` tells it.
+
+        Parameters
+        ----------
+        metric
+            A column of the catalog.
+        threshold
+            Changes up to this part (0..1) are of no importance.
+        false_alarms
+            Probability (0..1) of an alarm although nothing has changed.
+
+        Returns
+        -------
+        One row per change, and one per cell without any: ``metric``, ``cell``, ``campaigns`` (a
+        count), ``verdict`` (a change's, or None), ``since`` (campaign), ``ratio``, ``low``,
+        ``high`` (after / before; above 1 is worse), ``lasts``, ``refused`` (why none can be found).
+
+        Raises
+        ------
+        UsageError
+            A catalog has no such metric.
+        """
+        from roslens.fleet.series import series_of, trends_of  # noqa: PLC0415  (loads what judges)
+
+        found = trends_of(series_of(self.rows, [metric])[0], threshold, false_alarms)
+        rows = [
+            (
+                series.metric,
+                cell_label(series.cell),
+                len(series.nights),
+                change and change.verdict,
+                change and series.nights[change.index].campaign,
+                *((e.value, e.low, e.high) if change and (e := change.effect) else (None,) * 3),
+                change and change.lasts,
+                series.refused,
+            )
+            for series in found.series
+            for change in series.changes or (None,)
+        ]
+        schema = {"metric": pl.String, "cell": pl.String, "campaigns": pl.Int64,
+                  "verdict": pl.String, "since": pl.String, "ratio": pl.Float64,
+                  "low": pl.Float64, "high": pl.Float64, "lasts": pl.Boolean,
+                  "refused": pl.String}  # fmt: skip
+        return pl.DataFrame(rows, schema=schema, orient="row")
 
     def table(self, name: str) -> pl.LazyFrame:
         """A table of all these recordings, lazily.

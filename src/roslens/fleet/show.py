@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,7 +25,7 @@ from roslens.fleet.dataset import Written
 from roslens.fleet.selection import Selection
 from roslens.fleet.series import series_of, trends_of
 from roslens.fleet.trees import open_tree
-from roslens.printed import labels_of, numbered, print_verdicts
+from roslens.printed import labels_of, numbered, print_verdicts, shown_change
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.terminal import Console, say
 
@@ -86,7 +85,7 @@ def show_catalog(
     console.print(table)
     problems = rows.filter(pl.col("problem").is_not_null())
     for path, problem in problems.select("path", "problem").head(_MOST_PROBLEMS).iter_rows():
-        console.print(f"[red]cannot be read:[/] {escape(path)}: {escape(problem)}", soft_wrap=True)
+        console.print(f"[red]failed:[/] {escape(path)}: {escape(problem)}", soft_wrap=True)
     if problems.height > _MOST_PROBLEMS:
         console.print(f"... and {problems.height - _MOST_PROBLEMS:,} more", style="red")
     say(f"{changes.renewed:,} new or changed, {changes.removed:,} gone")
@@ -208,11 +207,7 @@ def _sentence(series: Series, index: int) -> str:
 
 
 def _percent(effect: Effect | None) -> str:
-    if effect is None:
-        return "-"
-    bounds = (effect.low, effect.value, effect.high)
-    low, value, high = (f"{100 * (x - 1):+.1f}" if math.isfinite(x) else "inf" for x in bounds)
-    return f"{value} [{low}, {high}]"
+    return "-" if effect is None else shown_change(effect.value, effect.low, effect.high)
 
 
 def _short(version: str | None) -> str:

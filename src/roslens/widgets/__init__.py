@@ -1,7 +1,7 @@
 """Pictures that can be explored, for notebooks."""
 
 VARIABLE = "ROSLENS_RECORDINGS"
-"""Names the recordings that the start page opens."""
+"""Names the recordings that the start page opens, as a JSON list."""
 
 FOLDER = "ROSLENS_LAB_FOLDER"
 """Names the folder of the start page, where notebooks to go on with are put."""

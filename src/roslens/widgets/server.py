@@ -4,17 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 ARGUMENTS = "ROSLENS_LAB_ARGUMENTS"
-"""Holds the address and the arguments: everyone sees those of a command line."""
+"""Holds the address, the notebook and the arguments: everyone sees those of a command line."""
+
+_WARM = "from roslens.widgets import start"
 
 
 def serve() -> None:
     """Be the server; prints its address when it answers."""
     from jupyterlab.labapp import LabApp  # noqa: PLC0415  (optional)
 
-    address, arguments = json.loads(os.environ.pop(ARGUMENTS))
+    address, notebook, arguments = json.loads(os.environ.pop(ARGUMENTS))
     server = LabApp.initialize_server(argv=arguments)
     # It listens by now, and answers as soon as its loop does anything at all.
     server.io_loop.add_callback(print, address, flush=True)
+    server.io_loop.add_callback(_start_kernel, server, notebook)
     server.start()
+
+
+async def _start_kernel(server: Any, notebook: str) -> None:
+    """The notebook's kernel, which imports what it needs while the browser loads the page."""
+    session = await server.session_manager.create_session(
+        path=notebook, name=notebook, type="notebook", kernel_name="python3"
+    )
+    client = server.kernel_manager.get_kernel(session["kernel"]["id"]).client()
+    client.start_channels()
+    await client.wait_for_ready()
+    await client.execute(_WARM, silent=True, reply=True)
+    client.stop_channels()

@@ -1,4 +1,4 @@
-"""The start page of the workbench: which recordings there are, and the first look at one.
+"""The start page of the workbench: its panes, each of which can be used alone.
 
 Everything about one run follows the run that is chosen, the range selected in its timeline, and the
 callback clicked there. In a report, where nobody can choose, all of it is still.
@@ -6,42 +6,47 @@ callback clicked there. In a report, where nobody can choose, all of it is still
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import ipywidgets  # type: ignore[import-untyped]
-import papermill  # type: ignore[import-untyped]
 import polars as pl
 
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.graph import draw_graph
-from roslens.analysis.figures.heat import latency_heat
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.figures.waterfall import chain_waterfall, way_waterfall
-from roslens.analysis.flow.chains import chain_instances
+from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
+from roslens.analysis.latency.blame import briefly
+from roslens.analysis.latency.worst import culprits_of
 from roslens.analysis.measures.loss import health_findings
 from roslens.analysis.overview.graph_edges import INFRASTRUCTURE, graph_edges
+from roslens.analysis.overview.in_range import chains_overview, worst_messages
 from roslens.analysis.overview.runs_and_topics import runs_overview, topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.base import Part, Section
+from roslens.analysis.reports.front import told
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import Pictured, ReportTable, Sentence
 from roslens.analysis.reports.tables import health_table
 from roslens.analysis.timeline.journey import Journey, journey_of, way_of
 from roslens.recordings import Recordings, open_recordings, resolve
-from roslens.report import find_notebook
-from roslens.tracing.recording import RoslensError
+from roslens.report_folder import find_notebook
 from roslens.widgets import FOLDER, STATIC, VARIABLE
 from roslens.widgets.graph import GraphWidget
+from roslens.widgets.message import message_html
 from roslens.widgets.timeline import TimelineWidget
 
 DEFAULT = "data/samples"
 _MOST_CHAINS = 8
 _MOST_RUNS = 200
-_MOST_TOPICS = 40
+_MOST_ROWS = 40
+_MOST_BLAMED, _BACK_NS = 10, 10**10
+_AT = "at [s]"
+_MOST_LIVE = 300
 _NOTEBOOKS = ("latency", "executors", "communication", "leaks")
 
 Still: TypeAlias = Section | Plot | Drawing
@@ -50,7 +55,7 @@ Still: TypeAlias = Section | Plot | Drawing
 
 def recordings_wanted(given: str | Sequence[str] = "") -> list[str]:
     """What the notebook names, else what ``roslens lab PATH`` was given, else the samples."""
-    wanted = given or os.environ.get(VARIABLE, "") or DEFAULT
+    wanted = given or json.loads(os.environ.get(VARIABLE, "[]")) or DEFAULT
     return [wanted] if isinstance(wanted, str) else list(wanted)
 
 
@@ -61,28 +66,116 @@ class StartPage:
     ----------
     paths
         Recordings, or folders that hold some.
+    recordings
+        What was opened already; by default what is at `paths`.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], recordings: Recordings | None = None) -> None:
         self.paths = list(paths)
-        self.all = open_recordings(self.paths)
+        self.all = open_recordings(self.paths) if recordings is None else recordings
         self.chosen = 0
+        self.beside: int | None = None
+        self._topic = ""
         self._widgets: dict[int, TimelineWidget] = {}
+        self._chains: dict[int, list[ChainInstances]] = {}
+        self._blamed: dict[int, dict[int, str]] = {}
+        self._messages: pl.LazyFrame | None = None
         self._of_run: list[Callable[[], None]] = []
         self._of_range: list[Callable[[], None]] = []
         self._of_click: list[Callable[[], None]] = []
-        self._graph: GraphWidget | None = None
 
-    # ------------------------------------------------------------ all of them
+    @property
+    def run(self) -> Recordings:
+        """The chosen one."""
+        return self.all.only(self.all.runs[self.chosen].name)
 
-    def list(self) -> Section:
-        """All runs, with a picture of their health: what arrived when, and what is odd."""
-        found = runs_overview(
-            self.all.tracer_loss,
-            self.all.processes,
-            self.all.messages,
-            self.all.health,
+    @property
+    def widget(self) -> TimelineWidget:
+        """The timeline of the chosen run."""
+        if self.chosen not in self._widgets:
+            made = self._widgets[self.chosen] = TimelineWidget(self.run, self._topic)
+            made.observe(lambda _: self._selected(), "selection")
+            made.observe(lambda _: self._update(self._of_click), "clicked")
+        return self._widgets[self.chosen]
+
+    def view(self) -> Recordings:
+        """The chosen run, as far as it is in the range selected in its timeline."""
+        return self.widget.view()
+
+    def show(self, index: int) -> None:
+        """Look at another run."""
+        self.chosen = index
+        self._messages = None
+        self._update(self._of_run)
+
+    def _selected(self) -> None:
+        self._messages = None
+        self._update(self._of_range)
+
+    @property
+    def _seen(self) -> pl.LazyFrame:
+        """The messages of the range, read and put in order of latency once for all panes."""
+        if self._messages is None:
+            self._messages = (
+                self.view().messages.select(_OF_MESSAGES).sort("latency_ns").collect().lazy()
+            )
+        return self._messages
+
+    # ------------------------------------------------------------ panes
+
+    def timeline(self, topic: str = "") -> ipywidgets.Widget | Still:
+        """The timeline of the chosen run, and the latency of a topic on the same time axis.
+
+        Parameters
+        ----------
+        topic
+            Whose latency; the busiest topic of an application by default.
+        """
+        self._topic = topic
+        if _static():
+            return Section(self.widget.drawing(), _heat(self.view(), topic))
+        box = ipywidgets.VBox([self.widget])
+
+        def update() -> None:
+            box.children = [self.widget]
+
+        self._of_run.append(update)
+        return box
+
+    def runs(self) -> ipywidgets.Widget | Section:
+        """Loss first, then all runs: choose one, and another to see beside it."""
+        if _static():
+            below = Sentence(f"Below: {self.all.runs[self.chosen].name}.")
+            return Section(self._list(), *self._loss().parts, below)
+        names = [(run.name, i) for i, run in enumerate(self.all.runs)]
+        wide = {"width": "50%"}
+        box = ipywidgets.Dropdown(options=names, value=self.chosen, layout=wide, tooltip="run")
+        other = ipywidgets.Dropdown(
+            options=[("beside it: none", -1), *names], value=-1, layout=wide, tooltip="beside it"
         )
+        found = self._runs().select(
+            "run", "cell", "status",
+            health=pl.struct("errors", "warnings").map_elements(_health, pl.String),
+            s=pl.col("seconds").round(1), events="events", discarded="discarded",
+            messages="messages", **{"not arrived": "lost"},
+        )  # fmt: skip
+        table = _live_table(found, lambda row: setattr(box, "value", row))
+        box.observe(lambda change: self.show(change["new"]), "value")
+        other.observe(lambda change: self._put_beside(change["new"]), "value")
+        lost = self._following(self._folded_loss)
+        return ipywidgets.VBox([ipywidgets.HBox([box, other]), lost, table])
+
+    def _put_beside(self, index: int) -> None:
+        self.beside = index if index >= 0 else None
+        self._update(self._of_range)
+
+    def _runs(self) -> pl.DataFrame:
+        every = self.all
+        return runs_overview(every.tracer_loss, every.processes, every.messages, every.health)
+
+    def _list(self) -> ReportTable:
+        """All runs, with a picture of their health: what arrived when, and what is odd."""
+        found = self._runs()
         pictures = health_thumbnails(self.all.messages, self.all.table("losses"))
         shown = list(found.head(_MOST_RUNS).iter_rows(named=True))
         rows = [
@@ -100,63 +193,20 @@ class StartPage:
             ]
             for index, r in enumerate(shown)
         ]
-        return Section(
-            ReportTable(
-                ["", "run", "cell", "status", "health", "seconds", "events", "discarded",
-                 "messages", "lost"],
-                rows,
-                f"Runs of {', '.join(Path(path).name or path for path in self.paths)}",
-                notes=[_HEALTH, *_hidden(found.height - len(shown), "runs")],
-                marked=frozenset(i for i, r in enumerate(shown) if _bad(r)),
-                left=frozenset({"run", "cell", "status", "health"}),
-            )
+        return ReportTable(
+            ["", "run", "cell", "status", "health", "seconds", "events", "discarded",
+             "messages", "not arrived"],
+            rows,
+            f"Runs of {', '.join(Path(path).name or path for path in self.paths)}",
+            notes=[_HEALTH, *_hidden(found.height - len(shown), "runs")],
+            marked=frozenset(i for i, r in enumerate(shown) if _bad(r)),
+            left=frozenset({"run", "cell", "status", "health"}),
         )  # fmt: skip
-
-    def choose(self) -> ipywidgets.Dropdown | Section:
-        """A list to choose a run from; everything below follows."""
-        if _static():
-            return Section(Sentence(f"Below: {self.all.runs[self.chosen].name}."))
-        names = [(f"{run.name}  ({run.label})", i) for i, run in enumerate(self.all.runs)]
-        box = ipywidgets.Dropdown(
-            options=names, value=self.chosen, description="run", layout={"width": "60em"}
-        )
-        box.observe(lambda change: self.show(change["new"]), "value")
-        return box
-
-    def show(self, index: int) -> None:
-        """Look at another run."""
-        self.chosen = index
-        for update in self._of_run:
-            update()
-
-    @property
-    def run(self) -> Recordings:
-        """The chosen one."""
-        return self.all.only(self.all.runs[self.chosen].name)
-
-    @property
-    def widget(self) -> TimelineWidget:
-        """The timeline of the chosen run."""
-        if self.chosen not in self._widgets:
-            made = self._widgets[self.chosen] = TimelineWidget(self.run)
-            made.observe(lambda _: self._update(self._of_range), "selection")
-            made.observe(lambda _: self._update(self._of_click), "clicked")
-        return self._widgets[self.chosen]
-
-    def view(self) -> Recordings:
-        """The chosen run, as far as it is in the range selected in its timeline."""
-        return self.run if _static() else self.widget.view()
-
-    # ------------------------------------------------------------ the chosen one
-
-    def loss(self) -> ipywidgets.HTML | Section:
-        """What was lost in the chosen run, before anything else."""
-        return self._following(self._loss)
 
     def _loss(self) -> Section:
         run = self.run
         (loss,) = run.tracer_loss
-        parts: list[Part] = []
+        parts: list[Part] = [Sentence(text, loud=True) for text in told(run.runs)]
         if loss.any:
             parts.append(
                 Sentence(
@@ -172,61 +222,73 @@ class StartPage:
             parts.append(health_table(findings))
         return Section(*parts)
 
-    def overview(self) -> ipywidgets.Widget | Section:
-        """Topics by latency, and the nodes they connect; to be sorted and searched."""
-        if _static():
-            return self._overview()
-        from itables.widget import ITable  # noqa: PLC0415  (a second)
+    def _folded_loss(self) -> str:
+        parts = self._loss().parts
+        first = "".join(part._repr_html_() for part in parts if isinstance(part, Sentence))
+        rest = "".join(part._repr_html_() for part in parts if not isinstance(part, Sentence))
+        return first + (f"<details><summary>findings</summary>{rest}</details>" if rest else "")
 
-        table = ITable(self._topics(), showIndex=False, show_dtypes=False, maxBytes=0,
-                       lengthMenu=[10, 40, 200], style="width:100%;margin:0")  # fmt: skip
-
-        def update() -> None:
-            table.update(self._topics())
-
-        self._of_run.append(update)
-        self._of_range.append(update)
-        return ipywidgets.VBox([ipywidgets.HTML(f"<b>{_TOPICS}</b>"), table])
+    def topics(self) -> ipywidgets.Widget | Section:
+        """Topics of the range by latency; beside those of another run where one was chosen."""
+        return self._frame(self._topics, _TOPICS, notes=[_DESCRIPTION])
 
     def _topics(self) -> pl.DataFrame:
-        found = topics_overview(self.view().messages)
-        rounded = [
-            pl.col(c).round_sig_figs(3).alias(name)
-            for c, name in (("rate_hz", "rate [Hz]"), ("p50_ms", "P50 [ms]"),
-                            ("p99_ms", "P99 [ms]"), ("worst_ms", "worst [ms]"))
-        ]  # fmt: skip
-        return found.sort(_last_infrastructure(), maintain_order=True).select(
-            "topic", "from", "to", "messages", *rounded,
-            (100 * pl.col("lost")).round(2).alias("lost [%]"),
+        found = topics_overview(self._seen).sort(_last_infrastructure(), maintain_order=True)
+        if self.beside is not None and not _static():
+            other = self.all.only(self.all.runs[self.beside].name)
+            return _side_by_side(found, topics_overview(other.messages))
+        return found.select(
+            "topic", "from", "to", pl.col("messages").alias("n"), pl.col("rate_hz").alias("Hz"),
+            pl.col("p50_ms").alias("P50 [ms]"), pl.col("p99_ms").alias("P99"),
+            pl.col("worst_ms").alias("worst"), (100 * pl.col("lost")).alias("not arrived [%]"),
         )  # fmt: skip
 
-    def _overview(self) -> Section:
-        found = topics_overview(self.view().messages)
-        found = found.sort(_last_infrastructure(), maintain_order=True)
-        if not found.height:
-            return Section(Sentence("No message was traced.", loud=True))
-        rows = [
-            [
-                r["topic"],
-                r["from"] or "-",
-                r["to"] or "-",
-                f"{r['messages']:,}",
-                significant(r["rate_hz"], 3),
-                *(significant(r[c], 3) for c in ("p50_ms", "p99_ms", "worst_ms")),
-                f"{significant(100 * (r['lost'] or 0), 2)} %",
-            ]
-            for r in found.head(_MOST_TOPICS).iter_rows(named=True)
-        ]
-        return Section(
-            ReportTable(
-                ["topic", "from", "to", "messages", "rate [Hz]", "P50 [ms]", "P99 [ms]",
-                 "worst [ms]", "lost"],
-                rows,
-                _TOPICS,
-                notes=[_DESCRIPTION, *_hidden(found.height - len(rows), "rows")],
-                left=frozenset({"topic", "from", "to"}),
-            )
+    def worst(self) -> ipywidgets.Widget | Section:
+        """The slowest messages of the range; a click jumps there."""
+        return self._frame(self._worst, "The slowest messages", chosen=self._jump)
+
+    def _worst(self) -> pl.DataFrame:
+        found = worst_messages(self._seen, self._origin)
+        shown = found.select(
+            pl.col("latency_ms").alias("ms"), pl.col("at_s").alias(_AT),
+            "topic", "from", "to",
         )  # fmt: skip
+        if "sched_switch" not in self.run.kernel_events(self.run.runs[0].name):
+            return shown
+        culprits = pl.Series("culprit", self._culprits(found.head(_MOST_BLAMED)), pl.String)
+        whole = culprits.extend_constant("", found.height - len(culprits))
+        return shown.insert_column(3, whole)
+
+    def _culprits(self, worst: pl.DataFrame) -> list[str]:
+        """What took most of the CPU that each message's thread waited for; found once for each."""
+        known, number = self._blamed.setdefault(self.chosen, {}), "callback_instance_id"
+        new = worst.filter(~pl.col(number).is_in(list(known)))
+        found = culprits_of(new, self.run, back_ns=_BACK_NS)
+        for at, row in enumerate(new.iter_rows(named=True)):
+            own = found.filter(pl.col("message") == at).rows(named=True)
+            known[row[number]] = briefly(own, row["callback_start_ns"] - row["publish_ns"]) or ""
+        return [known[x] for x in worst[number]]
+
+    def _jump(self, row: int) -> None:
+        found = worst_messages(self._seen, self._origin)
+        self.widget.jump(int(found["callback_instance_id"][row]))
+
+    @property
+    def _origin(self) -> int:
+        """Zero of all times of the chosen run: the begin of its timeline."""
+        return self.widget.timeline.begin_ns
+
+    def callbacks(self) -> ipywidgets.Widget | Section:
+        """How often the callbacks that began in the range ran, and how long."""
+        return self._frame(self._callbacks, "Callbacks, those that took most of the time first")
+
+    def _callbacks(self) -> pl.DataFrame:
+        timeline = self.widget.timeline
+        everything = (timeline.begin_ns, timeline.end_ns + 1)
+        found = timeline.statistics(*(self.widget.selection or everything))
+        return found.rename(
+            {"count": "n", "total_ms": "total [ms]", "mean_ms": "mean", "max_ms": "max"}
+        )
 
     def graph(self) -> GraphWidget | Still:
         """The graph of nodes and topics, with rates, latency and loss on its edges.
@@ -234,12 +296,12 @@ class StartPage:
         What is clicked in it is searched for in the timeline; the message clicked there is marked.
         """
         if _static():
-            found = draw_graph(graph_edges(self.view().messages))
+            found = draw_graph(graph_edges(self._seen))
             return found or Section(Sentence("No node sent a message on a topic of its own."))
-        graph = self._graph = GraphWidget()
+        graph = GraphWidget()
 
         def update() -> None:
-            graph.show(draw_graph(graph_edges(self.view().messages)))
+            graph.show(draw_graph(graph_edges(self._seen)))
 
         def search(_: object) -> None:
             name = graph.name_chosen()
@@ -270,43 +332,55 @@ class StartPage:
         call = journey_of(self.run.messages.clear(), widget.clicked, self.run.service_calls)
         return [j for j in (found or ([call] if call else [])) if j.hops]
 
-    def chain(self) -> ipywidgets.HTML | Still:
-        """A chain part by part: the longest of the run, or the way of the message clicked."""
-        return self._following(self._chain, in_range=True, clicked=True)
+    def chains(self) -> ipywidgets.Widget | Still:
+        """The chains of messages that began in the range, end to end."""
+        if not _static():
+            return self._frame(self._chain_rows, "")
+        from roslens.analysis.figures.waterfall import chain_waterfall  # noqa: PLC0415
 
-    def _chain(self) -> Still:
-        way = [] if _static() else self._way()
-        if way:
-            return way_waterfall(way)
-        run = self.view()
-        chains = [c for c in find_chains(run) if not set(INFRASTRUCTURE).intersection(c.topics)]
-        for chain in sorted(chains, key=lambda c: len(c.topics), reverse=True)[:_MOST_CHAINS]:
-            found = chain_instances(run, chain)
+        for found in self._found_chains():
             if found.complete.height:
                 return chain_waterfall(found)
         return Section(Sentence("No message led to another, nor reached a callback."))
 
-    def timeline(self) -> ipywidgets.Widget | Still:
-        """The timeline of the chosen run."""
-        if _static():
-            return TimelineWidget(self.run).drawing()
-        box = ipywidgets.VBox([self.widget])
+    def _found_chains(self) -> list[ChainInstances]:
+        """Of the chosen run, the longest first; followed once."""
+        if self.chosen not in self._chains:
+            run = self.run
+            own = [c for c in find_chains(run) if not set(INFRASTRUCTURE).intersection(c.topics)]
+            longest = sorted(own, key=lambda c: len(c.topics), reverse=True)[:_MOST_CHAINS]
+            self._chains[self.chosen] = [chain_instances(run, chain) for chain in longest]
+        return self._chains[self.chosen]
 
-        def update() -> None:
-            box.children = [self.widget]
+    def _chain_rows(self) -> pl.DataFrame:
+        found = chains_overview(self._found_chains(), *(self.widget.selection or (None, None)))
+        return found.select(
+            pl.col("p50_ms").alias("P50 [ms]"), pl.col("p99_ms").alias("P99"),
+            pl.col("worst_ms").alias("worst"), pl.col("complete").alias("n"),
+            (pl.col("instances") - pl.col("complete")).alias("stopped"), "chain",
+        )  # fmt: skip
 
-        self._of_run.append(update)
-        return box
+    def message(self) -> ipywidgets.HTML | Still:
+        """The message that was clicked, part by part, with those that led to it and followed."""
+        if not _static():
+            return self._following(self._message, clicked=True)
+        found = worst_messages(self._seen, 0)
+        if not found.height:
+            return Section(Sentence("No message was delivered."))
+        from roslens.analysis.figures.waterfall import way_waterfall  # noqa: PLC0415
 
-    def latency_of_range(self, topic: str = "") -> ipywidgets.HTML | Still:
-        """A heat map of latency that follows the range selected in the timeline.
+        flows = self.widget.flows
+        way = way_of(self.run.messages, flows.way(int(found["callback_instance_id"][0])))
+        return way_waterfall(way)
 
-        Parameters
-        ----------
-        topic
-            Which messages; the busiest topic of an application by default.
-        """
-        return self._following(lambda: _heat(self.view(), topic), in_range=True)
+    def _message(self) -> str | Section:
+        way = self._way()
+        if way:
+            return message_html(way, self.widget.clicked)
+        if self.widget.clicked is not None:
+            return Section(Sentence("No message: a timer, or a message without a match."))
+        return Section(Sentence("Click a callback, a point of the latency picture or a row of the "
+                                "worst messages."))  # fmt: skip
 
     def notebooks(self) -> ipywidgets.HTML | Section:
         """Links to the other notebooks, their parameters filled in with this recording."""
@@ -314,6 +388,8 @@ class StartPage:
         if not folder:
             names = ", ".join(_NOTEBOOKS)
             return Section(Sentence(f"Ask further: roslens report NAME PATH, with {names}."))
+        import papermill  # type: ignore[import-untyped]  # noqa: PLC0415  (a second)
+
         links = []
         for name in _NOTEBOOKS:
             papermill.execute_notebook(
@@ -331,25 +407,39 @@ class StartPage:
 
     # ------------------------------------------------------------ following
 
-    def _following(
-        self, render: Callable[[], Still], *, in_range: bool = False, clicked: bool = False
-    ) -> Any:
-        """What `render` shows, made again when what it is of changes."""
+    def _frame(
+        self,
+        made: Callable[[], pl.DataFrame],
+        caption: str,
+        *,
+        notes: Sequence[str] = (),
+        chosen: Callable[[int], None] | None = None,
+    ) -> ipywidgets.Widget | Section:
+        """A frame as a table, made again when the run or the range changes."""
         if _static():
-            return render()
+            return Section(_still_table(made(), caption, notes))
+        table = _live_table(made(), chosen)
+
+        def update() -> None:
+            table.update(_rounded(made()), selected_rows=[], **_TABLE)
+
+        self._of_run.append(update)
+        self._of_range.append(update)
+        return table
+
+    def _following(
+        self, render: Callable[[], str | Section], *, clicked: bool = False
+    ) -> ipywidgets.HTML:
+        """What `render` shows, made again when the run, or what was clicked, changes."""
         box = ipywidgets.HTML()
         # As JupyterLab shows tables and figures of a cell.
         box.add_class("jp-RenderedHTMLCommon")
 
         def update() -> None:
-            try:
-                box.value = render()._repr_html_()
-            except RoslensError as error:
-                box.value = Sentence(str(error), loud=True)._repr_html_()
+            found = render()
+            box.value = found if isinstance(found, str) else found._repr_html_()
 
         self._of_run.append(update)
-        if in_range:
-            self._of_range.append(update)
         if clicked:
             self._of_click.append(update)
         update()
@@ -361,9 +451,82 @@ class StartPage:
             update()
 
 
+def _rounded(frame: pl.DataFrame) -> pl.DataFrame:
+    floats = pl.selectors.float() - pl.selectors.by_name(_AT, require_all=False)
+    return frame.head(_MOST_LIVE).with_columns(
+        floats.round_sig_figs(3), pl.selectors.by_name(_AT, require_all=False).round(6)
+    )
+
+
+def _live_table(frame: pl.DataFrame, chosen: Callable[[int], None] | None = None) -> Any:
+    """A table that can be sorted; `chosen` is called with the number of a row that is clicked."""
+    from itables.widget import ITable  # noqa: PLC0415  (a second)
+
+    table = ITable(_rounded(frame), select="single" if chosen else False, **_TABLE)
+    if chosen is not None:
+
+        def follow(change: Mapping[str, Any]) -> None:
+            if change["new"]:
+                chosen(change["new"][0])
+
+        table.observe(follow, "selected_rows")
+    return table
+
+
+def _still_table(frame: pl.DataFrame, caption: str, notes: Sequence[str]) -> Part:
+    if not frame.height:
+        return Sentence(f"{caption}: none was traced.", loud=True)
+    shown = frame.head(_MOST_ROWS)
+    texts = frozenset(n for n, kind in shown.schema.items() if kind == pl.String)
+    rows = [
+        [
+            (value or "-")
+            if name in texts
+            else significant(value, 3)
+            if isinstance(value, float | None)
+            else f"{value:,}"
+            for name, value in row.items()
+        ]
+        for row in shown.iter_rows(named=True)
+    ]
+    more = _hidden(frame.height - shown.height, "rows")
+    return ReportTable(shown.columns, rows, caption, notes=[*notes, *more], left=texts)
+
+
+def _side_by_side(own: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+    """Topics of two runs; of the other one (marked with ∥) all of it, whatever the range."""
+    ways = ["topic", "from", "to"]
+    both = own.join(other, on=ways, how="full", coalesce=True, nulls_equal=True,
+                    suffix=" ∥", maintain_order="left_right")  # fmt: skip
+    return both.select(
+        *ways,
+        pl.col("p50_ms").alias("P50 [ms]"), pl.col("p50_ms ∥").alias("P50 ∥"),
+        pl.col("p99_ms").alias("P99 [ms]"), pl.col("p99_ms ∥").alias("P99 ∥"),
+        (pl.col("p99_ms ∥") / pl.col("p99_ms")).alias("∥/P99"),
+        (100 * pl.col("lost")).alias("not arrived [%]"),
+        (100 * pl.col("lost ∥")).alias("not arrived ∥"),
+    )  # fmt: skip
+
+
+_TABLE: Mapping[str, Any] = {
+    **dict.fromkeys(("showIndex", "show_dtypes", "paging", "autoWidth"), False),
+    "format_floats_in_python": False,
+    "maxBytes": 0,
+    "order": [],
+    "layout": dict.fromkeys(("topStart", "topEnd", "bottomStart", "bottomEnd")),
+    "classes": "display compact nowrap",
+    "style": "width:100%;margin:0",
+}
+"""Of tables that can be sorted: as much of them as there is room for, and nothing around them."""
+
+_OF_MESSAGES = (
+    *("run", "topic", "publisher_node", "subscription_node", "outcome"),
+    *("publish_ns", "latency_ns", "callback_instance_id"),
+)
+
 _HEALTH = (
     "Health: messages over time; orange: did not arrive; red dashes: the tracer dropped events "
-    "there. Discarded: by the tracer. Lost: messages that did not arrive."
+    "there. Discarded: by the tracer. Not arrived: lost or replaced."
 )
 _DESCRIPTION = "Over delivered messages of one run, as a description: without intervals."
 _TOPICS = "Topics, the slowest first (latency from publish to callback_start)"
@@ -382,7 +545,9 @@ def _last_infrastructure() -> pl.Expr:
     return pl.col("topic").is_in(INFRASTRUCTURE)
 
 
-def _heat(run: Recordings, topic: str) -> Section | Plot:
+def _heat(run: Recordings, topic: str) -> Part:
+    from roslens.analysis.figures.heat import latency_heat  # noqa: PLC0415  (a second)
+
     frame = (
         run.messages.filter(pl.col("latency_ns").is_not_null())
         .select("topic", "publish_ns", "latency_ns")
@@ -395,7 +560,7 @@ def _heat(run: Recordings, topic: str) -> Section | Plot:
     chosen = frame.filter(pl.col("topic") == wanted)
     if not chosen.height:
         what = f"on {wanted} " if wanted else ""
-        return Section(Sentence(f"No message {what}was delivered in this range.", loud=True))
+        return Sentence(f"No message {what}was delivered in this range.", loud=True)
     return latency_heat(
         chosen["publish_ns"].to_numpy(), chosen["latency_ns"].to_numpy().astype(float), wanted
     )

@@ -15,23 +15,32 @@ import polars as pl
 import traitlets
 from numpy.typing import NDArray
 
-from roslens.analysis.figures.timeline import draw_timeline
 from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.reports.numbers import milliseconds
 from roslens.analysis.timeline.arrows import MOST_ARROWS, Arrows, Flows
 from roslens.analysis.timeline.build import TrackTables, build_timeline
 from roslens.analysis.timeline.journey import Journey, journey_of
+from roslens.analysis.timeline.latencies import ROWS, Latencies
 from roslens.analysis.timeline.tracks import Picture, Timeline, Track
-from roslens.export import tables_of_one
+from roslens.export import perfetto_tables
 from roslens.recordings import Recordings
 from roslens.tracing.recording import RoslensError, UsageError
 from roslens.widgets import STATIC
 
-_HERE = Path(__file__).resolve().parent
+_VIEW = Path(__file__).resolve().parent / "timeline_view"
+_PARTS = (
+    *("drawing", "layout", "axis", "marks", "search", "answers", "tracks", "latency", "choice"),
+    *("saving", "help", "input", "view"),
+)
+"""A widget's script is one text: it comes without an address from which to import others."""
+
 _CLICK_PIXELS = 4
 _FIRST_WIDTH = 1200
 _FIRST_TRACKS = 60
 """The first picture is sent before the browser can say how much of it is seen."""
+
+_LATENCY_PIXELS = 3
+"""Columns of the latency picture are so wide."""
 
 _MOST_SHOWN = 5_000
 _MOST_FOR_PERFETTO = 500_000
@@ -39,11 +48,12 @@ _MOST_FOR_PERFETTO = 500_000
 
 
 class TimelineWidget(anywidget.AnyWidget):
-    """Tracks by process, thread and node; slices for callbacks and waiting; arrows for messages.
+    """Tracks by process, node or executor, arrows for messages, and their latency below.
 
-    Zoom with the wheel, + and -; pan by dragging, or with the arrow keys; click a callback for the
-    whole way of its message; drag with shift to select a range, which `view` applies to every
-    table; ? shows all keys. The kernel sends at most
+    Zoom with the wheel, + and -; pan by dragging, or with the arrow keys; click a callback, or a
+    message in the latency picture, for the message's way; drag with shift to select a range, which
+    `view` applies to every table; ? shows all keys. It opens at the moment of a trigger,
+    where one hit. The kernel sends at most
     `roslens.analysis.timeline.tracks.MOST_MARKS` marks per picture.
 
     Attributes
@@ -57,12 +67,12 @@ class TimelineWidget(anywidget.AnyWidget):
         Number of the callback instance clicked; None without one.
     searched
         Topic or node that is searched for; in double quotes the whole name.
+    topic
+        Whose latency is drawn below.
     """
 
-    _esm = "\n".join(
-        (_HERE / name).read_text(encoding="utf-8") for name in ("drawing.js", "timeline.js")
-    )
-    _css = _HERE / "timeline.css"
+    _esm = "\n".join((_VIEW / f"{name}.js").read_text(encoding="utf-8") for name in _PARTS)
+    _css = _VIEW / "timeline.css"
 
     tracks: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     names: traitlets.List[str] = traitlets.List().tag(sync=True)
@@ -71,13 +81,15 @@ class TimelineWidget(anywidget.AnyWidget):
     title = traitlets.Unicode().tag(sync=True)
     first: Any = traitlets.Dict().tag(sync=True)
     searched = traitlets.Unicode().tag(sync=True)
+    topics: traitlets.List[str] = traitlets.List().tag(sync=True)
+    topic = traitlets.Unicode().tag(sync=True)
     # As text: a moment in ns does not fit into a number of JavaScript.
     selected_range: traitlets.List[str] = traitlets.List(traitlets.Unicode()).tag(sync=True)
     journey: Any = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
     selection: Any = traitlets.Tuple(allow_none=True, default_value=None)
     clicked: Any = traitlets.Int(allow_none=True, default_value=None)
 
-    def __init__(self, recordings: Recordings) -> None:
+    def __init__(self, recordings: Recordings, topic: str = "") -> None:
         if len(recordings.runs) != 1:
             raise UsageError(
                 f"a timeline is of one run, and these are {len(recordings.runs)}: open one of them"
@@ -85,8 +97,12 @@ class TimelineWidget(anywidget.AnyWidget):
         self.recordings = recordings
         # Track and place in it of what was clicked.
         self._shown: tuple[int, int] | None = None
+        self._jumps = 0
         self.timeline = found = timeline_of(recordings)
         self.flows = Flows(recordings.messages, recordings.publications, recordings.service_calls)
+        self.latencies = Latencies(recordings.messages)
+        topics = self.latencies.topics
+        self.topic = topic or next(iter(topics), "")
         whole = self._picture(found.begin_ns, found.end_ns, _FIRST_WIDTH,
                               list(range(min(len(found.tracks), _FIRST_TRACKS))),
                               messages=self._messages)  # fmt: skip
@@ -97,9 +113,13 @@ class TimelineWidget(anywidget.AnyWidget):
             length=float(found.end_ns - found.begin_ns),
             title=recordings.runs[0].name,
             first={"meta": whole[0], "buffers": whole[1]},
+            topics=topics,
+            topic=self.topic,
         )
         self.on_msg(self._answer)
         self.observe(self._on_range, "selected_range")
+        if around := found.around(recordings.runs[0].triggered):
+            self.select(*around[1:])
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         if os.environ.get(STATIC):
@@ -108,6 +128,8 @@ class TimelineWidget(anywidget.AnyWidget):
 
     def drawing(self) -> Any:
         """The selected range (or all) as a drawing that needs no kernel."""
+        from roslens.analysis.figures.timeline import draw_timeline  # noqa: PLC0415  (a second)
+
         begin, end = self.selection or (self.timeline.begin_ns, self.timeline.end_ns)
         return draw_timeline(self.timeline, begin, end)
 
@@ -125,7 +147,7 @@ class TimelineWidget(anywidget.AnyWidget):
     def export_perfetto(self, path: str | Path) -> Path:
         """Write the selected range (or all) for ui.perfetto.dev."""
         target = Path(path)
-        write_perfetto(tables_of_one(self.view(), self.title), target)
+        write_perfetto(perfetto_tables(self.view(), self.title), target)
         return target
 
     # ------------------------------------------------------------ what the browser asks
@@ -136,19 +158,52 @@ class TimelineWidget(anywidget.AnyWidget):
             begin, end = (self.timeline.begin_ns + int(content[n]) for n in ("begin", "end"))
             shown = [i for i in content["shown"] if 0 <= i < len(self.timeline.tracks)]
             meta, buffers = self._picture(begin, end, int(content["width"]), shown)
-            self.send(meta | {"request": content.get("request")}, buffers)
+            self.send(meta | {"view": content.get("view")}, buffers)
         elif kind in ("click", "step") and 0 <= int(content["track"]) < len(self.timeline.tracks):
-            track = int(content["track"])
-            moment = self.timeline.begin_ns + round(float(content["time"]))
+            track, moment = int(content["track"]), self._moment(content)
             if kind == "click":
                 within = round(_CLICK_PIXELS * float(content["within"]))
                 self._show(track, self.timeline.at(track, moment, within))
             else:
                 self._show(track, self._step(track, moment, int(content["by"])))
+        elif kind == "hit":
+            self._hit(content)
+        elif kind == "message":
+            near = round(float(content["within"])), float(content["factor"])
+            latency = float(content["latency"])
+            self.jump(self.latencies.nearest(self.topic, self._moment(content), latency, *near))
         elif kind == "nothing":
             self._nothing()
         elif kind == "perfetto":
             self._send_perfetto()
+
+    def _moment(self, content: dict[str, Any]) -> int:
+        return self.timeline.begin_ns + round(float(content["time"]))
+
+    def _hit(self, content: dict[str, Any]) -> None:
+        """Show the next callback of what is searched for."""
+        by, moment = int(content["by"]), self._moment(content)
+        if self._shown is not None:
+            track, index = self._shown
+            moment = int(self.timeline.tracks[track].begin_ns[index])
+        found = self.timeline.hit(set(content["names"]), set(content["tracks"]), moment, by)
+        if found is None:
+            self.send({"type": "told", "text": "no further hit"}, [])
+        else:
+            self._show(*found)
+
+    def jump(self, callback_instance_id: int | None) -> None:
+        """Show a callback and its message, wherever it is; None: nothing."""
+        known, tracks = self._callbacks
+        place = 0 if callback_instance_id is None else np.searchsorted(known, callback_instance_id)
+        if callback_instance_id is None or not (
+            place < known.size and known[place] == callback_instance_id
+        ):
+            self._nothing()
+            return
+        track = int(tracks[place])
+        index = np.flatnonzero(self.timeline.tracks[track].ids == callback_instance_id)
+        self._show(track, int(index[0]), jump=True)
 
     @property
     def _messages(self) -> int:
@@ -162,6 +217,8 @@ class TimelineWidget(anywidget.AnyWidget):
         origin = self.timeline.begin_ns
         picture = self.timeline.picture(begin, end, width, shown[:_MOST_SHOWN])
         found = self.flows.arrows(begin, end) if messages <= MOST_ARROWS else None
+        columns = max(1, width // _LATENCY_PIXELS)
+        grid = self.latencies.grid(self.topic, begin, end, columns)
         meta = {
             "type": "picture",
             "begin": begin - origin,
@@ -169,12 +226,22 @@ class TimelineWidget(anywidget.AnyWidget):
             "columns": picture.bins.columns,
             "shown": len(shown),
             "arrows": found.count if found else messages,
-        }
-        return meta, [*_buffers(picture, origin), *self._arrow_buffers(found, origin)]
+            "latency": {
+                "topic": self.topic, "columns": columns, "rows": ROWS, "low": grid.low_ns,
+                "high": grid.high_ns, "p50": grid.p50_ns, "p99": grid.p99_ns,
+            },
+        }  # fmt: skip
+        cells = np.flatnonzero(grid.counts)
+        drawn = (cells, grid.counts.ravel()[cells], grid.lost)
+        return meta, [
+            *_buffers(picture, origin),
+            *self._arrow_buffers(found, origin),
+            *(part.astype(np.int32).tobytes() for part in drawn),
+        ]
 
     def _arrow_buffers(self, found: Arrows | None, origin: int) -> list[bytes]:
         if found is None or not found.rows.height:
-            return [b""] * 6
+            return [b""] * 7
         rows = found.rows
         return [
             _relative(rows["begin_ns"].to_numpy(), origin),
@@ -183,6 +250,7 @@ class TimelineWidget(anywidget.AnyWidget):
             self._track_of(rows["to_id"], rows["to_node"]).tobytes(),
             _places(rows["name"], self._name_places).tobytes(),
             rows["kind"].to_numpy().astype(np.int32).tobytes(),
+            rows["place"].fill_null(0).to_numpy().astype(np.float32).tobytes(),
         ]
 
     @cached_property
@@ -224,15 +292,17 @@ class TimelineWidget(anywidget.AnyWidget):
     def _nothing(self) -> None:
         self.journey = self.clicked = self._shown = None
 
-    def _show(self, track: int, index: int | None) -> None:
+    def _show(self, track: int, index: int | None, *, jump: bool = False) -> None:
         found = self.timeline.tracks[track]
         if index is None or found.kind != "callback":
             self._nothing()
             return
         number = int(found.ids[index])
         self._shown = track, index
+        self._jumps += jump
         about = {
             "track": track,
+            "jump": self._jumps if jump else 0,
             "node": found.label,
             "name": self.timeline.names[int(found.names[index])],
             "begin": float(found.begin_ns[index] - self.timeline.begin_ns),
@@ -298,12 +368,13 @@ def timeline_of(recordings: Recordings) -> Timeline:
             recordings.processes,
             recordings.resources,
             recordings.callback_scheduling,
+            recordings.kernel_events(recordings.runs[0].name),
         )
     )
 
 
 def _about(track: Track) -> dict[str, Any]:
-    about: dict[str, Any] = {"label": track.label, "group": track.group, "kind": track.kind}
+    about: dict[str, Any] = {"label": track.label, "kind": track.kind, "places": track.places}
     if track.levels is not None:
         about["top"] = max(1, math.ceil(float(track.levels.max(initial=0.0))))
     return about
@@ -356,8 +427,8 @@ def _as_dict(journey: Journey, origin: int) -> dict[str, Any]:
     }
 
 
-def timeline(recordings: Recordings) -> TimelineWidget:
-    """The timeline of one run, to be explored.
+def timeline(recordings: Recordings, topic: str = "") -> TimelineWidget:
+    """The timeline of one run, and the latency of a topic (the busiest by default), to be explored.
 
     >>> rl.timeline(rl.open("data/samples/two_process"))
 
@@ -366,4 +437,4 @@ def timeline(recordings: Recordings) -> TimelineWidget:
     UsageError
         These are several runs.
     """
-    return TimelineWidget(recordings)
+    return TimelineWidget(recordings, topic)

@@ -15,7 +15,8 @@ from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
 from roslens.tracing.ros.compiling import Step, need_space, run_steps
 from roslens.tracing.ros.environment import ament_packages
-from roslens.tracing.ros.rclcpp import LOG, rclcpp_for
+from roslens.tracing.ros.packages import LOG
+from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.workloads.rclcpp_workloads.run import PACKAGE, PROGRAMS, find_program
 
 VARIABLE = "RCLCPP_WORKLOADS"

@@ -4,7 +4,8 @@
 
 ``--workload`` is one of messages, services, actions, timers, chain, lifecycle; the other options
 are the program's own (README.md). ``--processes 2`` (messages only) runs publishers and
-subscriptions in processes of their own and makes one ``messages.csv`` of what both logged.
+subscriptions in processes of their own, ``--outside 1`` as many subscriptions once more in a
+process of their own; what both processes logged becomes one ``messages.csv``.
 
 The programs are looked for in ``$RCLCPP_WORKLOADS`` (a folder), then where colcon installed the
 package (``AMENT_PREFIX_PATH``). Exit status: 0 done; 1 a program failed; 2 wrong use or not built.
@@ -42,19 +43,29 @@ def find_program(name: str) -> Path | None:
 
 
 def merge(folder: Path) -> None:
-    """Make ``messages.csv`` of what the two sides logged."""
+    """Make ``messages.csv`` of what the two sides logged.
+
+    Subscriptions of a process of their own are numbered after those beside the publishers.
+    """
     sent: dict[tuple[str, str, str], str] = {}
-    with (folder / "messages_publisher.csv").open(newline="") as stream:
-        for row in csv.DictReader(stream):
-            sent[row["topic"], row["publisher"], row["sequence"]] = row["publish_realtime_ns"]
     seen: set[tuple[tuple[str, str, str], str]] = set()
     subscriptions: dict[str, set[str]] = {}
+    beside = 0
     with (folder / "messages.csv").open("w", newline="") as output:
         writer = csv.DictWriter(output, HEADER, lineterminator="\n")
         writer.writeheader()
+        both = folder / "messages_both.csv"
+        sender = both if both.exists() else folder / "messages_publisher.csv"
+        with sender.open(newline="") as stream:
+            for row in csv.DictReader(stream):
+                sent[row["topic"], row["publisher"], row["sequence"]] = row["publish_realtime_ns"]
+                if row["subscription"]:
+                    beside = max(beside, int(row["subscription"]) + 1)
+                    writer.writerow(row)
         with (folder / "messages_subscriber.csv").open(newline="") as stream:
             for row in csv.DictReader(stream):
                 key = row["topic"], row["publisher"], row["sequence"]
+                row["subscription"] = str(int(row["subscription"]) + beside)
                 seen.add((key, row["subscription"]))
                 subscriptions.setdefault(row["topic"], set()).add(row["subscription"])
                 writer.writerow({**row, "publish_realtime_ns": sent.get(key, "")})
@@ -87,11 +98,13 @@ def main() -> int:
     except ValueError as error:
         return _fail(str(error))
     workload = options.pop("workload", "messages")
-    processes = options.pop("processes", "1")
+    processes, outside = options.pop("processes", "1"), options.pop("outside", "0")
     if workload not in PROGRAMS:
         return _fail(f"--workload {workload}: there is {', '.join(PROGRAMS)}")
     if processes not in {"1", "2"} or (processes == "2" and workload != "messages"):
         return _fail("--processes is 1, or 2 for messages")
+    if outside != "0" and (outside != "1" or processes == "2" or workload != "messages"):
+        return _fail("--outside is 0, or 1 for messages of one process")
     if workload != "messages":
         options = {name: value for name, value in options.items() if name not in OF_MESSAGES}
     program = find_program(workload)
@@ -103,10 +116,13 @@ def main() -> int:
     output = Path(options.setdefault("output", os.environ.get("ROSLENS_NATIVE_DIR", "."))).resolve()
     output.mkdir(parents=True, exist_ok=True)
     roles = ["both"] if processes == "1" else ["subscriber", "publisher"]
+    if outside == "1":
+        roles.insert(0, "subscriber")
+        options["others"] = options.get("subscriptions", "1")
     status = _run(
         program, {**options, "output": str(output)}, roles if workload == "messages" else []
     )
-    if status == 0 and processes == "2":
+    if status == 0 and len(roles) == 2:
         merge(output)
     return status
 

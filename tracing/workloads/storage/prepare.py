@@ -1,4 +1,4 @@
-"""Compiles the benchmark's program once, before the first run of a campaign."""
+"""Compiles the benchmark's program, and what calls rosbag2's plugins, once before a campaign."""
 
 from __future__ import annotations
 
@@ -13,12 +13,21 @@ from pathlib import Path
 import platformdirs
 
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.ros.cache import cache_folder, cached_file, locked
+from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.ros import embedded_ros
+from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
+from roslens.tracing.ros.compiling import Step, run_steps
+from roslens.tracing.ros.packages import LOG
+from roslens.tracing.ros.rosbag2 import Rosbag2, announce, rosbag2_for, sourced_rosbag2
+from roslens.tracing.ros_choice import is_sourced
 
 PROGRAM = "roslens-storage"
 PROGRAM_VARIABLE = "ROSLENS_STORAGE_PROGRAM"
+ROSBAG2_VARIABLE = "ROSLENS_STORAGE_ROSBAG2"
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[2]
+_ROSBAG2 = _HERE / "rosbag2"
+_NULL = "roslens_null_storage"
 _SYSTEM_HEADERS = Path("/usr/include")
 
 
@@ -38,6 +47,71 @@ def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
         It does not compile.
     """
     return {PROGRAM_VARIABLE: str(program(note))}
+
+
+def optional(name: str, note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
+    """The variable that runs with rosbag2's own plugins need besides: where their library is.
+
+    Parameters
+    ----------
+    name
+        ``rosbag2``: there is nothing else.
+    note
+        Called with one line when they are compiled, which takes some minutes.
+
+    Raises
+    ------
+    RoslensError
+        They cannot be had here; says why.
+    """
+    if name != "rosbag2":
+        raise UsageError(f"the workload storage has no {name}")
+    sourced = is_sourced()
+    rosbag2 = sourced_rosbag2(os.environ) if sourced else rosbag2_for(embedded_ros(note), note)
+    return {ROSBAG2_VARIABLE: str(rosbag2_sink(rosbag2, note))}
+
+
+def rosbag2_sink(rosbag2: Rosbag2, note: Callable[[str], None] = lambda _: None) -> Path:
+    """The folder of the library by which the program calls rosbag2's plugins.
+
+    Raises
+    ------
+    RunFailedError
+        It does not compile.
+    """
+    sources = sorted(x for x in _ROSBAG2.rglob("*") if x.is_file())
+    digest = hashlib.sha256(repr(rosbag2).encode())
+    for path in sources:
+        digest.update(path.read_bytes())
+    folder = cache_folder() / "storage" / f"rosbag2-{digest.hexdigest()[:16]}"
+    prefixes = ":".join(map(str, (folder, *rosbag2.prefixes)))
+    defined = {
+        "ROSLENS_PREFIXES": prefixes,
+        "ROSLENS_DISTRO": rosbag2.distro,
+        "ROSLENS_ROSBAG2_STORAGE": rosbag2.packages["rosbag2_storage"],
+    }
+    shared = (*rosbag2.compiler, *rosbag2.compile_flags, "-shared")
+    steps = [
+        Step(
+            folder / "lib" / f"lib{name}.so",
+            (
+                *shared,
+                *(f'-D{name}="{text}"' for name, text in defined.items()),
+                str(_ROSBAG2 / source),
+                *rosbag2.link_flags,
+                "-lsqlite3",
+            ),
+        )
+        for name, source in (("roslens_rosbag2_sink", "sink.cpp"), (_NULL, "null_storage.cpp"))
+    ]
+    with locked(folder.with_name(folder.name + ".lock")):
+        private_folder(folder / "configurations")
+        for path in (_ROSBAG2 / "configurations").iterdir():
+            text = path.read_text(encoding="utf-8")
+            write_atomically(folder / "configurations" / path.name, text)
+        announce(folder, _ROSBAG2 / _NULL)
+        run_steps(steps, what="what calls rosbag2's plugins", log=folder / LOG, note=note)
+    return folder
 
 
 def program(note: Callable[[str], None] = lambda _: None) -> Path:

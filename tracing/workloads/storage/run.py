@@ -4,8 +4,9 @@
 --bytes 64MiB --output FOLDER``
 
 Written into FOLDER: ``writes.csv`` (a row per write call, in the format of the published
-comparison), ``run.json`` (what the cell was, and what it took), and, where the recording was read
-back, ``verification.json``. The recording itself lies on a RAM disk meanwhile.
+comparison), ``run.json`` (what the cell was, and what it took), with ``--allocations True``
+``allocations.csv`` (what each call allocated), and, where the recording was read back,
+``verification.json``. The recording itself lies on a RAM disk meanwhile.
 
 Exit status: 0 done; 2 wrong use; 4 it failed, or what was read back is not what was written;
 128 + N ended by signal N.
@@ -16,20 +17,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from roslens.tracing.recording import RoslensError
 from roslens.tracing.recording.files import shipped
+from roslens.tracing.sampling.preloaded import preloadable, preloaded
+from roslens.tracing.workloads.storage.scratch import RAM_DISK, scratch_folder
 
 HERE = Path(__file__).resolve().parent
-PREFIX = "roslens-storage-"
-RAM_DISK = "/dev/shm"  # noqa: S108 (the RAM disk of every Linux)
 SAMPLES = shipped("data", "samples")
 
 
@@ -41,13 +39,15 @@ def main() -> int:
     place = Path(options.place)
     if not place.is_dir():
         return _fail(f"{place}: no such folder; give a RAM disk with --place", 2)
+    if options.implementation == "rosbag2" and "ROSLENS_STORAGE_ROSBAG2" not in os.environ:
+        return _fail("run rosbag2's plugins as 'roslens record --suite storage'", 2)
     try:
         program = os.environ.get("ROSLENS_STORAGE_PROGRAM") or _compiled()
-        _remove_left_over(place)
-        with _scratch(place) as scratch:
+        with scratch_folder(place) as scratch:
             done = subprocess.run(
                 [program, *_arguments(options, scratch)],
                 check=False,
+                env=_environment(options),
                 stdin=subprocess.DEVNULL,
                 # Beyond a limit on the size of files writing fails then, and says so.
                 restore_signals=False,
@@ -58,6 +58,8 @@ def main() -> int:
             if done.returncode != 0:
                 return done.returncode
             return _verify(options, scratch)
+    except RoslensError as error:
+        return _fail(str(error), error.exit_code)
     except OSError as error:
         return _fail(f"{error.filename or place}: {error.strerror}", 4)
 
@@ -65,6 +67,12 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--plugin_config", required=True, help="such as mcap_default")
+    parser.add_argument(
+        *("--implementation",),
+        choices=("rust", "rosbag2"),
+        default="rust",
+        help="rust: the crate mcap and SQLite; rosbag2: its own plugins",
+    )
     parser.add_argument("--message_size", required=True, help="1MiB, 10KiB, 100B or mixed")
     parser.add_argument("--batch_size", required=True, help="such as 1KiB")
     parser.add_argument("--bytes", default="250MiB", help="of all messages together")
@@ -78,6 +86,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--any_disk", default="False", help="True: it need be no RAM disk")
     parser.add_argument("--rate", default="", help="bytes per second at which messages come")
     parser.add_argument("--queue", default="", help="bytes that the queue before the writer holds")
+    parser.add_argument(
+        "--allocations", default="False", help="True: count them, which slows what is timed"
+    )
     parser.add_argument("--seed", default="0", help="of the order of messages of mixed sizes")
     parser.add_argument(
         "--verify", choices=("first", "always", "never"), default="always", help="read it back"
@@ -100,6 +111,8 @@ def _arguments(options: argparse.Namespace, scratch: Path) -> list[str]:
     ]
     for path in content[:1]:
         found += ["--content", path]
+    if options.implementation == "rosbag2":
+        found += ["--rosbag2", os.environ["ROSLENS_STORAGE_ROSBAG2"]]
     if options.any_disk.lower() == "true":
         found.append("--any-disk")
     for name in ("rate", "queue"):
@@ -108,12 +121,20 @@ def _arguments(options: argparse.Namespace, scratch: Path) -> list[str]:
     return found
 
 
+def _environment(options: argparse.Namespace) -> dict[str, str]:
+    environment = dict(os.environ)
+    if options.allocations.lower() == "true":
+        library = preloadable(HERE / "allocations.c", "--allocations")
+        environment["LD_PRELOAD"] = preloaded(environment, library)
+    return environment
+
+
 def _verify(options: argparse.Namespace, scratch: Path) -> int:
     first = os.environ.get("ROSLENS_REPETITION", "0") == "0"
     if options.verify == "never" or (options.verify == "first" and not first):
         return 0
     written = json.loads((options.output / "run.json").read_bytes())
-    if not (scratch / "recording").exists():
+    if not any(scratch.iterdir()):
         return 0  # the configuration that writes nothing
     sys.path.insert(0, str(HERE))
     from verify import NotAsWrittenError, read_back  # type: ignore[import-not-found]  # noqa: PLC0415
@@ -137,37 +158,11 @@ def _verify(options: argparse.Namespace, scratch: Path) -> int:
     return 0
 
 
-@contextmanager
-def _scratch(place: Path) -> Iterator[Path]:
-    """A folder of our own that is gone afterwards, whatever happens."""
-    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=place))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _remove_left_over(place: Path) -> None:
-    """Remove what runs left that were killed, for a RAM disk is memory."""
-    for folder in place.glob(f"{PREFIX}*"):
-        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
-        if (
-            pid.isdigit()
-            and not Path("/proc", pid).exists()
-            and folder.stat().st_uid == os.getuid()
-        ):
-            shutil.rmtree(folder, ignore_errors=True)
-
-
 def _compiled() -> str:
     # Only by hand: a campaign has compiled it before its first run.
-    from roslens.tracing.recording import RoslensError  # noqa: PLC0415
     from roslens.tracing.workloads.storage.prepare import program  # noqa: PLC0415
 
-    try:
-        return str(program(lambda text: print(text, file=sys.stderr)))
-    except RoslensError as error:
-        sys.exit(_fail(str(error), error.exit_code))
+    return str(program(lambda text: print(text, file=sys.stderr)))
 
 
 def _fail(text: str, code: int) -> int:

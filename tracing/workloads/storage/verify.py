@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-RECORDING = "recording"
+RECORDINGS = ("recording", "recording.db3", "recording.mcap")
+"""What the crates write, and rosbag2's plugins."""
 _MCAP_MAGIC = b"\x89MCAP0\r\n"
 
 
@@ -34,32 +35,53 @@ class ReadBack:
     crc32: int
 
 
+def recording_in(folder: Path) -> Path:
+    """The recording's file; the first name where there is none."""
+    names = [folder / name for name in RECORDINGS]
+    return next((x for x in names if x.exists()), names[0])
+
+
 def read_back(folder: Path) -> ReadBack:
     """Read a whole recording.
 
     Parameters
     ----------
     folder
-        The folder with the file ``recording``.
+        The folder with one of `RECORDINGS`.
 
     Raises
     ------
     NotAsWrittenError
         It cannot be read, or its own checks fail.
     """
-    path = folder / RECORDING
+    reader, found = messages_of(recording_in(folder))
+    messages = total = crc = 0
+    for data in found:
+        messages += 1
+        total += len(data)
+        crc = zlib.crc32(data, crc)
+    return ReadBack(reader, messages, total, crc)
+
+
+def messages_of(path: Path) -> tuple[str, Iterator[bytes]]:
+    """Who reads a file, and the content of each message in the order in which they were written.
+
+    Raises
+    ------
+    NotAsWrittenError
+        While reading: it cannot be read, or its own checks fail.
+    """
     with path.open("rb") as stream:
         is_mcap = stream.read(len(_MCAP_MAGIC)) == _MCAP_MAGIC
     reader, found = _mcap(path) if is_mcap else _sqlite(path)
-    messages = total = crc = 0
-    try:
-        for data in found:
-            messages += 1
-            total += len(data)
-            crc = zlib.crc32(data, crc)
-    except Exception as error:
-        raise NotAsWrittenError(f"{reader} cannot read it: {error}") from error
-    return ReadBack(reader, messages, total, crc)
+
+    def checked() -> Iterator[bytes]:
+        try:
+            yield from found
+        except Exception as error:
+            raise NotAsWrittenError(f"{reader} cannot read it: {error}") from error
+
+    return reader, checked()
 
 
 def _sqlite(path: Path) -> tuple[str, Iterator[bytes]]:

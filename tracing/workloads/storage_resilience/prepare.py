@@ -10,7 +10,10 @@ from pathlib import Path
 from roslens.tracing.recording import RunFailedError
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked
 from roslens.tracing.ros.tracetools import find_compiler
+from roslens.tracing.workloads.storage.prepare import optional
 from roslens.tracing.workloads.storage.prepare import prepare as prepare_storage
+
+__all__ = ["LIBRARY_VARIABLE", "optional", "prepare", "write_logger"]
 
 LIBRARY_VARIABLE = "ROSLENS_WRITE_LOGGER"
 _SOURCE = Path(__file__).resolve().parents[1] / "storage" / "write_log.c"

@@ -32,6 +32,7 @@ sys.path.insert(0, str(HERE.parent / "storage"))
 
 from power_loss import UNLINK, WRITE, after_power_loss, read_log  # type: ignore[import-not-found]  # noqa: E402
 from recover import Expected, Recovered, recover  # type: ignore[import-not-found]  # noqa: E402
+from verify import recording_in  # type: ignore[import-not-found]  # noqa: E402
 
 SIZES = {"1MiB": 1 << 20, "10KiB": 10 << 10, "100B": 100}
 SAMPLES = shipped("data", "samples")
@@ -61,6 +62,9 @@ class Benchmark:
         self.content.write_bytes(_content(SIZES[options.message_size]))
         self.log = scratch / "writes"
         self.scratch = scratch
+        self.plugin: tuple[str, ...] = ()
+        if options.implementation == "rosbag2":
+            self.plugin = ("--rosbag2", os.environ["ROSLENS_STORAGE_ROSBAG2"])
 
     def start(self, *, logged: bool = False) -> subprocess.Popen[bytes]:
         """Begin to write anew."""
@@ -83,6 +87,7 @@ class Benchmark:
                 *("--bytes", options.bytes, "--content", str(self.content)),
                 *("--place", str(self.place), "--results", str(self.results)),
                 *("--acknowledge", str(self.place / COUNT)),
+                *self.plugin,
             ],
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -113,8 +118,12 @@ def main() -> int:
     options = _options()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
-    missing = {"ROSLENS_STORAGE_PROGRAM", "ROSLENS_WRITE_LOGGER"} - set(os.environ)
-    if missing:
+    wanted = {"ROSLENS_STORAGE_PROGRAM", "ROSLENS_WRITE_LOGGER"}
+    if options.implementation == "rosbag2":
+        wanted.add("ROSLENS_STORAGE_ROSBAG2")
+        if options.failure != "kill":
+            return _fail("the C library writes for the mcap plugin, unseen by the log of writes", 2)
+    if wanted - set(os.environ):
         return _fail("run it as 'roslens record --suite storage-resilience'", 2)
     source = random.Random(f"{options.seed} {options.plugin_config} {options.failure}")  # noqa: S311
     scratch = Path(tempfile.mkdtemp(prefix=f"roslens-storage-{os.getpid()}-", dir=options.place))
@@ -153,7 +162,7 @@ def _killed(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
         process.kill()
         process.wait()
         acknowledged = benchmark.acknowledged
-        yield acknowledged, *recover(benchmark.place / "recording", expected)
+        yield acknowledged, *recover(recording_in(benchmark.place), expected)
 
 
 def _wait_for(benchmark: Benchmark, process: subprocess.Popen[bytes], target: int) -> None:
@@ -215,6 +224,7 @@ def _content(longest: int) -> bytes:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--plugin_config", required=True)
+    parser.add_argument("--implementation", choices=("rust", "rosbag2"), default="rust")
     parser.add_argument("--failure", choices=("kill", "power_dropped", "power_torn"), required=True)
     parser.add_argument("--message_size", choices=sorted(SIZES), default="10KiB")
     parser.add_argument("--batch_size", default="1KiB")

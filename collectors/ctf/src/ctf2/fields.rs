@@ -147,11 +147,20 @@ impl Fields<'_> {
             },
             "fixed-length-bit-map" => bit_map(node)?,
             "fixed-length-boolean" => Type::Bool(bits(node)?),
-            "fixed-length-unsigned-integer" => fixed(node, false, scope)?,
-            "fixed-length-signed-integer" => fixed(node, true, scope)?,
+            // Drafts have types of their own for integers with mappings.
+            "fixed-length-unsigned-integer" | "fixed-length-unsigned-enumeration" => {
+                fixed(node, false, scope)?
+            }
+            "fixed-length-signed-integer" | "fixed-length-signed-enumeration" => {
+                fixed(node, true, scope)?
+            }
             "fixed-length-floating-point-number" => float(node)?,
-            "variable-length-unsigned-integer" => variable(node, false, scope)?,
-            "variable-length-signed-integer" => variable(node, true, scope)?,
+            "variable-length-unsigned-integer" | "variable-length-unsigned-enumeration" => {
+                variable(node, false, scope)?
+            }
+            "variable-length-signed-integer" | "variable-length-signed-enumeration" => {
+                variable(node, true, scope)?
+            }
             "null-terminated-string" => match encoding(node)? {
                 None => Type::Text,
                 Some(encoding) => Type::WideText(WideText {
@@ -581,13 +590,23 @@ fn length_field(node: &Node<'_>) -> Result<Length> {
 /// A field location (5.3.1).
 fn location(node: &Node<'_>, name: &str) -> Result<Reference> {
     let node = node.need(name)?;
+    // Drafts name the origin as the first step of a mere list.
+    if let Ok(steps) = node.elements()
+        && let Some((origin, steps)) = steps.split_first()
+    {
+        return reference(Some(origin.one_of(&ORIGINS)?), &node, steps);
+    }
     let origin = match node.get("origin") {
         Some(origin) => Some(origin.one_of(&ORIGINS)?),
         None => None,
     };
     let list = node.need("path")?;
+    reference(origin, &list, &list.elements()?)
+}
+
+fn reference(origin: Option<usize>, list: &Node<'_>, steps: &[Node<'_>]) -> Result<Reference> {
     let mut path = Vec::new();
-    for step in list.elements()? {
+    for step in steps {
         path.push(if step.is_null() {
             None
         } else {

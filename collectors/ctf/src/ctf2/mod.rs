@@ -1,6 +1,7 @@
 //! CTF 2 metadata, a JSON text sequence of fragments, to the class model.
 //!
-//! Numbers of sections are those of CTF2-SPEC-2.0.
+//! Numbers of sections are those of CTF2-SPEC-2.0. Drafts of it, which Trace Compass and converters
+//! of 2021 to 2023 wrote, name clocks instead of numbering them, among other small differences.
 
 mod fields;
 mod node;
@@ -165,7 +166,10 @@ impl<'a> Reader<'a> {
 
     /// 5.7
     fn clock(&mut self, node: &Node<'a>) -> Result<()> {
-        let id = node.need("id")?;
+        let id = match node.get("id").or_else(|| node.get("name")) {
+            Some(id) => id,
+            None => node.need("id")?,
+        };
         let text = id.text()?.to_owned();
         if self.clocks.contains_key(&text) {
             return Err(id.error(format!("a second clock class '{text}'")));
@@ -177,6 +181,8 @@ impl<'a> Reader<'a> {
             frequency,
             offset_seconds: 0,
             offset_cycles: 0,
+            uuid: None,
+            added: Vec::new(),
         };
         if let Some(offset) = node.get("offset-from-origin") {
             offset.object()?;
@@ -212,7 +218,8 @@ impl<'a> Reader<'a> {
         if self.streams.insert(id, self.trace.streams.len()).is_some() {
             return Err(node.error(format!("a second data stream class {id}")));
         }
-        let clock = match node.get("default-clock-class-id") {
+        let draft = || node.get("default-clock-class-name");
+        let clock = match node.get("default-clock-class-id").or_else(draft) {
             None => None,
             Some(name) => {
                 let text = name.text()?;
@@ -296,7 +303,8 @@ impl<'a> Reader<'a> {
 /// are user attributes, so nothing that they hold is an error.
 fn attributes(node: &Node<'_>) -> (Option<i64>, Option<String>) {
     let mut found = (None, None);
-    let Some(all) = node.get("attributes") else {
+    let draft = || node.get("user-attributes");
+    let Some(all) = node.get("attributes").or_else(draft) else {
         return found;
     };
     for namespace in ["lttng.org,2009", "babeltrace.org,2020"] {

@@ -130,7 +130,7 @@ fn fragments_that_cannot_be_are_refused() {
     refused(&[STREAM], "fragment 1: /type: expected the preamble first");
     refused(&[PREAMBLE], "no data stream class");
     refused(&["[1]"], "expected an object, found an array");
-    refused(&["{"], "fragment 1: : expected JSON");
+    refused(&["{"], "fragment 1: expected JSON");
     refused(
         &[r#"{"type": "preamble", "version": 3}"#],
         "/version: expected CTF version 2, found 3",
@@ -230,4 +230,23 @@ fn log_level_namespace_and_model_are_kept() {
         assert_eq!(class.emf_uri.as_deref(), uri);
         assert_eq!(class.namespace.as_deref(), Some("n"));
     }
+}
+
+#[test]
+fn drafts_name_clocks_and_list_where_fields_are() {
+    let clock = r#"{"type": "clock-class", "name": "c", "frequency": 1000}"#;
+    let stream = r#"{"type": "data-stream-class", "default-clock-class-name": "c"}"#;
+    let kind = U8.replace("integer", "enumeration");
+    let fields = |location: &str| {
+        let blob =
+            format!(r#"{{"type": "dynamic-length-blob", "length-field-location": {location}}}"#);
+        event(&format!("{}, {}", member("n", &kind), member("b", &blob)))
+    };
+    let whole = fields(r#"["event-record-payload", "n"]"#);
+    let trace = read(&[PREAMBLE, clock, stream, &whole]).unwrap();
+    assert_eq!(trace.clocks[0].name, "c");
+    refused(
+        &[PREAMBLE, STREAM, &fields(r#"["nowhere", "n"]"#)],
+        "length-field-location/0: expected 'packet-header'",
+    );
 }

@@ -90,28 +90,50 @@ const MAX_INDEX: u64 = 1 << 20;
 const MAX_METADATA: u64 = 1 << 30;
 
 impl Recording {
-    /// Read the metadata of the traces (path and label) and find all their packets. The clocks of
-    /// hosts, by name or label, are set forward by so many nanoseconds.
+    /// Read the metadata of the traces (path and label) and find all their packets. To the times
+    /// of hosts, by name or label, nanoseconds are added: as many as at the times beside them.
     ///
     /// # Errors
     ///
     /// Metadata that cannot be read, no stream file that can be, or a clock of no host there is.
-    pub fn open(traces: &[(PathBuf, String)], clocks: &BTreeMap<String, i64>) -> Result<Self> {
+    pub fn open(
+        traces: &[(PathBuf, String)],
+        clocks: &BTreeMap<String, Vec<(i64, i64)>>,
+    ) -> Result<Self> {
         let mut members = Vec::new();
-        let mut hosts: Vec<Option<String>> = Vec::new();
+        // Machines of one name are told apart by their boot.
+        let mut hosts: Vec<(Option<String>, Option<String>)> = Vec::new();
+        let mut warnings = Vec::new();
         for (path, label) in traces {
             let mut trace = read_metadata(&path.join("metadata"))?;
+            for clock in &mut trace.clocks {
+                if let Some(years) = clock.leave_out_offset() {
+                    let place = if label == "." { "metadata" } else { label };
+                    warnings.push(format!(
+                        "{place}: the clock '{}' begins {years} years from 1970, and times end in \
+                         2262: its offset is left out, so times are since the clock began",
+                        clock.name
+                    ));
+                }
+            }
             let hostname = trace.env("hostname").map(str::to_owned);
-            let host = hosts
-                .iter()
-                .position(|h| *h == hostname)
-                .unwrap_or_else(|| {
-                    hosts.push(hostname.clone());
-                    hosts.len() - 1
-                });
+            let boot = trace.clocks.iter().find_map(|clock| clock.uuid.clone());
+            let same = |(name, other): &(_, Option<String>)| {
+                *name == hostname && (boot.is_none() || other.is_none() || *other == boot)
+            };
+            let host = hosts.iter().position(same).unwrap_or_else(|| {
+                hosts.push((hostname.clone(), boot));
+                hosts.len() - 1
+            });
             let by_name = hostname.as_ref().and_then(|name| clocks.get(name));
-            if let Some(ns) = by_name.or_else(|| clocks.get(&format!("h{host}"))) {
-                trace.clocks.iter_mut().for_each(|clock| clock.shift(*ns));
+            let added = by_name.or_else(|| clocks.get(&format!("h{host}")));
+            for clock in &mut trace.clocks {
+                match added.map(Vec::as_slice) {
+                    // The same at all times is but another begin of the clock.
+                    Some([(_, ns)]) => clock.shift(*ns),
+                    Some(more) => clock.added = more.to_vec(),
+                    None => {}
+                }
             }
             members.push(Member {
                 trace: Arc::new(trace),
@@ -121,7 +143,7 @@ impl Recording {
         }
         for name in clocks.keys() {
             let label = |at: usize| format!("h{at}");
-            let known = hosts.iter().flatten().any(|host| host == name)
+            let known = hosts.iter().any(|(host, _)| host.as_ref() == Some(name))
                 || (0..hosts.len()).any(|at| label(at) == *name);
             if !known {
                 let labels: Vec<String> = (0..hosts.len()).map(label).collect();
@@ -136,7 +158,7 @@ impl Recording {
             files: Vec::new(),
             packets: Vec::new(),
             losses: Vec::new(),
-            warnings: Vec::new(),
+            warnings,
         };
         let mut first_problem = None;
         let mut readable = 0;

@@ -118,6 +118,8 @@ pub(super) fn give_clocks(trace: &mut Trace) -> Result<()> {
             frequency: 1_000_000_000,
             offset_seconds: 0,
             offset_cycles: 0,
+            uuid: None,
+            added: Vec::new(),
         });
     }
     Ok(())

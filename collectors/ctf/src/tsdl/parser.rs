@@ -432,11 +432,14 @@ impl Parser {
             frequency: 1_000_000_000,
             offset_seconds: 0,
             offset_cycles: 0,
+            uuid: None,
+            added: Vec::new(),
         };
         self.block(
             |_, (name, at), value| {
                 match name {
                     "name" => clock.name = value.text(),
+                    "uuid" => clock.uuid = Some(value.text()),
                     "freq" => {
                         clock.frequency = value.unsigned(at, name)?;
                         if clock.frequency == 0 {

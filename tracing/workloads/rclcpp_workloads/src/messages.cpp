@@ -64,6 +64,7 @@ struct Settings
     busy(static_cast<std::int64_t>(options.number("busy_us") * 1000)),
     pointer(options.word("pointer", {"shared", "unique", "loaned"})),
     role(options.word("role", {"both", "publisher", "subscriber"})),
+    others(options.count("others")),
     qos(rclcpp::KeepLast(options.count("depth", 1)))
   {
     if (options.word("reliability", {"reliable", "best_effort"}) == "best_effort") {
@@ -85,6 +86,7 @@ struct Settings
   std::size_t leak;
   std::chrono::nanoseconds busy;
   std::string pointer, role;
+  std::size_t others;
   rclcpp::QoS qos;
 };
 
@@ -233,7 +235,7 @@ int work(const workloads::Options & options)
     const bool found = workloads::wait_for(
       options, [&] {
         for (const auto & sender : senders) {
-          if (sender->matched() < settings.subscriptions) {
+          if (sender->matched() < settings.subscriptions + settings.others) {
             return false;
           }
         }
@@ -268,7 +270,8 @@ int work(const workloads::Options & options)
       workloads::sleep_for(0.2);
     }
   }
-  const auto name = settings.role == "both" ? "messages.csv" : "messages_" + settings.role + ".csv";
+  const bool all = settings.role == "both" && settings.others == 0;
+  const auto name = all ? "messages.csv" : "messages_" + settings.role + ".csv";
   workloads::Log log(
     options, name,
     "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription");
@@ -301,7 +304,7 @@ int main(int count, char ** values)
     count, values,
     {{"publishers", "1"}, {"subscriptions", "1"}, {"topics", "one"}, {"payload", "100"},
       {"rate", "100"}, {"messages", "0"}, {"leak", "0"}, {"busy_us", "0"}, {"pointer", "shared"},
-      {"role", "both"}, {"depth", "10"}, {"reliability", "reliable"}, {"intra_process", "off"}},
+      {"role", "both"}, {"others", "0"}, {"depth", "10"}, {"reliability", "reliable"}, {"intra_process", "off"}},
     [](const workloads::Options & options) {
       if (options.is("pointer", "loaned")) {
         if (options.count("payload") != kHeader) {

@@ -13,6 +13,7 @@ pub const HELP: &str = "\
 roslens-storage: writes messages to SQLite or MCAP as a bag recorder does, and times each write
 
   --configuration NAME   what writes, and how (see docs/storage.md); NAME+fsync syncs at close
+  --rosbag2 FOLDER       rosbag2's own plugin writes, by the library in FOLDER
   --messages NAME        1MiB, 10KiB, 100B or mixed
   --batch BYTES          a write call gets messages of at least so many bytes
   --bytes BYTES          how much is written in all
@@ -29,6 +30,7 @@ roslens-storage: writes messages to SQLite or MCAP as a bag recorder does, and t
 /// What was asked for.
 pub struct Arguments {
     pub configuration: Configuration,
+    pub rosbag2: Option<PathBuf>,
     pub messages: Suite,
     pub batch: u64,
     pub bytes: u64,
@@ -46,7 +48,8 @@ impl Arguments {
     /// Parses the command line; `None` where help was asked for.
     pub fn from_command_line() -> Result<Option<Self>> {
         let mut parser = lexopt::Parser::from_env();
-        let mut configuration = None;
+        let mut configuration: Option<String> = None;
+        let mut rosbag2: Option<PathBuf> = None;
         let mut messages = None;
         let mut batch = None;
         let mut bytes = 250 << 20;
@@ -60,9 +63,8 @@ impl Arguments {
         let mut queue = 100 << 20;
         while let Some(argument) = parser.next()? {
             match argument {
-                Long("configuration") => {
-                    configuration = Some(Configuration::named(&parser.value()?.string()?)?);
-                }
+                Long("configuration") => configuration = Some(parser.value()?.string()?),
+                Long("rosbag2") => rosbag2 = Some(parser.value()?.into()),
                 Long("messages") => messages = Some(Suite::named(&parser.value()?.string()?)?),
                 Long("batch") => batch = Some(size(&parser.value()?.string()?)?),
                 Long("bytes") => bytes = size(&parser.value()?.string()?)?,
@@ -78,8 +80,13 @@ impl Arguments {
                 other => return Err(other.unexpected().into()),
             }
         }
+        let configuration = needed(configuration, "configuration")?;
         Ok(Some(Self {
-            configuration: needed(configuration, "configuration")?,
+            configuration: match &rosbag2 {
+                Some(folder) => Configuration::of_rosbag2(&configuration, folder)?,
+                None => Configuration::named(&configuration)?,
+            },
+            rosbag2,
             messages: needed(messages, "messages")?,
             batch: needed(batch, "batch")?,
             bytes,

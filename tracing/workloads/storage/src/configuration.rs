@@ -1,5 +1,7 @@
 //! What writes, and how: the six configurations of the published comparison, and further ones.
 
+use std::path::{Path, PathBuf};
+
 use crate::failure::{Failure, Result};
 
 /// A configuration by its name; see docs/storage.md.
@@ -18,6 +20,16 @@ pub enum Storage {
     Null,
     Sqlite(Sqlite),
     Mcap(Mcap),
+    Plugin(Plugin),
+}
+
+/// One of rosbag2's plugins, as a user of `ros2 bag record` chooses and configures it.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    pub storage: &'static str,
+    pub preset: &'static str,
+    /// Its configuration file; empty for none.
+    pub configuration: PathBuf,
 }
 
 /// How `SQLite` is used.
@@ -153,13 +165,59 @@ fn all() -> Vec<(&'static str, Storage)> {
     ]
 }
 
+/// rosbag2's plugins and presets by the name of a configuration.
+const PLUGINS: [(&str, &str, &str); 7] = [
+    ("sqlite_default", "sqlite3", ""),
+    ("sqlite_resilient", "sqlite3", "resilient"),
+    ("mcap_default", "mcap", ""),
+    ("mcap_fastwrite", "mcap", "fastwrite"),
+    ("mcap_zstd_fast", "mcap", "zstd_fast"),
+    ("mcap_zstd_small", "mcap", "zstd_small"),
+    ("null", "null", ""),
+];
+
 impl Configuration {
+    /// The configuration of that name by rosbag2's plugins: a preset, or a file `NAME.yaml`; with
+    /// `+fsync` its files are synced when the plugin has closed them.
+    pub fn of_rosbag2(asked: &str, folder: &Path) -> Result<Self> {
+        let (name, fsync) = split(asked);
+        let files = folder.join("configurations");
+        let file = files.join(format!("{name}.yaml"));
+        let plugin = if let Some((_, storage, preset)) = PLUGINS.iter().find(|p| p.0 == name) {
+            Plugin {
+                storage,
+                preset,
+                configuration: PathBuf::new(),
+            }
+        } else if file.is_file() {
+            Plugin {
+                storage: if name.starts_with("mcap") {
+                    "mcap"
+                } else {
+                    "sqlite3"
+                },
+                preset: "",
+                configuration: file,
+            }
+        } else {
+            let names = PLUGINS.iter().map(|(known, ..)| *known).collect::<Vec<_>>();
+            return Err(Failure::Usage(format!(
+                "unknown configuration {name:?} of rosbag2's plugins; there are {} and the files \
+                 of {}",
+                names.join(", "),
+                files.display()
+            )));
+        };
+        Ok(Self {
+            name: asked.to_owned(),
+            storage: Storage::Plugin(plugin),
+            fsync,
+        })
+    }
+
     /// The configuration of that name; `NAME+fsync` syncs at close.
     pub fn named(name: &str) -> Result<Self> {
-        let (base, fsync) = match name.strip_suffix("+fsync") {
-            Some(base) => (base, true),
-            None => (name, false),
-        };
+        let (base, fsync) = split(name);
         let known = all();
         match known.iter().find(|(known, _)| *known == base) {
             Some((_, storage)) => Ok(Self {
@@ -172,6 +230,14 @@ impl Configuration {
                 known.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ")
             ))),
         }
+    }
+}
+
+/// Without `+fsync`, and whether it was there.
+fn split(name: &str) -> (&str, bool) {
+    match name.strip_suffix("+fsync") {
+        Some(base) => (base, true),
+        None => (name, false),
     }
 }
 

@@ -4,6 +4,7 @@
 //! measured goes into a folder (`writes.csv`, `run.json`); the recording itself lies on a RAM
 //! disk, so that the libraries are compared and not disks, and is removed by who started it.
 
+mod allocations;
 mod arguments;
 mod configuration;
 mod content;

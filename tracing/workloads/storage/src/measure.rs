@@ -9,6 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::messages::{Message, Suite, batches};
 use crate::process::{cpu_ns, forget_peak, memory, now_ns};
 use crate::report::Report;
+use crate::sinks::rosbag2::Rosbag2;
 use crate::{place, report, sinks, timed};
 
 /// What is written, made ready beforehand.
@@ -16,7 +17,8 @@ pub struct Load {
     pub content: Content,
     pub messages: Vec<Message>,
     pub topics: u16,
-    pub file_system: &'static str,
+    pub file_system: String,
+    pub rosbag2: Option<Rosbag2>,
 }
 
 impl Load {
@@ -32,8 +34,15 @@ impl Load {
             &content,
             arguments.seed,
         )?;
+        let largest = batches(&messages, arguments.batch)
+            .iter()
+            .map(|b| b.len())
+            .max();
+        let rosbag2 = arguments.rosbag2.as_ref();
+        let rosbag2 = rosbag2.map(|folder| Rosbag2::load(folder, largest.unwrap_or(0)));
         Ok(Self {
             content,
+            rosbag2: rosbag2.transpose()?,
             messages,
             topics: u16::try_from(sizes.len()).unwrap_or(u16::MAX),
             file_system,
@@ -53,7 +62,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     forget_peak();
     let (rss_before, _) = memory();
     let opened = now_ns();
-    let mut sink = sinks::open(&arguments.configuration, &arguments.place, load.topics)?;
+    let mut sink = sinks::open(
+        &arguments.configuration,
+        &arguments.place,
+        load.topics,
+        load.rosbag2.as_ref(),
+    )?;
     let open_ns = now_ns() - opened;
     let cpu_begin = cpu_ns();
     let mut first = 0;
@@ -66,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             file.write_all_at(&first.to_le_bytes(), 0)?;
         }
     }
-    let close_ns = timed::close(sink, arguments)?;
+    let closed = timed::close(sink, arguments)?;
     let cpu = cpu_ns() - cpu_begin;
     let (_, peak) = memory();
 
@@ -75,7 +89,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         load: &load,
         rows: &rows,
         open_ns,
-        close_ns,
+        closed,
         cpu_ns: cpu,
         rss_before,
         rss_peak: peak,

@@ -1,5 +1,6 @@
 //! Where the recording is written: a RAM disk with room enough, or the reason why not.
 
+use std::fs;
 use std::path::Path;
 
 use crate::arguments::Arguments;
@@ -11,8 +12,8 @@ const RAMFS: i64 = 0x8584_58f6;
 /// Bytes of a recording per byte of messages, for small messages in `SQLite` with its log.
 const ROOM: u64 = 4;
 
-/// Checks the place, and says which kind of file system it is.
-pub fn check(arguments: &Arguments) -> Result<&'static str> {
+/// Checks the place, and says which file system it is, and on which device.
+pub fn check(arguments: &Arguments) -> Result<String> {
     let place = &arguments.place;
     let name = place.display();
     let stat = rustix::fs::statfs(place).map_err(|e| {
@@ -21,11 +22,11 @@ pub fn check(arguments: &Arguments) -> Result<&'static str> {
         ))
     })?;
     let kind = match stat.f_type {
-        TMPFS => "tmpfs",
-        RAMFS => "ramfs",
-        _ => "other",
+        TMPFS => Some("tmpfs"),
+        RAMFS => Some("ramfs"),
+        _ => None,
     };
-    if kind == "other" && !arguments.any_disk {
+    if kind.is_none() && !arguments.any_disk {
         return Err(Failure::Usage(format!(
             "{name}: no RAM disk (tmpfs), so a disk would be measured and not the library; mount \
              one (mount -t tmpfs tmpfs FOLDER), give it with --place, or accept with --any-disk"
@@ -35,7 +36,7 @@ pub fn check(arguments: &Arguments) -> Result<&'static str> {
     let block = u64::try_from(stat.f_bsize).unwrap_or(0);
     let free = stat.f_bavail * block;
     let wanted = arguments.bytes.saturating_mul(ROOM);
-    if kind != "ramfs" && free < wanted {
+    if kind != Some("ramfs") && free < wanted {
         return Err(Failure::Run(format!(
             "{name}: {} MiB free, {} MiB needed for {} MiB of messages; make room or write less \
              (--bytes)",
@@ -44,7 +45,37 @@ pub fn check(arguments: &Arguments) -> Result<&'static str> {
             arguments.bytes >> 20
         )));
     }
-    Ok(kind)
+    let disk = || on_disk(place).unwrap_or_else(|| "other".to_owned());
+    Ok(kind.map_or_else(disk, str::to_owned))
+}
+
+/// As `ext4 on sda1 (rotating)`, by proc(5), `mountinfo`, and sysfs.
+fn on_disk(place: &Path) -> Option<String> {
+    let place = place.canonicalize().ok()?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    // Of nested mounts the innermost, of those on one another the last.
+    let (_, device, kind) = mounts
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.split(' ').skip(2);
+            let (device, point) = (fields.next()?, fields.nth(1)?);
+            let kind = line.split(" - ").nth(1)?.split(' ').next()?;
+            place.starts_with(point).then_some((point, device, kind))
+        })
+        .max_by_key(|(point, ..)| point.len())?;
+    let Ok(block) = Path::new("/sys/dev/block").join(device).canonicalize() else {
+        return Some(kind.to_owned());
+    };
+    let name = block.file_name()?.to_string_lossy();
+    // A partition's queue is its disk's.
+    let rotating = [&*block, block.parent()?]
+        .into_iter()
+        .find_map(|folder| fs::read_to_string(folder.join("queue/rotational")).ok());
+    Some(match rotating.as_deref().map(str::trim) {
+        Some("1") => format!("{kind} on {name} (rotating)"),
+        Some("0") => format!("{kind} on {name} (not rotating)"),
+        _ => format!("{kind} on {name}"),
+    })
 }
 
 /// Bytes of all files of a folder.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
+use crate::allocations::Allocations;
 use crate::arguments::Arguments;
 use crate::content::Content;
 use crate::failure::{Failure, Result};
@@ -15,6 +16,16 @@ pub struct Row {
     pub bytes: u64,
     pub messages: u64,
     pub write_ns: u64,
+    /// CPU time of making it ready, which is no part of it.
+    pub preparing_ns: u64,
+    /// `None` where nobody counts.
+    pub allocated: Option<Allocations>,
+}
+
+/// How closing went.
+pub struct Closed {
+    pub close_ns: u64,
+    pub allocated: Option<Allocations>,
 }
 
 /// How messages that came at a rate fared.
@@ -36,7 +47,7 @@ pub struct Report<'a> {
     pub load: &'a Load,
     pub rows: &'a [Row],
     pub open_ns: u64,
-    pub close_ns: u64,
+    pub closed: Closed,
     pub cpu_ns: u64,
     pub rss_before: Option<u64>,
     pub rss_peak: Option<u64>,
@@ -58,7 +69,8 @@ impl Report<'_> {
     /// Writes both files.
     pub fn write(&self) -> Result<()> {
         let folder = &self.arguments.results;
-        let files = [("writes.csv", self.csv()), ("run.json", self.json()?)];
+        let mut files = vec![("writes.csv", self.csv()), ("run.json", self.json()?)];
+        files.extend(self.allocations().map(|text| ("allocations.csv", text)));
         for (name, text) in files {
             let path = folder.join(name);
             fs::write(&path, text).map_err(|e| Failure::Run(format!("{}: {e}", path.display())))?;
@@ -75,14 +87,35 @@ impl Report<'_> {
                 row.bytes, row.messages, row.write_ns
             );
         }
-        let _ = writeln!(text, ",,,,{}", self.close_ns);
+        let _ = writeln!(text, ",,,,{}", self.closed.close_ns);
         text
+    }
+
+    /// A row per write call and a last one, without a number, of the close.
+    fn allocations(&self) -> Option<String> {
+        let mut text = String::from("sqc,allocations,allocated_bytes\n");
+        for (number, row) in self.rows.iter().enumerate() {
+            let a = row.allocated?;
+            let _ = writeln!(text, "{number},{},{}", a.number, a.bytes);
+        }
+        let a = self.closed.allocated?;
+        let _ = writeln!(text, ",{},{}", a.number, a.bytes);
+        Some(text)
     }
 
     fn json(&self) -> Result<String> {
         let arguments = self.arguments;
         let bytes: u64 = self.rows.iter().map(|row| row.bytes).sum();
         let messages: u64 = self.rows.iter().map(|row| row.messages).sum();
+        let preparing: u64 = self.rows.iter().map(|row| row.preparing_ns).sum();
+        let crates = ["", rusqlite::version(), env!("ROSLENS_MCAP_VERSION")].map(str::to_owned);
+        let versions = match &self.load.rosbag2 {
+            Some(rosbag2) => rosbag2.versions.clone(),
+            None => crates.to_vec(),
+        };
+        let [rosbag2, sqlite, mcap] = versions.as_slice() else {
+            return Err(Failure::Run("versions of rosbag2: not three".to_owned()));
+        };
         let mut fields = vec![
             ("schema_version", "1".to_owned()),
             ("plugin_config", quoted(&arguments.configuration.name)),
@@ -92,8 +125,8 @@ impl Report<'_> {
             ("message_count", messages.to_string()),
             ("write_calls", self.rows.len().to_string()),
             ("open_ns", self.open_ns.to_string()),
-            ("close_ns", self.close_ns.to_string()),
-            ("cpu_ns", self.cpu_ns.to_string()),
+            ("close_ns", self.closed.close_ns.to_string()),
+            ("cpu_ns", (self.cpu_ns - preparing).to_string()),
             ("rss_before_bytes", optional(self.rss_before)),
             ("rss_peak_bytes", optional(self.rss_peak)),
             (
@@ -103,11 +136,14 @@ impl Report<'_> {
             ("crc32", self.checksum.to_string()),
             ("content_bytes", self.load.content.len().to_string()),
             ("seed", arguments.seed.to_string()),
-            ("file_system", quoted(self.load.file_system)),
+            ("file_system", quoted(&self.load.file_system)),
             ("tracepoints", tracepoints::COMPILED_IN.to_string()),
-            ("sqlite_version", quoted(rusqlite::version())),
-            ("mcap_version", quoted(env!("ROSLENS_MCAP_VERSION"))),
+            ("sqlite_version", quoted(sqlite)),
+            ("mcap_version", quoted(mcap)),
         ];
+        if self.load.rosbag2.is_some() {
+            fields.push(("rosbag2_version", quoted(rosbag2)));
+        }
         if let Some(a) = &self.arrivals {
             fields.extend([
                 ("rate_bytes_per_s", a.rate.to_string()),

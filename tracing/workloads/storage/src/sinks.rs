@@ -2,17 +2,26 @@
 
 mod mcap;
 mod null;
+pub mod rosbag2;
 mod sqlite;
 
 use std::path::{Path, PathBuf};
 
 use crate::configuration::{Configuration, Storage};
 use crate::content::Content;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::messages::Message;
+use crate::sinks::rosbag2::Rosbag2;
 
 /// Something that messages are written to.
 pub trait Sink {
+    /// Makes the next batch ready where a library has messages of its own; CPU time it took, ns.
+    ///
+    /// Not part of a write call: a recorder has its messages before it writes them.
+    fn prepare(&mut self, _first: u64, _batch: &[Message], _content: &Content) -> Result<u64> {
+        Ok(0)
+    }
+
     /// Writes one batch: what a recorder hands over at once.
     ///
     /// `first` is the number of the batch's first message; it is its time in ns as well.
@@ -26,10 +35,21 @@ pub trait Sink {
 ///
 /// A batch is one call through a pointer, whatever writes: the cost of choosing is the same for
 /// all and is in what the null sink shows.
-pub fn open(configuration: &Configuration, folder: &Path, topics: u16) -> Result<Box<dyn Sink>> {
+///
+/// `rosbag2` has been loaded where the configuration is one of its plugins.
+pub fn open<'a>(
+    configuration: &Configuration,
+    folder: &Path,
+    topics: u16,
+    rosbag2: Option<&'a Rosbag2>,
+) -> Result<Box<dyn Sink + 'a>> {
     let fsync = configuration.fsync;
     Ok(match &configuration.storage {
         Storage::Null => Box::new(null::Null),
+        Storage::Plugin(plugin) => match rosbag2 {
+            Some(library) => library.create(plugin, folder, topics, fsync)?,
+            None => return Err(Failure::Usage("rosbag2 has not been loaded".to_owned())),
+        },
         Storage::Sqlite(options) => Box::new(sqlite::Sqlite::create(
             &file(folder),
             options,

@@ -43,7 +43,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     forget_peak();
     let (rss_before, _) = memory();
     let opened = now_ns();
-    let mut sink = sinks::open(&arguments.configuration, &arguments.place, load.topics)?;
+    let mut sink = sinks::open(
+        &arguments.configuration,
+        &arguments.place,
+        load.topics,
+        load.rosbag2.as_ref(),
+    )?;
     let open_ns = now_ns() - opened;
     let cpu_begin = cpu_ns();
     let mut rows = Vec::new();
@@ -71,7 +76,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     });
     failed.map_err(|error| no_room(error, arguments))?;
     let arrivals = arrivals.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    let close_ns = timed::close(sink, arguments)?;
+    let closed = timed::close(sink, arguments)?;
     let cpu = cpu_ns() - cpu_begin;
     let (_, peak) = memory();
     Report {
@@ -79,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         load: &load,
         rows: &rows,
         open_ns,
-        close_ns,
+        closed,
         cpu_ns: cpu,
         rss_before,
         rss_peak: peak,

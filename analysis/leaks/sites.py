@@ -1,0 +1,131 @@
+"""Which functions hold the memory that climbs, where call paths of allocations were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import polars as pl
+
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.leaks.leak import Leak, Series
+from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.over_runs import value_over_runs
+
+GROWTH = Metric(
+    "site_growth",
+    "Theil and Sen's slope of the bytes that a function has allocated and not freed, over the time "
+    "looked at, mean over runs",
+    "byte/s",
+    scale="signed",
+)
+_SITE = ("function", "file", "line", "module", "called_by")
+_MOST = 10
+"""Functions of a cell that are looked at: those that gained most."""
+
+
+def growth_of_sites(
+    sites: pl.LazyFrame,
+    begins: Mapping[str, int],
+    leaks: Sequence[Leak],
+    runs: Sequence[Run],
+    level: float = 0.95,
+) -> list[Estimate]:
+    """``site_growth`` of the functions that gained memory, those that gained most first.
+
+    Cells gain ``function`` and ``called_by``. A function that held nothing in a run of which call
+    paths were recorded has a slope of 0 there, which is known.
+
+    Parameters
+    ----------
+    sites
+        The table ``allocation_sites`` with ``run``.
+    begins
+        When what `leaks` looked at counts from [ns], by name of the run.
+    leaks
+        One per cell: between which seconds it looked.
+
+    Returns
+    -------
+    At most `_MOST` per cell; none of cells in which nothing was recorded.
+    """
+    rows = sites.sort("run", "time_ns").collect()
+    looked_at = {
+        str(x.per_second.cell): x.looked_at_s for x in leaks if x.looked_at_s[1] > x.looked_at_s[0]
+    }
+    found = []
+    for members in cells_of(runs).values():
+        cell = members[0].cell
+        known = [
+            (begins[run.name], rows.filter(pl.col("run") == run.name))
+            for run in members
+            if run.name in begins
+        ]
+        known = [(begin, frame) for begin, frame in known if frame.height]
+        if known:
+            # Where too few samples of memory tell no slope, all of the time.
+            longest = max(
+                (int(frame["time_ns"].to_numpy()[-1]) - begin) / 1e9 for begin, frame in known
+            )
+            found += _of_cell(cell, known, looked_at.get(str(cell), (0.0, longest)), level)
+    return sorted(found, key=lambda e: -(e.value or 0.0))
+
+
+def _of_cell(
+    cell: Cell,
+    runs: Sequence[tuple[int, pl.DataFrame]],
+    window: tuple[float, float],
+    level: float,
+) -> list[Estimate]:
+    held = [_held(frame, begin, window) for begin, frame in runs]
+    gained: dict[tuple[object, ...], float] = {}
+    for of_run in held:
+        for site, series in of_run.items():
+            gained[site] = gained.get(site, 0.0) + float(series.values[-1] - series.values[0])
+    most = sorted((x for x in gained if gained[x] > 0), key=lambda x: -gained[x])[:_MOST]
+    found = []
+    for site in most:
+        seen = [x[site] for x in held if site in x]
+        slopes = [x.slope for x in seen] + [0.0] * (len(held) - len(seen))
+        function, file, line, module, called_by = site
+        place = f"{file}:{line}" if file else module
+        about = {
+            "function": f"{short_name(str(function or '(unknown)'))} ({place})",
+            "called_by": str(called_by),
+        }
+        samples = sum(x.values.size for x in seen)
+        found.append(value_over_runs(GROWTH, {**cell, **about}, slopes, samples, level))
+    return [e for e in found if (e.value or 0.0) > 0]
+
+
+def short_name(function: str) -> str:
+    """The name of a function in C++ without the arguments of templates and its own."""
+    name, depth = "", 0
+    for character in function.partition("(anonymous namespace)::")[2] or function:
+        if character == "(" and not depth:
+            break
+        depth += (character == "<") - (character == ">")
+        if not depth and character != ">":
+            name += character
+    return name if name and not depth else function
+
+
+def _held(
+    frame: pl.DataFrame, begin_ns: int, window: tuple[float, float]
+) -> dict[tuple[object, ...], Series]:
+    """What each function held at each step of the time looked at, over all paths and processes."""
+    gains = frame.with_columns(
+        gain=pl.col("live_bytes")
+        .diff()
+        .over("host", "vpid", *_SITE, "path")
+        .fill_null(pl.col("live_bytes"))
+    )
+    first, last = (begin_ns + round(x * 1e9) for x in window)
+    steps = np.unique(frame["time_ns"].to_numpy())
+    steps = np.unique(np.concatenate([[first], steps[(steps > first) & (steps < last)], [last]]))
+    found = {}
+    for site, rows in gains.partition_by(_SITE, as_dict=True).items():
+        total = np.concatenate([[0], np.cumsum(rows["gain"].to_numpy())])
+        at = np.searchsorted(rows["time_ns"].to_numpy(), steps, side="right")
+        found[site] = Series((steps - begin_ns) / 1e9, total[at].astype(np.float64))
+    return found

@@ -1,0 +1,155 @@
+"""A bag beside a trace: how old data were at callbacks, and what the recorder missed.
+
+Messages of both are the same where topic and source timestamp are: the middleware gives one to
+every message, and each subscriber, the recorder too, gets it with the message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import polars as pl
+
+_KEY = ["topic", "source_timestamp_ns"]
+
+
+class _Tables(Protocol):
+    def table(self, name: str) -> pl.LazyFrame: ...
+
+
+def bag_at_callbacks(bag: pl.DataFrame, tables: _Tables) -> pl.DataFrame:
+    """Each message of a bag with each callback that got it.
+
+    Parameters
+    ----------
+    bag
+        As `roslens.collectors.bag.BAG_MESSAGES`.
+    tables
+        Of the one run that the bag belongs to.
+
+    Returns
+    -------
+    polars.DataFrame
+        The columns of `bag`, then ``subscription_node``, ``callback_start_ns`` (of the events'
+        clock) and ``age_ns``: from ``header.stamp`` to the begin of the callback, both on the
+        system's clock. These are null where no callback is known, and the age also where there is
+        no stamp, or where the publisher is known to be on another host. Of a publisher that was not
+        traced it holds the difference of clocks if it is on another.
+    """
+    two_sided = tables.table("messages").select(
+        *_KEY,
+        "subscription_node",
+        "callback_start_ns",
+        pl.when(pl.col("publisher_host") == pl.col("subscription_host"))
+        .then(pl.col("source_timestamp_ns") - pl.col("rmw_publish_ns"))
+        .alias("clock_offset_ns"),
+    )
+    one_sided = tables.table("one_sided_messages").select(
+        *_KEY, "subscription_node", "callback_start_ns", "clock_offset_ns"
+    )
+    callbacks = pl.concat([two_sided, one_sided]).drop_nulls([*_KEY, "callback_start_ns"])
+    return (
+        bag.lazy()
+        .join(callbacks, left_on=["topic", "publish_ns"], right_on=_KEY, how="left")
+        .with_columns(
+            age_ns=pl.col("callback_start_ns") + pl.col("clock_offset_ns") - pl.col("stamp_ns")
+        )
+        .drop("clock_offset_ns")
+        .collect()
+    )
+
+
+def bag_topics(bag: pl.DataFrame, tables: _Tables) -> pl.DataFrame:
+    """What a bag holds of each topic, and what its recorder missed of that.
+
+    Returns
+    -------
+    polars.DataFrame
+        One row per topic of the bag: ``topic``, ``type``, ``messages``, ``bytes``; ``known``: how
+        many the trace knows of, published or taken, from the bag's first message of the topic to
+        its last; ``missed``: of those, how many the bag lacks. Null where the bag holds no times
+        of publication, or the trace knows of none.
+    """
+    of_bag = bag.group_by("topic", maintain_order=True).agg(
+        pl.col("type").first(),
+        pl.len().cast(pl.Int64).alias("messages"),
+        pl.col("size_bytes").sum().alias("bytes"),
+        pl.col("publish_ns").min().alias("first_ns"),
+        pl.col("publish_ns").max().alias("last_ns"),
+    )
+    known = pl.concat(
+        [tables.table(name).select(_KEY) for name in ("publications", "one_sided_messages")]
+    )
+    recorded = bag.lazy().select("topic", source_timestamp_ns="publish_ns", recorded=pl.lit(1))
+    counted = (
+        known.drop_nulls()
+        .unique()
+        .join(of_bag.lazy().select("topic", "first_ns", "last_ns"), on="topic")
+        .filter(pl.col("source_timestamp_ns").is_between("first_ns", "last_ns"))
+        .join(recorded.unique(), on=_KEY, how="left")
+        .group_by("topic")
+        .agg(
+            pl.len().cast(pl.Int64).alias("known"),
+            pl.col("recorded").is_null().sum().cast(pl.Int64).alias("missed"),
+        )
+        .collect()
+    )
+    return of_bag.drop("first_ns", "last_ns").join(
+        counted, on="topic", how="left", maintain_order="left"
+    )
+
+
+def bag_sentence(name: str, topics: pl.DataFrame, at_callbacks: pl.DataFrame) -> str:
+    """What a bag says beside a trace, in one line.
+
+    Parameters
+    ----------
+    topics, at_callbacks
+        Of `bag_topics` and `bag_at_callbacks`.
+    """
+    count, of = int(topics["messages"].sum()), topics.height
+    said = [f"bag {name}: {count:,} message{'s' * (count != 1)} of {of} topic{'s' * (of != 1)}"]
+    known = topics.drop_nulls("known")
+    if known.height:
+        said.append(
+            f"its recorder missed {known['missed'].sum():,} of {known['known'].sum():,} that the "
+            "trace knows of"
+        )
+    else:
+        said.append("none of them is known to the trace by its time of publication")
+    ages = at_callbacks["age_ns"].drop_nulls()
+    if ages.len():
+        middle = float(ages.median() or 0) / 1e6  # type: ignore[arg-type]
+        said.append(
+            f"data were {middle:,.2f} ms old at the median when a callback began (header.stamp, "
+            f"{ages.len():,} callbacks)"
+        )
+    return "; ".join(said) + "."
+
+
+@dataclass(frozen=True)
+class BagBeside:
+    """A bag beside the trace of one run.
+
+    Attributes
+    ----------
+    name
+        Of its file or folder.
+    messages
+        As `bag_at_callbacks` gives them.
+    topics
+        As `bag_topics` gives them.
+    """
+
+    name: str
+    messages: pl.DataFrame
+    topics: pl.DataFrame
+
+    def __str__(self) -> str:
+        return bag_sentence(self.name, self.topics, self.messages)
+
+
+def join_bag(name: str, bag: pl.DataFrame, tables: _Tables) -> BagBeside:
+    """A bag with what the tables of its run know of its messages."""
+    return BagBeside(name, bag_at_callbacks(bag, tables), bag_topics(bag, tables))

@@ -1,0 +1,191 @@
+"""What threads and CPUs did, and who kept threads from the CPU.
+
+Made of the kernel's events ``sched_switch`` and ``sched_waking`` as they are recorded, by LTTng or
+ftrace. Threads go by their numbers in the kernel, which are those that they know themselves
+outside of containers.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+_STATE_BITS = 0xFF
+"""``prev_state`` without the flag of a preemption, as in `roslens.collectors.ros2.scheduling`."""
+_PLACE = ["host", "cpu_id"]
+_THREAD = ["host", "tid"]
+
+
+def find_waits(switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None) -> pl.DataFrame:
+    """Stretches in which threads could have run and did not.
+
+    Those of `find_states` that are ``preempted`` or ``woken``.
+    """
+    return find_states(switches, wakes).filter(pl.col("kind").is_in(["preempted", "woken"]))
+
+
+def find_states(switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None) -> pl.DataFrame:
+    """What threads did, from one of their events to the next.
+
+    Parameters
+    ----------
+    switches, wakes
+        The events ``sched_switch`` and ``sched_waking``.
+
+    Returns
+    -------
+    DataFrame
+        host, tid, kind (``ran``; ``preempted``; ``blocked``: asleep; ``woken``: from being woken
+        until it ran), cpu_id (that it had, had to leave, or then got; null of one that was woken
+        from sleep), begin_ns, end_ns; by thread and time. Where an event is missing in between,
+        there is no row.
+    """
+    could_go_on = (pl.col("prev_state").cast(pl.Int64) & _STATE_BITS) == 0
+    own = switches.filter(pl.col("prev_tid") != pl.col("next_tid"))
+    out = own.select(
+        "host", pl.col("prev_tid").cast(pl.Int64).alias("tid"), "time_ns", "cpu_id",
+        pl.when(could_go_on).then(pl.lit("preempted")).otherwise(pl.lit("blocked")).alias("kind"),
+    )  # fmt: skip
+    into = own.select(
+        "host", pl.col("next_tid").cast(pl.Int64).alias("tid"), "time_ns", "cpu_id",
+        pl.lit("ran").alias("kind"),
+    )  # fmt: skip
+    parts = [out, into]
+    if wakes is not None:
+        parts.append(
+            wakes.select(
+                "host", pl.col("tid").cast(pl.Int64), "time_ns",
+                pl.lit(None, dtype=pl.Int32).alias("cpu_id"), pl.lit("woken").alias("kind"),
+            )
+        )  # fmt: skip
+    # Thread 0 is each CPU's own when it has nothing to do.
+    line = pl.concat(pl.collect_all(parts)).filter(pl.col("tid") > 0)
+    line = line.sort(*_THREAD, "time_ns", maintain_order=True)
+    after_sleep = (pl.col("kind").shift(1) == "blocked").over(_THREAD).fill_null(value=False)
+    line = line.filter((pl.col("kind") != "woken") | after_sleep)
+    following = {name: pl.col(name).shift(-1).over(_THREAD) for name in ("kind", "time_ns")}
+    ran_on = pl.col("cpu_id").shift(-1).over(_THREAD)
+    fits = (pl.col("then") == "ran") != (pl.col("kind") == "ran")
+    return (
+        line.with_columns(
+            following["kind"].alias("then"), following["time_ns"].alias("end_ns"),
+            pl.coalesce("cpu_id", ran_on).alias("cpu_id"),
+        )
+        .filter(fits | ((pl.col("kind") == "blocked") & (pl.col("then") == "woken")))
+        .select(*_THREAD, "kind", "cpu_id", pl.col("time_ns").alias("begin_ns"), "end_ns")
+    )  # fmt: skip
+
+
+def find_turns(switches: pl.LazyFrame) -> pl.DataFrame:
+    """Who had each CPU, from switch to switch.
+
+    Parameters
+    ----------
+    switches
+        The events ``sched_switch``.
+
+    Returns
+    -------
+    DataFrame
+        host, cpu_id, from_ns, until_ns (null: the last), by_tid, by_name (the thread's); both are
+        null where a switch is missing: the thread that leaves the CPU is not the one that came.
+    """
+    stayed = (pl.col("prev_tid").shift(-1).over(_PLACE) == pl.col("next_tid")).fill_null(value=True)
+    # Where only own threads were recorded, others have the number -1.
+    known = stayed & (pl.col("next_tid") >= 0)
+    return (
+        switches.select(*_PLACE, "time_ns", "prev_tid", "next_tid", "next_comm")
+        .sort(*_PLACE, "time_ns", maintain_order=True)
+        .select(
+            *_PLACE, pl.col("time_ns").alias("from_ns"),
+            pl.col("time_ns").shift(-1).over(_PLACE).alias("until_ns"),
+            pl.when(known).then(pl.col("next_tid").cast(pl.Int64)).alias("by_tid"),
+            pl.when(known).then("next_comm").alias("by_name"),
+        )
+        .collect()
+    )  # fmt: skip
+
+
+def overlaps(pieces: pl.DataFrame, stretches: pl.DataFrame) -> pl.DataFrame:
+    """Where pieces of time and stretches on the same CPU overlap.
+
+    Parameters
+    ----------
+    pieces
+        host, cpu_id, begin_ns, end_ns, and whatever tells them apart.
+    stretches
+        host, cpu_id, from_ns, until_ns (null: to the end), and what they are; on each CPU one
+        after the other.
+
+    Returns
+    -------
+    DataFrame
+        The columns of both, and by_ns: for how long; in the order of the pieces.
+    """
+    turns = stretches.sort(*_PLACE, "from_ns", maintain_order=True).with_columns(
+        pl.int_range(pl.len()).over(_PLACE).alias("turn")
+    )
+    begins = turns.select(*_PLACE, "from_ns", "turn").sort("from_ns", maintain_order=True)
+    found = pieces.with_row_index("piece")
+    for name, edge in (("first", pl.col("begin_ns")), ("last", pl.col("end_ns") - 1)):
+        found = (
+            found.with_columns(edge.alias("from_ns"))
+            .sort("from_ns", maintain_order=True)
+            .join_asof(
+                begins.rename({"turn": name}),
+                on="from_ns", by=_PLACE, strategy="backward", check_sortedness=False,
+            )
+            .drop("from_ns")
+        )  # fmt: skip
+    shared = pl.min_horizontal("end_ns", "until_ns") - pl.max_horizontal("begin_ns", "from_ns")
+    return (
+        found.drop_nulls("last")
+        .with_columns(pl.int_ranges(pl.col("first").fill_null(0), pl.col("last") + 1).alias("turn"))
+        .explode("turn")
+        .join(turns, on=[*_PLACE, "turn"])
+        .with_columns(shared.alias("by_ns"))
+        .filter(pl.col("by_ns") > 0)
+        .sort("piece", "from_ns", maintain_order=True)
+        .drop("piece", "turn", "first", "last")
+    )
+
+
+def preempted_by(
+    executions: pl.DataFrame, switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None
+) -> pl.DataFrame:
+    """Who kept executions of callbacks from the CPU.
+
+    Parameters
+    ----------
+    executions
+        Rows of ``callback_scheduling``.
+    switches, wakes
+        The events ``sched_switch`` and ``sched_waking``.
+
+    Returns
+    -------
+    DataFrame
+        callback_instance_id, kind (``preempted`` or ``woken``), by_tid, by_name (null where a
+        switch is missing), by_ns: for how long that thread had the CPU meanwhile; of each
+        execution the longest first.
+    """
+    ends = executions.select(
+        "callback_instance_id", "host", pl.col("vtid").cast(pl.Int64).alias("tid"), "start_ns",
+        (pl.col("start_ns") + pl.col("duration_ns")).alias("stop_ns"),
+    ).sort("start_ns")  # fmt: skip
+    waits = (
+        find_waits(switches, wakes)
+        .sort("begin_ns")
+        .join_asof(
+            ends, left_on="begin_ns", right_on="start_ns", by=_THREAD, strategy="backward",
+            check_sortedness=False,
+        )
+        .filter(pl.col("begin_ns") < pl.col("stop_ns"))
+        .with_columns(pl.min_horizontal("end_ns", "stop_ns").alias("end_ns"))
+        .select("callback_instance_id", "kind", "host", "cpu_id", "begin_ns", "end_ns")
+    )  # fmt: skip
+    return (
+        overlaps(waits, find_turns(switches))
+        .group_by("callback_instance_id", "kind", "by_tid", "by_name", maintain_order=True)
+        .agg(pl.col("by_ns").sum())
+        .sort("callback_instance_id", "by_ns", descending=[False, True], maintain_order=True)
+    )

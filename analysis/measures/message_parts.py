@@ -1,0 +1,224 @@
+"""What the latency of each message was made of, with the kernel's events.
+
+publish -> sent (rmw_publish) -> arrived (the middleware's receiving thread is woken) -> woken (the
+executor's thread is woken) -> on the CPU -> taken (rmw_take) -> callback. Where a moment is not
+known, its part goes on into the next one, which is named after both, so that the parts of a
+message always add up to its latency exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from roslens.analysis.measures.cpu_waits import find_waits
+
+PARTS: Mapping[str, str] = {
+    "publish_call": "publish_ns to rmw_publish",
+    "transport": "rmw_publish, to the moment when the receiving thread of the middleware is woken",
+    "receiving": "from there, to the moment when it wakes the executor's thread",
+    "wake_up": "from there, until the executor's thread is on a CPU",
+    "take": "from there, to rmw_take: the executor's own work, and messages before this one",
+    "dispatch": "rmw_take, to callback_start",
+}
+"""Parts and what they reach from and to; ``+`` joins parts between which nothing was seen."""
+_MOMENTS = ("rmw_publish_ns", "arrived_ns", "woken_ns", "on_cpu_ns", "take_ns", "callback_start_ns")
+_IN_INTERRUPT = 0x18
+"""ftrace's ``common_flags`` in a hard or soft interrupt: the thread then woke nobody itself."""
+REASONS = {
+    "busy": "the executor's thread did not sleep between rmw_publish, or the end of its callback "
+    "before this one, and the take: woken_ns and on_cpu_ns are null, and arrived_ns is when the "
+    "thread that wakes it otherwise was woken first",
+    "interrupt": "an interrupt woke the executor's thread, such as a timer",
+    "publisher": "the publisher's own thread woke the executor's",
+    "receiver": "the thread that woke the executor's was not woken after rmw_publish",
+}
+
+
+def message_moments(
+    messages: pl.DataFrame,
+    executions: pl.DataFrame,
+    switches: pl.LazyFrame,
+    wakes: pl.LazyFrame,
+    publications: pl.DataFrame | None = None,
+) -> pl.DataFrame:
+    """When each message arrived, woke its executor, and when that was on a CPU.
+
+    Parameters
+    ----------
+    messages
+        Rows of ``messages``; those between processes of one host, with a callback, are looked at.
+    executions
+        ``callback_instances``, which tell the executor's thread.
+    switches, wakes
+        The events ``sched_switch`` and ``sched_waking``, with ``ctx_tid``: who woke.
+    publications
+        ``publications``, which tell the publisher's thread; without, nobody is taken for it.
+
+    Returns
+    -------
+    DataFrame
+        message_id, subscription_id, latency_ns, the moments (publish_ns, rmw_publish_ns,
+        arrived_ns, woken_ns, on_cpu_ns, take_ns, callback_start_ns), and reason: why one is null,
+        as of `REASONS`.
+    """
+    rows = _between_processes(messages, executions)
+    if publications is not None:
+        threads = publications.select("message_id", pl.col("vtid").cast(pl.Int64).alias("sender"))
+        rows = rows.join(threads, on="message_id", how="left", maintain_order="left")
+    else:
+        rows = rows.with_columns(pl.lit(None, dtype=pl.Int64).alias("sender"))
+    waits = find_waits(switches, wakes).filter(pl.col("kind") == "woken")
+    columns = set(wakes.collect_schema())
+    flags = pl.col("ctx_flags").cast(pl.Int64) if "ctx_flags" in columns else pl.lit(0)
+    by = pl.col("ctx_tid").cast(pl.Int64) if "ctx_tid" in columns else pl.lit(None, dtype=pl.Int64)
+    woken = (
+        wakes.select(
+            "host", pl.col("tid").cast(pl.Int64), pl.col("time_ns").alias("begin_ns"),
+            by.alias("waker"), ((flags & _IN_INTERRUPT) != 0).alias("in_interrupt"),
+        )
+        .collect()
+        .join(waits, on=["host", "tid", "begin_ns"])
+    )  # fmt: skip
+    rows = _near_wake(_with_end_before(rows, executions), woken, "tid", "take_ns", "woken_ns")
+    # In a callback it may sleep for other reasons.
+    free = pl.max_horizontal("rmw_publish_ns", "busy_until_ns")
+    asleep = (pl.col("woken_ns") >= free).fill_null(value=False)
+    on_cpu = pl.when(asleep & (pl.col("ran_ns") <= pl.col("take_ns"))).then("ran_ns")
+    rows = rows.with_columns(
+        on_cpu.alias("on_cpu_ns"), pl.when(asleep).then("woken_ns").alias("woken_ns"),
+        pl.when(asleep).then("waker").alias("waker"), pl.col("in_interrupt").alias("by_interrupt"),
+    ).drop("ran_ns", "in_interrupt")  # fmt: skip
+    rows = _near_wake(
+        rows.rename({"waker": "receiver"}), woken, "receiver", "woken_ns", "arrived_ns"
+    )
+    arrived = (pl.col("arrived_ns") >= pl.col("rmw_publish_ns")).fill_null(value=False)
+    reason = (
+        pl.when(pl.col("woken_ns").is_null())
+        .then(pl.lit("busy"))
+        .when(pl.col("by_interrupt"))
+        .then(pl.lit("interrupt"))
+        .when((pl.col("receiver") == pl.col("sender")).fill_null(value=False))
+        .then(pl.lit("publisher"))
+        .when(~arrived)
+        .then(pl.lit("receiver"))
+    )
+    rows = _with_usual_receiver(rows.with_columns(reason.alias("reason")))
+    rows = _near_wake(
+        rows.drop("ran_ns", "waker", "in_interrupt"), woken, "usual", "rmw_publish_ns", "first_ns",
+        forward=True,
+    )  # fmt: skip
+    in_time = pl.when(pl.col("first_ns") <= pl.col("take_ns")).then("first_ns")
+    exact = pl.when(pl.col("reason").is_null()).then("arrived_ns")
+    return rows.with_columns(
+        pl.when(pl.col("reason") == "busy").then(in_time).otherwise(exact).alias("arrived_ns")
+    ).select("message_id", "subscription_id", "latency_ns", "publish_ns", *_MOMENTS, "reason")
+
+
+def _with_end_before(rows: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
+    """Add when the thread's last callback before the take ended."""
+    ends = (
+        executions.select("host", pl.col("vtid").cast(pl.Int64).alias("tid"), "end_ns")
+        .drop_nulls()
+        .rename({"end_ns": "busy_until_ns"})
+        .sort("busy_until_ns")
+    )
+    return rows.sort("take_ns").join_asof(
+        ends, left_on="take_ns", right_on="busy_until_ns", by=["host", "tid"],
+        strategy="backward", check_sortedness=False, coalesce=False,
+    )  # fmt: skip
+
+
+def _with_usual_receiver(rows: pl.DataFrame) -> pl.DataFrame:
+    """Add which thread mostly woke each executor's thread."""
+    thread = ["host", "tid"]
+    usual = (
+        rows.filter(pl.col("reason").is_null())
+        .group_by(*thread, "receiver")
+        .len()
+        .sort("len", "receiver", descending=[True, False])
+        .group_by(thread, maintain_order=True)
+        .agg(pl.col("receiver").first().alias("usual"))
+    )
+    return rows.join(usual, on=thread, how="left", maintain_order="left")
+
+
+def message_parts(moments: pl.DataFrame) -> pl.DataFrame:
+    """The parts of each message, which add up to its latency exactly.
+
+    Parameters
+    ----------
+    moments
+        As of `message_moments`.
+
+    Returns
+    -------
+    DataFrame
+        message_id, subscription_id, part (a name of `PARTS`, or several joined by ``+``),
+        begin_ns, end_ns, part_ns.
+    """
+    key = ["message_id", "subscription_id"]
+    line = pl.concat(
+        moments.select(*key, "publish_ns", pl.lit(number).alias("number"),
+                       pl.lit(part).alias("part"), pl.col(moment).alias("end_ns"))
+        for number, (part, moment) in enumerate(zip(PARTS, _MOMENTS, strict=True))
+    ).sort(*key, "number")  # fmt: skip
+    group = pl.col("end_ns").is_not_null().shift(1, fill_value=True).cum_sum()
+    joined = (
+        line.with_columns(group.alias("group"))
+        .group_by(*key, "publish_ns", "group", maintain_order=True)
+        .agg(pl.col("part").str.join("+"), pl.col("end_ns").last())
+    )
+    begin = pl.coalesce(pl.col("end_ns").shift(1).over(key), "publish_ns")
+    return joined.select(
+        *key, "part", begin.alias("begin_ns"), "end_ns", (pl.col("end_ns") - begin).alias("part_ns")
+    )
+
+
+def _between_processes(messages: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
+    threads = executions.select(
+        "callback_instance_id", pl.col("vtid").cast(pl.Int64).alias("tid")
+    ).drop_nulls()
+    return (
+        messages.filter(
+            (pl.col("publisher_host") == pl.col("subscription_host"))
+            & (pl.col("publisher_vpid") != pl.col("subscription_vpid"))
+        )
+        .drop_nulls(["message_id", "publish_ns", "rmw_publish_ns", "take_ns", "callback_start_ns"])
+        .filter(pl.col("take_ns") >= pl.col("rmw_publish_ns"))
+        .join(threads, on="callback_instance_id", maintain_order="left")
+        .with_columns(pl.col("subscription_host").alias("host"))
+    )
+
+
+def _near_wake(
+    rows: pl.DataFrame,
+    woken: pl.DataFrame,
+    thread: str,
+    moment: str,
+    name: str,
+    *,
+    forward: bool = False,
+) -> pl.DataFrame:
+    """Add when a thread was last woken before a moment, when it then ran, and who woke it.
+
+    With `forward`: when it was first woken after the moment.
+    """
+    wanted = rows.select(
+        "message_id", "subscription_id", "host", pl.col(thread).alias("tid"), pl.col(moment)
+    ).drop_nulls()
+    found = (
+        wanted.sort(moment)
+        .join_asof(
+            woken.select(
+                "host", "tid", pl.col("begin_ns").alias(name), pl.col("end_ns").alias("ran_ns"),
+                "waker", "in_interrupt",
+            ).sort(name),
+            left_on=moment, right_on=name, by=["host", "tid"],
+            strategy="forward" if forward else "backward",
+            check_sortedness=False, coalesce=False,
+        )
+        .drop("host", "tid", moment)
+    )  # fmt: skip
+    return rows.join(found, on=["message_id", "subscription_id"], how="left", maintain_order="left")

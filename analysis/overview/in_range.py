@@ -1,0 +1,82 @@
+"""What the workbench tells of a range: its worst messages, and its chains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from roslens.analysis.flow.chains import ChainInstances
+from roslens.analysis.overview.graph_edges import INFRASTRUCTURE
+from roslens.analysis.statistics.quantiles import quantile_of
+
+MOST_WORST = 100
+"""So many messages are listed at most."""
+
+
+def worst_messages(messages: pl.LazyFrame, origin_ns: int) -> pl.DataFrame:
+    """The delivered messages of the longest latency (publish to callback_start), worst first.
+
+    Those of topics that every node has are left out.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``latency_ms``, ``at_s`` (publication, since `origin_ns`), ``topic``, ``from``, ``to``,
+        ``callback_instance_id``, ``run``, ``publish_ns``, ``callback_start_ns``; at most
+        `MOST_WORST` rows.
+    """
+    return (
+        messages.filter(
+            pl.col("latency_ns").is_not_null() & pl.col("callback_instance_id").is_not_null(),
+            ~pl.col("topic").is_in(INFRASTRUCTURE),
+        )
+        .top_k(MOST_WORST, by="latency_ns")
+        .sort("latency_ns", "publish_ns", descending=[True, False])
+        .select(
+            *("topic", "callback_instance_id", "run", "publish_ns"),
+            callback_start_ns=pl.col("publish_ns") + pl.col("latency_ns"),
+            latency_ms=pl.col("latency_ns") / 1e6,
+            at_s=(pl.col("publish_ns") - origin_ns) / 1e9,
+            **{"from": "publisher_node", "to": "subscription_node"},
+        )
+        .select(
+            *("latency_ms", "at_s", "topic", "from", "to", "callback_instance_id"),
+            *("run", "publish_ns", "callback_start_ns"),
+        )
+        .collect()
+    )
+
+
+def chains_overview(
+    found: Sequence[ChainInstances], begin_ns: int | None = None, end_ns: int | None = None
+) -> pl.DataFrame:
+    """One row per chain: the instances that began in a range, and how long they took.
+
+    Returns
+    -------
+    polars.DataFrame
+        ``chain``, ``instances``, ``complete`` (reached the end), ``p50_ms``, ``p99_ms`` and
+        ``worst_ms`` (of the complete ones, from the first publication to the last callback's end).
+    """
+    latency = pl.col("latency_ns") / 1e6
+    rows = []
+    for each in found:
+        own = each.instances
+        if begin_ns is not None and end_ns is not None:
+            own = own.filter(pl.col("begin_ns").is_between(begin_ns, end_ns))
+        rows.append(
+            own.select(
+                chain=pl.lit(str(each.chain)),
+                instances=pl.len(),
+                complete=(pl.col("outcome") == "complete").sum(),
+                p50_ms=quantile_of(latency, 0.5),
+                p99_ms=quantile_of(latency, 0.99),
+                worst_ms=latency.max(),
+            )
+        )
+    schema = {"chain": pl.String, "instances": pl.UInt32, "complete": pl.UInt32,
+              "p50_ms": pl.Float64, "p99_ms": pl.Float64, "worst_ms": pl.Float64}  # fmt: skip
+    return pl.concat([pl.DataFrame(schema=schema), *rows]).sort(
+        "worst_ms", descending=True, nulls_last=True
+    )

@@ -1,0 +1,95 @@
+"""The last seconds at a glance: topics, callbacks and threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from roslens.analysis.measures.callbacks import CALLBACK, readable
+from roslens.analysis.overview.runs_and_topics import topics_overview
+from roslens.analysis.statistics.quantiles import quantile_of
+
+_MS = pl.col("duration_ns") / 1e6
+_OF_CALLBACKS = {
+    "p50_ms": quantile_of(_MS, 0.5, ordered=True),
+    "p99_ms": quantile_of(_MS, 0.99, ordered=True),
+    "worst_ms": _MS.max(),
+}
+
+
+@dataclass(frozen=True)
+class LastSeconds:
+    """Figures of a stretch of time.
+
+    Attributes
+    ----------
+    begin_ns, end_ns
+        The stretch, ns since the epoch.
+    topics
+        As of `topics_overview`, of the messages that were published in it.
+    callbacks
+        ``kind``, ``name``, ``node``, ``count`` (executions that began in it), ``p50_ms``,
+        ``p99_ms``, ``worst_ms`` (of those that ended).
+    threads
+        ``host``, ``vpid``, ``vtid``, ``nodes``, ``busy`` (its part in callbacks).
+    """
+
+    begin_ns: int
+    end_ns: int
+    topics: pl.DataFrame
+    callbacks: pl.DataFrame
+    threads: pl.DataFrame
+
+
+def last_seconds(
+    messages: pl.DataFrame, instances: pl.DataFrame, begin_ns: int, end_ns: int
+) -> LastSeconds:
+    """Figures of what happened from one time to another.
+
+    Parameters
+    ----------
+    messages, instances
+        The tables ``messages`` and ``callback_instances``.
+    """
+    published = messages.filter(pl.col("publish_ns").is_between(begin_ns, end_ns))
+    began = instances.filter(pl.col("start_ns").is_between(begin_ns, end_ns))
+    callbacks = (
+        began.sort("duration_ns")
+        .group_by(CALLBACK)
+        .agg(count=pl.len(), **_OF_CALLBACKS)
+        .with_columns(name=readable(pl.col("name").cast(pl.String)))
+        .sort("p99_ms", *CALLBACK, descending=[True, False, False, False], nulls_last=True)
+    )
+    return LastSeconds(
+        begin_ns=begin_ns,
+        end_ns=end_ns,
+        topics=topics_overview(published.lazy().with_columns(run=pl.lit(""))),
+        callbacks=callbacks,
+        threads=_threads(instances, begin_ns, end_ns),
+    )
+
+
+def _threads(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:
+    """What part of the time each thread was in callbacks; the inner ones of several count once.
+
+    Of an execution whose end is not known it counts up to the next one on its thread.
+    """
+    thread = ("host", "vpid", "vtid")
+    end = pl.coalesce("end_ns", pl.col("start_ns").shift(-1).over(thread), pl.lit(end_ns))
+    recent = pl.col("end_ns").is_null() | (pl.col("end_ns") > begin_ns)
+    ran = instances.filter(recent).sort("start_ns").with_columns(end=end.clip(begin_ns, end_ns))
+    begin = pl.col("start_ns").clip(begin_ns, end_ns)
+    before = pl.col("end").cum_max().shift(1).over(thread)
+    own = (pl.col("end") - pl.max_horizontal(begin, before)).clip(0)
+    there = (pl.col("start_ns") <= end_ns) & (pl.col("end") > begin_ns)
+    return (
+        ran.with_columns(own=own)
+        .filter(there)
+        .group_by(thread)
+        .agg(
+            nodes=pl.col("node").cast(pl.String).drop_nulls().unique().sort().str.join(", "),
+            busy=pl.col("own").sum() / max(end_ns - begin_ns, 1),
+        )
+        .sort("busy", *thread, descending=[True, False, False, False])
+    )

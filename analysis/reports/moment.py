@@ -1,0 +1,63 @@
+"""What happened around the moment of a trigger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from roslens.analysis.figures.drawing import Drawing
+from roslens.analysis.figures.timeline import draw_timeline
+from roslens.analysis.overview.in_range import worst_messages
+from roslens.analysis.reports.front import utc
+from roslens.analysis.reports.numbers import seen, significant
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.runs import Run
+from roslens.analysis.timeline.build import TrackTables, build_timeline
+
+if TYPE_CHECKING:
+    from roslens.analysis.reports.base import Tables
+
+_MOST_WORST = 5
+
+
+def around_hit(tables: Tables) -> list[Drawing | ReportTable]:
+    """Threads and the slowest messages around the first hit that is in the tables; [] of none."""
+    for run in tables.runs:
+        if run.triggered and (shown := _around(tables, run)):
+            return shown
+    return []
+
+
+def _around(tables: Tables, run: Run) -> list[Drawing | ReportTable]:
+    def of_run(name: str) -> pl.LazyFrame:
+        return tables.table(name).filter(pl.col("run") == run.name)
+
+    timeline = build_timeline(
+        TrackTables(
+            of_run("callback_instances"),
+            of_run("executor_intervals"),
+            of_run("processes"),
+            scheduling=of_run("callback_scheduling"),
+            kernel=tables.kernel_events(run.name),
+        )
+    )
+    found = timeline.around(run.triggered)
+    if found is None:
+        return []
+    hit, begin, end = found
+    drawing = draw_timeline(
+        timeline, begin, end, marks={"triggered": hit.at_ns},
+        caption=f"Around {utc(hit.at_ns)}, when '{hit.trigger}' hit{seen(hit)}.",
+    )  # fmt: skip
+    within = pl.col("callback_start_ns").is_between(begin, end)
+    worst = worst_messages(of_run("messages").filter(within), hit.at_ns)
+    rows = [
+        [significant(r["latency_ms"], 3), f"{r['at_s']:+.3f}"]
+        + [r[name] or "-" for name in ("topic", "from", "to")]
+        for r in worst.head(_MOST_WORST).iter_rows(named=True)
+    ]
+    columns = ["ms", "published [s]", "topic", "from", "to"]
+    caption = "The slowest messages of that time; published: from the trigger on"
+    left = frozenset({"topic", "from", "to"})
+    return [drawing, *([ReportTable(columns, rows, caption, left=left)] if rows else [])]

@@ -1,0 +1,111 @@
+"""What write calls allocate, and how much memory is resident: runs that count and time nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from roslens.analysis.estimate import Estimate, Metric, cell_label
+from roslens.analysis.reports.numbers import significant, value_and_interval
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.runs import by_cell
+from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.storage.live import MEMORY, LiveRun
+
+PER_CALL = Metric(
+    "storage_allocations_per_call",
+    "calls of malloc, calloc, realloc and their like in a write call, mean over the run's calls",
+    "1/call",
+)
+PER_MESSAGE = Metric(
+    "storage_allocations_per_message",
+    "the same of all write calls and of the close, per message",
+    "1/message",
+)
+PER_BYTE = Metric(
+    "storage_allocated_per_byte",
+    "bytes that those calls asked for, per byte of messages",
+    "byte/byte",
+)
+_METRICS = (PER_CALL, PER_MESSAGE, PER_BYTE, MEMORY)
+
+
+def allocation_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
+    """Allocations and peak memory, cell by cell: means over runs."""
+    found = []
+    for members in by_cell(runs):
+        rows = [_of_run(live) for live in members]
+        for at, metric in enumerate(_METRICS):
+            known = [value for row in rows if (value := row[at]) is not None]
+            if known:
+                cell = members[0].run.cell
+                found.append(value_over_runs(metric, cell, known, len(known), level))
+    return found
+
+
+def allocation_sentence(found: Sequence[Estimate]) -> str:
+    """The cells that allocate least and most."""
+    by_count = sorted(
+        (e for e in found if e.metric == PER_MESSAGE.name), key=lambda e: e.value or 0.0
+    )
+    least, most = by_count[0], by_count[-1]
+    return (
+        f"Allocations were counted, nothing was timed: from {significant(least.value, 3)} per "
+        f"message ({cell_label(least.cell)}) to {significant(most.value, 3)} "
+        f"({cell_label(most.cell)})."
+    )
+
+
+def _of_run(live: LiveRun) -> tuple[float | None, ...]:
+    frame, facts = live.storage.allocations, live.storage.facts
+    if frame is None:
+        raise ValueError(f"{live.run.name}: its allocations were not counted")
+    number, size = frame["allocations"], int(frame["allocated_bytes"].sum())
+    return (
+        float(number.head(facts.write_calls).sum()) / facts.write_calls,
+        float(number.sum()) / facts.message_count,
+        size / facts.bytes,
+        live.memory,
+    )
+
+
+def allocations_table(found: Sequence[Estimate]) -> ReportTable:
+    """A row per cell."""
+    names = list(dict.fromkeys(name for e in found for name in e.cell))
+    cells: dict[tuple[str, ...], dict[str, Estimate]] = {}
+    for e in found:
+        key = tuple(str(e.cell.get(name, "-")) for name in names)
+        cells.setdefault(key, {})[e.metric] = e
+    level = f"{100 * found[0].level:g} % interval"
+    headings = {
+        PER_CALL: ("allocations per call", 1.0),
+        PER_MESSAGE: ("per message", 1.0),
+        PER_BYTE: ("bytes per byte", 1.0),
+        MEMORY: ("peak memory [MB]", 1e-6),
+    }
+    rows = [
+        [
+            *key,
+            *(
+                text
+                for metric, (_, factor) in headings.items()
+                for text in (
+                    value_and_interval(of[metric.name], factor) if metric.name in of else ("-", "-")
+                )
+            ),
+        ]
+        for key, of in cells.items()
+    ]
+    return ReportTable(
+        [*names, *(x for heading, _ in headings.values() for x in (heading, level))],
+        rows,
+        "What write calls allocate, and the memory that is resident at most",
+        notes=[
+            (
+                "Allocations: calls of malloc, calloc, realloc and their like by any thread; per "
+                "message and per byte: the close as well; bytes: those asked for. Memory: resident "
+                "at most beyond that before the file was opened. Messages are there before they "
+                "are written and do not count."
+            )
+        ],
+        left=frozenset(names),
+    )

@@ -1,0 +1,163 @@
+"""Latency over time, as many counts as can be drawn: the picture below the timeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from roslens.analysis.measures.samples import LOST
+from roslens.analysis.overview.graph_edges import INFRASTRUCTURE
+from roslens.analysis.statistics.quantiles import quantile_of
+
+ROWS = 36
+"""Steps of the latency axis, equal in its logarithm."""
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LatencyGrid:
+    """Messages of one topic by time of publication and latency.
+
+    Attributes
+    ----------
+    counts
+        Delivered ones, shape (columns, `ROWS`), the shortest latency first.
+    lost
+        Those that did not arrive, shape (columns,).
+    low_ns, high_ns
+        Ends of the latency axis, the same for every window of a recording.
+    p50_ns, p99_ns
+        Of all delivered messages of the topic; None without one.
+    """
+
+    counts: NDArray[np.int32]
+    lost: NDArray[np.int32]
+    low_ns: float
+    high_ns: float
+    p50_ns: float | None
+    p99_ns: float | None
+
+
+@dataclass(frozen=True)
+class _Topic:
+    publish_ns: Int64
+    latency_ns: Int64
+    ids: Int64
+    lost_ns: Int64
+    low_ns: float
+    high_ns: float
+    p50_ns: float | None
+    p99_ns: float | None
+
+
+class Latencies:
+    """The latencies (publish to callback_start) of one run, by topic.
+
+    Parameters
+    ----------
+    messages
+        ``messages`` of one run; nothing is read before the first question.
+    """
+
+    def __init__(self, messages: pl.LazyFrame) -> None:
+        self._messages = messages
+        self._known: dict[str, _Topic] = {}
+
+    @cached_property
+    def topics(self) -> list[str]:
+        """Those with latencies, the busiest first; what every node has comes last."""
+        counted = (
+            self._messages.filter(pl.col("latency_ns").is_not_null())
+            .group_by("topic")
+            .len()
+            .drop_nulls()
+            .sort(
+                pl.col("topic").is_in(INFRASTRUCTURE),
+                "len",
+                "topic",
+                descending=[False, True, False],
+            )
+            .collect()
+        )
+        return counted["topic"].to_list()
+
+    def grid(self, topic: str, begin_ns: int, end_ns: int, columns: int) -> LatencyGrid:
+        """What to draw of a window that is so many columns wide."""
+        of = self._of(topic)
+        first, last = np.searchsorted(of.publish_ns, (begin_ns, end_ns))
+        span = max(1, end_ns - begin_ns)
+        place = (of.publish_ns[first:last] - begin_ns) * columns // span
+        height = np.log(of.high_ns / of.low_ns)
+        level = np.log(np.maximum(of.latency_ns[first:last], 1) / of.low_ns) / height * ROWS
+        cell = np.clip(place, 0, columns - 1) * ROWS + np.clip(level, 0, ROWS - 1).astype(np.int64)
+        counts = np.bincount(cell, minlength=columns * ROWS).reshape(columns, ROWS)
+        gone = slice(*np.searchsorted(of.lost_ns, (begin_ns, end_ns)))
+        lost = np.clip((of.lost_ns[gone] - begin_ns) * columns // span, 0, columns - 1)
+        return LatencyGrid(
+            counts.astype(np.int32),
+            np.bincount(lost, minlength=columns).astype(np.int32),
+            of.low_ns,
+            of.high_ns,
+            of.p50_ns,
+            of.p99_ns,
+        )
+
+    def nearest(
+        self, topic: str, time_ns: int, latency_ns: float, within_ns: int, factor: float
+    ) -> int | None:
+        """The callback that received the message closest to a point of the picture.
+
+        Parameters
+        ----------
+        within_ns, factor
+            How far away it may be: in time, and in latency as a ratio.
+        """
+        of = self._of(topic)
+        first, last = np.searchsorted(of.publish_ns, (time_ns - within_ns, time_ns + within_ns))
+        away_x = (of.publish_ns[first:last] - time_ns) / max(within_ns, 1)
+        latencies = np.maximum(of.latency_ns[first:last], 1)
+        away_y = np.log(latencies / max(latency_ns, 1)) / np.log(factor)
+        away = np.hypot(away_x, away_y)
+        away[np.abs(away_y) > 1] = np.inf
+        if not away.size or not np.isfinite(away.min()):
+            return None
+        return int(of.ids[first + int(away.argmin())])
+
+    def _of(self, topic: str) -> _Topic:
+        if topic not in self._known:
+            self._known[topic] = self._read(topic)
+        return self._known[topic]
+
+    def _read(self, topic: str) -> _Topic:
+        own = self._messages.filter(pl.col("topic") == topic)
+        arrived, lost = pl.collect_all(
+            [
+                own.select("publish_ns", "latency_ns", "callback_instance_id")
+                .drop_nulls()
+                .sort("publish_ns"),
+                own.filter(pl.col("outcome").is_in(LOST)).select("publish_ns").drop_nulls(),
+            ]
+        )
+        latency = arrived["latency_ns"]
+        found = arrived.select(
+            low=latency.min(),
+            high=latency.max(),
+            p50=quantile_of(pl.col("latency_ns"), 0.5),
+            p99=quantile_of(pl.col("latency_ns"), 0.99),
+        ).row(0)
+        low, high = (1.0, 10.0) if found[0] is None else (max(1, found[0]) * 0.9, found[1] * 1.1)
+        return _Topic(
+            arrived["publish_ns"].to_numpy(),
+            latency.to_numpy(),
+            arrived["callback_instance_id"].to_numpy(),
+            lost["publish_ns"].sort().to_numpy(),
+            float(low),
+            float(max(high, low * 2)),
+            found[2],
+            found[3],
+        )

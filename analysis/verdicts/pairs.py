@@ -1,0 +1,132 @@
+"""The levels of a factor compared two by two within the same conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from roslens.analysis.estimate import Cell
+from roslens.analysis.statistics.factorial import Observation, effects
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.statistics.ratio import Effect
+from roslens.analysis.verdicts.comparison import verdict_of
+from roslens.analysis.verdicts.statement import Verdict
+from roslens.tracing.recording.manifest import Level
+
+# Neither level is the worse one.
+_NEUTRAL: Mapping[Verdict, Verdict] = {"regression": "more", "improvement": "less"}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two levels of a factor, all other factors alike.
+
+    Attributes
+    ----------
+    metric
+        What is compared.
+    conditions
+        The levels of the other factors.
+    level, reference
+        Of the factor.
+    ratio, low, high
+        level / reference with its interval; None where refused.
+    p_holm
+        Two-sided, of no difference; adjusted for all pairs of the metric.
+    by_itself
+        Verdict by the rule of comparisons (docs/comparing.md), with more and less for regression
+        and improvement.
+    verdict
+        The same after Holm's correction: a difference that does not survive it is
+        not_enough_evidence.
+    """
+
+    metric: str
+    conditions: Cell
+    level: Level
+    reference: Level
+    ratio: float | None
+    low: float | None
+    high: float | None
+    p_holm: float | None
+    by_itself: Verdict
+    verdict: Verdict
+    refused: str | None = None
+
+
+def pairs(
+    metric: str,
+    observations: Sequence[Observation],
+    factor: str,
+    *,
+    threshold: float = 0.05,
+    level: float = 0.95,
+) -> list[Pair]:
+    """Every pair of levels of `factor` in each combination of the other factors.
+
+    The ratio of geometric means, block by block where the runs have blocks
+    (`roslens.analysis.statistics.factorial`), Holm's correction over all pairs.
+
+    Parameters
+    ----------
+    observations
+        One value per run, cells with all factors that tell them apart.
+    threshold
+        Differences below this part are of no importance.
+    """
+    conditions: dict[tuple[tuple[str, Level], ...], list[Observation]] = {}
+    for o in observations:
+        rest = tuple((name, value) for name, value in o.cell.items() if name != factor)
+        if factor in o.cell:
+            conditions.setdefault(rest, []).append(o)
+    found: list[Pair] = []
+    p_values: list[float | None] = []
+    for rest, members in conditions.items():
+        levels = list(dict.fromkeys(o.cell[factor] for o in members))
+        for reference, other in combinations(levels, 2):
+            two = [
+                Observation({factor: o.cell[factor]}, o.value, o.block)
+                for o in members
+                if o.cell[factor] in (reference, other)
+            ]
+            (effect,) = effects(two, references={factor: reference}, level=level)
+            fewest = min(sum(o.cell[factor] == x for o in two) for x in (reference, other))
+            if fewest < MINIMUM_RUNS:
+                reason = f"{fewest} runs; at least {MINIMUM_RUNS} are needed"
+                effect = replace(effect, low=None, high=None, p=None, refused=reason)
+            verdict: Verdict = "not_enough_evidence"
+            if effect.value is not None and effect.low is not None and effect.high is not None:
+                ratio = Effect(effect.value, effect.low, effect.high, effect.p or 0.0)
+                judged = verdict_of(ratio, threshold)
+                verdict = _NEUTRAL.get(judged, judged)
+            found.append(
+                Pair(
+                    metric,
+                    dict(rest),
+                    other,
+                    reference,
+                    effect.value,
+                    effect.low,
+                    effect.high,
+                    None,
+                    verdict,
+                    verdict,
+                    effect.refused,
+                )
+            )
+            p_values.append(effect.p)
+    return _corrected(found, p_values, 1 - level)
+
+
+def _corrected(found: list[Pair], p_values: list[float | None], alpha: float) -> list[Pair]:
+    adjusted = iter(holm([p for p in p_values if p is not None]).tolist())
+    corrected = []
+    for pair, p in zip(found, p_values, strict=True):
+        p_holm = None if p is None else float(next(adjusted))
+        verdict = pair.verdict
+        if verdict in {"more", "less"} and (p_holm is None or p_holm > alpha):
+            verdict = "not_enough_evidence"
+        corrected.append(replace(pair, p_holm=p_holm, verdict=verdict))
+    return corrected

@@ -1,0 +1,164 @@
+"""Bags of rosbag2: what was recorded of each message, from MCAP and SQLite files."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import yaml
+from mcap.exceptions import McapError
+from mcap.reader import make_reader
+
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.bags import bag_at
+
+BAG_MESSAGES = pl.Schema(
+    {
+        "topic": pl.String,
+        "type": pl.String,
+        "size_bytes": pl.Int64,  # serialized
+        "stamp_ns": pl.Int64,  # header.stamp; null where the type begins with none, or it is unset
+        "publish_ns": pl.Int64,  # source timestamp of the middleware; null where not kept
+        "recorded_ns": pl.Int64,  # when the recorder received it
+    }
+)
+"""A row is a message; times are those of the system clocks of sender and recorder."""
+
+_READ = (OSError, McapError, sqlite3.Error, struct.error, ValueError)
+_HEADER_OF_MSG = re.compile(r"(?:std_msgs/)?(?:msg/)?Header\s+\w+")
+_FIRST_OF_IDL = re.compile(r"struct\s+\w+\s*\{.*?([\w:]+)\s+\w+;", re.DOTALL)
+_ANNOTATION = re.compile(r'@\w+\s*\((?:"[^"]*"|[^")])*\)', re.DOTALL)
+
+
+def bag_beside(folder: Path) -> Path | None:
+    """The bag that lies in a recording's folder, or in a folder of it; None where there is none."""
+    if not folder.is_dir():
+        return None
+    places = [folder, *sorted(x for x in folder.iterdir() if x.is_dir())]
+    return next((x for x in places if bag_at(x) is not None), None)
+
+
+def read_bag(path: Path) -> pl.DataFrame:
+    """Every message of a bag, as `BAG_MESSAGES`, in the order in which they were recorded.
+
+    Parameters
+    ----------
+    path
+        A file, or the folder that rosbag2 made.
+
+    Raises
+    ------
+    UsageError
+        It is no bag of rosbag2, compressed in a way of rosbag2's own, or cannot be read.
+    """
+    files = _files(path)
+    rows: list[tuple[Any, ...]] = []
+    for file in files:
+        try:
+            rows += _mcap(file) if file.suffix == ".mcap" else _sqlite(file)
+        except _READ as error:
+            raise UsageError(
+                f"{file}: cannot be read as a bag: {' '.join(str(error).split()) or error!r}; is "
+                "it cut off? 'ros2 bag reindex' or 'mcap recover' may help"
+            ) from error
+    return pl.DataFrame(rows, schema=BAG_MESSAGES, orient="row").sort("recorded_ns")
+
+
+def _files(path: Path) -> list[Path]:
+    kind = bag_at(path)
+    if kind is None or "ROS 1" in kind:
+        raise UsageError(f"{path}: {kind or 'no bag'}; give a bag of rosbag2 (.mcap, .db3)")
+    if path.is_file():
+        return [path]
+    mode = _told(path / "metadata.yaml").get("compression_mode") or ""
+    files = sorted(x for x in path.iterdir() if x.suffix in {".mcap", ".db3"})
+    if mode.upper() in {"MESSAGE", "FILE"} or not files:
+        raise UsageError(
+            f"{path}: a bag without files that can be read as they are (compression of whole files "
+            "or single messages by rosbag2); convert it with 'ros2 bag convert' first"
+        )
+    return files
+
+
+def _told(metadata: Path) -> Mapping[str, Any]:
+    if not metadata.is_file():
+        return {}
+    try:
+        found = yaml.safe_load(metadata.read_text(encoding="utf-8"))
+        return dict(found["rosbag2_bagfile_information"])
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{metadata}: is not rosbag2's: {error!r}") from error
+
+
+def _mcap(file: Path) -> Iterator[tuple[Any, ...]]:
+    with file.open("rb") as stream:
+        stamped: dict[int, bool] = {}
+        for schema, channel, message in make_reader(stream).iter_messages(log_time_order=False):
+            if channel.id not in stamped:
+                stamped[channel.id] = (
+                    channel.message_encoding == "cdr"
+                    and schema is not None
+                    and begins_with_header(schema.encoding, schema.data.decode(errors="replace"))
+                )
+            yield (
+                *(channel.topic, None if schema is None else schema.name, len(message.data)),
+                _stamp(message.data) if stamped[channel.id] else None,
+                # Writers that know none repeat the other.
+                message.publish_time if message.publish_time != message.log_time else None,
+                message.log_time,
+            )
+
+
+def _sqlite(file: Path) -> Iterator[tuple[Any, ...]]:
+    connection = sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        definitions = (
+            connection.execute(
+                "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
+            ).fetchall()
+            if "message_definitions" in tables
+            else []
+        )
+        stamped = {name for name, *definition in definitions if begins_with_header(*definition)}
+        rows = connection.execute(
+            "SELECT topics.name, topics.type, topics.serialization_format, timestamp, data "
+            "FROM messages JOIN topics ON messages.topic_id = topics.id"
+        )
+        for topic, kind, serialization, time_ns, data in rows:
+            has_stamp = serialization == "cdr" and kind in stamped
+            # The plugin keeps the time of reception alone.
+            yield (topic, kind, len(data), _stamp(data) if has_stamp else None, None, time_ns)
+    finally:
+        connection.close()
+
+
+def begins_with_header(encoding: str, definition: str) -> bool:
+    """Whether a type's first member is a std_msgs/Header, by its definition in the bag.
+
+    Parameters
+    ----------
+    encoding
+        ``ros2msg`` or ``ros2idl``; of another nothing is said.
+    """
+    if encoding == "ros2msg":
+        lines = (line.partition("#")[0].strip() for line in definition.splitlines())
+        first = next((line for line in lines if line and "=" not in line), "")
+        return _HEADER_OF_MSG.fullmatch(first) is not None
+    if encoding == "ros2idl":
+        found = _FIRST_OF_IDL.search(_ANNOTATION.sub("", definition))
+        return found is not None and found[1] == "std_msgs::msg::Header"
+    return False
+
+
+def _stamp(data: bytes) -> int | None:
+    """``header.stamp`` in ns, of a message that begins with it, in CDR of either byte order."""
+    if len(data) < 12 or data[0] != 0 or data[1] > 1:
+        return None
+    seconds, nanoseconds = struct.unpack_from("<iI" if data[1] else ">iI", data, 4)
+    return seconds * 1_000_000_000 + nanoseconds or None

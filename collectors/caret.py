@@ -1,0 +1,189 @@
+"""Events of CARET in the names and fields of ROS 2's own, for the model.
+
+CARET's preloaded library keeps the events that name objects and repeats them under its own
+provider, ``ros2_caret:rcl_node_init`` for ``ros2:rcl_node_init``, each with the time at which it
+happened. Up to Iron, ``ros2:rmw_publish`` has no timestamp: there CARET's
+``dds_bind_addr_to_stamp`` and ``dds_write``, or ``dds:write`` of an instrumented Cyclone DDS, tell
+the one that the middleware wrote. Its rclcpp of Galactic tells with
+``ros2:dispatch_subscription_callback`` what other recordings have in ``rmw_take``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import polars as pl
+
+from roslens.collectors.decoding import Raw
+
+PROVIDER, CLOCK = "ros2_caret:", "caret_init"
+REPEATED = (
+    "rcl_init",
+    "rcl_node_init",
+    "rcl_publisher_init",
+    "rcl_subscription_init",
+    "rclcpp_subscription_init",
+    "rclcpp_subscription_callback_added",
+    "rcl_timer_init",
+    "rclcpp_timer_callback_added",
+    "rclcpp_timer_link_node",
+    "rclcpp_callback_register",
+    "rcl_service_init",
+    "rclcpp_service_callback_added",
+    "rcl_client_init",
+    "rcl_lifecycle_state_machine_init",
+    "rclcpp_ipb_to_subscription",
+    "rclcpp_buffer_to_ipb",
+    "rclcpp_construct_ring_buffer",
+)
+"""Events of ROS 2 that CARET replaces by its own of the same name and fields."""
+
+WRITES = (
+    ("dds:write", "timestamp"),
+    (f"{PROVIDER}dds_write", "timestamp"),
+    (f"{PROVIDER}dds_bind_addr_to_stamp", "source_stamp"),
+)
+"""Events of a write to the middleware, and which field has its timestamp; the first there is."""
+
+_THREAD = ["host", "vpid", "vtid"]
+_PROCESS = ["host", "vpid"]
+_PLACE = ["time_ns", "host", "trace", "cpu_id", "vpid", "vtid", "procname"]
+_HAPPENED = "init_timestamp"
+_PUBLISH, _RCL_PUBLISH = "ros2:rmw_publish", "ros2:rcl_publish"
+_TAKE, _DISPATCH = "ros2:rmw_take", "ros2:dispatch_subscription_callback"
+
+
+def with_caret(raw: Raw) -> Raw:
+    """Events with those of CARET, and of an instrumented DDS, taken for ROS 2's own.
+
+    What was done is a warning each; where there is nothing of CARET, `raw` itself comes back.
+    """
+    own = {name: frame.lazy() for name, frame in raw.events.items()}
+    events = dict(own)
+    notes: list[str] = []
+    if found := _objects(events):
+        events |= found
+        notes.append(f"objects are named by {len(found)} kinds of init events of CARET")
+    for (name, rows), what in ((_stamped(events), "publications"), (_dispatched(events), "takes")):
+        if rows is not None:
+            into = _PUBLISH if what == "publications" else _TAKE
+            events[into] = rows.collect().lazy()
+            notes.append(f"{what} have their source timestamps from {name}")
+    if not notes:
+        return raw
+    files = {name: path for name, path in raw.files.items() if events[name] is own[name]}
+    return replace(raw, events=events, warnings=[*raw.warnings, *notes], files=files)
+
+
+def _objects(events: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
+    """ROS 2's events that name objects, with those that CARET repeated."""
+    repeated = [name for name in REPEATED if f"{PROVIDER}{name}" in events]
+    began = _clock(events)
+    found = {}
+    for name in repeated:
+        frame = events[f"{PROVIDER}{name}"]
+        columns = frame.collect_schema().names()
+        if _HAPPENED in columns:
+            if began is not None:
+                happened = pl.col(_HAPPENED).cast(pl.Int64) + pl.col("clock_ns")
+                frame = frame.join(began, on=_PROCESS, how="left", nulls_equal=True).with_columns(
+                    pl.coalesce(happened, "time_ns").alias("time_ns")
+                )
+            # It is told as it happens and again when a session begins.
+            own = [x for x in columns if x not in _PLACE] + _PROCESS
+            frame = frame.sort("time_ns").unique(own, keep="first", maintain_order=True)
+            frame = frame.select(x for x in columns if x != _HAPPENED)
+        both = [frame]
+        if f"ros2:{name}" in events:
+            both.append(events[f"ros2:{name}"])
+        whole = pl.concat(both, how="diagonal_relaxed").sort("time_ns")
+        found[f"ros2:{name}"] = whole.collect().lazy()
+    return found
+
+
+def _clock(events: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame | None:
+    """By process, how far the times of its events are ahead of what CARET's clock read."""
+    frame = events.get(f"{PROVIDER}{CLOCK}")
+    if frame is None or "clock_offset" not in frame.collect_schema().names():
+        return None
+    # It holds LTTng's own clock at that moment, whatever it is called.
+    ahead = pl.col("time_ns") - pl.col("clock_offset").cast(pl.Int64)
+    return frame.sort("time_ns").group_by(_PROCESS).agg(ahead.first().alias("clock_ns"))
+
+
+def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | None]:
+    """Publications with the timestamp of the write that followed them on their thread."""
+    own = events.get(_PUBLISH)
+    has_own = own is not None and _some(own)
+    if own is not None and has_own and "timestamp" in own.collect_schema().names():
+        return "", None
+    source = next((x for x in WRITES if _has(events, *x)), None)
+    if source is None or not (has_own or _has(events, _RCL_PUBLISH, "message")):
+        return "", None
+    stamp = pl.col(source[1]).cast(pl.Int64).alias("timestamp")
+    calls = events[_PUBLISH] if has_own else events[_RCL_PUBLISH]
+    ordered = calls.sort("time_ns").with_row_index("call")
+    writes = events[source[0]].select(*_THREAD, pl.col("time_ns").alias("written_ns"), stamp)
+    # The first write after a call and before the thread's next.
+    written = (
+        writes.sort("written_ns")
+        .join_asof(
+            ordered.select(*_THREAD, "time_ns", "call"),
+            left_on="written_ns",
+            right_on="time_ns",
+            by=_THREAD,
+            strategy="backward",
+            check_sortedness=False,
+        )
+        .drop_nulls("call")
+        .unique("call", keep="first", maintain_order=True)
+        .select("call", "written_ns", "timestamp")
+    )
+    if has_own:
+        rows = ordered.join(written, on="call", how="left").drop("call", "written_ns")
+    else:
+        # What no event tells is told by the write: the call of the middleware, and its message.
+        rows = ordered.join(written, on="call").select(
+            pl.col("written_ns").alias("time_ns"),
+            *(x for x in _PLACE[1:] if x in calls.collect_schema().names()),
+            "message",
+            "timestamp",
+        )
+    return source[0], rows.sort("time_ns")
+
+
+def _dispatched(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | None]:
+    """What was dispatched as what was taken, where nothing tells of the takes themselves."""
+    own = events.get(_TAKE)
+    if (own is not None and _some(own)) or not _has(events, _DISPATCH, "source_stamp"):
+        return "", None
+    chain: Sequence[tuple[str, str, str]] = (
+        ("rclcpp_subscription_callback_added", "callback", "subscription"),
+        ("rclcpp_subscription_init", "subscription", "subscription_handle"),
+        ("rcl_subscription_init", "subscription_handle", "rmw_subscription_handle"),
+    )
+    if not all(_has(events, f"ros2:{name}", field) for name, _, field in chain):
+        return "", None
+    rows = events[_DISPATCH].sort("time_ns")
+    for name, key, field in chain:
+        known = events[f"ros2:{name}"].select(*_PROCESS, "time_ns", key, field).sort("time_ns")
+        rows = rows.join_asof(known, on="time_ns", by=[*_PROCESS, key], check_sortedness=False)
+    places = [x for x in _PLACE if x in rows.collect_schema().names()]
+    taken = rows.drop_nulls("rmw_subscription_handle").select(
+        *places,
+        "rmw_subscription_handle",
+        "message",
+        pl.col("source_stamp").cast(pl.Int64).alias("source_timestamp"),
+        pl.lit(1, pl.Int32).alias("taken"),
+    )
+    return _DISPATCH, taken
+
+
+def _has(events: Mapping[str, pl.LazyFrame], name: str, field: str) -> bool:
+    frame = events.get(name)
+    return frame is not None and field in frame.collect_schema().names() and _some(frame)
+
+
+def _some(frame: pl.LazyFrame) -> bool:
+    return frame.head(1).collect().height > 0

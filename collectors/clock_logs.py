@@ -1,0 +1,138 @@
+"""Logs of chrony and linuxptp beside a recording: how far the host's clock was from others.
+
+A line says that a clock was ahead of another by an offset, with an error; so would a message each
+way, and as such rows they go to `roslens.collectors.ros2.clock_fit` beside what the traces tell.
+
+* ``tracking.log`` of chrony (``log tracking``): the last column, *Max. error*, is the most by which
+  the system clock was off UTC since the line before.
+* ``ptp4l`` and ``phc2sys`` (``-m``): an offset is that of an exchange both ways, and wrong by no
+  more than the delay beside it. A host that is the grandmaster says so by the identity of its
+  clock. Where ptp4l sets a clock of the network card, only phc2sys tells of the system's.
+
+Events have the system clock of the moment at which tracing began, within `SYSTEM_CLOCK_NS`, as
+long as that clock is slewed and not set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+LOGS = "clock_logs"
+"""The folder of a recording in which logs may lie, too."""
+SYSTEM_CLOCK_NS = 10_000
+_NAMES = re.compile(r"(chrony.*|tracking|.*tracking)\.log|.*(ptp4l|phc2sys).*\.(log|txt)")
+_LARGEST = 64 << 20
+_CHRONY = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s+\S+\s+(\d+)\s.*\s(\S+)\s*")
+_PTP = re.compile(
+    r"ptp4l\[(\d+\.\d+)\].*?(?:master offset\s+(-?\d+) s\d freq\s+\S+ path delay\s+(-?\d+)"
+    r"|rms\s+\d+ max\s+(\d+) freq .*? delay\s+(\d+))"
+)
+_PHC = re.compile(
+    r"phc2sys\[(\d+\.\d+)\].*?(?:CLOCK_REALTIME phc|sys) offset\s+(-?\d+) s\d freq\s+\S+"
+    r" delay\s+(\d+)"
+)
+_MASTER = re.compile(r"selected best (?:master|time transmitter) clock (\S+)")
+_LOCAL = re.compile(r"selected local clock (\S+) as best")
+_SCHEMA = {"from_host": pl.String, "to_host": pl.String, "sent_ns": pl.Int64, "taken_ns": pl.Int64}
+
+_Offset = tuple[str, str, int, int, int]
+"""One clock, another one, when by the first, how far that is ahead, how wrong that may be."""
+
+
+def find_logs(folder: Path) -> list[Path]:
+    """Logs of clocks that lie in a recording's folder."""
+    return sorted(
+        file
+        for place in (folder, folder / LOGS)
+        if place.is_dir()
+        for file in place.iterdir()
+        if _NAMES.fullmatch(file.name) and file.is_file() and file.stat().st_size <= _LARGEST
+    )
+
+
+def read_logs(files: Iterable[Path], host: str, boot_ns: int | None) -> pl.DataFrame:
+    """What logs of one host say, as rows of `roslens.collectors.ros2.host_clocks.find_crossings`.
+
+    Parameters
+    ----------
+    files
+        As of `find_logs`; lines that say something else are passed over.
+    host
+        Label of the host; other clocks are named otherwise.
+    boot_ns
+        System clock at the zero of the monotonic one, in which linuxptp tells times; without it
+        its logs tell nothing.
+    """
+    found: list[_Offset] = []
+    texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
+    for text in texts:
+        found += _of_chrony(text, host)
+    if boot_ns is not None:
+        found += _of_ptp("\n".join(texts), host, boot_ns)
+    rows = []
+    for one, other, time, ahead, told in found:
+        error = told + (SYSTEM_CLOCK_NS if host in {one, other} else 0)
+        rows.append((one, other, time, time - ahead + error))
+        rows.append((other, one, time - ahead - error, time))
+    return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
+
+
+def _of_chrony(text: str, host: str) -> Iterator[_Offset]:
+    before: int | None = None
+    for line in text.splitlines():
+        found = _CHRONY.fullmatch(line)
+        columns = line.split()
+        if found is None or len(columns) < 14:
+            continue
+        moment = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+        time = round(moment.timestamp()) * 1_000_000_000
+        try:
+            error = round(float(columns[13]) * 1e9)
+        except ValueError:
+            continue
+        # Of a clock that is not synchronised (stratum 0) nothing is told.
+        if found[2] != "0" and before is not None:
+            # Times have no fraction: the one after the line before is surely within.
+            for at in {before + 1_000_000_000, time}:
+                yield host, "utc", at, 0, error
+        before = time
+
+
+def _of_ptp(text: str, host: str, boot_ns: int) -> Iterator[_Offset]:
+    card = f"card of {host}" if "selected /dev/ptp" in text or _PHC.search(text) else host
+    local = _LOCAL.search(text)
+    master = "ptp"
+    for line in text.splitlines():
+        if chosen := _MASTER.search(line):
+            master = f"ptp {chosen[1]}"
+        if (found := _PHC.search(line)) is not None:
+            time = _monotonic(found[1]) + boot_ns
+            yield host, card, time, int(found[2]), int(found[3])
+        if (found := _PTP.search(line)) is not None:
+            time = _monotonic(found[1]) + boot_ns
+            offset, delay, most, mean = (int(x) if x else 0 for x in found.groups()[1:])
+            yield card, master, time, offset, abs(delay) or most + mean
+        if local is not None and local[0] in line and (start := re.search(r"\[(\d+\.\d+)\]", line)):
+            yield card, f"ptp {local[1]}", _monotonic(start[1]) + boot_ns, 0, 0
+
+
+def _monotonic(text: str) -> int:
+    seconds, _, fraction = text.partition(".")
+    return int(seconds) * 1_000_000_000 + int(fraction.ljust(9, "0")[:9])
+
+
+def boot_ns(traces: Sequence[Path]) -> int | None:
+    """System clock at the zero of the monotonic one, as the metadata of a trace say."""
+    for trace in traces:
+        text = (trace / "metadata").read_bytes()
+        clock = re.search(rb'clock \{[^}]*name = "monotonic"[^}]*\}', text)
+        offset = clock and re.search(rb"\boffset = (\d+);", clock[0])
+        if clock and offset:
+            seconds = re.search(rb"\boffset_s = (\d+);", clock[0])
+            return int(offset[1]) + (int(seconds[1]) if seconds else 0) * 1_000_000_000
+    return None

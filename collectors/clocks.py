@@ -1,0 +1,218 @@
+"""How the clocks of a recording's hosts are brought together, and by how much that can be wrong.
+
+``clocks.json`` of a merged recording: what is added to the times of each host whenever it is read,
+and the bound of a time on one host minus one on another. `roslens.collectors.ros2.clock_fit` finds
+both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from roslens.tracing.recording import NotEnoughEvidenceError, UsageError
+from roslens.tracing.recording.files import write_atomically
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from roslens.collectors.reader import Trace
+    from roslens.collectors.ros2.clock_fit import Fit
+
+Points: TypeAlias = Sequence[tuple[int, int]]
+"""Times and values in ns, in the order of time."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What is done to the clocks of hosts, and what is known of them then.
+
+    Attributes
+    ----------
+    added
+        By host: times as recorded, and ns to add to them, straight between these.
+    bounds
+        Pairs of hosts with times as they are then, and the most by which a difference of times on
+        the two is wrong; straight between two times. A single one is for all times.
+    findings
+        One per host and per step: kind, severity, host, count of messages, what.
+    """
+
+    added: Mapping[str, Points] = field(default_factory=dict)
+    bounds: Sequence[tuple[str, str, Points]] = ()
+    findings: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def told(self) -> list[str]:
+        """The findings as lines."""
+        return [finding["what"] for finding in self.findings]
+
+
+def of_fit(fit: Fit | None, hosts: Sequence[str], *, aligned: bool) -> Clocks:
+    """What a fit says, of clocks that are brought together by it or left as they are."""
+    if fit is None:
+        why = "no message between them tells, or the clocks jump too often"
+        return Clocks(findings=[_unbounded(hosts[0], host, 0, why) for host in hosts[1:]])
+    added = fit.added() if aligned else {}
+    bounds = fit.bounds(aligned=bool(added))
+    findings = [_finding(fit, host, aligned=host in added) for host in hosts[1:]]
+    for step in fit.steps:
+        first = hosts[0]
+        by = "ahead" if step.least_ns > 0 else "behind"
+        least, most = sorted((abs(step.least_ns), abs(step.most_ns)))
+        seconds = [(x - fit.base_ns) / 1e9 for x in (step.begin_ns, step.end_ns)]
+        behind = step.host if step.most_ns < 0 else first
+        what = (
+            f"the clock of {step.host} jumped by {least / 1e9:.6f} to {most / 1e9:.6f} s {by} of "
+            f"that of {first}, {max(0.0, seconds[0]):.3f} to {seconds[1]:.3f} s after the first "
+            f"message between hosts ({step.begin_ns} to {step.end_ns} ns): it was set, or {behind} "
+            "was suspended; latencies between hosts are refused where it may have been"
+        )
+        findings.append(_row("clocks_stepped", "warning", step.host, 1, what))
+    pairs = [(one, other, points) for (one, other), points in bounds.items()]
+    return Clocks({host: list(points) for host, points in added.items()}, pairs, findings)
+
+
+def _row(kind: str, severity: str, host: str, count: int, what: str) -> dict[str, Any]:
+    return {"kind": kind, "severity": severity, "host": host, "count": count, "what": what}
+
+
+def _unbounded(first: str, host: str, count: int, why: str) -> dict[str, Any]:
+    what = (
+        f"the clock of {host} against that of {first}: {why}; latencies between them may be wrong "
+        "by any time, and are refused; record messages both ways, or logs of chrony or ptp4l"
+    )
+    return _row("clocks_not_bounded", "warning", host, count, what)
+
+
+def _finding(fit: Fit, host: str, *, aligned: bool) -> dict[str, Any]:
+    first = fit.hosts[0]
+    there = sum(n for (_, to), n in fit.messages.items() if to == host)
+    back = sum(n for (start, _), n in fit.messages.items() if start == host)
+    low, high = fit.ends(host)
+    if low is None or high is None:
+        missing = f"to {host}" if not there else f"from {host}"
+        why = f"no message {missing}, directly or through others, was recorded on both sides"
+        if there and back:
+            why = "messages do not bound it from both sides all the time"
+        return _unbounded(first, host, there + back, why)
+    middle, within = (low + high) / 2, max((high - low) / 2)
+    span = fit.span_s
+    rate = (middle[-1] - middle[0]) / span / 1e3 if span else 0.0
+    within_rate = (within * 2) / span / 1e3 if span else float("inf")
+    rated = "" if within_rate > 1000 else f", runs {rate:+.3f} ppm fast (within {within_rate:.3g})"
+    by = f"by {there:,} messages to it and {back:,} from it"
+    ahead = (
+        f"the clock of {host} is {round(middle[0]):+,} ns ahead of that of {first} at first"
+        f"{rated}, within {round(within):,} ns, {by}"
+    )
+    if aligned:
+        return _row("clocks_aligned", "info", host, there + back, f"{ahead}; taken off")
+    if (low > 0).any() or (high < 0).any():
+        side = "behind" if (high < 0).any() else "ahead"
+        least = round(max((-high).max(), low.max()))
+        what = (
+            f"{ahead}: at least {least:,} ns {side}, so latencies are wrong by that; bring the "
+            "clocks together by 'roslens merge', or collect with --clock-offset auto"
+        )
+        return _row("clocks_apart", "warning", host, there + back, what)
+    what = f"{ahead}; clock_bound_ns holds how far each latency may be wrong"
+    return _row("clocks_bounded", "info", host, there + back, what)
+
+
+def find_clocks(
+    trace: Trace,
+    *,
+    threads: int = 0,
+    more: pl.DataFrame | None = None,
+    strict: bool = False,
+    given: Mapping[str, int] | None = None,
+) -> Clocks | None:
+    """Bring the clocks of a trace's hosts together, by what went between them.
+
+    Parameters
+    ----------
+    more
+        Rows as of `roslens.collectors.ros2.host_clocks.find_crossings` of other origin.
+    strict
+        Refuse where a host cannot be bounded.
+    given
+        What was added to the times of the trace's hosts already, which stays as it is.
+
+    Returns
+    -------
+    Clocks or None
+        None for a single host.
+
+    Raises
+    ------
+    NotEnoughEvidenceError
+        With `strict`: a host that no messages went to, or came from.
+    """
+    # Who has one host does not wait for these.
+    import polars as pl  # noqa: PLC0415
+
+    from roslens.collectors.ros2 import host_clocks  # noqa: PLC0415
+    from roslens.collectors.ros2.clock_fit import fit_clocks  # noqa: PLC0415
+
+    hosts = trace.hosts
+    if len(hosts) < 2:
+        return None
+    names = [name for name in trace.event_names if name in host_clocks.EVENTS]
+    found = host_clocks.find_crossings(
+        trace.read(names, fields=host_clocks.COLUMNS, threads=threads)
+    )
+    rows = found if more is None else pl.concat([found, more])
+    clocks = of_fit(fit_clocks(rows, hosts), hosts, aligned=given is None)
+    if given is not None:
+        return replace(clocks, added={host: [(0, ns)] for host, ns in given.items()})
+    for finding in clocks.findings:
+        if strict and finding["kind"] == "clocks_not_bounded":
+            host = finding["host"]
+            raise NotEnoughEvidenceError(
+                f"--clock-offset auto: {finding['what']}; or give {host}=NANOSECONDS; messages are "
+                "known by ros2:rmw_publish (with its timestamp, Jazzy and later) and "
+                "ros2:rmw_take, or by the four rmw service events, on both"
+            )
+    return clocks
+
+
+def write_clocks(clocks: Clocks, path: Path) -> None:
+    """Write ``clocks.json``."""
+    write_atomically(path, json.dumps({"version": 1, **asdict(clocks)}) + "\n")
+
+
+def read_clocks(path: Path) -> Clocks | None:
+    """Read ``clocks.json``; None where there is none.
+
+    Raises
+    ------
+    UsageError
+        It is damaged, or of another version.
+    """
+    if not path.is_file():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        data.pop("version")
+        clocks = Clocks(
+            {str(host): _points(points) for host, points in data["added"].items()},
+            [(str(one), str(other), _points(points)) for one, other, points in data["bounds"]],
+            [_row(**finding) for finding in data["findings"]],
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{path}: damaged: {error}; run 'roslens merge' again") from error
+    return clocks
+
+
+def _points(rows: Any) -> list[tuple[int, int]]:
+    points = [(at, value) for at, value in rows]
+    numbers = [x for point in points for x in point]
+    if not all(isinstance(x, int) and abs(x) < 2**63 for x in numbers):
+        raise ValueError("a time that is none")
+    if points != sorted(points):
+        raise ValueError("times that are not in order")
+    return points

@@ -1,0 +1,172 @@
+//! What must follow each other on a thread, and where it does not: then something is missing.
+//!
+//! `rclcpp_publish`, `rcl_publish` and `rmw_publish` are emitted by functions that call each other,
+//! as are `rmw_take`, `rcl_take` and `rclcpp_take`. Not all have the event (a loaned message has none
+//! of `rcl_publish`, a middleware may have none at all), so what follows must have done so before: in
+//! that process, or of that subscription or publisher.
+//!
+//! What executors do is in order, too: `execute`, a take or the callback of a timer (but `execute` need
+//! not follow `get_next_ready`: rclpy's executors execute several that were ready at once);
+//! `rclcpp_take` or `dequeue` or `rmw_take_request`, then the callback; `intra_publish`, then each
+//! `enqueue`. Again where that was so before of that process, handle, callback or buffer; and so is a
+//! publisher's `rcl_publish` after an event of rclcpp.
+
+use ahash::HashSet;
+
+use crate::intake::{Event, Kind};
+use crate::rows::NEVER;
+
+#[derive(Clone, Copy)]
+struct Last {
+    time: i64,
+    kind: Kind,
+    /// Whether something must follow, and of which process or subscription that is known.
+    due: bool,
+    of: u32,
+    message: Option<u64>,
+    /// Its process and what it is of, if it says so.
+    process: u32,
+    object: Option<u64>,
+}
+
+/// The last event of each thread.
+#[derive(Clone, Default)]
+pub struct Sequence {
+    last: Vec<Option<Last>>,
+    /// What something followed before; what came after something, by process and publisher.
+    kept: HashSet<(Kind, u32)>,
+    came: HashSet<(Kind, u32, u64)>,
+    /// Which kind of event what came after, by process and handle, callback or buffer; and what was
+    /// followed as it must be.
+    led: HashSet<(Kind, Kind, u32, u64)>,
+    followed: HashSet<(Kind, u32, u64)>,
+}
+
+/// Whether the second is what must come right after the first. rclpy tells rcl of another message.
+fn follows(first: &Last, second: Kind, message: Option<u64>) -> bool {
+    match (first.kind, second) {
+        (Kind::RclcppPublish, Kind::RclPublish) => true,
+        (Kind::RclcppPublish | Kind::RclPublish, Kind::RmwPublish)
+        | (Kind::RmwTake, Kind::RclTake)
+        | (Kind::RclTake, Kind::RclcppTake) => message.is_some() && first.message == message,
+        _ => false,
+    }
+}
+
+/// What an event comes right after, if something leads to it.
+const LEADS: &[(Kind, &[Kind])] = &[
+    (Kind::RmwTake, &[Kind::Execute]),
+    (
+        Kind::CallbackStart,
+        &[
+            Kind::Execute,
+            Kind::RclcppTake,
+            Kind::Dequeue,
+            Kind::TakeRequest,
+        ],
+    ),
+    (Kind::Enqueue, &[Kind::IntraPublish, Kind::Enqueue]),
+    (Kind::RclPublish, &[Kind::IntraPublish, Kind::RclcppPublish]),
+];
+
+/// What must come right after what an executor began.
+const FOLLOWS: &[(Kind, &[Kind])] = &[
+    (Kind::Execute, &[Kind::RmwTake, Kind::CallbackStart]),
+    (Kind::Dequeue, &[Kind::CallbackStart]),
+];
+
+impl Sequence {
+    /// Whether what must come after an event does not, though it did before.
+    fn ends(&mut self, last: &Last, kind: Kind) -> bool {
+        let Some((_, follows)) = FOLLOWS.iter().find(|(first, _)| *first == last.kind) else {
+            return false;
+        };
+        let Some(object) = last.object else {
+            return false;
+        };
+        let key = (last.kind, last.process, object);
+        if follows.contains(&kind) {
+            self.followed.insert(key);
+            return false;
+        }
+        self.followed.contains(&key)
+    }
+
+    /// Whether an event does not come after what leads to it, though it did before.
+    fn strays(&mut self, before: Kind, kind: Kind, process: u32, of: u64) -> bool {
+        let Some((_, leads)) = LEADS.iter().find(|(led, _)| *led == kind) else {
+            return false;
+        };
+        if leads.contains(&before) {
+            self.led.insert((before, kind, process, of));
+            return false;
+        }
+        leads
+            .iter()
+            .any(|lead| self.led.contains(&(*lead, kind, process, of)))
+    }
+
+    /// An event; returns since when something is missing, if that is so.
+    pub fn on_event(&mut self, kind: Kind, event: &Event<'_>, process: u32) -> Option<i64> {
+        let place = event.thread as usize;
+        if self.last.len() <= place {
+            self.last.resize(place + 1, None);
+        }
+        let message = match kind {
+            Kind::RclTake | Kind::RclcppTake => event.get(0),
+            Kind::RclcppPublish | Kind::RclPublish | Kind::RmwPublish | Kind::RmwTake => {
+                event.get(1)
+            }
+            _ => None,
+        };
+        let last = self.last[place].replace(Last {
+            time: event.time,
+            kind,
+            due: matches!(kind, Kind::RclcppPublish | Kind::RclPublish),
+            of: process,
+            message,
+            process,
+            object: event.get(0),
+        })?;
+        let of = event.get(0).unwrap_or_default();
+        let strays = self.strays(last.kind, kind, process, of);
+        let strays = self.ends(&last, kind) || strays;
+        let who = match kind {
+            Kind::RmwPublish => event.get(0),
+            Kind::RclTake | Kind::RclcppTake => Some(0),
+            _ => None,
+        };
+        if follows(&last, kind, message) {
+            if last.due {
+                self.kept.insert((last.kind, last.of));
+            }
+            if let Some(who) = who {
+                self.came.insert((kind, process, who));
+            }
+            // Only what was taken is told further above.
+            let goes_on = kind == Kind::RclTake && last.due;
+            if let Some(now) = self.last[place].as_mut().filter(|_| goes_on) {
+                now.due = true;
+            }
+            return None;
+        }
+        let missing = strays
+            || (last.due && self.kept.contains(&(last.kind, last.of)))
+            || who.is_some_and(|who| self.came.contains(&(kind, process, who)));
+        missing.then_some(last.time)
+    }
+
+    /// The last event of a thread took a message of a subscription: rcl tells so, too.
+    pub fn on_taken(&mut self, thread: u32, subscription: u32) {
+        if let Some(Some(last)) = self.last.get_mut(thread as usize) {
+            (last.due, last.of) = (true, subscription);
+        }
+    }
+
+    /// When the last event of a thread was.
+    #[must_use]
+    pub fn since(&self, thread: u32) -> i64 {
+        let last = self.last.get(thread as usize).copied().flatten();
+        last.map_or(NEVER, |last| last.time)
+    }
+}

@@ -1,0 +1,221 @@
+"""Results that micro-ROS published from traces of NuttX (repository benchmarking-results).
+
+Per application and medium: ``*_com_analysis.data`` about the network's driver, and JSON about
+tasks, interrupts, the heap, stacks and functions. Times of the JSON are ns since the board began.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from roslens.collectors.results.tool_result import (
+    ToolResult,
+    read_text,
+    samples_frame,
+    summary_frame,
+)
+from roslens.tracing.recording.errors import UsageError
+
+TOOL = "micro-ROS benchmarking"
+_JSON = (
+    ('"heap_alloc"',),
+    ('"stack_used_bytes"',),
+    ('"cpu_pourcentage"', '"executions"'),
+    ('"irq_pourcentage"', '"irqs"'),
+    ('"hits"', '"addresses"', '"calls"'),
+    ('"hits"', '"deltas"'),
+)
+_SECTION = re.compile(r"\*+\s*(.*?)\s*\*+$")
+_FIGURE = re.compile(r"(Avg|Max|Min) for (\S+) is ([-+.\deE]+)")
+_STATISTICS = {"Avg": "mean", "Max": "max", "Min": "min"}
+_KILOBIT = 1000 / 8
+
+Row = dict[str, Any]
+Read = tuple[list[Row], list[Row], list[str]]
+
+
+def is_micro_ros_data(text: str) -> bool:
+    """Whether it begins as ``*_com_analysis.data``."""
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return first.startswith("***") and re.search("Bandwi|Latency", first) is not None
+
+
+def is_micro_ros_json(text: str) -> bool:
+    """Whether it begins as one of the JSON files."""
+    return text.lstrip().startswith("{") and any(
+        all(word in text for word in words) for words in _JSON
+    )
+
+
+def read_micro_ros_data(path: Path) -> ToolResult:
+    """Read ``*_com_analysis.data``: bandwidth and time in the driver, by direction.
+
+    Raises
+    ------
+    UsageError
+        It is no such file.
+    """
+    rows: list[Row] = []
+    what = way = ""
+    for line in read_text(path).splitlines():
+        if found := _SECTION.fullmatch(line.strip()):
+            title = found[1].lower()
+            way = "sent" if "tx" in title.split() else "received"
+            what = "throughput" if title.count("bandwi") else "driver_time"
+            if "bandwi" not in title and "latency" not in title:
+                raise UsageError(f"{path}: section {found[1]!r} is not known")
+        elif found := _FIGURE.match(line.strip()):
+            if not what:
+                raise UsageError(f"{path}: a figure before any section")
+            factor, unit = (_KILOBIT, "byte/s") if what == "throughput" else (1e3, "ns")
+            metric = f"{what}_{_STATISTICS[found[1]]}"
+            about = {"entity": way, "name": found[2], "metric": metric, "unit": unit}
+            rows.append(about | {"value": float(found[3]) * factor})
+    if not rows:
+        raise UsageError(f"{path}: no figure of a network's driver in it")
+    notes = (
+        "the latencies are times within the driver of the network, not from end to end",
+        "kbps are taken for 1000 bits a second",
+    )
+    return ToolResult(TOOL, {}, summary_frame(rows), notes=notes)
+
+
+def read_micro_ros_json(path: Path) -> ToolResult:
+    """Read a JSON file about tasks, interrupts, the heap, stacks or functions.
+
+    Raises
+    ------
+    UsageError
+        It is none of these.
+    """
+    try:
+        data = json.loads(read_text(path))
+        kinds = (
+            ("executions", _scheduled),
+            ("irqs", _interrupted),
+            ("stack_used_bytes", _stacks),
+            ("hits", lambda data: _functions({None: data})),
+        )
+        first = next(iter(data.values()))
+        inner = next((x for x in first.values() if isinstance(x, dict)), {})
+        other = _functions if "hits" in inner else _heap
+        read = next((read for key, read in kinds if key in first), other)
+        summary, samples, notes = read(data)
+    except (AttributeError, KeyError, StopIteration, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: not JSON of micro-ROS' benchmarks: {error!r}") from error
+    if not summary:
+        raise UsageError(f"{path}: no figure in it")
+    return ToolResult(
+        TOOL, {}, summary_frame(summary), samples=samples_frame(samples), notes=tuple(notes)
+    )
+
+
+def _scheduled(data: Mapping[str, Any]) -> Read:
+    summary: list[Row] = []
+    samples: list[Row] = []
+    for name, about in data.items():
+        of = {"entity": "task", "name": name}
+        summary += [
+            {**of, "metric": "cpu_time", "value": float(about["cpu_time"]), "unit": "ns"},
+            {**of, "metric": "cpu", "value": about["cpu_pourcentage"] / 100, "unit": "1"},
+        ]
+        _durations(of, "execution", about["executions"], summary, samples)
+    return summary, samples, ["a start without its stop, or a stop without its start, is left out"]
+
+
+def _interrupted(data: Mapping[str, Any]) -> Read:
+    summary: list[Row] = []
+    samples: list[Row] = []
+    for name, about in data.items():
+        of = {"entity": "interrupt", "name": name}
+        share = about["irq_cpu_time_pourcentage"] / 100
+        summary += [
+            {**of, "metric": "cpu_time", "value": float(about["irq_time"]), "unit": "ns"},
+            {**of, "metric": "cpu", "value": share, "unit": "1"},
+        ]
+        _durations(of, "service", about["irqs"], summary, samples)
+    return summary, samples, ["a start without its stop, or a stop without its start, is left out"]
+
+
+def _durations(
+    of: Row, what: str, events: Sequence[Mapping[str, int]], summary: list[Row], samples: list[Row]
+) -> None:
+    """Times from each start to the stop that follows it."""
+    found = [
+        stop["stop"] - start["start"]
+        for start, stop in pairwise(events)
+        if "start" in start and "stop" in stop
+    ]
+    if found:
+        mean = sum(found) / len(found)
+        about = {"metric": f"{what}_mean", "value": mean, "unit": "ns", "samples": len(found)}
+        summary.append({**of, **about})
+        samples += [{**of, "value_ns": duration} for duration in found]
+
+
+def _heap(data: Mapping[str, Any]) -> Read:
+    summary: list[Row] = []
+    for name, sizes in data.items():
+        blocks = list(_blocks(sizes))
+        taken = [x for block in blocks for x in block.get("heap_alloc", ())]
+        freed = [x for block in blocks for x in block.get("heap_free", ())]
+        asked = sum(int(x["requested"]) for x in taken)
+        live = sum(int(x["user_alloc"]) for x in taken) - sum(int(x["user_alloc"]) for x in freed)
+        of = {"entity": "task", "name": name}
+        summary += [
+            {**of, "metric": "allocations", "value": float(len(taken)), "unit": "1"},
+            {**of, "metric": "frees", "value": float(len(freed)), "unit": "1"},
+            {**of, "metric": "heap_requested", "value": float(asked), "unit": "byte"},
+            {**of, "metric": "heap_live", "value": float(live), "unit": "byte"},
+        ]
+    notes = [
+        "live is what was allocated and not freed by the end, by this task",
+        "the file holds no times: neither a peak nor a leak can be told from it",
+    ]
+    return summary, [], notes
+
+
+def _blocks(sizes: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for addresses in sizes.values():
+        for block in addresses.values():
+            if not block.keys() & {"heap_alloc", "heap_free"}:
+                raise ValueError("a block of the heap that was neither allocated nor freed")
+            yield block
+
+
+def _stacks(data: Mapping[str, Any]) -> Read:
+    summary = [
+        {
+            "entity": "task",
+            "name": name,
+            "metric": "stack_used",
+            "value": float(about["stack_used_bytes"]),
+            "unit": "byte",
+        }
+        for name, about in data.items()
+    ]
+    return summary, [], ["stack_used is the most that was ever used: the mark of the highest water"]
+
+
+def _functions(data: Mapping[str | None, Any]) -> Read:
+    """Functions by task; files of 2020 name no task and have no durations."""
+    summary: list[Row] = []
+    samples: list[Row] = []
+    for task, functions in data.items():
+        for name, about in functions.items():
+            if not about:  # an address without a function
+                continue
+            of = {"entity": "function", "name": name, "node": task}
+            hits = float(about["hits"])
+            summary.append({**of, "metric": "hits", "value": hits, "unit": "1"})
+            if found := about.get("deltas"):
+                mean = sum(found) / len(found)
+                more = {"metric": "duration_mean", "value": mean, "unit": "ns"}
+                summary.append({**of, **more, "samples": len(found)})
+                samples += [{**of, "value_ns": int(duration)} for duration in found]
+    return summary, samples, ["without durations, hits are entries and exits: most calls are two"]

@@ -1,0 +1,516 @@
+"""How far the clocks of hosts are apart over time, with bounds, from what went between them.
+
+A message is taken after it was sent. Let c be how far the clock of a host is ahead of the first
+host's, as a function of the host's own time: what was sent at ``s`` by host i and taken at ``t``
+by host j says c_j(t) - c_i(s) <= t - s, whatever the delay. Near a moment each c is a line, from
+which it departs by no more than half the `WANDER` times the squared distance in time; so all
+messages are linear constraints on two numbers per host, its offset at that moment and its rate,
+and a linear program each gives the least and the greatest offset that fit: true bounds, without
+any delay assumed to be equal to another. (So do M. Jabbarifar et al., "Optimum offline trace
+synchronization", DEXA 2012, with one line for all of a trace.) Only points of the convex hulls
+of the messages in each direction count.
+
+Where nothing fits, a clock stepped or a machine was suspended: the longest beginning and the
+longest end that fit say between which messages. Between these no side is taken: the bounds hold
+for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+from scipy.optimize import linprog
+from scipy.sparse import block_diag
+from scipy.spatial import ConvexHull, QhullError
+
+WANDER = 20.0
+"""ns/s^2: the rates of two clocks come apart by no more than 0.02 ppm per second, which is a quartz
+of 1 ppm per kelvin in a housing that warms by more than a kelvin a minute."""
+FASTEST = 1_000_000.0
+"""ns/s: no clock runs 1,000 ppm faster than another; the kernel slews by 500 ppm at most."""
+_KNOTS = 64
+_BEYOND_S = 10.0
+_MOST_STEPS = 20
+_CHUNKS = 256
+_ROUNDING_NS = 2
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A clock that jumped against the first host's, or stood still.
+
+    Attributes
+    ----------
+    host
+        Its label.
+    begin_ns, end_ns
+        It happened between these times of the first host's clock.
+    least_ns, most_ns
+        By how much it is further ahead since then.
+    """
+
+    host: str
+    begin_ns: int
+    end_ns: int
+    least_ns: int
+    most_ns: int
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """A time without steps: bounds of how far host j is ahead of i, at moments."""
+
+    core: tuple[float, float]
+    at: Floats
+    low: Floats
+    high: Floats
+
+    def bounds(self, i: int, j: int, at: Floats) -> tuple[Floats, Floats]:
+        return np.interp(at, self.at, self.low[i, j]), np.interp(at, self.at, self.high[i, j])
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What messages say about the clocks of hosts.
+
+    Attributes
+    ----------
+    hosts
+        Labels; the first is the one that the others are held against.
+    steps
+        Where clocks jumped.
+    messages
+        Number of messages of each pair of hosts, from and to.
+    """
+
+    hosts: Sequence[str]
+    steps: Sequence[Step]
+    messages: Mapping[tuple[str, str], int]
+    rough_ns: Ints
+    base_ns: int
+    stretches: Sequence[_Stretch]
+
+    def ahead(self, host: str, time_ns: Ints) -> tuple[Floats, Floats]:
+        """Least and greatest ns that a host's clock is ahead of the first one's.
+
+        Parameters
+        ----------
+        time_ns
+            By the clock of the host.
+
+        Returns
+        -------
+        low, high
+            Infinite where nothing bounds it, and more than 10 s from all messages.
+        """
+        place = self.hosts.index(host)
+        at = (time_ns - self.base_ns - self.rough_ns[place]) / 1e9
+        low, high = self._either(0, place, at)
+        return low + self.rough_ns[place], high + self.rough_ns[place]
+
+    @property
+    def span_s(self) -> float:
+        """Seconds from the first message between hosts to the last one."""
+        return self.stretches[-1].core[1] - self.stretches[0].core[0]
+
+    def ends(self, host: str) -> tuple[Floats, Floats] | tuple[None, None]:
+        """Least and greatest ns that a host's clock is ahead at the first message and the last.
+
+        None where nothing bounds it.
+        """
+        place = self.hosts.index(host)
+        at = np.array([self.stretches[0].core[0], self.stretches[-1].core[1]])
+        low, high = self._either(0, place, at)
+        if not np.isfinite(high - low).all():
+            return None, None
+        return low + self.rough_ns[place], high + self.rough_ns[place]
+
+    def added(self) -> dict[str, list[tuple[int, int]]]:
+        """What to add to the times of each host to have them by the first one's clock.
+
+        Returns
+        -------
+        dict
+            By label of a host whose offset is bounded: times of its own clock and ns to add to
+            them, straight between these. Where a clock jumped backwards against another one, that
+            other one's machine may have been suspended: all others wait there, so that no time
+            line goes back.
+        """
+        found: dict[str, list[tuple[int, int]]] = {host: [] for host in self._bounded}
+        waited = 0
+        before: dict[str, int] = {}
+        for stretch, (begin, end) in zip(self.stretches, self._pieces(), strict=True):
+            at = np.unique(np.clip(stretch.at, begin, end))
+            ahead = {host: self._middle(stretch, self.hosts.index(host), at) for host in found}
+            jumps = [int(of[0]) - before[host] for host, of in ahead.items() if host in before]
+            waited += max(0, *jumps) if jumps else 0
+            for host, line in found.items():
+                place = self.hosts.index(host)
+                own = self._own(place, at)
+                own[0] += bool(line) and line[-1][0] >= own[0]
+                add = waited - self.rough_ns[place] - ahead[host]
+                line.extend(zip(own.tolist(), add.tolist(), strict=True))
+                before[host] = int(ahead[host][-1])
+        return {host: points for host, points in found.items() if any(a for _, a in points)}
+
+    def bounds(self, *, aligned: bool) -> dict[tuple[str, str], list[tuple[int, int]]]:
+        """The most by which a time on one host minus one on another can be wrong.
+
+        Parameters
+        ----------
+        aligned
+            Whether `added` was added to all times.
+
+        Returns
+        -------
+        dict
+            By pair of hosts that bound each other: times by the aligned clocks and the bounds in
+            ns, straight between these; one for all times where they are not aligned.
+        """
+        found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        added = self.added() if aligned else {}
+        for i, one in enumerate(self.hosts):
+            for j, other in enumerate(self.hosts[:i]):
+                points = self._pair(i, j, added)
+                if points:
+                    found[one, other] = found[other, one] = points
+        return found
+
+    def _pair(
+        self, i: int, j: int, added: Mapping[str, Sequence[tuple[int, int]]]
+    ) -> list[tuple[int, int]]:
+        at = self._moments()
+        low, high = self._either(i, j, at)
+        # Of host i, which is not the first; j is ahead of it by this once times were added to.
+        own = self._own(i, at)
+        more = [
+            _line(self._own(k, at), added.get(self.hosts[k])) + self.rough_ns[k] for k in (i, j)
+        ]
+        width = np.maximum(np.abs(low + more[1] - more[0]), np.abs(high + more[1] - more[0]))
+        gap = np.diff(at, prepend=at[0], append=at[-1])
+        width += WANDER * np.maximum(gap[:-1], gap[1:]) ** 2 / 8 + _ROUNDING_NS
+        if not added:
+            # Which clock a time is of is not known: one bound from the first message to the last.
+            inner = (at >= self.stretches[0].core[0]) & (at <= self.stretches[-1].core[1])
+            most = width[inner].max()
+            return [(0, int(np.ceil(most)))] if np.isfinite(most) else []
+        times = own + _line(own, added.get(self.hosts[i])).astype(np.int64)
+        known = np.isfinite(width)
+        return list(
+            zip(times[known].tolist(), np.ceil(width[known]).astype(int).tolist(), strict=True)
+        )
+
+    def _own(self, place: int, at: Floats) -> Ints:
+        own: Ints = self.base_ns + self.rough_ns[place] + np.round(at * 1e9).astype(np.int64)
+        return own
+
+    def _moments(self) -> Floats:
+        """Knots of all stretches, and both sides of the moments at which they change."""
+        edges = [x for piece in self._windows() for x in (*piece, sum(piece) / 2)]
+        close = [x + side for x in edges for side in (-1e-9, 1e-9)]
+        inner = [
+            at[(at >= s.core[0]) & (at <= s.core[1])] for s in self.stretches for at in (s.at,)
+        ]
+        ends = [self.stretches[0].at[:1], self.stretches[-1].at[-1:]]
+        return np.unique(np.concatenate([*inner, *ends, np.array(close, dtype=np.float64)]))
+
+    def _windows(self) -> list[tuple[float, float]]:
+        """Of each step the times between which it was."""
+        pairs = zip(self.stretches, self.stretches[1:], strict=False)
+        return [(min(a.core[1], b.core[0]), max(a.core[1], b.core[0])) for a, b in pairs]
+
+    def _pieces(self) -> list[tuple[float, float]]:
+        """Of each stretch from where to where it is taken to reach."""
+        middles = [(a + b) / 2 for a, b in self._windows()]
+        return list(
+            zip(
+                [self.stretches[0].at[0], *middles],
+                [*middles, self.stretches[-1].at[-1]],
+                strict=True,
+            )
+        )
+
+    def _either(self, i: int, j: int, at: Floats) -> tuple[Floats, Floats]:
+        """Bounds of j against i; where a step is possible, those that hold on either side of it."""
+        low, high = np.full(at.size, np.inf), np.full(at.size, -np.inf)
+        for stretch in self.stretches:
+            own = (at >= stretch.at[0]) & (at <= stretch.at[-1])
+            least, most = stretch.bounds(i, j, at[own])
+            low[own] = np.minimum(low[own], least)
+            high[own] = np.maximum(high[own], most)
+        nothing = low > high
+        low[nothing], high[nothing] = -np.inf, np.inf
+        return low, high
+
+    @property
+    def _bounded(self) -> list[str]:
+        known = [np.isfinite(s.high[0] - s.low[0]).any(axis=1) for s in self.stretches]
+        return [host for host, fine in zip(self.hosts, np.all(known, axis=0), strict=True) if fine]
+
+    def _middle(self, stretch: _Stretch, j: int, at: Floats) -> Ints:
+        low, high = stretch.low[0, j], stretch.high[0, j]
+        known = np.isfinite(low) & np.isfinite(high)
+        middle = (low[known] + high[known]) / 2
+        found: Ints = np.round(np.interp(at, stretch.at[known], middle)).astype(np.int64)
+        return found
+
+
+def _line(times: Ints, points: Sequence[tuple[int, int]] | None) -> Floats:
+    if not points:
+        return np.zeros(times.size)
+    at, add = (np.array(x, dtype=np.int64) for x in zip(*points, strict=True))
+    found: Floats = np.interp((times - at[0]).astype(float), (at - at[0]).astype(float), add)
+    return found
+
+
+def fit_clocks(crossings: pl.DataFrame, hosts: Sequence[str]) -> Fit | None:
+    """Bound how far the clocks of hosts are ahead of the first one's.
+
+    Parameters
+    ----------
+    crossings
+        from_host, to_host, sent_ns, taken_ns: each by the clock of its host. Names that are not
+        among `hosts` are clocks of others, such as of a time server.
+    hosts
+        Labels of all hosts.
+
+    Returns
+    -------
+    Fit or None
+        None where nothing went between hosts, or where the clocks jumped more than 20 times.
+    """
+    others = {*crossings["from_host"], *crossings["to_host"]} - {*hosts}
+    names = [*hosts, *sorted(others)]
+    if crossings.is_empty():
+        return None
+    number = {name: place for place, name in enumerate(names)}
+    i, j = (
+        crossings[c].replace_strict(number, return_dtype=pl.Int64).to_numpy()
+        for c in ("from_host", "to_host")
+    )
+    sent, taken = (crossings[c].to_numpy() for c in ("sent_ns", "taken_ns"))
+    rough = _rough(i, j, taken - sent, len(names))
+    sent, taken = sent - rough[i], taken - rough[j]
+    base = int(min(sent.min(), taken.min()))
+    messages = _Messages(i, j, (sent - base) / 1e9, (taken - base) / 1e9, taken - sent)
+    cores = _cores(messages, len(names))
+    if cores is None:
+        return None
+    # What is farther from any message is not told.
+    ends = [float(messages.at.min()) - _BEYOND_S, float(messages.at.max()) + _BEYOND_S]
+    stretches = []
+    for place, (part, core) in enumerate(cores):
+        begin = min([ends[0]] if place == 0 else [core[0], cores[place - 1][1][1]])
+        end = max([ends[1]] if core is cores[-1][1] else [core[1], cores[place + 1][1][0]])
+        stretches.append(_stretch(part.hull(), len(names), begin, end, core))
+    counts = crossings.group_by("from_host", "to_host").len().rows()
+    fit = Fit(names, [], {(a, b): n for a, b, n in counts}, rough, base, stretches)
+    return Fit(
+        hosts, list(_steps(fit, hosts)), fit.messages, rough[: len(hosts)], base,
+        [_of_hosts(stretch, len(hosts)) for stretch in stretches],
+    )  # fmt: skip
+
+
+def _of_hosts(stretch: _Stretch, count: int) -> _Stretch:
+    low, high = (side[:count, :count] for side in (stretch.low, stretch.high))
+    return _Stretch(stretch.core, stretch.at, low, high)
+
+
+def _steps(fit: Fit, hosts: Sequence[str]) -> Iterator[Step]:
+    pairs = zip(fit.stretches, fit.stretches[1:], strict=False)
+    for (before, after), (begin, end) in zip(pairs, fit._windows(), strict=True):
+        at = np.array([(begin + end) / 2])
+        for j, host in enumerate(hosts[1:], 1):
+            (low, high), (low2, high2) = (s.bounds(0, j, at) for s in (before, after))
+            least, most = (low2 - high)[0], (high2 - low)[0]
+            if np.isfinite([least, most]).all() and (least > 0 or most < 0):
+                from_ns, to_ns = (fit.base_ns + round(x * 1e9) for x in (begin, end))
+                yield Step(host, from_ns, to_ns, int(np.floor(least)), int(np.ceil(most)))
+
+
+def _rough(i: Ints, j: Ints, ahead: Ints, count: int) -> Ints:
+    """About how far each clock is ahead of the first one, so that what remains is small."""
+    found: dict[int, int] = {0: 0}
+    waiting = [0]
+    while waiting:
+        one = waiting.pop()
+        for other in range(count):
+            there, back = ahead[(i == one) & (j == other)], -ahead[(i == other) & (j == one)]
+            both = [int(x.min() if x is there else x.max()) for x in (there, back) if x.size]
+            if other not in found and both:
+                found[other] = found[one] + sum(both) // len(both)
+                waiting.append(other)
+    return np.array([found.get(place, 0) for place in range(count)], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class _Messages:
+    """From and to; seconds of sending and taking on the common axis; their difference in ns."""
+
+    i: Ints
+    j: Ints
+    s: Floats
+    t: Floats
+    d: Ints
+
+    @property
+    def at(self) -> Floats:
+        """When each bears on a clock: by that of the host that is not the first."""
+        return np.where(self.i == 0, self.t, self.s)
+
+    def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> _Messages:
+        return _Messages(self.i[rows], self.j[rows], self.s[rows], self.t[rows], self.d[rows])
+
+    def hull(self, chunks: int = 1) -> _Messages:
+        """Those that bound something, of each stretch of time and direction."""
+        at = self.at
+        if not at.size:
+            return self
+        edges = np.linspace(at.min(), at.max(), chunks + 1)[1:-1]
+        place = np.searchsorted(edges, at)
+        kept = [
+            rows[_hull(at[rows], self.d[rows])]
+            for key in np.unique(np.stack([self.i, self.j, place]), axis=1).T
+            for rows in [
+                np.flatnonzero((self.i == key[0]) & (self.j == key[1]) & (place == key[2]))
+            ]
+        ]
+        chosen = np.concatenate(kept)
+        return self.take(chosen[np.argsort(at[chosen], kind="stable")])
+
+
+def _hull(at: Floats, d: Ints) -> npt.NDArray[np.intp]:
+    if at.size <= 8:
+        return np.arange(at.size)
+    points = np.stack([at - at.mean(), d + WANDER / 2 * (at - at.mean()) ** 2], axis=1)
+    points -= points.min(axis=0)
+    try:
+        return np.sort(ConvexHull(points / np.maximum(points.max(axis=0), 1e-9)).vertices)
+    except QhullError:  # all on one line
+        return np.arange(at.size)
+
+
+def _greatest(
+    messages: _Messages, count: int, at: Floats, goals: Sequence[tuple[int, int]]
+) -> Floats:
+    """The greatest that host j can be ahead of i, in ns, for moments and goals (i, j).
+
+    NaN where nothing fits; infinite where nothing bounds it.
+    """
+    about = _rough(messages.i, messages.j, messages.d, count)
+    # Microseconds, and microseconds per second: numbers of a size.
+    ahead = (messages.d - about[messages.j] + about[messages.i]) / 1e3
+    fastest = FASTEST / 1e3
+    limits = [(0.0, 0.0), (0.0, 0.0), *[(None, None), (-fastest, fastest)] * (count - 1)]
+    rows = np.arange(ahead.size)
+    lefts, rights = [], []
+    for moment in at:
+        left, right = np.zeros((ahead.size, 2 * count)), ahead
+        for sign, host, time in ((-1.0, messages.i, messages.s), (1.0, messages.j, messages.t)):
+            since = time - moment
+            left[rows, 2 * host] += sign
+            left[rows, 2 * host + 1] += sign * since
+            right = right + np.where(host > 0, WANDER / 2e3 * since**2, 0.0)
+        lefts.append(left)
+        rights.append(right)
+    aims = np.zeros((len(goals), 2 * count))
+    for aim, (i, j) in zip(aims, goals, strict=True):
+        aim[2 * i] += 1
+        aim[2 * j] -= 1
+
+    def solve(places: Sequence[tuple[int, int]]) -> Floats:
+        """Of moments and goals, as one program: most of the time goes into beginning one."""
+        # Its stubs know no sparse matrices.
+        solver: Any = linprog
+        result = solver(
+            np.concatenate([aims[goal] for _, goal in places]),
+            A_ub=block_diag([lefts[place] for place, _ in places], format="csc"),
+            b_ub=np.concatenate([rights[place] for place, _ in places]),
+            bounds=limits * len(places),
+            method="highs",
+        )
+        if result.status == 0:
+            best = result.x.reshape(len(places), -1)
+            return np.array([-aims[g] @ x for (_, g), x in zip(places, best, strict=True)])
+        if len(places) > 1:
+            half = len(places) // 2
+            return np.concatenate([solve(places[:half]), solve(places[half:])])
+        return np.array([np.nan if result.status == 2 else np.inf])
+
+    places = [(place, goal) for place in range(at.size) for goal in range(len(goals))]
+    most: Floats = solve(places).reshape(at.size, len(goals)) * 1e3
+    most += np.array([about[j] - about[i] for i, j in goals])
+    return most
+
+
+def _knots(begin: float, end: float) -> Floats:
+    return np.linspace(begin, end, int(np.clip(np.ceil(end - begin), 1, _KNOTS)) + 1)
+
+
+def _fits(messages: _Messages, count: int, *, end: float | None = None) -> bool:
+    """Whether clocks without a step explain messages; with `end`, above all those before it."""
+    if messages.d.size < 2:
+        return True
+    at = messages.at
+    knots = _knots(at.min(), at.max())
+    if end is not None:
+        # Closer and closer to it.
+        knots = np.unique(end + (at[0] - end) * np.geomspace(1e-4, 1, 10))
+    found = _greatest(messages.hull(), count, knots, [(0, 0)])
+    return not np.isnan(found).any()
+
+
+def _cores(messages: _Messages, count: int) -> list[tuple[_Messages, tuple[float, float]]] | None:
+    """Stretches without a step: messages that are surely of it, and from when to when these are."""
+    at = messages.at
+    if _fits(messages, count):
+        return [(messages, (float(at.min()), float(at.max())))]
+    few = messages.hull(_CHUNKS)
+    size = few.d.size
+
+    def begins(part: _Messages) -> list[int] | None:
+        """Of the least number of pieces, from the left, where each but the first begins."""
+        found: list[int] = []
+        begin = 0
+        while not _fits(part.take(slice(begin, None)), count):
+            good, bad = begin, size
+            while bad - good > 1:
+                middle = (good + bad) // 2
+                some = part.take(slice(begin, middle))
+                fits = _fits(some, count, end=float(some.at[-1]))
+                good, bad = (middle, bad) if fits else (good, middle)
+            begin = bad - 1
+            found.append(begin)
+            if len(found) > _MOST_STEPS:
+                return None
+        return found
+
+    latest = begins(few)
+    back = begins(few.take(slice(None, None, -1)))
+    if latest is None or back is None or len(latest) != len(back):
+        return None
+    moments = few.at
+    after = [float(moments[place]) for place in latest]
+    before = [float(moments[size - 1 - place]) for place in reversed(back)]
+    edges = zip([float(at.min()), *after], [*before, float(at.max())], strict=True)
+    return [(messages.take((at >= a) & (at <= b)), (a, b)) for a, b in edges]
+
+
+def _stretch(
+    hull: _Messages, count: int, begin: float, end: float, core: tuple[float, float]
+) -> _Stretch:
+    at = np.unique(np.concatenate([_knots(begin, end), np.clip(core, begin, end)]))
+    goals = [(i, j) for i in range(count) for j in range(count) if i != j]
+    most = _greatest(hull, count, at, goals) + _ROUNDING_NS
+    low, high = (np.zeros((count, count, at.size)) for _ in range(2))
+    for place, (i, j) in enumerate(goals):
+        high[i, j] = low[j, i] = np.where(np.isnan(most[:, place]), np.inf, most[:, place])
+    return _Stretch(core, at, -low, high)

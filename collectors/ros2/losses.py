@@ -1,0 +1,40 @@
+"""What the tracer dropped, and when."""
+
+from __future__ import annotations
+
+import polars as pl
+
+_FOREVER = 2**63 - 1
+
+
+def of_kernel() -> pl.Expr:
+    """Whether a loss is one of the kernel's events, by the folder that LTTng puts these into."""
+    return pl.col("trace").str.split("/").list.contains("kernel").fill_null(value=False)
+
+
+def process_of_stream() -> pl.Expr:
+    """The process that wrote the stream of a loss, by the name of the native tracer's files."""
+    name = r"^ros2_(?:names_)?(\d+)_[0-9a-f]+_\d+(?:_before)?$"
+    file = pl.col("stream").str.split("/").list.last()
+    return file.str.extract(name).cast(pl.Int32, strict=False).alias("vpid")
+
+
+def gaps_of(losses: pl.DataFrame) -> pl.DataFrame:
+    """Host, gap_end_ns of each loss, and gap_begin_ns: the earliest begin of those from it on.
+
+    Of all gaps that end at or after a moment, the earliest begin says whether one reaches into
+    what follows the moment.
+    """
+    return (
+        losses.select(
+            "host",
+            pl.col("begin_ns").fill_null(0),
+            pl.col("end_ns").fill_null(_FOREVER).alias("gap_end_ns"),
+        )
+        .sort("host", "gap_end_ns")
+        .with_columns(
+            pl.col("begin_ns").reverse().cum_min().reverse().over("host").alias("gap_begin_ns")
+        )
+        .select("host", "gap_begin_ns", "gap_end_ns")
+        .sort("gap_end_ns")
+    )

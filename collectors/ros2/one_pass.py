@@ -1,0 +1,208 @@
+"""The pass over all events in the order of time (crate ``collectors/model``), and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from roslens.collectors import _native
+from roslens.collectors.clocks import Clocks
+from roslens.collectors.ros2.callbacks import callback_objects
+from roslens.collectors.ros2.events import Events
+from roslens.collectors.ros2.losses import of_kernel, process_of_stream
+from roslens.collectors.ros2.objects import Objects, find_objects
+from roslens.collectors.ros2.processes import PID_NS
+from roslens.collectors.ros2.publications import only_publishers
+from roslens.collectors.ros2.services import halves
+from roslens.collectors.ros2.types import NAME, TEXT
+from roslens.collectors.schema.tables import LOSSES, TABLES
+from roslens.tracing.recording.files import text_path
+
+_CONTEXT = ("time_ns", "host", "vpid", "vtid", "cpu_id", PID_NS)
+_STRETCH_NS = 2_000_000_000
+EVENTS: Mapping[str, Sequence[str]] = _native.model_events()
+"""The events of the pass, by name without the provider, and the columns that it reads of them."""
+
+
+class Rows:
+    """A table of the pass, made batch by batch as it is asked for."""
+
+    def __init__(self, name: str, found: _native.Table) -> None:
+        self.name = name
+        self._found = found
+
+    def frame(self, *columns: str) -> pl.DataFrame:
+        """These columns, or those of the table of this name, in memory."""
+        return pl.DataFrame(self._found.select(list(columns or TABLES[self.name].schema)))
+
+    def write(self, path: Path) -> int:
+        """Write the columns of the table of this name; returns the number of rows.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written.
+        """
+        columns = list(TABLES[self.name].schema)
+        return self._found.select(columns).write(path, pl.thread_pool_size())
+
+
+class Pass:
+    """Events that come stretch by stretch, and the tables of all so far.
+
+    Parameters
+    ----------
+    events
+        What is known of processes, and which events happened.
+    objects, callbacks
+        Of the same recording; as of `find_objects` and `callback_objects`.
+    losses
+        What the tracer dropped.
+    synchronisation
+        How the clocks of the hosts were synchronised, as the recording says.
+    clocks
+        By how much times on two hosts may be wrong against each other.
+    memory
+        With ``path``, only about ``rows`` rows of each kind stay in memory, and the others lie in
+        that file; ``keys`` messages at least wait for who takes them.
+    """
+
+    def __init__(
+        self,
+        events: Events,
+        objects: Objects,
+        callbacks: pl.DataFrame,
+        losses: pl.DataFrame,
+        synchronisation: str | None = None,
+        *,
+        clocks: Clocks | None = None,
+        **memory: Any,
+    ) -> None:
+        given = {
+            **objects.tables,
+            "clients": objects.clients.with_columns(halves("gid")),
+            "publisher_by_rmw": objects.publisher_by_rmw,
+            "subscription_by_rmw": objects.subscription_by_rmw,
+            "callbacks": callbacks,
+        }
+        self._pass = _native.Pass(
+            {name: _plain(frame) for name, frame in given.items()},
+            _about(events, objects, losses, clocks) | {"synchronisation": synchronisation},
+            **memory,
+        )
+
+    def feed(self, batches: Mapping[str, pl.DataFrame | str]) -> None:
+        """Go through events, none before those of before.
+
+        Parameters
+        ----------
+        batches
+            By name without the provider, frames or paths of Parquet files.
+        """
+        self._pass.feed(dict(batches))
+
+    def tables(self, *, last: bool = True) -> tuple[dict[str, Rows], dict[str, Any]]:
+        """Tables of all events so far by name, and what was counted; once only if `last`."""
+        tables, counts = self._pass.tables(last)
+        return {name: Rows(name, found) for name, found in tables.items()}, counts
+
+
+def executions(events: Events) -> pl.DataFrame:
+    """Executions of callbacks alone: callback (its address), start_ns, end_ns, intra_process."""
+    objects = find_objects(events)
+    of_pass = Pass(events, objects, callback_objects(events, objects), LOSSES.empty())
+    wanted = ("callback_start", "callback_end")
+    for batches in batches_of(events):
+        of_pass.feed({name: batches[name] for name in wanted if name in batches})
+    rows, _ = of_pass.tables()
+    found = rows["callback_instances"].frame("start_ns", "end_ns", "intra_process")
+    # These are numbered in the order of time, and of one time by thread.
+    starts = events["callback_start"].sort("time_ns", "thread", maintain_order=True)
+    return found.hstack(starts.select("callback"))
+
+
+def batches_of(
+    events: Events, files: Mapping[str, Path] | None = None
+) -> Iterator[dict[str, pl.DataFrame | str]]:
+    """All events of the pass, in stretches of time.
+
+    Parameters
+    ----------
+    files
+        Where the events of a name lie, with the provider, if they are not to be held in memory.
+    """
+    names = [name for name in EVENTS if events.happened(name)]
+    if not events.overlapping:
+        there = {
+            name.removeprefix("ros2:"): text_path(path) for name, path in (files or {}).items()
+        }
+        yield {name: there.get(name) or _columns(events, name) for name in names}
+        return
+    # Which of two sessions an event is taken of is told by the events of its name around it.
+    begin, end = (events.processes[name].to_list() for name in ("begin_ns", "end_ns"))
+    for first in range(min(begin), max(end) + 1, _STRETCH_NS):
+        yield {name: events.within(name, first, first + _STRETCH_NS) for name in names}
+
+
+def columns_of(name: str, there: Collection[str]) -> list[str]:
+    """Of the columns of a kind of event those that the pass reads; none where it is not of it."""
+    wanted = (*_CONTEXT, *EVENTS[name]) if name in EVENTS else ()
+    return list(dict.fromkeys(column for column in wanted if column in there))
+
+
+def _columns(events: Events, name: str) -> pl.DataFrame:
+    frame = events.scan(name)
+    assert frame is not None
+    return frame.select(columns_of(name, frame.collect_schema())).collect()
+
+
+def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+    lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
+    return frame.drop(lists).with_columns(pl.col(NAME).cast(TEXT)).rechunk()
+
+
+def _about(
+    events: Events, objects: Objects, losses: pl.DataFrame, clocks: Clocks | None
+) -> dict[str, Any]:
+    processes = events.processes
+    hosts = processes["host"].unique().sort().to_list()
+    number = {host: place for place, host in enumerate(hosts)}
+    since = [
+        sorted(
+            b.time_ns
+            for b in events.found.boundaries
+            if (b.host, b.pid_ns, b.vpid) == (host, namespace, vpid)
+        )
+        for host, namespace, vpid in processes.select("host", "pid_ns", "vpid").iter_rows()
+    ]
+    columns = ("host", "pid_ns", "vpid", "part", "end_ns")
+    rows = zip(processes.select(columns).iter_rows(), since, strict=True)
+    gaps = losses.filter(~of_kernel() & pl.col("host").is_in(hosts))
+    return {
+        "hosts": hosts,
+        "processes": [
+            (number[host], namespace, vpid, times[part - 1] if part else -(2**63), end)
+            for (host, namespace, vpid, part, end), times in rows
+        ],
+        "guesses": only_publishers(objects).rows(),
+        "losses": [
+            (number[host], *where, begin, end)
+            for host, *where, begin, end in gaps.select(
+                "host",
+                process_of_stream(),
+                "cpu_id",
+                pl.col("begin_ns").fill_null(0),
+                pl.col("end_ns").fill_null(2**63 - 1),
+            ).iter_rows()
+        ],
+        "clocks": [
+            (number[one], number[other], points)
+            for one, other, points in (clocks.bounds if clocks else ())
+            if one in number and other in number
+        ],
+        "declared": [name for name in EVENTS if events.declared(name)],
+        "happened": [name for name in EVENTS if events.happened(name)],
+    }

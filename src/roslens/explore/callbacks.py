@@ -1,0 +1,148 @@
+"""``run.callbacks``: how long callbacks took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from roslens.analysis.figures.over_time import dots_over_time
+from roslens.analysis.figures.picture import Picture
+from roslens.analysis.measures.callbacks import callback_duration_estimates, durations
+from roslens.analysis.measures.latency import PERCENTILES
+from roslens.collectors.views import matching
+from roslens.explore.latency import OfMessages
+from roslens.explore.noun import estimates_frame, picture, picture_of
+from roslens.tracing.recording import UsageError
+
+
+class Callbacks(OfMessages):
+    """How long callbacks took, from callback_start to callback_end in one thread.
+
+    The table of the callbacks that there are is ``run.table("callbacks")``.
+    """
+
+    def sentences(self) -> list[str]:
+        """Which callback took longest at P99, and which once, in whole sentences with units.
+
+        Raises
+        ------
+        UsageError
+            A parameter names what is not there.
+        """
+        found = self.summary(by=()).drop_nulls("p99_ns")
+        if not found.height:
+            return ["No callback was traced."]
+
+        def told(column: str, words: str) -> str:
+            row = found.sort(column, descending=True).row(0, named=True)
+            name = f"{row['kind'] or 'unknown'} {row['name'] or '?'} of {row['node'] or '?'}"
+            return f"The callback that took longest {words} is {name}: {row[column] / 1e6:.3g} ms."
+
+        return [told("p99_ns", "at P99"), told("max_ns", "once")]
+
+    def frame(self, node: str | None = None, name: str | None = None) -> pl.DataFrame:
+        """Every execution of a callback, in order.
+
+        Parameters
+        ----------
+        node, name
+            Full names or patterns with ``*``; a name is a topic, a service, or a timer's period.
+            None: all.
+
+        Returns
+        -------
+        One row per execution: ``run``, the factors, all columns of ``callback_instances``
+        (``kind``, ``name``, ``node``; ``start_ns``, ``end_ns``: ns since the epoch;
+        ``duration_ns``: ns, null where its end was not recorded).
+
+        Raises
+        ------
+        UsageError
+            No callback has such a node or name.
+        """
+        counting = self._report().callback_instances.filter(self._counting)
+        rows = counting.sort("run", "start_ns").collect()
+        for column, wanted in (("node", node), ("name", name)):
+            if wanted is not None:
+                found = matching(wanted, rows[column].drop_nulls(), f"callback's {column}")
+                rows = rows.filter(pl.col(column).is_in(sorted(found)))
+        return rows
+
+    def summary(self, by: Sequence[str] | None = None) -> pl.DataFrame:
+        """Each callback in each cell: a description over all executions, without intervals.
+
+        Parameters
+        ----------
+        by
+            Factors that make the cells; none: all.
+
+        Returns
+        -------
+        ``cell``, ``kind``, ``name``, ``node``, ``runs``, ``count``, ``unfinished``, ``mean_ns``,
+        ``p50_ns``, ``p90_ns``, ``p99_ns``, ``max_ns`` (ns), ``busy`` (part of the time, 0..1).
+
+        Raises
+        ------
+        UsageError
+            There is no such factor.
+        """
+        report = self._report(by)
+        return durations(report.callback_instances, report.counting)
+
+    def estimates(self, topic: str | None = None, by: Sequence[str] | None = None) -> pl.DataFrame:
+        """Durations of the subscription callbacks on a topic, with intervals over runs.
+
+        Parameters
+        ----------
+        topic
+            Full name; none: the topic that the report of latency speaks of first.
+        by
+            As in `summary`.
+
+        Returns
+        -------
+        One row per metric (``callback_duration_mean``, ``callback_duration_p50``, ...) and cell, as
+        of ``run.latency.estimates``; ``value``, ``low``, ``high`` in ns.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic or factor.
+        """
+        report = self._of(topic, by)
+        given = report.callback_instances, report.counting, report.groups[0], report.level
+        found = callback_duration_estimates(*given)
+        return estimates_frame([*found, *callback_duration_estimates(*given, PERCENTILES)])
+
+    def durations(self, by: Sequence[str] | None = None) -> Picture:
+        """`summary` as a picture: P50, P90, P99 and the longest [ms] of each callback.
+
+        Raises
+        ------
+        UsageError
+            There is no such factor, or no callback was traced.
+        """
+        return picture_of(self._report(by).callbacks())
+
+    def over_time(self, node: str | None = None, name: str | None = None) -> Picture:
+        """The duration [ms] of each execution when it began [s].
+
+        Parameters
+        ----------
+        node, name
+            As in `frame`.
+
+        Raises
+        ------
+        UsageError
+            No finished callback has such a node or name.
+        """
+        rows = self.frame(node, name).drop_nulls("duration_ns")
+        if not rows.height:
+            raise UsageError("no callback that ended was traced")
+        first = pl.col("start_ns").min().over("run")
+        seconds = rows.select((pl.col("start_ns") - first) / 1e9).to_series()
+        caption = f"{rows.height:,} executions of callbacks when they began; line: the median."
+        since = "the run's first callback"
+        return picture(dots_over_time(seconds, rows["duration_ns"], "duration", since, caption))

@@ -1,0 +1,79 @@
+"""``run.communication``: ways from a publisher to a subscription, within a process or between."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from roslens.analysis.communication.parameters import CommunicationParameters
+from roslens.analysis.communication.report import CommunicationReport
+from roslens.explore.noun import Noun, estimates_frame, shown
+from roslens.recordings import resolve
+
+if TYPE_CHECKING:
+    from roslens.recordings import Recordings
+
+
+class Communication(Noun[CommunicationReport]):
+    """Periods, latency, backlog, hops and copies of ways of communication, and what they lose."""
+
+    answer = shown(CommunicationReport.answer)
+    loss_first = shown(CommunicationReport.loss)
+    overview = shown(CommunicationReport.overview)
+    published = shown(CommunicationReport.published)
+    statements = shown(CommunicationReport.statements)
+    periods = shown(CommunicationReport.periods)
+    latency = shown(CommunicationReport.latency)
+    backlog = shown(CommunicationReport.backlog)
+    pairs = shown(CommunicationReport.pairs)
+    hops = shown(CommunicationReport.hops)
+    flow = shown(CommunicationReport.flow)
+    copies = shown(CommunicationReport.copies)
+    log = shown(CommunicationReport.log)
+    definitions = shown(CommunicationReport.definitions)
+    write = shown(CommunicationReport.write)
+
+    def _made(self, run: Recordings, parameters: Mapping[str, object]) -> CommunicationReport:
+        checked = CommunicationParameters.checked(parameters)
+        return CommunicationReport(run, checked, resolve(checked.published))
+
+    def frame(self, by: Sequence[str] | None = None) -> pl.DataFrame:
+        """Each cell: periods, latency, loss, and what the queues held.
+
+        Parameters
+        ----------
+        by
+            Factors that make the cells; none: all.
+
+        Returns
+        -------
+        One row per cell; names of columns end with their unit.
+
+        Raises
+        ------
+        UsageError
+            There is no such factor.
+        """
+        return self._report(by).files()["cells.csv"]
+
+    def estimates(self, by: Sequence[str] | None = None) -> pl.DataFrame:
+        """Periods, latency, loss, backlog, hops, copies and CPU, with intervals over runs.
+
+        Parameters
+        ----------
+        by
+            As in `frame`.
+
+        Returns
+        -------
+        One row per metric (``latency_mean`` in ns, ``loss`` 0..1, ``publisher_period`` in ns, ...)
+        and cell, as of ``run.latency.estimates``.
+
+        Raises
+        ------
+        UsageError
+            There is no such factor.
+        """
+        return estimates_frame(self._report(by).estimates)

@@ -1,0 +1,240 @@
+"""``run.latency``: how late messages are, from publish to the start of the callback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from roslens.analysis.figures.heat import latency_heat
+from roslens.analysis.figures.over_time import dots_over_time
+from roslens.analysis.figures.picture import Picture
+from roslens.analysis.latency.parameters import LatencyParameters
+from roslens.analysis.latency.report import LatencyReport
+from roslens.analysis.latency.worst import culprits_of
+from roslens.analysis.measures.callbacks import worst_messages
+from roslens.analysis.measures.samples import rows_of_group
+from roslens.analysis.overview.runs_and_topics import topics_overview
+from roslens.collectors.views import matching
+from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shown
+from roslens.tracing.recording import UsageError
+
+if TYPE_CHECKING:
+    from roslens.recordings import Recordings
+
+
+class OfMessages(Noun[LatencyReport]):
+    """A noun about the messages of one topic: the report of latency behind it.
+
+    ``topic`` is a full name; none: the topic that the report speaks of first, which is the work
+    topic of the runs, else the busiest.
+    """
+
+    def _made(self, run: Recordings, parameters: Mapping[str, object]) -> LatencyReport:
+        return LatencyReport(run, LatencyParameters.checked(parameters))
+
+    def _of(self, topic: str | None, by: Sequence[str] | None = None) -> LatencyReport:
+        if topic is None:
+            return self._report(by)
+        there = self._run.names("topic", "publishers", "subscriptions", "messages")
+        matching(topic, there, "topic")
+        return self._report(by, topics=[topic])
+
+    def _rows(self, topic: str | None) -> pl.DataFrame:
+        """Messages of the topic in the runs that count, without warm-up."""
+        report = self._of(topic)
+        group, warm_up_s = report.groups[0], report.parameters.warm_up_s
+        rows = rows_of_group(report.messages, report.counting, group, warm_up_s)
+        order = ("run", "publish_ns", "message_id", "subscription_id")
+        return rows.filter("warm").drop("warm").sort(order, nulls_last=True).collect()
+
+
+class Latency(OfMessages):
+    """How late messages are, from publish to the start of the callback; and how sure that is."""
+
+    answer = shown(LatencyReport.answer)
+    loss_first = shown(LatencyReport.loss)
+    runs = shown(LatencyReport.runs)
+    distributions = shown(LatencyReport.distributions)
+    statistics = shown(LatencyReport.statistics)
+    factors = shown(LatencyReport.factors)
+    omission = shown(LatencyReport.omission)
+    further_topics = shown(LatencyReport.further_topics)
+    worst_messages = shown(LatencyReport.worst)
+    drift = shown(LatencyReport.drift)
+    chains = shown(LatencyReport.chains)
+    callbacks = shown(LatencyReport.callbacks)
+    services = shown(LatencyReport.services)
+    resources = shown(LatencyReport.resources)
+    definitions = shown(LatencyReport.definitions)
+    write = shown(LatencyReport.write)
+
+    def topics(self) -> pl.DataFrame:
+        """The topics, the slowest first.
+
+        Returns
+        -------
+        One row per topic and pair of nodes: ``topic``, ``from``, ``to``, ``messages``, ``rate_hz``
+        (Hz), ``p50_ms``, ``p99_ms``, ``worst_ms`` (ms), ``lost`` (part, 0..1; null where nobody
+        can say).
+        """
+        return topics_overview(self._report().messages)
+
+    def frame(self, topic: str | None = None) -> pl.DataFrame:
+        """Every message of a topic, run by run, in order of publication.
+
+        Parameters
+        ----------
+        topic
+            Full name; none: the topic that the report speaks of first.
+
+        Returns
+        -------
+        One row per message and subscription: ``run``, the factors, all columns of ``messages``
+        (``publish_ns``, ``take_ns``, ``callback_start_ns``: ns since the epoch; ``latency_ns``: ns,
+        null where it was not delivered; ``outcome``) and ``since_ns`` (ns after the first
+        publication of its run).
+
+        Raises
+        ------
+        UsageError
+            There is no such topic.
+        """
+        return self._rows(topic)
+
+    def estimates(self, topic: str | None = None, by: Sequence[str] | None = None) -> pl.DataFrame:
+        """Mean, percentiles and loss with intervals over runs.
+
+        Parameters
+        ----------
+        topic
+            As in `frame`.
+        by
+            Factors that make the cells; runs that differ in others are taken together. None: all.
+
+        Returns
+        -------
+        One row per metric (``latency_mean``, ``latency_p50``, ``latency_sent_p50``, ``loss``, ...)
+        and cell: ``metric``, the factors, ``value``, ``low``, ``high`` in ``unit`` (``ns``; ``1``
+        for the part that is lost), ``level``, ``runs``, ``samples``, ``refused`` and more.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic or factor.
+        """
+        return estimates_frame(self._of(topic, by).main_estimates)
+
+    def ecdf(
+        self, topic: str | None = None, by: Sequence[str] | None = None, *, tail: bool = False
+    ) -> Picture:
+        """The distribution of latency [ms] in each cell, runs thin, and its tail beside it.
+
+        Parameters
+        ----------
+        topic, by
+            As in `estimates`.
+        tail
+            Draw the tail (CCDF) instead, where more than six cells need a figure for each.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic or factor, or no message was delivered.
+        """
+        return picture_of(self._of(topic, by).distributions(), -1 if tail else 0)
+
+    def intervals(self, topic: str | None = None, by: Sequence[str] | None = None) -> Picture:
+        """`estimates` as a picture: value [ms], interval, and the values of the runs.
+
+        Raises
+        ------
+        UsageError
+            As `ecdf`.
+        """
+        return picture_of(self._of(topic, by).statistics())
+
+    def heat(self, topic: str | None = None) -> Picture:
+        """Messages by time since each run's first publication [s] and by latency [ms].
+
+        Raises
+        ------
+        UsageError
+            There is no such topic, or no message was delivered.
+        """
+        rows, scope = self._delivered(topic)
+        latency = rows["latency_ns"].to_numpy().astype(np.float64)
+        return picture(latency_heat(rows["since_ns"].to_numpy(), latency, scope))
+
+    def over_time(self, topic: str | None = None) -> Picture:
+        """The latency [ms] of each message at the time of its publication [s], by run.
+
+        Raises
+        ------
+        UsageError
+            As `heat`.
+        """
+        rows, scope = self._delivered(topic)
+        caption = f"{rows.height:,} delivered messages, {scope}, by publication; line: the median."
+        since = "the run's first publication"
+        plot = dots_over_time(rows["since_ns"] / 1e9, rows["latency_ns"], "latency", since, caption)
+        return picture(plot)
+
+    def worst(self, topic: str | None = None, count: int = 10) -> pl.DataFrame:
+        """The latest messages, part by part, and what the receiving thread did meanwhile.
+
+        Parameters
+        ----------
+        topic
+            As in `frame`.
+        count
+            How many.
+
+        Returns
+        -------
+        ``run``, ``cell``, ``topic``, ``subscription_node``, ``since_start_ns``, ``latency_ns``,
+        ``to_take_ns`` (publish to take), ``take_to_callback_ns``, ``busy_ns`` (in callbacks; all
+        ns) and ``meanwhile`` (those callbacks, in words), the latest first.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic.
+        """
+        report = self._of(topic)
+        rows = self._rows(topic).lazy()
+        return worst_messages(rows, report.callback_instances, report.counting, count)
+
+    def culprits(self, topic: str | None = None, count: int = 10) -> pl.DataFrame:
+        """Who kept the receiving threads of the latest messages from going on, by the kernel.
+
+        From publish to callback_start; needs a recording of the kernel (``record --kernel auto``).
+
+        Parameters
+        ----------
+        topic, count
+            As in `worst`.
+
+        Returns
+        -------
+        ``message`` (the row of `worst`, from 0), ``kind`` (``preempted`` or ``woken``: a thread had
+        its CPU, 0 where the CPU came out of its sleep; ``interrupt``, ``soft interrupt``: it ran
+        on its CPU; ``frequency``: what a CPU below its highest frequency cost), ``by_tid``,
+        ``by_name``, ``by_process``, ``by_ns``; of each message the longest first. Null is what the
+        kernel's events do not tell.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic.
+        """
+        return culprits_of(self.worst(topic, count), self._run)
+
+    def _delivered(self, topic: str | None) -> tuple[pl.DataFrame, str]:
+        rows, scope = self._rows(topic), self._of(topic).groups[0].scope
+        delivered = rows.filter(pl.col("outcome") == "delivered").drop_nulls("latency_ns")
+        if not delivered.height:
+            raise UsageError(f"no message with a latency was delivered ({scope})")
+        return delivered, scope

@@ -1,0 +1,134 @@
+"""``run.loss``: what the tracer dropped, and what became of the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from roslens.analysis.figures.over_time import outcomes_over_time
+from roslens.analysis.figures.picture import Picture
+from roslens.analysis.measures.loss import health_findings, loss_of
+from roslens.analysis.measures.samples import ARRIVED, LOST
+from roslens.analysis.reports.table import Sentence
+from roslens.explore.latency import OfMessages
+from roslens.explore.noun import estimates_frame, picture
+from roslens.tracing.recording import UsageError
+
+
+class Loss(OfMessages):
+    """What the tracer dropped (missing events bend every figure), and what became of messages."""
+
+    def sentences(self) -> list[str]:
+        """What the tracer lost, then what became of the messages, in whole sentences.
+
+        Raises
+        ------
+        UsageError
+            A parameter names what is not there.
+        """
+        report = self._report()
+        tracer = [part.text for part in report.tracer_loss() if isinstance(part, Sentence)]
+        return [*tracer, report.sentences()[-1]]
+
+    def tracer(self) -> pl.DataFrame:
+        """What the tracer dropped in each run.
+
+        Returns
+        -------
+        ``run``, ``cell``, ``discarded_events``, ``lost_packets``, ``truncated`` (counts; streams
+        that were cut off).
+        """
+        found = self._run.tracer_loss
+        return pl.DataFrame(
+            [(x.run.name, x.run.label, x.discarded_events, x.lost_packets, x.truncated)
+             for x in found],
+            schema={"run": pl.String, "cell": pl.String, "discarded_events": pl.Int64,
+                    "lost_packets": pl.Int64, "truncated": pl.Int64},
+            orient="row",
+        )  # fmt: skip
+
+    def findings(self) -> pl.DataFrame:
+        """What is odd about the recordings, the gravest first.
+
+        Returns
+        -------
+        ``severity``, ``kind``, ``runs`` and ``count`` (counts), ``what``, ``where`` (first run).
+        """
+        return health_findings(self._run.table("health"))
+
+    def frame(self, topic: str | None = None) -> pl.DataFrame:
+        """What became of the messages of each topic, publisher and subscription.
+
+        Parameters
+        ----------
+        topic
+            Full name; none: all topics.
+
+        Returns
+        -------
+        One row per run, ``topic``, ``publisher_node`` and ``subscription_node``: ``messages``,
+        ``arrived``, ``lost``, ``replaced``, ``overwritten``, ``unknown`` (counts), ``loss`` (part
+        of those of which it is known, 0..1; null where unknown ones forbid it), most lost first.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic.
+        """
+        messages = self._of(topic).messages
+        outcome = pl.col("outcome")
+        return (
+            messages.filter(pl.lit(value=True) if topic is None else pl.col("topic") == topic)
+            .filter(outcome != "no_subscriber")
+            .group_by("run", "topic", "publisher_node", "subscription_node")
+            .agg(
+                messages=pl.len(),
+                arrived=outcome.is_in(ARRIVED).sum(),
+                **{name: (outcome == name).sum() for name in (*LOST, "unknown")},
+                loss=loss_of("outcome"),
+            )
+            .sort("loss", "run", "topic", descending=[True, False, False], nulls_last=True)
+            .collect()
+        )
+
+    def estimates(self, topic: str | None = None, by: Sequence[str] | None = None) -> pl.DataFrame:
+        """The part of a topic's messages that did not arrive, with its interval over runs.
+
+        Parameters
+        ----------
+        topic
+            Full name; none: the topic that the report of latency speaks of first.
+        by
+            Factors that make the cells; none: all.
+
+        Returns
+        -------
+        One row per cell (``metric`` is ``loss``), as of ``run.latency.estimates``; ``value``,
+        ``low`` and ``high`` are parts, 0..1.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic or factor.
+        """
+        found = self._of(topic, by).main_estimates
+        return estimates_frame([e for e in found if e.metric == "loss"])
+
+    def over_time(self, topic: str | None = None) -> Picture:
+        """How many messages of a topic became of which outcome, by time of publication [s].
+
+        Parameters
+        ----------
+        topic
+            As in `estimates`.
+
+        Raises
+        ------
+        UsageError
+            There is no such topic, or none of its messages was seen.
+        """
+        rows, scope = self._rows(topic), self._of(topic).groups[0].scope
+        if not rows.drop_nulls(["since_ns", "outcome"]).height:
+            raise UsageError(f"no message was published ({scope})")
+        return picture(outcomes_over_time(rows, scope))

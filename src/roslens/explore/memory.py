@@ -1,0 +1,117 @@
+"""``run.memory``: what processes used, and whether it climbs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from roslens.analysis.figures.picture import Picture
+from roslens.analysis.leaks.parameters import LeaksParameters
+from roslens.analysis.leaks.report import LeaksReport
+from roslens.analysis.measures.resources import usage_over_time
+from roslens.explore.noun import Noun, estimates_frame, picture_of, shown
+
+if TYPE_CHECKING:
+    from roslens.recordings import Recordings
+
+
+class Memory(Noun[LeaksReport]):
+    """What processes used of memory and CPU, and whether memory climbs."""
+
+    answer = shown(LeaksReport.answer)
+    loss_first = shown(LeaksReport.loss)
+    verdicts = shown(LeaksReport.verdicts)
+    history = shown(LeaksReport.over_time)
+    slopes = shown(LeaksReport.slopes)
+    heap = shown(LeaksReport.heap)
+    why_no_peak = shown(LeaksReport.why_no_peak)
+    statements = shown(LeaksReport.statements)
+    definitions = shown(LeaksReport.definitions)
+    write = shown(LeaksReport.write)
+
+    def _made(self, run: Recordings, parameters: Mapping[str, object]) -> LeaksReport:
+        return LeaksReport(run, LeaksParameters.checked(parameters))
+
+    def frame(self) -> pl.DataFrame:
+        """What each process used at each moment, as it was sampled.
+
+        Returns
+        -------
+        One row per process and sample: ``run``, ``process``, ``vpid``, ``seconds`` (s since the
+        run's first sample), ``cpu`` (cores, since the sample before), ``pss_bytes``, ``rss_bytes``
+        (null where memory was not read).
+        """
+        return usage_over_time(self._run.resources.filter(self._counting))
+
+    def estimates(self, by: Sequence[str] | None = None) -> pl.DataFrame:
+        """Slopes and levels of memory, with intervals over runs.
+
+        Parameters
+        ----------
+        by
+            Factors that make the cells; none: all.
+
+        Returns
+        -------
+        One row per metric (``memory_slope`` in B/s, ``memory_slope_per_message``,
+        ``memory_baseline`` in bytes, ...) and cell, as of ``run.latency.estimates``.
+
+        Raises
+        ------
+        UsageError
+            There is no such factor.
+        """
+        return estimates_frame(self._report(by).estimates)
+
+    def leaks(self, by: Sequence[str] | None = None) -> pl.DataFrame:
+        """Whether memory climbs, and the least climb that would have been found.
+
+        Parameters
+        ----------
+        by
+            As in `estimates`.
+
+        Returns
+        -------
+        One row per cell: the factors, ``verdict``, ``runs``, ``slope_B_per_s``, ``low_B_per_s``,
+        ``high_B_per_s``, ``minimum_detectable_B_per_s`` (B/s), the same per message, ``bend_s``,
+        ``from_s``, ``to_s`` (s), ``refused``, ``why``.
+
+        Raises
+        ------
+        UsageError
+            There is no such factor.
+        """
+        return self._report(by).files()["leaks.csv"]
+
+    def over_time(self, by: Sequence[str] | None = None) -> Picture:
+        """Memory [MB] over time [s] of each run, with the slope that is judged.
+
+        Parameters
+        ----------
+        by
+            As in `estimates`.
+
+        Raises
+        ------
+        UsageError
+            There is no such factor, or memory was not recorded.
+        """
+        return picture_of(self._report(by).over_time())
+
+    def intervals(self, by: Sequence[str] | None = None) -> Picture:
+        """`leaks` as a picture: the verdict of each cell, with its slope [kB/s].
+
+        Parameters
+        ----------
+        by
+            As in `estimates`.
+
+        Raises
+        ------
+        UsageError
+            There is no such factor, or no run.
+        """
+        return picture_of(self._report(by).verdicts())

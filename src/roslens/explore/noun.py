@@ -1,0 +1,178 @@
+"""What all nouns share: the report behind them, estimates as a frame, pictures of its sections."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Self, TypeVar
+
+import polars as pl
+
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.figures.picture import Picture
+from roslens.analysis.figures.plot import Plot
+from roslens.analysis.reports.base import Report, Section
+from roslens.collectors.views import matching
+from roslens.tracing.recording import UsageError
+
+if TYPE_CHECKING:
+    from roslens.recordings import Recordings
+
+R_co = TypeVar("R_co", bound=Report[Any], covariant=True)
+S = TypeVar("S")
+
+
+class Noun(ABC, Generic[R_co]):
+    """Frames, pictures and sections of runs, from one report.
+
+    Frames are polars (``.to_pandas()`` for pandas), pictures are matplotlib figures; sections are
+    what the notebook of that name shows.
+    """
+
+    def __init__(self, run: Recordings, parameters: Mapping[str, object] | None = None) -> None:
+        self._run = run
+        self._parameters = dict(parameters or {})
+        self._reports: dict[object, R_co] = {}
+
+    @abstractmethod
+    def _made(self, run: Recordings, parameters: Mapping[str, object]) -> R_co:
+        """The report of these runs."""
+
+    def with_parameters(self, **parameters: object) -> Self:
+        """The same with parameters of the notebook of that name, such as ``warm_up_s=2``.
+
+        ``roslens report NAME --list-parameters`` lists them: ``level`` (nominal coverage, 0..1),
+        ``warm_up_s`` (s), ``include_failed``, ``leave_out`` and more.
+
+        Raises
+        ------
+        UsageError
+            There is no such parameter, or it does not take the value.
+        """
+        changed = type(self)(self._run, {**self._parameters, **parameters})
+        changed._report()
+        return changed
+
+    def _report(self, by: Sequence[str] | None = None, **parameters: object) -> R_co:
+        key = (None if by is None else tuple(by), repr(sorted(parameters.items())))
+        if key not in self._reports:
+            run = self._run if by is None else grouped(self._run, by)
+            places = [str(recording.path) for recording in run.recordings]
+            given = {"recordings": places, **self._parameters, **parameters}
+            self._reports[key] = self._made(run, given)
+        return self._reports[key]
+
+    @property
+    def _counting(self) -> pl.Expr:
+        """Whether a row is of a run that counts."""
+        return pl.col("run").is_in([run.name for run in self._report().counting])
+
+    def sentences(self) -> list[str]:
+        """What was found, in whole sentences with units, the answer first.
+
+        Raises
+        ------
+        UsageError
+            A parameter names what is not there.
+        """
+        return self._report().sentences()
+
+    def __repr__(self) -> str:
+        return "\n".join(self.sentences())
+
+
+def shown(section: Callable[[R_co], S]) -> Callable[Concatenate[Noun[R_co], ...], S]:
+    """A verb that shows a section of the report."""
+
+    def verb(noun: Noun[R_co], by: Sequence[str] | None = None, **parameters: object) -> S:
+        return section(noun._report(by, **parameters))
+
+    verb.__name__ = section.__name__
+    verb.__doc__ = f"""{section.__doc__}
+
+        Parameters
+        ----------
+        by
+            Factors that make the cells; runs that differ in others are taken together. None: all.
+        **parameters
+            Of the notebook, in place of those given before, such as ``warm_up_s=2`` (s).
+
+        Returns
+        -------
+        Sentences, tables (with units) and figures, as the report shows them; ``pictures`` are the
+        figures, of matplotlib.
+
+        Raises
+        ------
+        UsageError
+            There is no such factor or parameter, or it does not take the value.
+        """
+    return verb
+
+
+def grouped(run: Recordings, by: Sequence[str]) -> Recordings:
+    """The same runs, in cells by these factors alone.
+
+    Raises
+    ------
+    UsageError
+        No run has such a factor.
+    """
+    there = {name for r in run.runs for name in r.cell}
+    for name in by:
+        matching(name, there, "factor")
+    runs = [replace(r, cell={n: r.cell[n] for n in by if n in r.cell}) for r in run.runs]
+    return run.with_runs(runs)
+
+
+def estimates_frame(estimates: Sequence[Estimate]) -> pl.DataFrame:
+    """One row per estimate.
+
+    Returns
+    -------
+    ``metric``, one column per factor (text), ``value``, ``low``, ``high`` (in ``unit``; null where
+    refused), ``unit``, ``level`` (0..1), ``runs``, ``samples``, ``effective_samples``, ``method``,
+    ``verdict``, ``refused`` (why there is no interval), ``definition``.
+    """
+    kinds: dict[str, pl.DataType] = {
+        **dict.fromkeys(("value", "low", "high"), pl.Float64()),
+        "unit": pl.String(),
+        "level": pl.Float64(),
+        **dict.fromkeys(("runs", "samples"), pl.Int64()),
+        "effective_samples": pl.Float64(),
+        **dict.fromkeys(("method", "verdict", "refused", "definition"), pl.String()),
+    }
+    factors = list(dict.fromkeys(name for e in estimates for name in e.cell))
+    rows = [
+        (
+            e.metric,
+            *(None if n not in e.cell else str(e.cell[n]) for n in factors),
+            *(getattr(e, name) for name in kinds),
+        )
+        for e in estimates
+    ]
+    names = dict.fromkeys(("metric", *factors), pl.String())
+    return pl.DataFrame(rows, schema={**names, **kinds}, orient="row")
+
+
+def picture(plot: Plot) -> Picture:
+    """A figure of a report as one that can be changed, with its caption."""
+    assert isinstance(plot.figure, Picture)
+    plot.figure.caption = plot.caption
+    return plot.figure
+
+
+def picture_of(section: Section, number: int = 0) -> Picture:
+    """A picture of a section of a report.
+
+    Raises
+    ------
+    UsageError
+        There is nothing to draw, for the reason that the section tells.
+    """
+    plots = [part for part in section.parts if isinstance(part, Plot)]
+    if not plots:
+        told = " ".join(str(part).removeprefix("! ") for part in section.parts)
+        raise UsageError(told or "there is nothing to draw")
+    return picture(plots[number])

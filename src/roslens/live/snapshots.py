@@ -1,0 +1,106 @@
+"""What triggers make: recordings of a flight recorder's last seconds, and a note of each hit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from roslens.live.triggers import Settings
+from roslens.tracing.campaign import utc_name
+from roslens.tracing.native_tracer.snapshot import record_snapshot
+from roslens.tracing.recording import RoslensError, RunFailedError
+from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.recording.manifest import Hit
+
+
+class Snapshots:
+    """What triggers made.
+
+    Parameters
+    ----------
+    folder
+        The flight recorder's; None where all is recorded, and hits are only heeded.
+    output
+        Where recordings are made.
+    settings
+        How long after a trigger, how often, and how much.
+    noted
+        The file that tells of all hits; None for none.
+
+    Raises
+    ------
+    RunFailedError
+        `output` cannot be made.
+    """
+
+    def __init__(
+        self, folder: Path | None, output: Path, settings: Settings, noted: Path | None = None
+    ) -> None:
+        self._folder = folder
+        self._output = output
+        self._settings = settings
+        self._noted = noted
+        self._hits: list[Hit] = []
+        self._last: dict[str, float] = {}
+        self._due: float | None = None
+        self._waiting: list[Hit] = []
+        if folder is not None and settings.triggers:
+            try:
+                # Now, and not when it is needed.
+                output.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise RunFailedError(f"{output}: cannot be made: {error.strerror}") from error
+
+    def heed(self, hits: Sequence[Hit]) -> list[Hit]:
+        """Those of hits that are heeded; their snapshot is made some seconds later.
+
+        Raises
+        ------
+        RunFailedError
+            They cannot be noted.
+        """
+        now = time.monotonic()
+        heeded = []
+        for hit in hits:
+            last = self._last.get(hit.trigger)
+            if last is not None and now - last < self._settings.cooldown_s:
+                continue
+            self._last[hit.trigger] = now
+            heeded.append(hit)
+        if heeded and self._noted is not None:
+            self._hits += heeded
+            try:
+                write_atomically(self._noted, json.dumps([x.model_dump() for x in self._hits]))
+            except OSError as error:
+                raise RunFailedError(f"{self._noted}: not written: {error.strerror}") from error
+        if heeded and self._folder is not None:
+            self._waiting += heeded
+            self._due = self._due or now + self._settings.after_s
+        return heeded
+
+    def take(self, *, at_once: bool = False) -> str | None:
+        """Make the snapshot that is due; what was made, or why none, or None."""
+        due = self._due is not None and (at_once or time.monotonic() >= self._due)
+        if self._folder is None or not due:
+            return None
+        hits, self._waiting, self._due = self._waiting, [], None
+        taken = sum(x.stat().st_size for x in self._output.rglob("*") if x.is_file())
+        needed = sum(x.stat().st_size for x in self._folder.rglob("*") if x.is_file())
+        if taken + needed > self._settings.most_mb * 1e6:
+            return (
+                f"no snapshot: {taken / 1e6:,.0f} MB of them are in {self._output}, and most_mb is "
+                f"{self._settings.most_mb:g}"
+            )
+        name, number = utc_name(), 0
+        while (made := self._output / (f"{name}-{number}" if number else name)).exists():
+            number += 1
+        try:
+            record_snapshot(self._folder, made, hits)
+        except (RoslensError, OSError) as error:
+            # There may be room, or a recorder, later.
+            shutil.rmtree(made, ignore_errors=True)
+            return f"no snapshot: {error}"
+        return f"snapshot {made}: {'; '.join(dict.fromkeys(hit.trigger for hit in hits))}"

@@ -1,0 +1,196 @@
+"""Events that native tracers write, as they come, in stretches of time."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import polars as pl
+
+from roslens.collectors.reader import open_trace
+from roslens.collectors.ros2.events import INIT_EVENTS
+from roslens.collectors.schema.tables import LOSSES
+from roslens.tracing.native_tracer.growing import Growing, find_growing, is_of_this_boot
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.layout import MANIFEST_NAME
+from roslens.tracing.recording.manifest import read_manifest
+
+_MARGIN_NS = 50_000_000
+"""For so long a thread may be at writing an event down."""
+_FUTURE_NS = 60_000_000_000
+"""What lies so far ahead is no time of this clock."""
+
+
+class Source:
+    """The events of programs that record themselves. Made by `following`.
+
+    Attributes
+    ----------
+    until_ns
+        Up to when all is known that happened; None where nobody writes any more.
+    """
+
+    def __init__(self, path: Path, own: Path, keep_ns: int | None) -> None:
+        self._path = path
+        self._own = own
+        self._keep_ns = keep_ns
+        self._traces = {folder: Growing(folder) for folder in find_growing(path)}
+        self._pending: dict[str, pl.DataFrame] = {}
+        self._is_first = True
+        if not all(map(is_of_this_boot, self._traces)):
+            raise UsageError(
+                f"{path}: was written before this machine started, or on another one; of what has "
+                "ended 'roslens report latency' tells"
+            )
+        self.until_ns: int | None = None
+
+    @property
+    def broken(self) -> list[str]:
+        """Files that hold what no tracer writes."""
+        return sorted(
+            f"{folder.name}/{name}" for folder, x in self._traces.items() for name in x.broken
+        )
+
+    @property
+    def flight(self) -> Path | None:
+        """The folder that snapshots are made of; None where all is recorded."""
+        flights = [folder.parent for folder, growing in self._traces.items() if growing.is_flight]
+        return flights[0] if flights else None
+
+    def has_ended(self) -> bool:
+        """Whether nothing can come any more, as far as the folder says."""
+        if not any(trace.exists() for trace in self._traces):
+            return True
+        return self._status() not in (None, "running")
+
+    @property
+    def run(self) -> Path | None:
+        """The folder of the run that is being recorded; None for no run."""
+        return self._folder if self._status() == "running" else None
+
+    @property
+    def _folder(self) -> Path:
+        return next(iter(self._traces)).parent.parent
+
+    def _status(self) -> str | None:
+        # While a run is recorded, its manifest says so; any other file is none of it.
+        with suppress(UsageError):
+            return read_manifest(self._folder / MANIFEST_NAME).status
+        return None
+
+    def read(self, *, all_of_it: bool = False) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+        """What happened since, up to a moment that no thread is still writing about.
+
+        Parameters
+        ----------
+        all_of_it
+            Up to the last event instead: nobody writes any more.
+
+        Returns
+        -------
+        tuple
+            Events by name, as of `roslens.collectors.reader.Trace.read`, and rows of ``losses``.
+
+        Raises
+        ------
+        RunFailedError
+            There is no room for what is copied of the files.
+        """
+        now = time.monotonic_ns()
+        losses = [LOSSES.empty()]
+        if self._is_first:
+            losses.append(self._begin(now))
+        more = True
+        while more:
+            more = False
+            for place, (folder, growing) in enumerate(self._traces.items()):
+                copy = self._own / f"{place}" / folder.name
+                try:
+                    grown = growing.copy(copy, self._since(now))
+                    if grown.any:
+                        self._take_in(copy, losses, lost=grown.lost)
+                    shutil.rmtree(copy)
+                except OSError as error:
+                    raise RunFailedError(f"{copy}: cannot be written: {error.strerror}") from error
+                more |= grown.more
+        self._is_first = False
+        wall = now + max(x.clock_offset_ns for x in self._traces.values())
+        until = wall - _MARGIN_NS
+        self.until_ns = None if all_of_it else until
+        return self._split(wall + _FUTURE_NS if all_of_it else until, wall), pl.concat(losses)
+
+    def _since(self, now: int) -> int | None:
+        return now - self._keep_ns if self._is_first and self._keep_ns is not None else None
+
+    def _begin(self, now: int) -> pl.DataFrame:
+        """Take in what named objects before, where that does not lie apart."""
+        since = self._since(now)
+        forgotten = []
+        for folder, growing in self._traces.items():
+            if since is None or growing.is_flight:
+                continue
+            trace = open_trace(folder)
+            wanted = [f"ros2:{name}" for name in INIT_EVENTS]
+            self._add(trace.read(wanted, threads=1))
+            begin, _ = trace.span
+            end = since + growing.clock_offset_ns
+            if begin is not None and begin < end:
+                row = {"host": trace.hosts[0], "kind": "lost_packets"}
+                forgotten.append({**row, "begin_ns": begin, "end_ns": end})
+        return LOSSES.conform(pl.DataFrame(forgotten, schema=LOSSES.schema))
+
+    def _take_in(self, copy: Path, losses: list[pl.DataFrame], *, lost: bool) -> None:
+        trace = open_trace(copy.parent)
+        self._add(trace.read(threads=1))
+        if lost:
+            losses.append(trace.info(threads=1).losses)
+
+    def _add(self, frames: Mapping[str, pl.DataFrame]) -> None:
+        for name, frame in frames.items():
+            before = self._pending.get(name)
+            if before is None or before.is_empty():
+                self._pending[name] = frame
+            elif not frame.is_empty():
+                self._pending[name] = pl.concat([before, frame], how="diagonal_relaxed")
+
+    def _split(self, until: int, wall: int) -> dict[str, pl.DataFrame]:
+        found = {}
+        for name, frame in self._pending.items():
+            found[name] = frame
+            if frame.is_empty():
+                continue
+            ready = frame
+            if not frame["time_ns"].is_sorted():
+                ready = frame.sort("time_ns", maintain_order=True)
+            now = ready["time_ns"].search_sorted(until, side="right")
+            ever = ready["time_ns"].search_sorted(wall + _FUTURE_NS, side="right")
+            found[name] = ready.head(now)
+            self._pending[name] = ready[now:ever]
+        return found
+
+
+@contextmanager
+def following(path: Path, keep_ns: int | None) -> Iterator[Source]:
+    """Follow the files that native tracers write at or below a folder.
+
+    Parameters
+    ----------
+    path
+        The folder of a recording that is being made, or of a flight recorder.
+    keep_ns
+        How far back from now events are wanted; None for all.
+
+    Raises
+    ------
+    UsageError
+        No native tracer writes there, or it did on another machine or before this one started.
+    """
+    own = Path(tempfile.mkdtemp(prefix="roslens-live-"))
+    try:
+        yield Source(path, own, keep_ns)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)

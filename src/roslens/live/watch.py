@@ -1,0 +1,293 @@
+"""``roslens watch``: what programs do, read from the files that they write."""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+from rich.live import Live
+
+from roslens.analysis.overview.live import LastSeconds, last_seconds
+from roslens.analysis.reports.numbers import seen
+from roslens.collectors.ros2.live import Model
+from roslens.collectors.ros2.one_pass import Rows
+from roslens.live.limits import Limits
+from roslens.live.screen import Moment, clock, line, screen
+from roslens.live.snapshots import Snapshots
+from roslens.live.source import Source, following
+from roslens.live.triggers import Settings, Tables, Triggers, read_triggers
+from roslens.tracing.recording import EXIT_OK, NotEnoughEvidenceError
+from roslens.tracing.recording.manifest import Hit
+from roslens.tracing.recording.terminal import Console, say
+from roslens.tracing.recording.text import shown
+from roslens.tracing.run import TRIGGERED_NAME
+
+MESSAGES = (
+    *("topic", "publisher_node", "subscription_node", "publish_ns", "callback_start_ns"),
+    *("latency_ns", "outcome"),
+)
+INSTANCES = (
+    *("host", "vpid", "vtid", "kind", "name", "node", "start_ns", "end_ns", "duration_ns"),
+)
+
+
+SPARE_NS = 5_000_000_000
+"""Events are kept for so long beyond what is looked at."""
+_LINES = 6
+_MOST_CPU = 0.015
+_LONGEST = 5
+"""So many times later at most refreshes come, that they take no more than that part of a CPU."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to watch.
+
+    Attributes
+    ----------
+    window_s
+        Seconds that figures are of; 0 for all since the begin.
+    every_s
+        Seconds from one refresh to the next.
+    once
+        One refresh only.
+    as_json
+        Print JSON, one line per refresh.
+    seconds
+        Watch for so long; None until the recording ends.
+    budgets, triggers
+        YAML files; None for none.
+    snapshots
+        Where triggers make recordings; None for beside the folder.
+    beside
+        The descriptor of who records: when it ends, one look more is the last one, and only what
+        triggers do is said. None for nobody.
+    """
+
+    window_s: float = 10
+    every_s: float = 2
+    once: bool = False
+    as_json: bool = False
+    seconds: float | None = None
+    budgets: Path | None = None
+    triggers: Path | None = None
+    snapshots: Path | None = None
+    beside: int | None = None
+
+    @property
+    def window_ns(self) -> int | None:
+        """The window; None for all."""
+        return round(self.window_s * 1e9) or None
+
+
+class Watch:
+    """Programs that are watched.
+
+    Parameters
+    ----------
+    source
+        Their events.
+    window_ns
+        How far back figures reach; None for all.
+    limits
+        Held against them.
+    settings
+        What triggers there are.
+    snapshots
+        Made where they hit; None for none.
+    shows
+        Whether there are figures; without them only triggers hit.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        window_ns: int | None,
+        limits: Limits,
+        settings: Settings | None = None,
+        snapshots: Snapshots | None = None,
+        *,
+        shows: bool = True,
+    ) -> None:
+        self._source = source
+        self._window_ns = window_ns
+        self._limits = limits
+        self._shows = shows
+        self._triggers = Triggers(settings) if settings else None
+        self._snapshots = snapshots
+        self._said: deque[str] = deque(maxlen=_LINES)
+        self.asked = False
+        self.model = Model(keep_of(window_ns, settings))
+        self._dropped = 0
+        self._before: int | None = None
+
+    def look(self, *, all_of_it: bool = False, to_last: bool = False) -> Moment:
+        """Take in what happened since, and say what is to be seen now.
+
+        Parameters
+        ----------
+        all_of_it
+            Nobody writes any more, as of `Source.read`.
+        to_last
+            Figures end with the last event where nothing happened for longer than they reach back.
+        """
+        frames, losses = self._source.read(all_of_it=all_of_it)
+        self.model.feed(frames, losses)
+        dropped = losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
+        self._dropped += int(dropped)
+        notes = [f"{name}: not what a tracer writes, left out" for name in self._source.broken]
+        if self._triggers is not None and self._source.flight is None:
+            notes.append("no flight recorder writes there: triggers are told, and record nothing")
+        last = self.model.last_ns
+        if last is None:
+            return Moment(None, None, self._dropped, notes=notes)
+        end = self._source.until_ns or last
+        if self._window_ns is not None and end - last > self._window_ns:
+            notes.append(f"no event for {(end - last) / 1e9:,.0f} s")
+            end = last if to_last else end
+        events = sum(frame.height for frame in frames.values())
+        since, self._before = self._before, end
+        rate = events / ((end - since) / 1e9) if since is not None and end > since else None
+        tables = self.model.tables()
+        figures = self._figures(tables, end) if self._shows else None
+        exceeded = self._limits.exceeded(figures.topics.to_dicts()) if figures else []
+        before = list(self._said)
+        hits = self._react(Tables(tables), end)
+        new = [f"{clock(hit.at_ns)} triggered: {hit.trigger}{seen(hit)}" for hit in hits]
+        new += self.make_due()
+        self._said.extend(new)
+        told = [hit.model_dump() for hit in hits]
+        return Moment(figures, rate, self._dropped, exceeded, told, notes, new, before)
+
+    def _react(self, tables: Tables, end: int) -> list[Hit]:
+        """The triggers that hit now and are heeded."""
+        hits: list[Hit] = []
+        if self._triggers is not None and self.model.first_ns is not None:
+            hits = self._triggers.hits(tables, self.model.first_ns, end)
+        if self.asked:
+            hits.append(Hit(trigger="SIGUSR2", at_ns=end))
+            self.asked = False
+        return hits if self._snapshots is None else self._snapshots.heed(hits)
+
+    def make_due(self, *, at_once: bool = False) -> list[str]:
+        """Make the snapshot that is due, or, at once, one that is not yet; what was made."""
+        made = None if self._snapshots is None else self._snapshots.take(at_once=at_once)
+        return [made] if made else []
+
+    def _figures(self, tables: Mapping[str, Rows], end: int) -> LastSeconds:
+        messages = tables["messages"].frame(*MESSAGES)
+        instances = tables["callback_instances"].frame(*INSTANCES)
+        first = self.model.first_ns
+        begin = first if first is not None else end
+        if self._window_ns is not None:
+            begin = max(begin, end - self._window_ns)
+        return last_seconds(messages, instances, begin, end)
+
+
+def keep_of(window_ns: int | None, settings: Settings | None = None) -> int | None:
+    """How far back events are kept for figures of a window: what began before it counts in it."""
+    if window_ns is None:
+        return None
+    return max(window_ns, settings.longest_ns if settings else 0) + SPARE_NS
+
+
+def run_watch(path: Path, options: Options, console: Console) -> int:
+    """Watch until the recording ends, the time is over, or Ctrl-C; the exit code of the verb.
+
+    Raises
+    ------
+    UsageError
+        No native tracer writes there, or the budgets cannot be read.
+    RunFailedError
+        Recordings cannot be made where they should.
+    NotEnoughEvidenceError
+        Asked once, and there is no event.
+    """
+    limits = Limits(options.budgets)
+    settings = read_triggers(options.triggers) if options.triggers else None
+    moment = None
+    with following(path, keep_of(options.window_ns, settings)) as source:
+        snapshots = None
+        if not options.once:
+            output = options.snapshots or path.with_name(f"{path.resolve().name}-snapshots")
+            noted = source.run / "native" / TRIGGERED_NAME if source.run else None
+            snapshots = Snapshots(source.flight, output, settings or Settings(()), noted)
+        shows = options.beside is None
+        watch = Watch(source, options.window_ns, limits, settings, snapshots, shows=shows)
+        with suppress(KeyboardInterrupt), _shown(options, console) as show, _asked(watch):
+            for moment in _moments(watch, source, options):
+                show(moment)
+        # Nobody is there later for what is not due yet.
+        for made in watch.make_due(at_once=True):
+            print(shown(f"roslens: {made}"), file=sys.stderr)
+    if options.once and (moment is None or moment.figures is None):
+        raise NotEnoughEvidenceError(
+            f"{path}: no event of late; of what has ended 'roslens report latency' tells"
+        )
+    return EXIT_OK
+
+
+def _moments(watch: Watch, source: Source, options: Options) -> Iterator[Moment]:
+    begun, is_first, is_last = time.monotonic(), True, False
+    while True:
+        woken, used = time.monotonic(), time.process_time()
+        ended = is_last or source.has_ended()
+        yield watch.look(all_of_it=ended, to_last=options.once or ended)
+        over = options.seconds is not None and time.monotonic() - begun >= options.seconds
+        if options.once or ended or over:
+            return
+        # The programs that are watched need the CPU more; the first refresh takes most, but once.
+        used = 0.0 if is_first else time.process_time() - used
+        pause = max(options.every_s, min(used / _MOST_CPU, _LONGEST * options.every_s))
+        is_first = False
+        who = [] if options.beside is None else [options.beside]
+        is_last = bool(select.select(who, [], [], max(0.0, woken + pause - time.monotonic()))[0])
+
+
+@contextmanager
+def _asked(watch: Watch) -> Iterator[None]:
+    """SIGUSR2 asks for a snapshot, as a trigger does."""
+
+    def ask(*_: object) -> None:
+        watch.asked = True
+
+    before = signal.signal(signal.SIGUSR2, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+
+
+def _say_new(moment: Moment) -> None:
+    for text in moment.new:
+        say(f"roslens: {text}")
+
+
+@contextmanager
+def _shown(options: Options, console: Console) -> Iterator[Callable[[Moment], object]]:
+    """How a moment is shown: JSON, one screen where there is a terminal, else a line.
+
+    Beside a recorder only what triggers did.
+    """
+    if options.beside is not None:
+        yield _say_new
+    elif options.as_json:
+        yield lambda moment: say(json.dumps(moment.to_json()))
+    elif options.once:
+        yield lambda moment: console.print(screen(moment))
+    elif not console.is_terminal:
+        yield lambda moment: console.print(
+            line(moment), soft_wrap=True, markup=False, highlight=False
+        )
+    else:
+        with Live(console=console, auto_refresh=False, screen=True) as live:
+            yield lambda moment: live.update(screen(moment), refresh=True)

@@ -1,0 +1,254 @@
+"""The verb ``merge``: recordings of several hosts as one recording, with one time line.
+
+The result is a recording like any other: traces below ``trace/<member>/``, samples of all, and a
+manifest with those of its members. Its clocks lie beside it (`roslens.collectors.clocks`); whatever
+reads the traces applies them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from rich.markup import escape
+
+from roslens.collectors.clock_logs import LOGS, boot_ns, find_logs, read_logs
+from roslens.collectors.clocks import Clocks, Points, find_clocks, read_clocks, write_clocks
+from roslens.collectors.decoding import ClockOffsets
+from roslens.collectors.reader import Trace, open_trace
+from roslens.collectors.resources import scan_samples
+from roslens.collectors.schema import SAMPLED
+from roslens.collectors.table_file import write_table
+from roslens.tracing.opening import opened
+from roslens.tracing.recording import Recording, RunFailedError, UsageError, find_recordings
+from roslens.tracing.recording.layout import MANIFEST_NAME, find_traces
+from roslens.tracing.recording.manifest import Manifest, Member, write_manifest
+from roslens.tracing.recording.merged import merged_manifest
+from roslens.tracing.recording.terminal import Console, say
+
+
+def merge(
+    paths: Sequence[Path],
+    output: Path,
+    *,
+    clock_offsets: ClockOffsets | None = None,
+    progress: Callable[[str], object] = lambda _: None,
+) -> tuple[Recording, Clocks | None]:
+    """Make one recording of several; what is there already of the same is left.
+
+    Parameters
+    ----------
+    paths
+        Recordings, bare traces, folders of them, or archives; the clock of the first one's host
+        is that of the result.
+    output
+        The folder to make. Files of traces are linked where that is possible, else copied.
+    clock_offsets
+        Nanoseconds to add to all times of hosts, by name or label, instead of what messages and
+        logs say; ``"auto"`` to refuse where these do not tell.
+    progress
+        Called with what begins now.
+
+    Returns
+    -------
+    recording, clocks
+        Clocks are None where there is one host, or offsets were given.
+
+    Raises
+    ------
+    UsageError
+        Fewer than two recordings, one that has no trace, or something else in the output.
+    RunFailedError
+        The output cannot be written.
+    NotEnoughEvidenceError
+        With ``"auto"``: clocks that cannot be told.
+    """
+    found = [one for path in paths for one in find_recordings(opened(path))]
+    if len(found) < 2:
+        raise UsageError("only one recording; give two or more to merge")
+    if excerpts := [one.path for one in found if one.is_excerpt]:
+        raise UsageError(f"{excerpts[0]}: only tables; give the recording that it was made of")
+    members = [
+        Member(name=name, hosts=[], content=_content(one, clock_offsets), manifest=one.manifest)
+        for name, one in zip(_names(found), found, strict=True)
+    ]
+    with _made(output, members) as made:
+        if made is not None:
+            manifest = _fill(made, found, members, clock_offsets=clock_offsets, progress=progress)
+            named = manifest.model_copy(update={"run": output.resolve().name})
+            write_manifest(named, made / MANIFEST_NAME)
+    recording = Recording.at(output)
+    return recording, read_clocks(recording.clocks)
+
+
+def _names(found: Sequence[Recording]) -> list[str]:
+    """Numbered, so that no two are alike and the first stays first."""
+    digits = len(str(len(found) - 1))
+    return [f"{place:0{digits}}_{one.name}" for place, one in enumerate(found)]
+
+
+def _content(recording: Recording, clock_offsets: ClockOffsets | None) -> str:
+    """Digest of what goes into the result."""
+    files = [*_trace_files(recording), *recording.samples.values(), *find_logs(recording.path)]
+    if recording.has_manifest:
+        files.append(recording.path / MANIFEST_NAME)
+    lines = [repr(clock_offsets or None)]
+    for file in sorted(files):
+        state = file.stat()
+        name = file.relative_to(recording.path).as_posix()
+        lines.append(f"{name} {state.st_size} {state.st_mtime_ns}")
+    return hashlib.sha256(os.fsencode("\n".join(lines))).hexdigest()
+
+
+def _trace_files(recording: Recording) -> Iterator[Path]:
+    folders = find_traces(recording.trace_root)
+    if not folders:
+        raise UsageError(f"{recording.path}: no trace here, so nothing that can be merged")
+    for folder in folders:
+        nested = {other for other in folders if other != folder and other.is_relative_to(folder)}
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and not any(file.is_relative_to(other) for other in nested):
+                yield file
+
+
+@contextmanager
+def _made(output: Path, members: Sequence[Member]) -> Iterator[Path | None]:
+    """A folder beside the output that takes its place at the end; None if that is up to date."""
+    there = Recording.at(output)
+    if output.exists() and any(output.iterdir()):
+        old = there.manifest.members if there.has_manifest and there.manifest else []
+        if not old:
+            raise UsageError(f"{output}: something else lies there; give another folder with -o")
+        same = [(one.name, one.content) for one in old]
+        if same == [(one.name, one.content) for one in members]:
+            yield None
+            return
+    scratch: Path | None = None
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=".merging-", dir=output.parent))
+        made = scratch / output.name
+        made.mkdir()
+        yield made
+        if output.exists():
+            shutil.rmtree(output)
+        made.rename(output)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RunFailedError(f"{output}: cannot be written: {reason}") from error
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _fill(
+    made: Path,
+    found: Sequence[Recording],
+    members: Sequence[Member],
+    *,
+    clock_offsets: ClockOffsets | None,
+    progress: Callable[[str], object],
+) -> Manifest:
+    """Put everything but the manifest into a folder; the manifest."""
+    for recording, member in zip(found, members, strict=True):
+        progress(f"taking {member.name}")
+        for file, place in _files(recording, member.name):
+            _take(file, made / place)
+    progress("reading clocks")
+    trace = open_trace(made / "trace")
+    labels = _labels(trace, members)
+    for member, of in zip(members, labels, strict=True):
+        member.hosts = sorted(of.values())
+    if clock_offsets and clock_offsets != "auto":
+        trace = open_trace(made / "trace", clock_offsets=clock_offsets)
+        clocks = find_clocks(trace, given=clock_offsets)
+    else:
+        logs = [_logs(made, member) for member in members]
+        clocks = find_clocks(trace, more=pl.concat(logs), strict=clock_offsets == "auto")
+    if clocks is not None:
+        write_clocks(clocks, Recording.at(made).clocks)
+    added = {} if clocks is None else clocks.added
+    for table in SAMPLED:
+        rows = [
+            _by_clock(scan_samples(table, one.samples[table.name]).collect(), of, added)
+            for one, of in zip(found, labels, strict=True)
+            if table.name in one.samples
+        ]
+        if rows:
+            write_table(pl.concat(rows).sort("time_ns"), made / f"{table.name}.parquet")
+    begin, end = trace.span
+    return merged_manifest("", members, (begin or 0, end or 0))
+
+
+def _files(recording: Recording, name: str) -> Iterator[tuple[Path, Path]]:
+    """What is taken of a recording, and where it goes."""
+    for file in _trace_files(recording):
+        yield file, Path("trace", name, file.relative_to(recording.trace_root))
+    if recording.native != recording.path:
+        for file in sorted(recording.native.rglob("*")):
+            if file.is_file():
+                yield file, Path("native", name, file.relative_to(recording.native))
+    for file in find_logs(recording.path):
+        yield file, Path(LOGS, name, file.name)
+
+
+def _logs(made: Path, member: Member) -> pl.DataFrame:
+    """What logs say of a member's clock; of several hosts in one nobody knows whose they are."""
+    files = find_logs(made / LOGS / member.name) if len(member.hosts) == 1 else []
+    boot = boot_ns(find_traces(made / "trace" / member.name))
+    return read_logs(files, "".join(member.hosts[:1]), boot)
+
+
+def _take(file: Path, there: Path) -> None:
+    there.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError):
+        os.link(file, there)
+        return
+    shutil.copy2(file, there)
+
+
+def _labels(trace: Trace, members: Sequence[Member]) -> list[dict[str, str]]:
+    """Of each member its own labels of hosts, and theirs here."""
+    found = []
+    for member in members:
+        own: dict[str, str] = {}
+        for label, host in trace.host_of.items():
+            if label.split("/")[0] == member.name:
+                own.setdefault(host, f"h{len(own)}")
+        found.append({label: host for host, label in own.items()})
+    return found
+
+
+def _by_clock(
+    rows: pl.DataFrame, labels: Mapping[str, str], added: Mapping[str, Points]
+) -> pl.DataFrame:
+    """Samples with the labels and the clock of the whole."""
+    renamed = rows.with_columns(pl.col("host").replace(labels))
+    parts = []
+    for (host,), part in renamed.group_by("host", maintain_order=True):
+        times = part["time_ns"].to_numpy()
+        if points := added.get(str(host)):
+            first = points[0][0]
+            at = [float(time - first) for time, _ in points]
+            more = np.interp((times - first).astype(np.float64), at, [add for _, add in points])
+            times = times + np.round(more).astype(np.int64)
+        parts.append(part.with_columns(pl.Series("time_ns", times, dtype=pl.Int64)))
+    return pl.concat(parts) if parts else renamed
+
+
+def show_merged(recording: Recording, clocks: Clocks | None, console: Console) -> None:
+    """Print what was merged, what is known of its clocks, and the folder last."""
+    manifest = recording.manifest
+    for member in manifest.members if manifest else ():
+        console.print(f"{escape(member.name)}: {', '.join(member.hosts)}", highlight=False)
+    for finding in clocks.findings if clocks else ():
+        mark = "[yellow]warning:[/] " if finding["severity"] == "warning" else ""
+        console.print(f"{mark}{escape(finding['what'])}", soft_wrap=True, highlight=False)
+    say(recording.path)

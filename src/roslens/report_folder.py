@@ -1,0 +1,58 @@
+"""Where notebooks are found, and where what they say is put."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import shipped
+
+
+def find_notebook(notebook: str) -> Path:
+    """The path of a notebook that is given by its name or its path.
+
+    Raises
+    ------
+    UsageError
+        There is none.
+    """
+    path = Path(notebook)
+    if path.suffix == ".ipynb" and path.is_file():
+        return path
+    found = {
+        candidate.stem: candidate for candidate in sorted(shipped("notebooks").glob("*.ipynb"))
+    }
+    if notebook in found:
+        return found[notebook]
+    raise UsageError(
+        f"no notebook {notebook!r}; there are: {', '.join(sorted(found)) or 'none'} "
+        "(or give the path of an .ipynb file)"
+    )
+
+
+def default_output(name: str) -> Path:
+    """A new folder for a report of that name, named by the time."""
+    parent = Path("data", "reports", name)
+    stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
+    folder, number = parent / stamp, 1
+    while folder.exists():
+        number += 1
+        folder = parent / f"{stamp}-{number}"
+    return folder
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for output, with its parents.
+
+    Raises
+    ------
+    UsageError
+        It cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"{folder}: cannot be made: {error.strerror}; give another folder with -o"
+        ) from error

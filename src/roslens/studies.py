@@ -1,0 +1,106 @@
+"""Studies that can do without recordings of ROS 2: ``rl.studies.storage(...)`` and others.
+
+Each takes the parameters of the notebook of its name (``roslens report NAME --list-parameters``)
+and gives its report: ``sentences``, and a method for each section.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from roslens.analysis.calibration.parameters import CalibrationParameters
+from roslens.analysis.calibration.report import CalibrationReport
+from roslens.analysis.micro_ros.parameters import MicroRosParameters
+from roslens.analysis.micro_ros.report import MicroRosReport
+from roslens.analysis.reports.parameters import ReportParameters
+from roslens.analysis.runs import why_left_out
+from roslens.analysis.storage.parameters import StorageParameters
+from roslens.analysis.storage.report import StorageReport
+from roslens.analysis.tool.parameters import ToolParameters
+from roslens.analysis.tool.report import ToolReport
+from roslens.collectors.results.micro_ros import read_all
+from roslens.collectors.results.micro_ros_published import read_published
+from roslens.collectors.results.storage_study import read_digests
+from roslens.recordings import Recordings, open_recordings, resolve
+from roslens.tool_files import open_tool_files
+from roslens.tracing.recording import UsageError
+
+__all__ = ["calibration", "micro_ros", "storage", "tool"]
+
+
+def calibration(**parameters: object) -> CalibrationReport:
+    """Whether intervals hold what they claim (parts, 0..1), simulated or from recordings.
+
+    Raises
+    ------
+    UsageError
+        There is no such parameter, it does not take the value, or a file cannot be read.
+    """
+    asked = CalibrationParameters.checked(parameters)
+    stored = asked.model_copy(update={"results": str(resolve(asked.results))})
+    return CalibrationReport(_opened(asked), stored)
+
+
+def storage(**parameters: object) -> StorageReport:
+    """How fast a bag recorder's storage writes (MB/s, ms): of recordings, else the published.
+
+    Raises
+    ------
+    UsageError
+        As `calibration`, or no recording is of the suite storage.
+    """
+    asked = StorageParameters.checked(parameters)
+    published = read_digests(resolve(asked.digests or "data/published/storage"))
+    return StorageReport(_opened(asked), published, asked)
+
+
+def tool(**parameters: object) -> ToolReport:
+    """What result files of other benchmark tools say, in the units that they give.
+
+    Raises
+    ------
+    UsageError
+        As `calibration`, or a file is of no known format.
+    """
+    asked = ToolParameters.checked(parameters)
+    return ToolReport(open_tool_files(asked.files, asked.factors), asked)
+
+
+def micro_ros(**parameters: object) -> MicroRosReport:
+    """Memory (bytes), throughput (bit/s) and latency (ms) on a constrained device.
+
+    Raises
+    ------
+    UsageError
+        As `calibration`, or a folder is given twice.
+    """
+    asked = MicroRosParameters.checked(parameters)
+    published = read_published(resolve("data/published/micro_ros"))
+    if asked.is_published:
+        return MicroRosReport(None, None, published, asked)
+    opened = _opened(asked)
+    folders = list(zip(_names(asked.results), map(resolve, asked.results), strict=True))
+    if opened is not None:
+        folders += [
+            (run.name, recording.native)
+            for run, recording in zip(opened.runs, opened.recordings, strict=True)
+            if recording.native.is_dir()
+            and why_left_out(run, include_failed=asked.include_failed, leave_out=asked.leave_out)
+            is None
+        ]
+    return MicroRosReport(opened, read_all(folders), published, asked)
+
+
+def _opened(asked: ReportParameters) -> Recordings | None:
+    return open_recordings(asked.recordings, factors=asked.factors) if asked.recordings else None
+
+
+def _names(folders: list[str]) -> list[str]:
+    """The last part of each path, or as many as it takes to tell them apart."""
+    parts = [Path(folder).resolve().parts for folder in folders]
+    longest = max(map(len, parts), default=1)
+    for depth in range(1, longest + 1):
+        names = ["/".join(p[-depth:]) for p in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise UsageError("parameter results: a folder is given twice")

@@ -1,0 +1,96 @@
+// Shows the start notebook as one screen: runs its cells when it opens, and lays the outputs of those
+// that are panes (metadata `pane`, their title) side by side in JupyterLab's own dock.
+//
+// Written as JupyterLab loads extensions, so that nothing has to be built.
+
+// From top to bottom, each row from left to right: the share of each, and the cell's title.
+const SCREEN = [
+  [0.5, [[1, "Timeline"]]],
+  [0.26, [[0.26, "Runs"], [0.44, "Topics"], [0.3, "Worst messages"]]],
+  [0.24, [[0.29, "Callbacks"], [0.22, "Nodes"], [0.23, "Chains"], [0.26, "Message"]]],
+];
+
+// A pane: another view of what the cell of that title shows.
+function paneOf(app, panel, title) {
+  const cell = panel.content.widgets.find((each) => each.model.getMetadata("pane") === title);
+  if (!cell || !cell.cloneOutputArea) return null;
+  const pane = cell.cloneOutputArea();
+  pane.id = `roslens-${title}`.replaceAll(" ", "-");
+  pane.title.label = title;
+  pane.title.closable = true;
+  pane.node.dataset.notebook = panel.id;
+  pane.addClass("roslens-pane");
+  panel.disposed.connect(() => pane.dispose());
+  app.shell.add(pane, "main", { activate: false });
+  return pane;
+}
+
+const tabs = (widgets) => ({ type: "tab-area", widgets, currentIndex: 0 });
+
+// Shares of what there is: a cell may have been deleted.
+function split(orientation, parts) {
+  const there = parts.filter(([, child]) => child);
+  return there.length && {
+    type: "split-area", orientation,
+    sizes: there.map(([size]) => size), children: there.map(([, child]) => child),
+  };
+}
+
+function layOut(app, panel) {
+  const rows = SCREEN.map(([height, row]) => [height, row.map(([width, title]) => {
+    const pane = paneOf(app, panel, title);
+    return [width, pane && tabs([pane])];
+  })]);
+  const first = rows[0][1][0];
+  // The notebook lies behind the first pane.
+  first[1] = first[1] ? tabs([...first[1].widgets, panel]) : tabs([panel]);
+  const main = split("vertical", rows.map(([height, row]) => [height, split("horizontal", row)]));
+  panel.parent.restoreLayout({ main });
+  app.shell.collapseLeft();
+  app.shell.collapseRight();
+}
+
+// What a widget is not told: that the kernel of its notebook ended, also if another one was started.
+const ENDED = ["restarting", "autorestarting", "terminating", "dead"];
+
+function tellTheEnd(panel) {
+  const own = [`#${panel.id}`, `[data-notebook="${panel.id}"]`];
+  panel.sessionContext.statusChanged.connect((_, status) => {
+    if (!ENDED.includes(status)) return;
+    const shown = document.querySelectorAll(own.map((each) => `${each} .roslens-timeline`).join());
+    for (const each of shown) each.dispatchEvent(new Event("roslens-kernel-ended"));
+  });
+}
+
+async function open(app, panel) {
+  tellTheEnd(panel);
+  await panel.context.ready;
+  await panel.revealed;
+  if (!panel.content.model.getMetadata("roslens")?.screen) return;
+  await panel.sessionContext.ready;
+  app.shell.activateById(panel.id);
+  const ran = app.commands.execute("notebook:run-all-cells");
+  layOut(app, panel);
+  await ran;
+}
+
+const plugin = {
+  id: "roslens:screen",
+  autoStart: true,
+  activate(app) {
+    const known = new Set();
+    function look() {
+      for (const panel of app.shell.widgets("main")) {
+        if (!panel.context || !panel.sessionContext || known.has(panel)) continue;
+        known.add(panel);
+        open(app, panel);
+      }
+    }
+    app.restored.then(() => { look(); app.shell.layoutModified.connect(look); });
+  },
+};
+
+(window._JUPYTERLAB ??= {}).roslens = {
+  init() {},
+  async get() { return () => ({ __esModule: true, default: plugin }); },
+};

@@ -1,0 +1,36 @@
+// The window of time that is seen, and where its moments are.
+
+const LABEL = 230; // width of the labels, px
+const LEAST_NS = 1000; // the narrowest window
+
+const Moving = (Base) => class extends Base {
+  width() { return Math.max(50, this.plot.clientWidth - LABEL - 8); }
+  timeAt(x) { return this.begin + (x - LABEL) * (this.end - this.begin) / this.width(); }
+  xAt(time) { return LABEL + (time - this.begin) * this.width() / (this.end - this.begin); }
+
+  ticks(each) {
+    const by = step(this.end - this.begin, Math.max(2, this.width() / 110));
+    for (let t = Math.ceil(this.begin / by) * by; t <= this.end; t += by) each(t, by);
+  }
+
+  y(row) { return row.pinned ? row.y : row.y - this.shift; }
+  high() { return Math.max(AXIS + ROW, Math.min(this.placed.height, this.plot.clientHeight)); }
+
+  seen() {
+    return this.placed.rows.filter((row) => row.pinned
+      || (row.y + row.height > this.top && row.y < this.top + this.high() + ROW));
+  }
+
+  go(begin, end) {
+    const length = this.model.get("length");
+    const span = Math.min(Math.max(end - begin, LEAST_NS), length);
+    this.begin = Math.min(Math.max(0, begin), Math.max(0, length - span));
+    this.end = this.begin + span;
+    this.draw();
+    this.ask();
+  }
+
+  zoom(factor, around = (this.begin + this.end) / 2) {
+    this.go(around + (this.begin - around) * factor, around + (this.end - around) * factor);
+  }
+};

@@ -1,0 +1,185 @@
+"""Bags beside traces: read, joined by the time of publication, and what they say.
+
+Bags are written here by the public writer of MCAP and in the tables of rosbag2's SQLite plugin;
+expected values are what was written.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import struct
+from pathlib import Path
+
+import polars as pl
+import pytest
+from mcap.writer import Writer
+
+import roslens as rl
+from roslens.analysis.latency.parameters import LatencyParameters
+from roslens.analysis.latency.report import LatencyReport
+from roslens.collectors.bag import BAG_MESSAGES, begins_with_header, read_bag
+from roslens.tracing.recording import UsageError
+
+SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process"
+IMU = "# Measured.\nuint8 A=1\nstd_msgs/Header header\nfloat64 x\n===\nMSG: std_msgs/Header\n"
+TEXT = "string data\n"
+BEGIN = 1_700_000_000_000_000_000
+
+
+def cdr(stamp_ns: int, *, big: bool = False) -> bytes:
+    """A header's stamp and four bytes more, as the middleware serializes it."""
+    order = ">" if big else "<"
+    seconds, rest = divmod(stamp_ns, 1_000_000_000)
+    return bytes((0, int(not big), 0, 0)) + struct.pack(f"{order}iII", seconds, rest, 0)
+
+
+def write_mcap(path: Path, rows: list[tuple[str, str, bytes, int, int]]) -> None:
+    """Topic, definition, data, times of publication and recording of each message."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start("ros2")
+        channels: dict[str, int] = {}
+        for topic, definition, data, publish_ns, recorded_ns in rows:
+            if topic not in channels:
+                schema = writer.register_schema(
+                    f"p/msg/{topic[1:]}", "ros2msg", definition.encode()
+                )
+                channels[topic] = writer.register_channel(topic, "cdr", schema)
+            writer.add_message(channels[topic], recorded_ns, data, publish_ns)
+        writer.finish()  # type: ignore[no-untyped-call]
+
+
+def test_an_mcap_bag(tmp_path: Path) -> None:
+    rows = [
+        ("/imu", IMU, cdr(BEGIN), BEGIN + 5, BEGIN + 9),
+        ("/imu", IMU, cdr(BEGIN + 1, big=True), BEGIN + 6, BEGIN + 10),
+        # A stamp that was never set is none, and the time of recording is none of publication.
+        ("/imu", IMU, cdr(0), BEGIN + 11, BEGIN + 11),
+        ("/text", TEXT, cdr(BEGIN), BEGIN + 7, BEGIN + 12),
+    ]
+    write_mcap(tmp_path / "bag_0.mcap", rows)
+    found = read_bag(tmp_path)
+    assert found.schema == BAG_MESSAGES
+    assert found.rows() == [
+        ("/imu", "p/msg/imu", 16, BEGIN, BEGIN + 5, BEGIN + 9),
+        ("/imu", "p/msg/imu", 16, BEGIN + 1, BEGIN + 6, BEGIN + 10),
+        ("/imu", "p/msg/imu", 16, None, None, BEGIN + 11),
+        ("/text", "p/msg/text", 16, None, BEGIN + 7, BEGIN + 12),
+    ]
+
+
+@pytest.mark.parametrize("with_definitions", [True, False])
+def test_an_sqlite_bag(tmp_path: Path, *, with_definitions: bool) -> None:
+    path = tmp_path / "a bag_0.db3"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE topics(id INTEGER, name, type, serialization_format)")
+    connection.execute("CREATE TABLE messages(id INTEGER, topic_id INTEGER, timestamp, data BLOB)")
+    connection.execute("INSERT INTO topics VALUES (1, '/imu', 'p/msg/Imu', 'cdr')")
+    connection.execute("INSERT INTO messages VALUES (1, 1, ?, ?)", (BEGIN + 9, cdr(BEGIN)))
+    if with_definitions:
+        connection.execute(
+            "CREATE TABLE message_definitions(topic_type, encoding, encoded_message_definition)"
+        )
+        connection.execute(
+            "INSERT INTO message_definitions VALUES ('p/msg/Imu', 'ros2msg', ?)", (IMU,)
+        )
+    connection.commit()
+    connection.close()
+    stamp = BEGIN if with_definitions else None
+    assert read_bag(path).rows() == [("/imu", "p/msg/Imu", 16, stamp, None, BEGIN + 9)]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "definition", "expected"),
+    [
+        ("ros2msg", IMU, True),
+        ("ros2msg", "Header header # an old way\n", True),
+        ("ros2msg", "float64 x\nstd_msgs/Header header\n", False),
+        ("ros2msg", "std_msgs/Header[] headers\n", False),
+        ("ros2msg", "", False),
+        (
+            "ros2idl",
+            'struct I {\n@verbatim (language="comment", text="a (b) c")\nstd_msgs::msg::Header h;',
+            True,
+        ),
+        ("ros2idl", "struct Imu { double x; std_msgs::msg::Header header; };", False),
+        ("protobuf", IMU, False),
+    ],
+)
+def test_whether_a_type_begins_with_a_header(
+    encoding: str, definition: str, *, expected: bool
+) -> None:
+    assert begins_with_header(encoding, definition) is expected
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.mcap"
+    write_mcap(whole, [("/imu", IMU, cdr(BEGIN), BEGIN, BEGIN)])
+    cut = tmp_path / "cut.mcap"
+    cut.write_bytes(whole.read_bytes()[:60])
+    with pytest.raises(UsageError, match=r"cut\.mcap: cannot be read as a bag: .*cut off"):
+        read_bag(cut)
+    with pytest.raises(UsageError, match="nothing: no bag"):
+        read_bag(tmp_path / "nothing")
+    broken = tmp_path / "broken.db3"
+    broken.write_bytes(b"SQLite format 3\0" + bytes(100))
+    with pytest.raises(UsageError, match=r"broken\.db3: cannot be read"):
+        read_bag(broken)
+    folder = tmp_path / "compressed"
+    folder.mkdir()
+    shutil.copy(whole, folder)
+    (folder / "metadata.yaml").write_text(
+        "rosbag2_bagfile_information:\n  version: 9\n  compression_mode: MESSAGE\n"
+    )
+    with pytest.raises(UsageError, match="ros2 bag convert"):
+        read_bag(folder)
+
+
+@pytest.mark.recording
+def test_a_bag_beside_a_trace(tmp_path: Path) -> None:
+    """The sample's own messages as a recorder gets them, every tenth left out."""
+    place = tmp_path / "run"
+    (sample,) = (x for x in SAMPLE.iterdir() if x.is_dir())
+    shutil.copytree(sample, place, ignore=shutil.ignore_patterns("events", "tables"))
+    opened = rl.open(place)
+    assert opened.bags() == {}
+    with pytest.raises(UsageError, match="no bag lies there"):
+        opened.bag()
+    messages = opened.messages.collect().filter(pl.col("outcome") == "delivered")
+    messages = messages.filter(topic=messages["topic"].mode()[0]).sort("source_timestamp_ns")
+    topic, age_ns = messages["topic"][0], 5_000_000
+    kept = messages.filter(pl.int_range(pl.len()) % 10 != 5)
+    times = kept["source_timestamp_ns"].to_list()
+    rows = [(topic, IMU, cdr(time - age_ns), time, time + 100_000) for time in times]
+    write_mcap(place / "bag" / "bag_0.mcap", rows)
+    bag = opened.bag()
+    # From the publication, at which the data were that old, to the callback.
+    expected = (kept["callback_start_ns"] - kept["rmw_publish_ns"] + age_ns).to_list()
+    assert bag.messages.sort("publish_ns")["age_ns"].to_list() == expected
+    between = messages["source_timestamp_ns"].is_between(times[0], times[-1])
+    missed = messages.filter(between).height - len(times)
+    assert missed > 1
+    assert bag.topics.select("topic", "messages", "bytes", "known", "missed").rows() == [
+        (topic, len(times), 16 * len(times), len(times) + missed, missed)
+    ]
+    line = f"its recorder missed {missed:,} of {len(times) + missed:,}"
+    assert line in str(bag)
+    assert str(opened.bag(place / "bag" / "bag_0.mcap")).partition(": ")[2] in str(bag)
+    for given, name in (("", "bag"), (str(place / "bag" / "bag_0.mcap"), "bag_0.mcap")):
+        parameters = LatencyParameters.checked({"recordings": [str(place)], "bag": given})
+        said = str(LatencyReport(opened, parameters).loss())
+        assert f"{opened.runs[0].name}: bag {name}: {len(times):,} messages" in said
+
+
+@pytest.mark.recording
+def test_a_bag_of_what_the_trace_does_not_know(tmp_path: Path) -> None:
+    write_mcap(tmp_path / "a.mcap", [("/imu", IMU, cdr(BEGIN), BEGIN + 5, BEGIN + 9)])
+    bag = rl.open(SAMPLE).bag(tmp_path / "a.mcap")
+    assert bag.messages.select("callback_start_ns", "age_ns").rows() == [(None, None)]
+    assert bag.topics.select("known", "missed").rows() == [(None, None)]
+    assert str(bag) == (
+        "bag a.mcap: 1 message of 1 topic; none of them is known to the trace by its time of "
+        "publication."
+    )

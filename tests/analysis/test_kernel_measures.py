@@ -1,0 +1,212 @@
+"""Who kept a callback from the CPU, and the parts of messages; worked out by hand, times in ns."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from roslens.analysis.measures.cpu_waits import find_states, find_waits, preempted_by
+from roslens.analysis.measures.culprits import culprits
+from roslens.analysis.measures.message_parts import message_moments, message_parts
+
+EXECUTOR, RECEIVER, SENDER, BURNER, OTHER = 70, 71, 50, 99, 98
+PREEMPTED, ASLEEP = 0x100, 1
+IN_SOFTIRQ = 16
+
+
+def switches(*rows: tuple[int, int, int, int, int]) -> pl.LazyFrame:
+    names = ("time_ns", "cpu_id", "prev_tid", "next_tid", "prev_state")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Int64), orient="row")
+    return frame.with_columns(
+        pl.col("cpu_id").cast(pl.Int32), pl.lit("h0").alias("host"),
+        pl.format("t{}", "next_tid").alias("next_comm"),
+    ).lazy()  # fmt: skip
+
+
+def wakes(*rows: tuple[int, int, int, int]) -> pl.LazyFrame:
+    names = ("time_ns", "tid", "ctx_tid", "ctx_flags")
+    frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Int64), orient="row")
+    return frame.with_columns(pl.lit("h0").alias("host")).lazy()
+
+
+SWITCHES = switches(
+    (50, 0, EXECUTOR, BURNER, ASLEEP),
+    (60, 1, RECEIVER, 0, ASLEEP),
+    (132, 1, 0, RECEIVER, 0),
+    (145, 1, RECEIVER, 0, ASLEEP),
+    (150, 0, BURNER, EXECUTOR, PREEMPTED),
+    (175, 0, EXECUTOR, BURNER, PREEMPTED),
+    (180, 0, BURNER, OTHER, PREEMPTED),
+    (190, 0, OTHER, EXECUTOR, ASLEEP),
+    (228, 1, 0, RECEIVER, 0),
+    (300, 0, EXECUTOR, 0, ASLEEP),
+)
+WAKES = wakes(
+    (130, RECEIVER, SENDER, IN_SOFTIRQ),
+    (140, EXECUTOR, RECEIVER, 0),
+    (185, EXECUTOR, RECEIVER, 0),  # of a thread that does not sleep: means nothing
+    (225, RECEIVER, SENDER, IN_SOFTIRQ),
+)
+
+
+def test_waits_of_a_thread():
+    own = find_waits(SWITCHES, WAKES).filter(pl.col("tid") == EXECUTOR)
+    assert own.select("kind", "cpu_id", "begin_ns", "end_ns").rows() == [
+        ("woken", 0, 140, 150),
+        ("preempted", 0, 175, 190),
+    ]
+
+
+def test_states_of_a_thread():
+    own = find_states(SWITCHES, WAKES).filter(pl.col("tid") == EXECUTOR)
+    assert own.select("kind", "cpu_id", "begin_ns", "end_ns").rows() == [
+        ("blocked", 0, 50, 140),
+        ("woken", 0, 140, 150),
+        ("ran", 0, 150, 175),
+        ("preempted", 0, 175, 190),
+        ("ran", 0, 190, 300),
+    ]
+    # It came at 190; that it left before it came again at 400 is missing.
+    line = pl.concat([SWITCHES.filter(pl.col("time_ns") < 300), switches((400, 1, 0, EXECUTOR, 0))])
+    own = find_states(line, WAKES).filter(pl.col("tid") == EXECUTOR)
+    assert own["begin_ns"].to_list() == [50, 140, 150, 175]
+
+
+def test_who_had_the_cpu_meanwhile():
+    execution = pl.DataFrame(
+        {"callback_instance_id": [5], "host": "h0", "vtid": EXECUTOR, "start_ns": [170],
+         "duration_ns": [90]}
+    )  # fmt: skip
+    found = preempted_by(execution, SWITCHES, WAKES)
+    assert found.rows() == [
+        (5, "preempted", OTHER, "t98", 10),
+        (5, "preempted", BURNER, "t99", 5),
+    ]
+
+
+def test_nobody_is_named_where_a_switch_is_missing():
+    """The burner came to the CPU at 175 and another leaves it at 190: from when on is not known."""
+    line = switches(
+        (100, 0, 0, EXECUTOR, 0), (175, 0, EXECUTOR, BURNER, PREEMPTED),
+        (190, 0, OTHER, EXECUTOR, ASLEEP), (300, 0, EXECUTOR, 0, ASLEEP),
+    )  # fmt: skip
+    span = pl.DataFrame({"span": [3], "host": "h0", "tid": [EXECUTOR], "begin_ns": [100],
+                         "end_ns": [200]})  # fmt: skip
+    found = culprits(span, {"sched_switch": line})
+    assert found.rows() == [(3, "preempted", None, None, 15)]
+
+
+def events(cpu: int, *rows: tuple[int, ...], names: tuple[str, ...]) -> pl.LazyFrame:
+    schema = {name: pl.String if name == "name" else pl.Int64 for name in ("time_ns", *names)}
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    place = pl.lit(cpu, dtype=pl.Int32).alias("cpu_id")
+    return frame.with_columns(place, pl.lit("h0").alias("host")).lazy()
+
+
+def test_culprits_of_a_span():
+    """The executor runs 150..175 and 190..300 on CPU 0, is woken at 140 and preempted at 175.
+
+    Its CPU is at a quarter of its highest frequency until 200: 3/4 of 25 and of 10 ns are lost.
+    """
+    kernel = {
+        "sched_switch": SWITCHES,
+        "sched_waking": WAKES,
+        # The first while the burner ran, the second half of it, the third without an end.
+        "irq_handler_entry": events(
+            0, (120, 7, "nic"), (145, 7, "nic"), (160, 9, "disk"), (298, 9, "disk"),
+            names=("irq", "name"),
+        ),
+        "irq_handler_exit": events(0, (125, 7), (152, 7), (166, 9), names=("irq",)),
+        "irq_softirq_entry": events(0, (192, 3), (210, 77), names=("vec",)),
+        "irq_softirq_exit": events(0, (196, 3), (211, 77), names=("vec",)),
+        # Written on CPU 1, of CPU 0.
+        "power_cpu_frequency": events(
+            1, (40, 0, 1000), (200, 0, 4000), (250, 1, 9000), names=("field_cpu_id", "state")
+        ),
+    }  # fmt: skip
+    span = pl.DataFrame(
+        {"span": [4, 5], "host": "h0", "tid": [EXECUTOR, OTHER], "begin_ns": [110, 400],
+         "end_ns": [295, 500]}
+    )  # fmt: skip
+    assert sorted(culprits(span, kernel).rows(), key=str) == sorted(
+        [
+            (4, "frequency", None, "CPU 0", 27),
+            (4, "interrupt", None, "irq 7 nic", 2),
+            (4, "interrupt", None, "irq 9 disk", 6),
+            (4, "preempted", OTHER, "t98", 10),
+            (4, "preempted", BURNER, "t99", 5),
+            (4, "soft interrupt", None, "softirq NET_RX", 4),
+            (4, "soft interrupt", None, "softirq 77", 1),
+            (4, "woken", BURNER, "t99", 10),
+        ],
+        key=str,
+    )
+    assert culprits(span, {}).is_empty()
+
+
+def moments() -> pl.DataFrame:
+    """The first message wakes the executor; the second arrives while it runs a callback."""
+    messages = pl.DataFrame(
+        {
+            "message_id": [0, 1],
+            "subscription_id": 3,
+            "publisher_host": "h0",
+            "subscription_host": "h0",
+            "publisher_vpid": 5,
+            "subscription_vpid": 7,
+            "publish_ns": [100, 200],
+            "rmw_publish_ns": [110, 210],
+            "take_ns": [160, 265],
+            "callback_start_ns": [170, 270],
+            "latency_ns": [70, 70],
+            "callback_instance_id": [5, 6],
+        }
+    )
+    executions = pl.DataFrame(
+        {"callback_instance_id": [5, 6], "host": "h0", "vtid": EXECUTOR, "end_ns": [260, 280]}
+    )
+    senders = pl.DataFrame({"message_id": [0, 1], "vtid": SENDER})
+    return message_moments(messages, executions, SWITCHES, WAKES, senders)
+
+
+def test_moments_of_messages():
+    names = ("arrived_ns", "woken_ns", "on_cpu_ns", "reason")
+    assert moments().sort("message_id").select(names).rows() == [
+        (130, 140, 150, None),
+        (225, None, None, "busy"),
+    ]
+
+
+def test_parts_add_up():
+    parts = message_parts(moments())
+    assert parts.filter(pl.col("message_id") == 0).select("part", "part_ns").rows() == [
+        ("publish_call", 10), ("transport", 20), ("receiving", 10), ("wake_up", 10), ("take", 10),
+        ("dispatch", 10),
+    ]  # fmt: skip
+    assert parts.filter(pl.col("message_id") == 1).select("part", "part_ns").rows() == [
+        ("publish_call", 10), ("transport", 15), ("receiving+wake_up+take", 40), ("dispatch", 5),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("waker", "flags", "reason"), [(0, 8, "interrupt"), (SENDER, 0, "publisher")]
+)
+def test_who_wakes_the_executor_is_not_always_a_receiver(waker, flags, reason):
+    messages = pl.DataFrame(
+        {
+            "message_id": [0], "subscription_id": 3, "publisher_host": "h0",
+            "subscription_host": "h0", "publisher_vpid": 5, "subscription_vpid": 7,
+            "publish_ns": [100], "rmw_publish_ns": [110], "take_ns": [160],
+            "callback_start_ns": [170], "latency_ns": [70], "callback_instance_id": [5],
+        }
+    )  # fmt: skip
+    executions = pl.DataFrame(
+        {"callback_instance_id": [5], "host": "h0", "vtid": EXECUTOR, "end_ns": [260]}
+    )
+    senders = pl.DataFrame({"message_id": [0], "vtid": SENDER})
+    found = message_moments(
+        messages, executions, SWITCHES, wakes((140, EXECUTOR, waker, flags)), senders
+    )
+    assert found.select("arrived_ns", "woken_ns", "reason").rows() == [(None, 140, reason)]
+    parts = message_parts(found)["part"].to_list()
+    assert parts == ["publish_call", "transport+receiving", "wake_up", "take", "dispatch"]

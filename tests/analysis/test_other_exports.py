@@ -1,0 +1,119 @@
+"""Spans of OpenTelemetry and timings as MCAP: what the tables say, read by others' readers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from mcap.reader import make_reader
+
+import roslens as rl
+from roslens.analysis.interop.opentelemetry import CONSUMER, PRODUCER
+from roslens.export import FORMATS, export
+from roslens.tracing.recording import UsageError
+
+SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
+pytestmark = pytest.mark.recording
+
+
+def spans(path: Path) -> list[dict[str, Any]]:
+    """All spans of a file, each with the attributes of its resource."""
+    found = []
+    for line in path.read_text().splitlines():
+        for resource in json.loads(line)["resourceSpans"]:
+            about = {x["key"]: next(iter(x["value"].values()))
+                     for x in resource["resource"]["attributes"]}  # fmt: skip
+            found += [
+                span | {"of": about} for scope in resource["scopeSpans"] for span in scope["spans"]
+            ]
+    return found
+
+
+def test_spans_follow_messages(tmp_path: Path) -> None:
+    export(RUN, tmp_path / "o.json", "otlp")
+    found = spans(tmp_path / "o.json")
+    recording = rl.open(RUN)
+    by_id = {span["spanId"]: span for span in found}
+    assert len(by_id) == len(found)
+    sent = recording.publications.drop_nulls("publish_ns").collect()
+    assert sum(span["kind"] == PRODUCER for span in found) == sent.height
+    # Each delivered message leads from its publication to its callback, within one trace.
+    pairs = recording.messages.filter(pl.col("callback_end_ns").is_not_null()).collect()
+    expected = sorted(
+        pairs.select("publish_ns", "callback_start_ns", "callback_end_ns").drop_nulls().rows()
+    )
+    told = []
+    for span in found:
+        if span["kind"] != CONSUMER or "parentSpanId" not in span:
+            continue
+        parent = by_id[span["parentSpanId"]]
+        assert parent["traceId"] == span["traceId"]
+        told.append(
+            (
+                int(parent["startTimeUnixNano"]),
+                int(span["startTimeUnixNano"]),
+                int(span["endTimeUnixNano"]),
+            )
+        )
+    assert sorted(told) == expected
+    assert len(expected) > 10
+    for span in found:
+        assert (len(span["traceId"]), len(span["spanId"])) == (32, 16)
+        assert int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"])
+    assert {"service.name", "process.pid", "roslens.run"} <= found[0]["of"].keys()
+
+
+def test_a_chain_is_one_trace(tmp_path: Path) -> None:
+    """A message published within a callback belongs to the trace of the message before."""
+    export(SAMPLES / "chain.tar.zst", tmp_path / "o.json", "otlp")
+    found = spans(tmp_path / "o.json")
+    by_id = {span["spanId"]: span for span in found}
+    longest = 0
+    for span in found:
+        depth, at = 0, span
+        while "parentSpanId" in at:
+            at, depth = by_id[at["parentSpanId"]], depth + 1
+        longest = max(longest, depth)
+    assert longest >= 4
+
+
+def test_timings_by_the_reader_of_mcap(tmp_path: Path) -> None:
+    export(RUN, tmp_path / "o.mcap", "mcap")
+    recording = rl.open(RUN)
+    latencies: dict[str, list[float]] = {}
+    callbacks = resources = before = 0
+    with (tmp_path / "o.mcap").open("rb") as file:
+        for schema, channel, message in make_reader(file).iter_messages():
+            content = json.loads(message.data)
+            assert schema is not None
+            assert content.keys() == json.loads(schema.data)["properties"].keys()
+            assert message.log_time >= before
+            before = message.log_time
+            if schema.name == "roslens.Message" and content["latency_ms"] is not None:
+                topic = channel.topic.removeprefix("/roslens/messages")
+                latencies.setdefault(topic, []).append(content["latency_ms"])
+            callbacks += schema.name == "roslens.Callback"
+            resources += schema.name == "roslens.Resources"
+    known = recording.messages.drop_nulls(["latency_ns", "topic"]).collect()
+    assert latencies
+    for (topic,), rows in known.group_by("topic"):
+        assert sorted(latencies[str(topic)]) == pytest.approx(sorted(rows["latency_ns"] / 1e6))
+    assert callbacks == recording.callback_instances.drop_nulls("end_ns").collect().height
+    assert resources == recording.resources.collect().height
+
+
+def test_several_runs_are_lines_of_spans_and_no_mcap(tmp_path: Path) -> None:
+    runs = SAMPLES / "communication_shared"
+    export(runs, tmp_path / "o.json", "otlp")
+    assert len((tmp_path / "o.json").read_text().splitlines()) == 2
+    assert len({span["of"]["roslens.run"] for span in spans(tmp_path / "o.json")}) == 2
+    with pytest.raises(UsageError, match="an MCAP file is of one run, and here are 2"):
+        export(runs, tmp_path / "o.mcap", "mcap")
+
+
+def test_every_format_is_listed() -> None:
+    assert {"perfetto", "otlp", "mcap", "csv"} <= FORMATS.keys()

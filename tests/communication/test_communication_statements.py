@@ -1,0 +1,57 @@
+"""What was said of ways of communication; expected verdicts by hand from the ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from roslens.analysis.communication.statements import statements
+from roslens.analysis.statistics.factorial import Observation
+
+
+def runs(value: float, **cell: Any) -> list[Observation]:
+    """Four runs, each in a block of its own, that differ by a thousandth."""
+    return [Observation(cell, value * (1 + 0.001 * n), f"b{n}") for n in range(4)]
+
+
+def verdicts(*given: Sequence[Observation]) -> list[str]:
+    return [found.verdict for found in statements(*given)]
+
+
+def test_each_statement_is_borne_out() -> None:
+    cells = {
+        ("shared", "off"): 10,
+        ("unique", "off"): 10.1,
+        ("shared", "on"): 2,
+        ("unique", "on"): 1,
+    }
+    latencies = [
+        o for (p, i), x in cells.items() for o in runs(x, payload=8, pointer=p, intra_process=i)
+    ]
+    latencies += runs(1.01, payload=8, pointer="loaned", intra_process="off")
+    within = [
+        o for n in (0, 1) for o in runs(1 + n, pointer="unique", intra_process="on", outside=n)
+    ]
+    periods = [
+        o
+        for i, x in (("off", 17), ("on", 10))
+        for o in runs(x, payload=10_000_000, pointer="shared", intra_process=i)
+    ]
+    assert verdicts(latencies, within, periods) == ["confirmed"] * 5
+
+
+def test_what_is_against_a_statement_refutes_it_and_what_is_not_there_judges_nothing() -> None:
+    off = runs(1, callback="shared_ptr", intra_process=False)
+    slower = runs(2, callback="unique_ptr", intra_process=False)
+    on = runs(2, callback="shared_ptr", intra_process=True)
+    found = statements([*off, *on, *slower], [], [])
+    nowhere = "not_in_these_recordings"
+    assert [x.verdict for x in found] == ["refuted", "refuted", nowhere, nowhere, nowhere]
+    assert "on is 2.00 [2.00, 2.00] times off (pointer=shared)" in found[0].because
+
+
+def test_one_run_of_each_tells_nothing() -> None:
+    single = [runs(x, pointer="shared", intra_process=i)[0] for i, x in (("off", 9), ("on", 1))]
+    found = statements(single, [], [])
+    assert found[0].verdict == "not_enough_evidence"
+    assert "1 runs; at least 3 are needed" in found[0].because

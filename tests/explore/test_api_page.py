@@ -1,0 +1,159 @@
+"""The examples of docs/api.md run on samples, are typed, and leave out nothing that is public."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import polars as pl
+import pytest
+
+import roslens as rl
+from roslens.explore.callbacks import Callbacks
+from roslens.explore.chains import Chains
+from roslens.explore.communication import Communication
+from roslens.explore.comparing import Comparison
+from roslens.explore.executors import Executors
+from roslens.explore.latency import Latency
+from roslens.explore.loss import Loss
+from roslens.explore.memory import Memory
+from roslens.explore.noun import shown
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "api.md").read_text()
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+QUESTIONS = re.findall(r"^([A-Z][^\n]*\?)\n\n```python\n(.*?)```", PAGE, re.DOTALL | re.MULTILINE)
+NOTEBOOKS: dict[type, str] = {
+    Latency: "latency", Chains: "chains", Executors: "executors", Memory: "leaks",
+    Communication: "communication",
+}  # fmt: skip
+NOUNS = (*NOTEBOOKS, Callbacks, Loss, Comparison)
+
+
+def verbs(noun: type) -> list[str]:
+    return [name for name in dir(noun) if not name.startswith("_")]
+
+
+def sections(noun: type) -> set[str]:
+    """The verbs that show a section of the noun's notebook."""
+    made = f"{shown.__qualname__}.<locals>"
+    return {name for name in verbs(noun) if made in getattr(noun, name, noun).__qualname__}
+
+
+@pytest.fixture
+def budgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (shown,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "budgets.yaml").write_text(shown)
+    sample = ROOT / "data" / "samples" / "two_process"
+    without = shutil.ignore_patterns("events", "tables")
+    shutil.copytree(sample, tmp_path / "recordings", ignore=without)
+    # From elsewhere: the samples of the examples are those that come with roslens.
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.recording
+@pytest.mark.usefixtures("budgets")
+def test_the_examples_run(capsys: pytest.CaptureFixture[str]) -> None:
+    namespace: dict[str, object] = {}
+    for block in BLOCKS:
+        exec(compile(block, "docs/api.md", "exec"), namespace)
+    assert "/samples" in capsys.readouterr().out
+    assert Path("latency.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_the_examples_show_all_that_is_public() -> None:
+    code = "\n".join(BLOCKS)
+    for noun in NOUNS:
+        assert verbs(noun)
+        table = PAGE[PAGE.index("## Nouns") : PAGE.index("### Latency")]
+        for verb in verbs(noun):
+            if verb == "found" or verb in sections(noun):
+                continue
+            assert f".{verb}(" in code, f"{noun.__name__}.{verb} stands in no example"
+            common = verb in ("sentences", "with_parameters")
+            assert common or f"`{verb}`" in table, f"{noun.__name__}.{verb} is not in the table"
+
+
+@pytest.mark.parametrize("noun", NOTEBOOKS)
+def test_the_sections_are_the_cells_of_the_notebook(noun: type) -> None:
+    notebook = nbformat.read(ROOT / "notebooks" / f"{NOTEBOOKS[noun]}.ipynb", as_version=4)
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    assert sections(noun)
+    assert {name for name in sections(noun) if f".{name}(" not in code} == set()
+
+
+def test_everything_public_says_what_it_gives_and_when_it_fails() -> None:
+    for noun in NOUNS:
+        assert noun.__doc__
+        for verb in verbs(noun):
+            if verb == "found":
+                continue
+            text = getattr(noun, verb).__doc__
+            assert text, f"{noun.__name__}.{verb}"
+            given = getattr(noun, verb).__annotations__
+            if given.get("return") == "pl.DataFrame":
+                assert "Returns\n" in text, f"{noun.__name__}.{verb}"
+                assert re.search(r"_ns|_ms|_bytes|B/s|unit|counts|0\.\.1|ratio|\bns\b", text), verb
+            if set(given) - {"return"} or given.get("return") == "Picture":
+                assert "Raises\n" in text, f"{noun.__name__}.{verb}"
+
+
+def test_the_examples_are_typed(tmp_path: Path) -> None:
+    """By mypy, strictly, as a user's own code that imports an installed roslens."""
+    script = tmp_path / "examples.py"
+    script.write_text("\n".join(BLOCKS))
+    run = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", str(script)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_the_questions_are_those_of_the_tutorial_in_three_lines_each() -> None:
+    tutorial = (ROOT / "docs" / "tutorial.md").read_text()
+    asked = re.findall(r"^\| ([A-Z].*\?) \|", tutorial, re.MULTILINE)
+    assert [question for question, _ in QUESTIONS] == asked
+    assert all(len(code.splitlines()) <= 3 for _, code in QUESTIONS)
+
+
+def answers(question: str) -> object:
+    """What the last line of the answer gives."""
+    ((code),) = [code for asked, code in QUESTIONS if asked.startswith(question)]
+    *lines, last = code.splitlines()
+    namespace: dict[str, object] = {"rl": rl}
+    exec("\n".join(lines), namespace)
+    return eval(last, namespace)
+
+
+@pytest.mark.recording
+@pytest.mark.usefixtures("budgets")
+def test_the_answers_are_what_is_known_of_the_samples() -> None:
+    """The chain's program sleeps longest in /a's callback, and the leak is planted (README)."""
+    said = answers("Which executor")
+    assert isinstance(said, list)
+    assert "of SingleThreaded is" in said[0]
+    assert "above that of Events" in said[0]
+    hops = answers("How long from sensor")
+    assert isinstance(hops, pl.DataFrame)
+    assert hops.row(0, named=True)["topic"] == "/a"
+    leaks = answers("Does it leak")
+    assert isinstance(leaks, list)
+    assert leaks[0].startswith("Memory climbs in ")
+    pays = answers("Does intra-process")
+    assert isinstance(pays, pl.DataFrame)
+    assert pays.height
+    kept = answers("Is the budget kept")
+    assert isinstance(kept, pl.DataFrame)
+    assert set(kept["verdict"]) <= {"within", "exceeded", "not_enough_evidence"}
+    since = rl.catalog("recordings", collect=True).select().changes("latency_p99")
+    assert since.select("campaigns", "verdict").rows() == [(1, None)]
+    assert "1 campaign;" in since["refused"].item()  # one is no series
+    worst = answers("What happened to this")
+    assert isinstance(worst, pl.DataFrame)
+    messages = rl.open("data/samples/two_process").messages.collect()
+    own = messages.filter(pl.col("topic") == "/data", pl.col("outcome") == "delivered")
+    assert worst["latency_ns"].item() == own["latency_ns"].max()

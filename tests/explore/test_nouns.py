@@ -1,0 +1,150 @@
+"""What ``rl.open`` offers by noun: the figures of the reports, by hand, and its errors."""
+
+from __future__ import annotations
+
+import json
+import math
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from matplotlib.figure import Figure
+from tests.analysis.synthetic import write_run
+
+import roslens as rl
+from roslens.recordings import Recordings
+from roslens.tracing.recording import UsageError
+
+ROOT = Path(__file__).parents[2]
+MS = 1_000_000
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> Recordings:
+    """Two factors, one run in each cell: latencies of 1, 2, 3 and 4 ms, one of five lost."""
+    for number in range(4):
+        write_run(
+            tmp_path / f"<b>{number}",
+            latencies_ns=[(number + 1) * MS] * 4 + [None],
+            factors={"a": number // 2, "b": number % 2},
+            order=number,
+        )
+    return rl.open(tmp_path, collect=False)
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize(
+    ("noun", "notebook"),
+    [("latency", "latency"), ("executors", "executors"), ("memory", "leaks"), ("chains", "chains")],
+)
+def test_estimates_are_those_of_the_report(noun: str, notebook: str) -> None:
+    """Against what the notebook was found to write, of which a part is computed independently."""
+    golden = json.loads(
+        (ROOT / "tests" / "notebooks" / "golden" / f"{notebook}-demo.json").read_text()
+    )["estimates"]
+    frame = getattr(rl.open("data/samples/demo"), noun).estimates()
+    factors = frame.columns[1 : frame.columns.index("value")]
+    found = {
+        (row["metric"], *(row[name] for name in factors)): row
+        for row in frame.iter_rows(named=True)
+    }
+    assert len(found) == frame.height
+    for e in golden:
+        if set(e["cell"]) != set(factors) or (e["metric"],) not in {key[:1] for key in found}:
+            assert noun == "latency"  # services, CPU and further topics
+            continue
+        row = found[(e["metric"], *(e["cell"][name] for name in factors))]
+        for name in ("value", "low", "high"):
+            assert (row[name] is None) == (e[name] is None) or math.isinf(row[name])
+            assert e[name] is None or row[name] == pytest.approx(e[name], rel=1e-6)
+
+
+def test_cells_are_made_by_the_factors_asked_for(four: Recordings) -> None:
+    """By hand: the means of 1, 2 | 3, 4 and of 1, 3 | 2, 4 ms."""
+
+    def means(*by: str) -> list[float]:
+        found = four.latency.estimates(by=by).filter(metric="latency_mean").sort(by or "metric")
+        assert found["runs"].to_list() == [4 // len(found)] * len(found)
+        return [value / MS for value in found["value"]]
+
+    assert means("a") == [1.5, 3.5]
+    assert means("b") == [2, 3]
+    assert means() == [2.5]
+    assert four.latency.estimates().filter(metric="latency_mean").height == 4
+    assert four.loss.estimates(by=[])["value"].item() == pytest.approx(0.2)
+
+
+def test_frames_are_the_rows_that_the_report_counts(four: Recordings) -> None:
+    """A publication every 2 ms: after 5 ms of warm-up two of five are left in each run."""
+    frame = four.latency.frame()
+    assert frame.height == 20
+    assert frame["since_ns"].max() == 8 * MS
+    late = four.latency.with_parameters(warm_up_s=0.005)
+    assert late.frame()["since_ns"].unique().sort().to_list() == [6 * MS, 8 * MS]
+    assert "left out as warm-up: 12 messages" in str(late.loss_first())
+    assert four.latency.frame().equals(frame)  # of its own
+    lost = four.loss.frame()
+    assert lost.select("messages", "arrived", "lost", "unknown").unique().row(0) == (5, 4, 1, 0)
+    assert lost["loss"].unique().to_list() == [0.2]
+    assert four.latency.worst(count=1)["latency_ns"].item() == 4 * MS
+    assert isinstance(frame.to_pandas().latency_ns.max(), float)
+
+
+def test_pictures_are_figures_of_the_users_own(four: Recordings) -> None:
+    for draw in (four.latency.ecdf, four.latency.heat, four.memory.over_time, four.loss.over_time):
+        picture = draw()
+        assert isinstance(picture, Figure)
+        assert escape(picture.caption) in picture._repr_html_()
+        picture.clear()
+        assert draw().axes, draw
+    # Nor is that of the report changed.
+    four.latency.ecdf().clear()
+    assert four.latency.answer().picture.figure.axes  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda run: run.latency.frame(topic="/dat"), "no topic is named '/dat'; did you mean /da"),
+        (lambda run: run.latency.estimates(by=["c"]), "no factor is named 'c'; there are a, b"),
+        (lambda run: run.latency.with_parameters(warm=1), "parameter warm = 1: Extra inputs"),
+        (lambda run: run.latency.with_parameters(level=2), "parameter level = 2"),
+        (lambda run: run.executors.pairs(factor="c"), "no factor is named 'c'"),
+        (lambda run: run.executors.grid(), "no two levels of the factor 'executor'"),
+        (lambda run: run.callbacks.frame(node="/x"), "no callback's node is named '/x'"),
+        (lambda run: run.chains.frame(chain="/x -> /y -> /z"), "/x"),
+        (lambda run: run.chains.frame(chain="/x"), "expected node, topic, node"),
+        (lambda run: run.view(topics="/none*").latency, "no topic is named '/none\\*'"),
+        (lambda run: run.compare("nowhere"), "nowhere: no such file"),
+        (lambda run: run.compare(run, threshold=5), "threshold 5"),
+        (lambda run: run.check("nowhere.yaml"), "nowhere.yaml"),
+    ],
+)
+def test_errors_are_one_line_that_says_what_to_do(four: Recordings, ask: Any, told: str) -> None:
+    with pytest.raises(UsageError, match=told) as error:
+        ask(four)
+    assert "\n" not in str(error.value)
+
+
+def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
+    write_run(tmp_path / "r", latencies_ns=[None, None], resources=False)
+    run = rl.open(tmp_path, collect=False)
+    for draw in (run.latency.ecdf, run.latency.heat, run.latency.intervals):
+        with pytest.raises(UsageError, match=r"[Nn]o .*message"):
+            draw()
+    with pytest.raises(UsageError, match="was not recorded in any run"):
+        run.memory.over_time()
+    estimates = run.latency.estimates()
+    assert estimates.filter(metric="latency_p50")["value"].to_list() in ([], [None])
+    assert isinstance(run.memory.frame(), pl.DataFrame)
+
+
+def test_what_is_shown_of_runs_is_text_and_html(four: Recordings) -> None:
+    assert repr(four).startswith("4 runs in 4 cells")
+    html = four._repr_html_()
+    assert "&lt;b&gt;0" in html
+    assert "<b>0" not in html
+    assert html.count("<tr") == 5
+    assert repr(four.latency) == "\n".join(four.latency.sentences())

@@ -1,0 +1,437 @@
+"""The kernel recorded by ftrace on this machine, beside ROS 2, against what programs wrote down."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import roslens as rl
+from roslens.analysis.measures.cpu_waits import preempted_by
+from roslens.analysis.measures.message_parts import message_moments, message_parts
+from roslens.collectors.collection import collect, tables
+from roslens.collectors.reader import open_trace
+from roslens.tracing.attach import record_attached
+from roslens.tracing.command import record_command
+from roslens.tracing.ftrace.recorder import Drain, convert, describe, ftrace_recording, own_instance
+from roslens.tracing.ftrace.tracefs import (
+    group_of,
+    new_name,
+    remove,
+    remove_leftovers,
+    tracefs,
+    why_no_ftrace,
+    write,
+)  # fmt: skip
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.lttng.settings import KERNEL_EVENTS
+from roslens.tracing.recording import UsageError, find_recordings
+from roslens.tracing.ros import embedded_ros
+
+HERE = Path(__file__).parent
+REASON = why_no_ftrace()
+pytestmark = [pytest.mark.live, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
+MARKS = ("kernel-begin", "kernel-end")
+
+
+def instances_of(pid: int) -> list[str]:
+    """Those of one recorder: others may record at the same time."""
+    with tracefs() as root:
+        return [x.name for x in (root / "instances").glob(f"roslens-*-{pid}-*-*")]
+
+
+@pytest.fixture(scope="module")
+def disturbed(tmp_path_factory) -> Path:
+    """A node that a real-time process keeps from its CPU, collected."""
+    folder, manifest = record_command(
+        ["python", str(HERE / "disturbed_node.py")],
+        tmp_path_factory.mktemp("disturbed") / "run",
+        options=TracingOptions(tracer="native", kernel="ftrace"),
+        ros="embedded",
+        trace_rclpy=True,
+        time_limit=120,
+    )
+    assert manifest.status == "complete", manifest.failure
+    assert (manifest.tracing.kernel, manifest.tracing.domains) == ("ftrace", ["ust", "kernel"])
+    collect(find_recordings(folder)[0])
+    return folder
+
+
+def kernel(folder: Path, name: str) -> pl.LazyFrame:
+    return pl.scan_parquet(folder / "events" / "kernel" / f"{name}.parquet")
+
+
+def executions(folder: Path) -> pl.DataFrame:
+    """Rows of callback_scheduling beside what the node wrote of the same execution."""
+    found = tables(find_recordings(folder)[0])["callback_scheduling"].collect()
+    log = pl.read_csv(folder / "native" / "callbacks.csv").rename({"cpu_ns": "own_cpu_ns"})
+    return (
+        log.sort("begin_ns")
+        .join_asof(found.sort("start_ns"), left_on="begin_ns", right_on="start_ns")
+        .filter(pl.col("begin_ns") < pl.col("start_ns") + pl.col("duration_ns"))
+    )
+
+
+def enough(number: int) -> None:
+    """Skip where the kernel left out so many switches that too few executions can be told."""
+    if number < 20:
+        pytest.skip(f"{number} executions can be told: the kernel left out switches")
+
+
+def nearly_all(folder: Path) -> float:
+    """The share of executions that has to be right.
+
+    Half of them where the kernel left out switches: a switch and the one back, both left out,
+    cannot be seen as missing, and a wrong rule would be wrong for all.
+    """
+    lost = open_trace(folder).losses.filter(pl.col("trace").str.contains("kernel"))
+    return 0.95 if lost.is_empty() else 0.5
+
+
+def test_time_on_a_cpu_is_what_the_thread_says(disturbed):
+    """CLOCK_THREAD_CPUTIME_ID within the callback, which is shorter than the execution.
+
+    Interrupts and what a virtual machine's host takes count for the kernel's switches alone.
+    """
+    rows = executions(disturbed)
+    parts = ("cpu_ns", "preempted_ns", "blocked_ns", "scheduling_delay_ns")
+    assert (rows.select(pl.sum_horizontal(parts)).to_series() == rows["duration_ns"]).all()
+    outside = pl.col("duration_ns") - (pl.col("spun_ns") - pl.col("begin_ns"))
+    more = pl.col("cpu_ns") - pl.col("own_cpu_ns")
+    slack = pl.max_horizontal(pl.lit(50_000), pl.col("own_cpu_ns") * 0.02)
+    well = rows.select((more >= -slack) & (more <= outside + slack)).to_series()
+    enough(rows.height)
+    assert well.mean() >= nearly_all(disturbed)
+
+
+def test_the_burner_is_blamed(disturbed):
+    """Of executions during which it burned, by its own log: 99 % if no switches are missing."""
+    rows = executions(disturbed)
+    burns = pl.read_csv(disturbed / "native" / "burns.csv").rename(
+        {"begin_ns": "burn_ns", "end_ns": "burnt_ns"}
+    )
+    shared = pl.min_horizontal("burnt_ns", "spun_ns") - pl.max_horizontal("burn_ns", "locked_ns")
+    hit = (
+        rows.join_where(
+            burns, pl.col("burn_ns") < pl.col("spun_ns"), pl.col("burnt_ns") > pl.col("locked_ns")
+        )
+        .filter(shared > 200_000)["callback_instance_id"]
+        .unique()
+    )
+    found = preempted_by(
+        rows, kernel(disturbed, "sched_switch"), kernel(disturbed, "sched_waking")
+    ).filter((pl.col("by_name") == "burner") & (pl.col("kind") == "preempted"))
+    enough(len(hit))
+    missed = (~hit.is_in(found["callback_instance_id"].implode())).sum()
+    assert missed <= max(1, 0.01 * len(hit), (0.95 - nearly_all(disturbed)) * len(hit))
+
+
+def test_late_messages_name_the_burner(disturbed):
+    """Only where its own log says that it burned before the callback, and for at most as long.
+
+    But for some: a kernel that leaves out switches makes the turn before longer.
+    """
+    recording = rl.open(disturbed)
+    worst = recording.latency.worst("/work", 20).with_row_index("message")
+    named = recording.latency.culprits("/work", 20).filter(pl.col("by_name") == "burner")
+    rows = named.group_by("message").agg(pl.col("by_ns").sum()).join(worst, on="message")
+    if rows.is_empty():
+        pytest.skip("the burner delayed none of the worst messages before their callbacks")
+    # What it does around the times that it writes down takes time too.
+    burns = pl.read_csv(disturbed / "native" / "burns.csv")
+    begin, end = (burns[x].to_numpy() for x in ("begin_ns", "end_ns"))
+    longer = 0
+    for row in rows.iter_rows(named=True):
+        first, last = row["publish_ns"], row["callback_start_ns"]
+        shared = np.minimum(end + 1_000_000, last) - np.maximum(begin - 1_000_000, first)
+        assert (shared > 0).any()
+        longer += row["by_ns"] > shared[shared > 0].sum()
+    assert longer <= max(1, (1 - nearly_all(disturbed)) * rows.height)
+    tids = open_trace(disturbed).read(["sched_switch"])["sched_switch"]
+    assert set(named["by_tid"]) <= set(tids.filter(pl.col("next_comm") == "burner")["next_tid"])
+
+
+def test_the_lock_is_waited_for_off_the_cpu(disturbed):
+    """From asking for the lock to having it: off the CPU for what the thread's own clock lacks.
+
+    Asleep, or preempted before it came to sleep: a row shows at least as much of both as the
+    execution was off the CPU. What interrupts and a virtual machine's host took counts as CPU for
+    the switches, not for the thread's clock.
+    """
+    rows = executions(disturbed).filter(pl.col("locked_ns") - pl.col("begin_ns") > 1_000_000)
+    enough(rows.height)
+    away = pl.sum_horizontal("blocked_ns", "scheduling_delay_ns", "preempted_ns")
+    taken = (pl.col("cpu_ns") - pl.col("own_cpu_ns")).clip(0)
+    lacking = pl.col("locked_ns") - pl.col("begin_ns") - pl.col("lock_cpu_ns") - taken
+    assert rows.select((away - lacking >= -50_000).mean()).item() >= nearly_all(disturbed)
+    asleep = rows.filter(pl.col("preempted_ns") < lacking - 50_000)
+    assert asleep.is_empty() or (asleep["waits"] > 0).mean() >= nearly_all(disturbed)
+
+
+def test_the_parts_of_a_message_add_up(disturbed):
+    found = {name: x.collect() for name, x in tables(find_recordings(disturbed)[0]).items()}
+    messages = found["messages"].filter(pl.col("topic") == "/work")
+    moments = message_moments(
+        messages, found["callback_instances"], kernel(disturbed, "sched_switch"),
+        kernel(disturbed, "sched_waking"), found["publications"],
+    )  # fmt: skip
+    # Those that a late joiner got, too.
+    assert moments.height == messages.drop_nulls("latency_ns").height
+    parts = message_parts(moments)
+    key = ["message_id", "subscription_id"]
+    both = parts.group_by(key).agg(pl.col("part_ns").sum()).join(moments, on=key)
+    assert (both["part_ns"] == both["latency_ns"]).all()
+    assert parts["part_ns"].min() >= 0
+    assert moments.filter(pl.col("arrived_ns").is_null())["reason"].null_count() == 0
+
+
+@pytest.mark.skipif(shutil.which("trace-cmd") is None, reason="trace-cmd is not installed")
+def test_the_same_as_trace_cmd_beside_it(tmp_path):
+    """Between two programs that are started, all switches of each CPU, one by one."""
+    for name in MARKS:
+        shutil.copy("/bin/true", tmp_path / name)
+    first, last = (str(tmp_path / name) for name in MARKS)
+    busy = "for n in $(seq 200); do sleep 0.001; done"
+    inner = f"sleep 0.3; {first}; {busy}; {last}; sleep 0.3"
+    names = ("sched_switch", "sched_process_exec")
+    events = " ".join(f"-e sched:{name}" for name in names)
+    # Some kernels refuse whatever belongs to functions, which nobody wants here.
+    script = (
+        "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; echo 1 > one; : > none; "
+        "mount --bind one /proc/sys/kernel/ftrace_enabled; cd /sys/kernel/tracing; "
+        'for f in set_ftrace_* set_graph_*; do mount --bind "$OLDPWD/none" $f; done; '
+        "cd - >/dev/null; "
+        f"exec trace-cmd record -q -C mono {events} -o own.dat sh -c '{inner}'"
+    )
+    (tmp_path / "trace").mkdir()
+    with ftrace_recording(tmp_path / "trace", names, buffer_bytes=4 << 20) as recording:
+        done = subprocess.run(
+            ["unshare", "-m", "sh", "-c", script],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        why = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        pytest.skip(f"trace-cmd cannot record here: {why[-1]}")
+    assert not recording.troubles
+    report = subprocess.run(
+        ["trace-cmd", "report", "-R", "-t", "own.dat"],
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    theirs: dict[int, list[tuple[int, int]]] = {}
+    inside = False
+    begin = end = 0
+    for line in report.splitlines():
+        if any(f"filename={x}" in line or f"/{Path(x).name}" in line for x in (first, last)):
+            inside = Path(first).name in line
+            time_ns = int(line.split("]")[1].split(":")[0].strip().replace(".", ""))
+            begin, end = (time_ns, end) if inside else (begin, time_ns)
+        elif inside and "sched_switch:" in line:
+            cpu = int(line.split("[")[1].split("]")[0])
+            fields = dict(x.split("=", 1) for x in line.split() if "=" in x)
+            pair = int(fields["prev_pid"], 0), int(fields["next_pid"], 0)
+            theirs.setdefault(cpu, []).append(pair)
+    frames = open_trace(tmp_path / "trace").read(names)
+    marks = frames["sched_process_exec"]
+    edges = [marks.filter(pl.col("filename") == x)["time_ns"].item() for x in (first, last)]
+    ours = frames["sched_switch"].filter(pl.col("time_ns").is_between(*edges))
+    # The two write the same event at slightly different times: what lies at the marks may differ.
+    for cpu, pairs in theirs.items():
+        own = ours.filter(pl.col("cpu_id") == cpu).select("prev_tid", "next_tid").rows()
+        assert abs(len(own) - len(pairs)) <= 2
+        assert str(pairs[2:-2])[1:-1] in str(own)
+    assert sum(map(len, theirs.values())) > 200
+
+
+def ping_pong(rounds: int) -> None:
+    """Two processes that wake each other."""
+    code = (
+        "import os\n(a, b), (c, d) = os.pipe(), os.pipe()\n"
+        f"if os.fork() == 0:\n  [(os.read(a, 1), os.write(d, b'x')) for _ in range({rounds})]\n"
+        f"else:\n  [(os.write(b, b'x'), os.read(c, 1)) for _ in range({rounds})]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_what_the_kernel_lost_is_counted(tmp_path):
+    """Nobody reads the small buffer while it overflows; the kernel's own sum is the truth."""
+    raw = tmp_path / "ftrace"
+    raw.mkdir()
+    with own_instance(64 << 10) as instance:
+        instance.enable("sched_switch")
+        write(instance.path / "tracing_on", "1")
+        ping_pong(3000)
+        write(instance.path / "tracing_on", "0")
+        told = sum(instance.overruns().values())
+        Drain(instance, raw).end()
+        describe(instance, raw)
+    done = convert(raw, tmp_path / "trace" / "kernel", beside=tmp_path)
+    trace = open_trace(tmp_path / "trace")
+    assert told > 1000
+    assert done.lost == told
+    assert trace.losses["count"].sum() == told + done.switches_missing
+
+
+def test_only_the_workload_where_asked(tmp_path):
+    """A process beside it sleeps as often, and is seen only where it takes turns with ours."""
+    naps = [sys.executable, "-c", "import time; [time.sleep(0.001) for _ in range(200)]"]
+    beside = subprocess.Popen(
+        [sys.executable, "-c", "import time; [time.sleep(0.001) for _ in range(99999)]"]
+    )
+    options = TracingOptions(
+        tracer="native", kernel="ftrace", kernel_of="workload", kernel_events=("sched_switch",)
+    )
+    try:
+        folder, manifest = record_command(naps, tmp_path / "run", options=options, ros="none")
+    finally:
+        beside.kill()
+        beside.wait()
+    assert manifest.status == "complete", manifest.failure
+    switches = open_trace(folder).read(["sched_switch"])["sched_switch"]
+    alone = (pl.col("prev_tid") == beside.pid) & (pl.col("next_tid") == 0)
+    assert switches.height >= 200
+    assert switches.filter(alone).is_empty()
+
+
+def test_a_killed_recorder_leaves_nothing_after_the_next_start(tmp_path):
+    """The guard is killed too; the instance of somebody else stays."""
+    with tracefs() as root:
+        foreign = root / "instances" / f"not-{new_name()}"
+        foreign.mkdir()
+        try:
+            recorder = subprocess.Popen(
+                [sys.executable, "-P", "-m", "roslens", "record", "--tracer", "native",
+                 "--kernel", "ftrace", "--ros", "none", "-o", str(tmp_path / "run"), "--",
+                 "sleep", "60"],
+                stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+            (name,) = wait_for(lambda: instances_of(recorder.pid))
+            wait_for(lambda: (root / "instances" / name / "tracing_on").read_text() == "1\n")
+            group = group_of(name)
+            library = Path(f"/proc/{recorder.pid}/exe").resolve()
+            write(root / "uprobe_events", f"p:{group}/left {library}:0x1000\n")
+            # The guards first: they would clear up, which others test.
+            for pid in [*children(recorder.pid), recorder.pid]:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            recorder.wait()
+
+            def gone() -> bool:
+                probes = (root / "uprobe_events").read_text()
+                return not instances_of(recorder.pid) and group not in probes
+
+            # Whoever else records here may be the next that starts.
+            assert wait_for(lambda: remove_leftovers() is not None and gone())
+            assert foreign.is_dir()
+        finally:
+            foreign.rmdir()
+
+
+def wait_for(what):
+    """What it returns, as soon as that is anything; what it looks at may still be in the making."""
+    until = time.monotonic() + 90
+    found = None
+    while not found and time.monotonic() < until:
+        time.sleep(0.05)
+        with suppress(OSError):
+            found = what()
+    assert found
+    return found
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):
+            for child in map(int, (task / "children").read_text().split()):
+                found += [child, *children(child)]
+    return found
+
+
+@pytest.fixture
+def pair(tmp_path) -> Iterator[tuple[list[subprocess.Popen[bytes]], Path]]:
+    """A talker and a listener that run, of a ROS 2 without LTTng; and the file that ends them."""
+    stop = tmp_path / "stop"
+    started = []
+    with embedded_ros().isolated(tmp_path / "log") as ros:
+        environment = ros.process_environment(dict(os.environ))
+        environment.pop("LD_PRELOAD", None)
+        for role in ("listener", "talker"):
+            node = [str(HERE / "pair_node.py"), role, str(tmp_path / role), str(stop)]
+            started.append(subprocess.Popen([str(ros.python), *node], env=environment))
+        try:
+            yield started, stop
+        finally:
+            stop.touch()
+            for process in started:
+                process.wait(timeout=60)
+
+
+def test_attached_to_what_runs(pair, tmp_path):
+    """Each message that both wrote down while it was recorded is there, at the time they say."""
+    started, stop = pair
+    wait_for(lambda: all((tmp_path / f"{x}.on").exists() for x in ("talker", "listener")))
+    folder, manifest = record_attached(
+        [str(x.pid) for x in started], tmp_path / "run", time_limit=2.5
+    )
+    stop.touch()
+    assert [x.wait(timeout=60) for x in started] == [0, 0]
+    assert manifest.status == "complete", manifest.failure
+    assert "names" in manifest.warnings[0]
+    collect(find_recordings(folder)[0])
+    read = {
+        name: pl.read_parquet(folder / "events" / "ros2" / f"{name}.parquet")
+        for name in ("rmw_publish", "rmw_take")
+    }
+    sent, heard = (pl.read_csv(tmp_path / name) for name in ("talker", "listener"))
+    published = read["rmw_publish"].filter(pl.col("vpid") == started[1].pid).sort("time_ns")
+    begin, end = published["time_ns"].min(), published["time_ns"].max()
+    logged = sent.filter((pl.col("begin_ns") > begin) & (pl.col("end_ns") < end))
+    joined = logged.sort("begin_ns").join_asof(
+        published, left_on="end_ns", right_on="time_ns", strategy="backward"
+    )
+    assert logged.height > 10
+    assert (joined["time_ns"] >= joined["begin_ns"]).all()
+    assert joined["time_ns"].n_unique() == logged.height
+    # The middleware's own time stamps join both sides: the same numbers, in the same order.
+    taken = read["rmw_take"].filter((pl.col("vpid") == started[0].pid) & (pl.col("taken") != 0))
+    pairs = joined.join(taken, left_on="timestamp", right_on="source_timestamp", suffix="_taken")
+    heard = heard.rename({"begin_ns": "heard_ns"}).filter(pl.col("heard_ns") < end)
+    arrived = pairs.join(heard, on="number")
+    assert set(logged["number"]) & set(heard["number"]) == set(arrived["number"])
+    assert (arrived["time_ns_taken"] <= arrived["heard_ns"]).all()
+    assert (arrived["time_ns_taken"] >= arrived["time_ns"]).all()
+    assert not instances_of(os.getpid())
+
+
+def test_attach_says_what_it_cannot(tmp_path):
+    for wanted, message in (
+        ("1", "has no libtracetools mapped"),
+        ("4194000", "does not run"),
+        ("no-such-program", "does not run"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            record_attached([wanted], tmp_path / "run", time_limit=0.1)
+    with pytest.raises(UsageError, match="give the process id"):
+        record_attached([], tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_default_events_are_known_here(tmp_path):
+    (tmp_path / "trace").mkdir()
+    with ftrace_recording(tmp_path / "trace", KERNEL_EVENTS, buffer_bytes=1 << 20) as recording:
+        pass
+    assert recording.events == sorted(KERNEL_EVENTS)
+    assert not (tmp_path / "ftrace").exists()
+    assert not recording.troubles
+    with tracefs() as root:
+        remove(root, "not-ours")

@@ -1,0 +1,150 @@
+"""Own threads recorded by perf_event_open, against what the kernel told the threads themselves."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from roslens.analysis.measures.cpu_waits import find_turns
+from roslens.collectors.reader import open_trace
+from roslens.tracing.command import record_command
+from roslens.tracing.kernel import choose_kernel
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.perf.buffers import PerfBuffers, why_no_perf
+from roslens.tracing.perf.switches import convert, perf_recording
+from roslens.tracing.recording import UsageError
+
+REASON = why_no_perf()
+pytestmark = [pytest.mark.live, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
+NAP = """
+import resource, sys, time
+def count():
+    used = resource.getrusage(resource.RUSAGE_THREAD)
+    return used.ru_nvcsw + used.ru_nivcsw
+def told():
+    # All of one moment: without a switch in between.
+    while True:
+        found = count(), time.thread_time_ns(), time.time_ns()
+        if count() == found[0]:
+            return found
+open("/proc/self/comm", "w").write("napping")
+begin = told()
+for _ in range(300):
+    time.sleep(0.0005)
+    stop = time.thread_time() + 0.001
+    while time.thread_time() < stop:
+        pass
+print(*begin, *told())
+"""
+
+
+def switches(trace: Path) -> pl.DataFrame:
+    return open_trace(trace).read(["sched_switch"])["sched_switch"].sort("time_ns")
+
+
+def test_switches_are_those_that_the_kernel_counts_of_the_thread(tmp_path):
+    """As many as getrusage says, and the time between coming and leaving is CLOCK_THREAD_CPUTIME.
+
+    What a virtual machine's host took counts for the switches alone.
+    """
+    (tmp_path / "trace").mkdir()
+    with perf_recording(tmp_path / "trace", buffer_bytes=1 << 20) as recording:
+        process = subprocess.Popen([sys.executable, "-c", NAP], stdout=subprocess.PIPE, text=True)
+        told, _ = process.communicate(timeout=120)
+    assert (recording.troubles, recording.lost) == ([], 0)
+    assert not (tmp_path / "perf").exists()
+    count, cpu_ns, begin, count_after, cpu_after, end = map(int, told.split())
+    found = switches(tmp_path / "trace")
+    own = found.filter(pl.col("time_ns").is_between(begin, end))
+    out = own.filter(pl.col("prev_tid") == process.pid)
+    into = own.filter(pl.col("next_tid") == process.pid)
+    assert out.height == into.height == count_after - count > 300
+    assert set(out["next_tid"]) == {-1}
+    assert set(out["prev_comm"]) == {"napping"}
+    # It leaves, comes, leaves, ..., and comes.
+    away = into["time_ns"] - out["time_ns"]
+    assert away.min() > 0
+    assert end - begin - away.sum() >= 0.98 * (cpu_after - cpu_ns)
+    assert (out["prev_state"].cast(pl.Int64) == 1).sum() >= 300
+    turns = find_turns(found.lazy())
+    assert set(turns.filter(pl.col("by_tid") != process.pid)["by_tid"].drop_nulls()).isdisjoint(
+        {-1}
+    )
+
+
+def test_what_does_not_fit_is_counted(tmp_path):
+    """A buffer of one page, which nobody empties meanwhile: recorded and lost are all of them."""
+    buffers = PerfBuffers(tmp_path, 1, range(os.cpu_count() or 1))
+    buffers._stop.set()
+    buffers._thread.join()
+    done: list[int] = []
+
+    def nap() -> None:
+        before = resource.getrusage(resource.RUSAGE_THREAD)
+        for _ in range(1000):
+            time.sleep(0)
+            time.sleep(1e-6)
+        after = resource.getrusage(resource.RUSAGE_THREAD)
+        done.append(after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw)
+        tids.append(threading.get_native_id())
+
+    tids: list[int] = []
+    thread = threading.Thread(target=nap)
+    thread.start()
+    thread.join()
+    buffers.end()
+    lost = convert(tmp_path, tmp_path / "kernel", beside=tmp_path)
+    trace = open_trace(tmp_path / "kernel")
+    assert lost > 0
+    assert trace.losses["count"].sum() == lost
+    own = switches(tmp_path / "kernel").filter(
+        (pl.col("prev_tid") == tids[0]) | (pl.col("next_tid") == tids[0])
+    )
+    assert own.height < 2 * done[0] <= own.height + lost
+
+
+def test_record_without_root(tmp_path):
+    """The workload's threads, and no other."""
+    options = TracingOptions(tracer="native", kernel="perf")
+    program = [sys.executable, "-c", NAP]
+    folder, manifest = record_command(program, tmp_path / "run", options=options, ros="none")
+    assert manifest.status == "complete", manifest.failure
+    assert (manifest.tracing.kernel, manifest.tracing.domains) == ("perf", ["ust", "kernel"])
+    assert any("not who had it instead" in x for x in manifest.tracing.notes)
+    found = switches(folder)
+    assert "napping" in set(found["prev_comm"])
+
+
+def test_auto_takes_it_where_nothing_else_can(monkeypatch):
+    monkeypatch.setattr("roslens.tracing.kernel.why_no_ftrace", lambda: "no kernel trace by it")
+    options = TracingOptions(tracer="native", kernel="auto")
+    kind, (note,) = choose_kernel(options)
+    assert kind == "perf"
+    assert note.startswith("perf_event_open tells")
+    assert note.endswith("no kernel trace by it")
+    monkeypatch.setattr("roslens.tracing.kernel.why_no_perf", lambda: "nor by this")
+    assert choose_kernel(options)[0] is None
+    with pytest.raises(UsageError, match="nor by this"):
+        choose_kernel(options.model_copy(update={"kernel": "required"}))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_nobody_may_do_it_too():
+    """As far as ``perf_event_paranoid`` says so: at most 2."""
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setresgid(65534, 65534, 65534)
+        os.setresuid(65534, 65534, 65534)
+        os._exit(why_no_perf() is not None)
+    _, status = os.waitpid(child, 0)
+    paranoid = int(Path("/proc/sys/kernel/perf_event_paranoid").read_text())
+    assert (status == 0) == (paranoid <= 2)

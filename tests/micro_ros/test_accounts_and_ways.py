@@ -1,0 +1,179 @@
+"""What micro-ROS' runs leave beside a bench's: accounts, other ways of counting, statements.
+
+Expected values are by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from roslens.analysis.estimate import Estimate
+from roslens.analysis.micro_ros.checks import account_checks, two_ways_checks
+from roslens.analysis.micro_ros.measured import measured_statements
+from roslens.analysis.micro_ros.slopes import slopes_of
+from roslens.collectors.results.micro_ros import WAYS, read_all
+
+ROW = {"message": "10 B", "sent": 5, "received": 3, "lost": 2, "twice": 1, "refused": 0}
+
+
+def transport(folder: Path, of_node: dict[str, object], of_device: dict[str, object]) -> None:
+    place = folder / "transport" / "udp reliable"
+    place.mkdir(parents=True)
+    about = {"system": "micro-ROS", "link": "loopback", "accounts": [of_node]}
+    (place / "about.json").write_text(json.dumps(about | {"device": [of_device]}))
+
+
+@pytest.mark.parametrize(
+    ("of_node", "of_device", "verdict"),
+    [
+        ({}, {"sent": 5, "refused": 0}, "holds"),
+        # The device says that it sent one more.
+        ({}, {"sent": 6, "refused": 0}, "broken"),
+        # More different ones than were sent.
+        ({"received": 6, "lost": -1}, {"sent": 5, "refused": 0}, "broken"),
+    ],
+)
+def test_both_sides_must_tell_the_same(
+    tmp_path: Path, of_node: dict[str, int], of_device: dict[str, int], verdict: str
+) -> None:
+    transport(tmp_path, ROW | of_node, {"message": "10 B"} | of_device)
+    found = read_all([("run", tmp_path)])
+    (check,) = account_checks(found.accounts)
+    assert check.verdict == verdict
+    assert found.is_micro_ros
+
+
+def test_a_message_of_which_the_device_tells_nothing_is_not_accounted_for(tmp_path: Path) -> None:
+    transport(tmp_path, dict(ROW), {"message": "100 B", "sent": 5})
+    (check,) = account_checks(read_all([("run", tmp_path)]).accounts)
+    assert (check.verdict, check.value) == ("broken", 2.0)
+    assert "the sides differ about: 10 B" in check.because
+
+
+@pytest.mark.parametrize("accounts", [[{"sent": 1}], [1], 5])
+def test_accounts_that_are_none_are_a_finding(tmp_path: Path, accounts: object) -> None:
+    transport(tmp_path, {}, {})
+    path = tmp_path / "transport" / "udp reliable" / "about.json"
+    path.write_text(json.dumps({"accounts": accounts}))
+    found = read_all([("run", tmp_path)])
+    assert found.accounts.height == 0
+    assert any("no accounts of messages" in x for x in found.findings["what"])
+
+
+def test_the_same_by_map_and_no_less_by_sbrk() -> None:
+    rows = [
+        ("run", "publisher x 1", "static", 248, 248, "map"),
+        ("run", "publisher x 2", "static", 496, 500, "map"),
+        ("run", "publisher x 1", "dynamic", 900, 3360, "sbrk"),
+        ("run", "publisher x 2", "dynamic", 900, 900, "sbrk"),
+    ]
+    found = {x.subject: x for x in two_ways_checks(pl.DataFrame(rows, WAYS, orient="row"))}
+    assert found["static memory by map"].verdict == "broken"
+    assert "publisher x 2: 496 B, 500 B" in found["static memory by map"].because
+    assert found["dynamic memory by sbrk"].verdict == "holds"
+
+
+def estimate(
+    transport: str, low: float | None, high: float | None, metric: str = "rtt_p50"
+) -> Estimate:
+    value = None if low is None or high is None else (low + high) / 2
+    cell = {"transport": transport, **({"payload_bytes": 400} if metric == "throughput" else {})}
+    return Estimate(
+        metric=metric, definition="", better=None, unit="", cell=cell,
+        value=1e6 if value is None else value, low=low, high=high, level=0.95, runs=3, samples=9,
+        effective_samples=None,
+        method="", refused=None if low is not None else "one run",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("serial", "emulated", "verdict"),
+    [
+        ((8e6, 9e6), (), "supported"),
+        ((1e5, 2e5), (), "not so"),
+        # Intervals overlap, or there is none.
+        ((2e6, 9e6), (), "cannot be judged"),
+        ((None, None), (), "cannot be judged"),
+        # A pseudo-terminal has no line rate.
+        ((8e6, 9e6), {"serial reliable"}, "cannot be judged"),
+    ],
+)
+def test_the_round_trip_over_udp_and_a_serial_line(
+    serial: tuple[float | None, float | None], emulated: Collection[str], verdict: str
+) -> None:
+    known = [estimate("udp reliable", 1e6, 3e6), estimate("serial reliable", *serial)]
+    found = measured_statements([], known, emulated)
+    of = {x.subject: x for x in found if "serial line" in x.claim}
+    assert of["reliable"].verdict == verdict
+    assert of["best effort"].verdict == "cannot be judged"
+
+
+@pytest.mark.parametrize(
+    ("tcp", "verdict"),
+    [
+        ((4e7, 5e7), "supported"),
+        ((4e5, 5e5), "not so"),
+        ((4e5, 5e7), "cannot be judged"),
+    ],
+)
+def test_whether_more_throughput_has_the_shorter_round_trip(
+    tcp: tuple[float, float], verdict: str
+) -> None:
+    """UDP carries more than TCP and takes 1 to 2 ms."""
+    known = [
+        estimate("udp reliable", 1e6, 2e6),
+        estimate("tcp reliable", *tcp),
+        # Of this it is not known whether it carries more than UDP.
+        estimate("tcp_no_delay reliable", 1e6, 2e6),
+        estimate("tcp_no_delay reliable", 1e5, 3e5, "throughput"),
+        estimate("udp reliable", 2e5, 3e5, "throughput"),
+        estimate("tcp reliable", 1e4, 2e4, "throughput"),
+    ]
+    of = {x.subject: x for x in measured_statements([], known) if "latency follows" in x.claim}
+    assert of["reliable"].verdict == verdict
+    assert of["best effort"].verdict == "cannot be judged"
+
+
+@pytest.mark.parametrize(
+    ("quick", "verdict"),
+    [
+        ((3e5, 5e5), "supported"),
+        ((4e7, 5e7), "not so"),
+        # Less, but not less than half; or so wide that nothing can be said.
+        ((2.5e7, 3e7), "not so"),
+        ((1e5, 9e7), "cannot be judged"),
+    ],
+)
+def test_whether_tcp_waits(quick: tuple[float, float], verdict: str) -> None:
+    """TCP takes 45 to 49 ms as the client has it."""
+    known = [estimate("tcp reliable", 4.5e7, 4.9e7), estimate("tcp_no_delay reliable", *quick)]
+    of = {x.subject: x for x in measured_statements([], known) if "TCP waits" in x.claim}
+    assert of["reliable"].verdict == verdict
+
+
+def test_independence_and_a_constant_stack() -> None:
+    """Slopes of 500, 524 and 530 B per publisher: 4.8 and 6 % apart."""
+    rows = [
+        ("run", entity, count, memory, slope * count + at_none)
+        for entity, slope in (
+            ("publisher", 500.0),
+            ("publisher_best_effort", 524.0),
+            ("publisher_400_bytes", 530.0),
+        )
+        for count in (1, 2, 4)
+        for memory, at_none in (("total", 100.0),)
+    ]
+    rows += [("run", "service", count, "stack", 1000.0 + count) for count in (1, 2, 4)]
+    rows += [("run", "client", count, "stack", 1000.0 * count) for count in (1, 2, 4)]
+    schema = ("source", "entity", "count", "memory", "bytes")
+    found = measured_statements(slopes_of(pl.DataFrame(rows, schema, orient="row")), [])
+    verdicts = {x.subject: x.verdict for x in found}
+    assert verdicts["publisher_best_effort"] == "supported"
+    assert verdicts["publisher_400_bytes"] == "not so"
+    assert verdicts["publisher_one_topic"] == "cannot be judged"
+    assert (verdicts["service"], verdicts["client"]) == ("supported", "not so")

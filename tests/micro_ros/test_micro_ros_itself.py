@@ -1,0 +1,150 @@
+"""micro-ROS itself, compiled from its sources, from recording to report."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+import yaml
+from board_tools import on_board
+from rich.console import Console
+from tests.record_suite import changed
+
+from roslens.analysis.micro_ros.checks import live_checks
+from roslens.collectors.results.micro_ros import read_all
+from roslens.report import run_report
+from roslens.tracing.ros import embedded_ros
+from roslens.tracing.ros.micro_ros import micro_ros_for
+from roslens.tracing.sources import VARIABLE
+from roslens.tracing.workloads.micro_ros_client import prepare
+
+pytestmark = [
+    pytest.mark.live,
+    on_board,
+    pytest.mark.skipif(
+        not os.environ.get(VARIABLE), reason=f"{VARIABLE} is not set: there is nothing to compile"
+    ),
+]
+COUNTS = (1, 3)
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    micro_ros_for(embedded_ros())
+    folder = tmp_path_factory.mktemp("micro_ros")
+    suite = changed(
+        "micro-ros",
+        {"factors": {"part": ["publisher", "udp"]}, "repetitions": 1, "duration": 4},
+    )
+    suite["workload"]["parameters"] |= {
+        "counts": ",".join(map(str, COUNTS)),
+        "payloads": "10,400",
+        "offset-ns": -123456789,
+        "drift-ppb": 200000,
+    }
+    (folder / "suite.yaml").write_text(yaml.safe_dump(suite))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "roslens", "record", "--suite", str(folder / "suite.yaml")),
+            *("--name", "c", "--output", str(folder / "recordings")),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.splitlines()[-1])
+
+
+def native(campaign: Path, part: str) -> Path:
+    (found,) = campaign.glob(f"*{part}*/native")
+    return found
+
+
+def test_static_memory_is_that_of_the_structures(campaign: Path) -> None:
+    """By the sizes of the library's pools and the program's array, as nm tells them."""
+    folder = native(campaign, "publisher") / "memory" / "publisher"
+    counted = read_all([("run", folder.parents[1])]).memory.filter(memory="static")
+    found = dict(counted.select("count", "bytes").iter_rows())
+    for count in COUNTS:
+        command = ["arm-none-eabi-nm", "-S", str(folder / str(count) / "firmware.elf")]
+        said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        sizes = {
+            name: int(size, 16)
+            for size, name in re.findall(r"^\S+ (\S+) [bBdD] (\w+)$", said, re.MULTILINE)
+        }
+        of_each = sum(sizes[x] for x in ("custom_publishers", "custom_topics", "entities"))
+        assert of_each % count == 0
+        # Of other variables there may be more than in the program without publishers.
+        assert found[count] - found[1] == (of_each // count) * (count - 1)
+
+
+def test_both_sides_account_for_every_message(campaign: Path) -> None:
+    found = read_all([("run", native(campaign, "udp"))])
+    assert found.findings.height == 0
+    assert found.accounts["agrees"].all()
+    both_ways = {f"{size} B{way}" for size in (10, 400) for way in ("", " to the device")}
+    kinds = {"ping", "answer", *both_ways}
+    assert set(found.accounts["message"]) == kinds
+    assert set(found.accounts["transport"]) == {"udp reliable", "udp best_effort"}
+    both = pl.col("received") + pl.col("lost")
+    assert found.accounts.filter(both != pl.col("sent")).height == 0
+
+
+def test_what_is_not_given_back_and_how_deep_the_stack_went_are_found(tmp_path: Path) -> None:
+    """Publishers that are not ended hold the same each; the stack is touched to a known depth."""
+    native, depth = tmp_path / "native", 12_000
+    command = [
+        *(sys.executable, str(Path(prepare.__file__).with_name("run.py")), "--part", "publisher"),
+        *("--counts", "1,2", "--keep", "2", "--touch", str(depth), "--output", str(native)),
+    ]
+    environment = os.environ | prepare.prepare()
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    found = read_all([("run", native)])
+    one, two = live_checks(found.live)
+    assert {one.verdict, two.verdict} == {"broken"}
+    assert one.value
+    assert two.value == 2 * one.value
+    assert "firmware.elf:[0x" in one.because
+    stack = found.memory.filter(memory="stack")["bytes"]
+    assert ((stack - depth).abs() <= 8).all()
+
+
+def test_the_report(campaign: Path, tmp_path: Path) -> None:
+    result = run_report("micro_ros", [campaign], tmp_path / "out", {}, Console(quiet=True))
+    checks = pl.read_csv(result.folder / "checks.csv")
+    exact = (
+        *("nothing allocated", "memory counted", "every message", "client + turnaround"),
+        "the hops of a message",
+    )
+    for beginning in exact:
+        (verdicts,) = (checks.filter(pl.col("check").str.starts_with(beginning))["verdict"],)
+        assert verdicts.len()
+        assert set(verdicts) == {"holds"}
+    assert "This is micro-ROS itself" in result.html.read_text()
+    # Each exchange that both sides logged is in the node's trace as well.
+    messages = pl.read_csv(result.folder / "device_messages.csv")
+    exchanges = read_all([("run", native(campaign, "udp"))]).exchanges
+    assert (
+        messages.select("transport", "sequence")
+        .sort("transport", "sequence")
+        .equals(exchanges.select("transport", "sequence").sort("transport", "sequence"))
+    )
+    assert result.metrics is not None
+    estimates = json.loads(result.metrics.read_text())["estimates"]
+    offsets = [e for e in estimates if e["metric"] == "clock_offset"]
+    # The device was told to be that much wrong; drift adds at most 200 ppm of the run's seconds.
+    assert len(offsets) == 2
+    for offset in offsets:
+        assert offset["low"] <= -123456789 + 200e-6 * 60e9
+        assert offset["high"] >= -123456789

@@ -1,0 +1,434 @@
+"""What is read while programs write: all of it once, and the figures are those of the tables.
+
+Ground truth is what a program that calls the tracepoints did, and the tables that collecting the
+same files afterwards gives. The files are fuzzed under the reader.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+from tests.native_tracer.test_native_tracer import compile_program, environment
+
+from roslens.analysis.overview.live import last_seconds
+from roslens.collectors.collection import collect
+from roslens.collectors.reader import open_trace
+from roslens.collectors.ros2 import build_tables
+from roslens.collectors.ros2.live import Model
+from roslens.live.limits import Limits
+from roslens.live.source import following
+from roslens.live.watch import Watch
+from roslens.tracing.native_tracer.growing import Growing, find_growing
+from roslens.tracing.native_tracer.library import prepare
+from roslens.tracing.native_tracer.trace_files import HEAD
+from roslens.tracing.recording import UsageError, find_recordings, read_manifest
+
+MESSAGES, SLOW, LOST = 1500, 400, 800
+
+
+@pytest.fixture(scope="module")
+def talking(tmp_path_factory, library) -> Path:
+    made = tmp_path_factory.mktemp("programs") / "talking"
+    compile_program(Path(__file__).with_name("talking.c"), library, made)
+    return made
+
+
+@pytest.fixture
+def start(talking, library, folder):
+    def started(count: int, rate: int, **more: str) -> subprocess.Popen:
+        return subprocess.Popen(
+            [str(talking), str(count), str(rate), str(SLOW), str(LOST)],
+            env=environment(library, folder, **more),
+        )
+
+    return started
+
+
+def wait_for(condition) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def is_written(folder: Path) -> bool:
+    return len(list(folder.glob("ros2-*/ros2_[0-9]*"))) == 2
+
+
+def test_figures_are_those_of_the_tables(start, folder):
+    """All that happened, taken in bit by bit while it happens, against the files afterwards."""
+    program = start(MESSAGES, 1000)
+    wait_for(lambda: is_written(folder))
+    looks = 0
+    with following(folder, None) as source:
+        watch = Watch(source, None, Limits(None))
+        while program.poll() is None:
+            watch.look()
+            looks += 1
+        moment = watch.look(all_of_it=True)
+    assert looks > 2
+    raw = open_trace(folder).read()
+    tables = build_tables(raw)
+    times = pl.concat([frame["time_ns"].cast(pl.Int64) for frame in raw.values()])
+    expected = last_seconds(
+        tables["messages"], tables["callback_instances"], times.min(), times.max()
+    )
+    assert (moment.figures.begin_ns, moment.figures.end_ns) == (times.min(), times.max())
+    for name in ("topics", "callbacks", "threads"):
+        found = getattr(moment.figures, name)
+        text = found.select(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).columns
+        assert_frame_equal(
+            found.cast(dict.fromkeys(text, pl.String)),
+            getattr(expected, name).cast(dict.fromkeys(text, pl.String)),
+        )
+    # What the program did.
+    (topic,) = moment.figures.topics.to_dicts()
+    assert (topic["topic"], topic["from"], topic["to"]) == ("/chatter", "/talker", "/listener")
+    assert topic["messages"] == MESSAGES
+    assert topic["lost"] == pytest.approx(1 / MESSAGES)
+    (callback,) = moment.figures.callbacks.to_dicts()
+    assert callback["count"] == MESSAGES - 1
+    assert callback["worst_ms"] >= 60
+
+
+@pytest.mark.parametrize("flight", ["", "0.3"])
+def test_every_event_is_copied_once(flight, start, folder, tmp_path):
+    """Of a flight recorder too, whose files get other names and go meanwhile."""
+    program = start(MESSAGES, 1500, ROSLENS_TRACE_FLIGHT=flight)
+    wait_for(lambda: is_written(folder))
+    (trace,) = find_growing(folder)
+    growing = Growing(trace)
+    copies: list[Path] = []
+    ended = False
+    while not ended:
+        time.sleep(0.05)
+        ended = program.poll() is not None
+        copies.append(tmp_path / f"copy{len(copies)}")
+        growing.copy(copies[-1])
+    assert growing.broken == set()
+    numbers = []
+    for copy in copies:
+        found = open_trace(copy)
+        assert found.info().warnings == []
+        assert found.info().losses.is_empty()
+        numbers += found.read(["ros2:rmw_publish"])["ros2:rmw_publish"]["timestamp"].to_list()
+    assert len(numbers) == len(set(numbers)) == MESSAGES
+    assert numbers == sorted(numbers)
+
+
+def test_what_a_flight_recorder_overwrote_is_lost(start, folder, tmp_path):
+    """Two looks, between which packets went: the second one says so."""
+    program = start(20 * MESSAGES, 20_000, ROSLENS_TRACE_FLIGHT="0.1")
+    wait_for(lambda: is_written(folder))
+    growing = Growing(*find_growing(folder))
+    growing.copy(tmp_path / "one")
+    assert program.wait() == 0
+    grown = growing.copy(tmp_path / "two")
+    assert grown.lost
+    trace = open_trace(tmp_path / "two")
+    losses = trace.info().losses
+    assert set(losses["kind"]) == {"lost_packets"}
+    happened = [frame.select("time_ns", "vpid") for frame in trace.read().values()]
+    firsts = pl.concat(happened).group_by("vpid").agg(pl.col("time_ns").min())
+    assert set(losses["end_ns"]) <= set(firsts["time_ns"].cast(pl.Int64))
+
+
+def test_whoever_comes_late_reads_what_is_needed(start, folder):
+    """Objects were named before what is read: they have their names, and the rest is no figure."""
+    program = start(MESSAGES, 1000)
+    program.wait()
+    with following(folder, 200_000_000) as source:
+        frames, losses = source.read()
+    assert frames["ros2:rcl_node_init"].height >= 2
+    assert frames["ros2:callback_start"].height < MESSAGES
+    assert set(losses["kind"]) <= {"lost_packets"}
+    tables = build_tables(frames, losses)
+    assert not tables["messages"]["outcome"].is_in(["lost"]).any()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_length_in_a_file_is_trusted(seed, start, folder, tmp_path):
+    """Bytes of heads and events, cut files and huge numbers, while they are followed."""
+    start(300, 3000).wait()
+    rng = random.Random(seed)
+    files = sorted(folder.glob("ros2-*/ros2_*"))
+    with following(folder, None) as source:
+        watch = Watch(source, None, Limits(None))
+        watch.look()
+        for _ in range(12):
+            path = rng.choice(files)
+            with path.open("rb") as stream:
+                content = bytearray(stream.read(1 << 17))
+            for _ in range(rng.randrange(1, 6)):
+                place = rng.choice([rng.randrange(HEAD.size), rng.randrange(len(content))])
+                wrong = rng.choice([b"\0", b"\xff", b"\xff" * 8, b"\0" * 8, rng.randbytes(4)])
+                content[place : place + len(wrong)] = wrong
+            path.write_bytes(content[: rng.choice([len(content), rng.randrange(len(content))])])
+            with path.open("ab") as stream:
+                stream.write(bytes(content[: rng.randrange(4096)]))
+                stream.truncate(rng.choice([stream.tell(), 1 << 40]))
+            moment = watch.look(all_of_it=rng.random() < 0.5)
+        # A new reader of the same.
+    with following(folder, None) as source:
+        again = Watch(source, None, Limits(None)).look(all_of_it=True)
+    assert moment.figures is not None
+    assert again.figures is None or again.figures.topics.height <= 2
+
+
+def test_what_is_no_file_is_not_read(start, folder, tmp_path):
+    """A link leads elsewhere, and a pipe would never answer."""
+    start(10, 1000).wait()
+    (trace,) = find_growing(folder)
+    secret = tmp_path / "ros2_1_1_1"
+    secret.write_bytes(next(trace.glob("ros2_[0-9]*")).read_bytes())
+    (trace / "ros2_1_1_1").symlink_to(secret)
+    os.mkfifo(trace / "ros2_2_2_2")
+    growing = Growing(trace)
+    growing.copy(tmp_path / "copy")
+    copied = {path.name for path in (tmp_path / "copy").iterdir()}
+    assert not copied & {"ros2_1_1_1", "ros2_2_2_2"}
+    with pytest.raises(UsageError, match="no native tracer writes there"):
+        find_growing(tmp_path / "copy")
+    with pytest.raises(UsageError, match="no such folder"):
+        find_growing(tmp_path / "nowhere")
+
+
+def roslens(*arguments: object, **more) -> subprocess.Popen:
+    # Where the tests run in the background of a shell, SIGINT is ignored.
+    command = ["env", "--default-signal=INT", sys.executable, "-P", "-m", "roslens", "watch"]
+    return subprocess.Popen(
+        [*command, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+def test_the_verb(start, folder, tmp_path):
+    (tmp_path / "budgets.yaml").write_text(
+        "budgets: [{budget: latency_p50 < 1 ns, topic: /chatter}, loss < 50 %]\n"
+    )
+    start(300, 3000).wait()
+    budgets = ("--budgets", tmp_path / "budgets.yaml")
+    watching = roslens(folder, "--once", "--json", "--window", "100", *budgets)
+    out, error = watching.communicate()
+    assert (watching.returncode, error) == (0, "")
+    said = json.loads(out)
+    assert [topic["messages"] for topic in said["topics"]] == [300]
+    assert [one["budget"] for one in said["exceeded"]] == ["latency_p50 < 1 ns"]
+    screen = roslens(folder, "--once", "--window", "100", env={**os.environ, "COLUMNS": "100"})
+    out, error = screen.communicate()
+    assert (screen.returncode, error) == (0, "")
+    assert "/chatter" in out
+    assert "the tracer dropped nothing" in out
+    # A line for each refresh, until somebody ends it.
+    lines = roslens(folder, "--every", "0.1")
+    first = lines.stdout.readline()
+    lines.send_signal(signal.SIGINT)
+    _, error = lines.communicate()
+    assert "no event for" in first or "/chatter" in first
+    assert (lines.returncode, error) == (0, "")
+    wrong = roslens(tmp_path / "nowhere")
+    assert wrong.wait() == 2
+    assert wrong.stderr.read().count("\n") == 1
+
+
+def test_nothing_to_tell(folder, library):
+    prepare(library, folder)
+    watching = roslens(folder, "--once")
+    assert watching.wait() == 3
+    assert "no event of late" in watching.stderr.read()
+    (trace,) = folder.iterdir()
+    trace.rename(folder / "ros2-kilted-8.6.0-00000000")
+    watching = roslens(folder, "--once")
+    assert watching.wait() == 2
+    assert "before this machine started" in watching.stderr.read()
+
+
+@pytest.mark.live
+def test_a_flight_recorder_tells_what_went_wrong(talking, library, folder, tmp_path):
+    """The callback of one message takes 60 ms: its recording has it, and what was before."""
+    (tmp_path / "triggers.yaml").write_text(
+        "after_s: 0.2\ntriggers: [callback of /listener > 50 ms]\n"
+    )
+    program = subprocess.Popen(
+        [str(talking), "100000", "500", "1500", "0"],
+        env=environment(library, folder, ROSLENS_TRACE_FLIGHT="30"),
+    )
+    wait_for(lambda: is_written(folder))
+    options = ("--triggers", tmp_path / "triggers.yaml", "-o", tmp_path / "made", "--every", "0.2")
+    watching = roslens(folder, *options)
+    try:
+        line = next(line for line in watching.stdout if "; snapshot " in line)
+        assert "callback of /listener > 50 ms" in line
+        watching.send_signal(signal.SIGUSR2)
+        line = next(line for line in watching.stdout if "; snapshot " in line)
+        assert line.strip().endswith(": SIGUSR2")
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait() == 0
+    finally:
+        for one in (watching, program):
+            one.kill()
+            one.communicate()
+    first, second = find_recordings(tmp_path / "made")
+    (hit,) = read_manifest(first.path / "manifest.json").triggered
+    assert hit.value > 50_000_000
+    model = Model()
+    model.feed(open_trace(first.path).read())
+    ran = model.tables()["callback_instances"].frame("start_ns", "duration_ns")
+    slow = ran.filter(ran["duration_ns"] >= 60_000_000)
+    assert hit.at_ns in [start + 50_000_000 for start in slow["start_ns"].to_list()]
+    assert ran["start_ns"].min() < hit.at_ns
+    (asked,) = read_manifest(second.path / "manifest.json").triggered
+    assert (asked.trigger, asked.value) == ("SIGUSR2", None)
+
+
+@pytest.mark.live
+def test_a_program_that_dies_is_recorded_by_the_gap_that_follows(
+    talking, library, folder, tmp_path
+):
+    """Two triggers at once; the gap begins with the last publication that there is."""
+    text = "{after_s: 0, cooldown_s: 0, triggers: [gap of /chatter > 1 s, callback > 50 ms]}"
+    (tmp_path / "triggers.yaml").write_text(text)
+    program = subprocess.Popen(
+        [str(talking), "100000", "500", "100", "0"],
+        env=environment(library, folder, ROSLENS_TRACE_FLIGHT="60"),
+    )
+    wait_for(lambda: is_written(folder))
+    made = tmp_path / "made"
+    options = ("--triggers", tmp_path / "triggers.yaml", "-o", made, "--every", "0.2")
+    watched = roslens(folder, *options)
+    try:
+        watched.stdout.readline()
+        program.kill()
+        program.wait()
+
+        def is_recorded() -> bool:
+            for found in find_recordings(made) if list(made.glob("*/manifest.json")) else ():
+                model = Model()
+                model.feed(open_trace(found.path).read())
+                last = model.tables()["publications"].frame("publish_ns")["publish_ns"].max()
+                hits = read_manifest(found.path / "manifest.json").triggered
+                if last + 1_000_000_000 in [hit.at_ns for hit in hits]:
+                    return True
+            return False
+
+        wait_for(is_recorded)
+        assert watched.poll() is None
+    finally:
+        for one in (watched, program):
+            one.kill()
+            one.communicate()
+
+
+def record(run: Path, triggers: str, *arguments: object) -> subprocess.Popen:
+    (run.parent / "triggers.yaml").write_text(triggers)
+    command = [sys.executable, "-P", "-m", "roslens", "record", "--tracer", "native", "-o", run]
+    given = ["--ros", "none", "--kernel", "off", "--triggers", run.parent / "triggers.yaml"]
+    return subprocess.Popen(
+        [*map(str, (*command, *given, *arguments))], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+@pytest.mark.live
+@pytest.mark.parametrize("flight", [(), ("--flight", "120")])
+def test_a_run_is_watched_for_triggers_while_it_is_recorded(flight, talking, tmp_path):
+    """The manifest tells of the message that took 60 ms, and a flight recorder's is a snapshot."""
+    run = tmp_path / "run"
+    two = "{after_s: 0.1, triggers: [callback of /listener > 50 ms, gap of /nothing > 1 s]}"
+    recording = record(run, two, *flight, "--", talking, "2000", "1000", "400", "0")
+    out, error = recording.communicate(timeout=300)
+    assert recording.returncode == 0, error
+    assert b"triggered: callback of /listener > 50 ms" in out
+    manifest = read_manifest(run / "manifest.json")
+    assert manifest.warnings == []
+    (hit,) = manifest.triggered
+    assert (hit.trigger, hit.unit) == ("callback of /listener > 50 ms", "ns")
+    collect(find_recordings(run)[0])
+    ran = pl.read_parquet(run / "tables" / "callback_instances.parquet")
+    slow = ran.filter(pl.col("duration_ns") > 50_000_000).select("start_ns", "duration_ns").rows()
+    assert (hit.at_ns - 50_000_000, hit.value) in slow
+    made = tmp_path / "run-snapshots"
+    if flight:
+        (snapshot,) = find_recordings(made)
+        assert read_manifest(snapshot.path / "manifest.json").triggered == [hit]
+        assert b"snapshot " in error
+    else:
+        assert not made.exists()
+
+
+def watching(run: Path) -> list[str]:
+    """Processes that watch a run."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            said = (process / "cmdline").read_bytes()
+            found += [process.name] * (b"live.beside" in said and os.fsencode(run) in said)
+    return found
+
+
+@pytest.mark.live
+def test_who_watches_a_run_ends_with_its_recorder(talking, tmp_path):
+    run = tmp_path / "run"
+    endless = ("--flight", "120", "--", talking, "1000000", "500", "0", "0")
+    recording = record(run, "triggers: [gap of /chatter > 100 s]", *endless)
+    try:
+        wait_for(lambda: watching(run))
+        recording.kill()
+        wait_for(lambda: not watching(run))
+    finally:
+        recording.kill()
+        recording.communicate()
+
+
+@pytest.mark.live
+def test_a_run_goes_on_without_who_watches_it(talking, tmp_path):
+    run = tmp_path / "run"
+    recording = record(run, "triggers: [gap of /a > 1 s]", "--", talking, "3000", "1000", "0", "0")
+    wait_for(lambda: watching(run) or recording.poll() is not None)
+    for process in watching(run):
+        os.kill(int(process), signal.SIGKILL)
+    recording.communicate(timeout=300)
+    assert recording.returncode == 0
+    (warning,) = read_manifest(run / "manifest.json").warnings
+    assert warning == "triggers were not watched for to the end: who watched was killed by SIGKILL"
+
+
+@pytest.mark.live
+def test_a_recorded_run_is_watched_until_it_ends(talking, tmp_path):
+    """The last refresh has what collecting the recording then finds."""
+    run = tmp_path / "run"
+    recording = subprocess.Popen(
+        [sys.executable, "-P", "-m", "roslens", "record", "--tracer", "native", "--ros", "none",
+         "--kernel", "off", "-o", str(run), "--", str(talking), "2000", "1000", "400", "800"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    wait_for(lambda: list(run.glob("trace/ros2-*/ros2_[0-9]*")))
+    watching = roslens(run, "--window", "0", "--every", "0.2", "--json")
+    out, error = watching.communicate(timeout=120)
+    assert (watching.returncode, error) == (0, "")
+    assert recording.wait() == 0
+    recording.communicate()
+    moment = json.loads(out.splitlines()[-1])
+    collect(find_recordings(run)[0])
+    tables = [
+        pl.read_parquet(run / "tables" / f"{name}.parquet")
+        for name in ("messages", "callback_instances")
+    ]
+    expected = last_seconds(*tables, moment["begin_ns"], moment["end_ns"])
+    assert expected.topics["messages"].to_list() == [2000]
+    for name in ("topics", "callbacks", "threads"):
+        assert moment[name] == json.loads(json.dumps(getattr(expected, name).to_dicts())), name

@@ -1,0 +1,109 @@
+"""What ROS 2 finds of roslens: entry points, and the files of docs/howto/ros2, parsed.
+
+ros2cli and launch are no Python packages that the tests can install: where a ROS 2 with them is
+sourced, `ros2 roslens` and the launch action are run, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+import tomllib
+import types
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ROOT / "docs" / "howto" / "ros2"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.mark.parametrize("group", PROJECT["entry-points"])
+def test_entry_points_lead_to_what_is_there(group: str) -> None:
+    for target in PROJECT["entry-points"][group].values():
+        module, _, name = target.partition(":")
+        source = ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
+        defined = {
+            x.name for x in ast.parse(source.read_text()).body if isinstance(x, ast.ClassDef)
+        }
+        assert not name or name in defined
+
+
+def test_the_command_leaves_all_arguments_to_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ros2cli's parser, which is argparse's, and the class that it asks extensions to have."""
+    command = types.ModuleType("ros2cli.command")
+    command.CommandExtension = object  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ros2cli", types.ModuleType("ros2cli"))
+    monkeypatch.setitem(sys.modules, "ros2cli.command", command)
+    monkeypatch.delitem(sys.modules, "roslens.ros2_command", raising=False)
+    from roslens import ros2_command
+
+    given: list[list[str]] = []
+    monkeypatch.setattr(ros2_command, "main", given.append)
+    extension = ros2_command.RoslensCommand()
+    for line in (
+        ["info", "x"],
+        ["report", "latency", "-p", "a=1", "--help"],
+        ["record", "-o", "x", "--", "ls", "-l", "--", "y"],
+    ):
+        top = argparse.ArgumentParser()
+        parser = top.add_subparsers().add_parser("roslens")
+        extension.add_arguments(parser, "ros2 roslens")
+        args: Any = top.parse_args(["roslens", *line])
+        extension.main(parser=parser, args=args)
+        assert given.pop() == line
+    monkeypatch.delitem(sys.modules, "roslens.ros2_command")
+
+
+def test_the_package_is_of_format_3_and_its_keys_are_told() -> None:
+    package = ET.fromstring((FILES / "package.xml").read_text())
+    assert package.get("format") == "3"
+    order = [part.tag for part in package]
+    assert order[:5] == ["name", "version", "description", "maintainer", "license"]
+    assert package.findtext("version") == PROJECT["version"]
+    assert package.findtext("license") == PROJECT["license"]
+    name = package.findtext("name")
+    assert f"project({name} NONE)" in (FILES / "CMakeLists.txt").read_text()
+    rosdep = yaml.safe_load((FILES / "rosdep.yaml").read_text())
+    (key,) = rosdep
+    assert key in [part.text for part in package.findall("exec_depend")]
+    assert {x["pip"]["packages"][0] for x in rosdep[key].values()} == {PROJECT["name"]}
+
+
+def test_the_image_takes_the_distribution_as_argument() -> None:
+    """Each line that begins an instruction is one of the Dockerfile language."""
+    text = re.sub(r"\\\n", " ", (FILES / "Dockerfile").read_text())
+    lines = [line.split() for line in text.splitlines() if line.strip() and line[0] != "#"]
+    known = {"ARG", "FROM", "RUN", "COPY", "ENV", "WORKDIR", "CMD"}
+    assert {words[0] for words in lines} <= known
+    assert [words[0] for words in lines[:2]] == ["ARG", "FROM"]
+    assert lines[0][1].startswith("DISTRO=")
+    assert lines[1][1] == "ros:${DISTRO}-ros-base"
+    shell = next(line for line in text.splitlines() if line.startswith("RUN if"))
+    assert shell.count("then") == shell.count(" fi") == 1
+
+
+def test_what_is_launched_after_the_action_is_recorded(tmp_path: Path) -> None:
+    launch = pytest.importorskip("launch")
+    from launch.actions import ExecuteProcess
+
+    from roslens.launch import RoslensRecord
+
+    program = "import os; print(os.environ['LD_PRELOAD'])"
+    service = launch.LaunchService()
+    service.include_launch_description(
+        launch.LaunchDescription(
+            [
+                RoslensRecord(output=str(tmp_path / "recording")),
+                ExecuteProcess(cmd=[sys.executable, "-c", program], output="screen"),
+            ]
+        )
+    )
+    assert service.run() == 0
+    assert (tmp_path / "recording").is_dir()

@@ -1,0 +1,97 @@
+"""``collect -o``: tables that lie without their trace open as the recording does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from polars.testing import assert_frame_equal
+
+import roslens as rl
+from roslens.collect import Options, collect_all
+from roslens.collectors.excerpt import Excerpt
+from roslens.fleet.cluster import Workers
+from roslens.info import find_info
+from roslens.tracing.archive import pack
+from roslens.tracing.recording import UsageError, find_recordings
+from roslens.tracing.recording.terminal import Console
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
+pytestmark = pytest.mark.recording
+
+
+def collected(*paths: Path, output: Path, **options: object) -> None:
+    settings = Options(**options)  # type: ignore[arg-type]
+    collect_all(
+        paths, output=output, options=settings, workers=Workers(1), console=Console(quiet=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of a recording; the recording itself is gone."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    shutil.copytree(RUN, folder / "run", ignore=shutil.ignore_patterns("events", "tables"))
+    collected(folder / "run", output=folder / "out")
+    shutil.rmtree(folder / "run")
+    return folder / "out"
+
+
+def test_they_open_with_all_that_is_known(elsewhere: Path) -> None:
+    found, whole = rl.open(elsewhere), rl.open(RUN)
+    assert_frame_equal(found.messages.drop("run").collect(), whole.messages.drop("run").collect())
+    assert found.resources.collect().height == whole.resources.collect().height > 0
+    (run,), (own,) = found.runs, whole.runs
+    assert (run.suite, run.cell, run.excerpt) == (own.suite, own.cell, None)
+
+
+def test_info_counts_what_was_collected(elsewhere: Path) -> None:
+    found, excerpt = find_info(elsewhere)
+    assert excerpt is None
+    assert found.events == find_info(RUN)[0].events
+
+
+def test_what_is_damaged_or_wanted_anew_is_refused_in_a_line(
+    elsewhere: Path, tmp_path: Path
+) -> None:
+    place = shutil.copytree(elsewhere, tmp_path / "copy")
+    (recording,) = find_recordings(place)
+    with pytest.raises(UsageError, match="only tables"):
+        collected(place, output=tmp_path / "other")
+    note = place / "tables" / "collected.json"
+    told = json.loads(note.read_text())
+    note.write_text(json.dumps(told | {"collector": "0+old"}))
+    with pytest.raises(UsageError, match="tables without their trace, and another version"):
+        rl.open(place)
+    (place / "tables" / "excerpt.json").write_text("{")
+    with pytest.raises(UsageError, match="damaged"):
+        rl.open(place)
+    assert recording.is_excerpt
+
+
+def test_a_part_does_not_take_the_place_of_the_whole(tmp_path: Path) -> None:
+    collected(RUN, output=tmp_path / "out")
+    with pytest.raises(UsageError, match="tables of a whole recording"):
+        collected(RUN, output=tmp_path / "out", excerpt=Excerpt(topics=("/*",)))
+    # Again of the same: up to date.
+    collected(RUN, output=tmp_path / "out")
+
+
+def test_verbs_take_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
+    pack([RUN], tmp_path / "run.tar.zst")
+    whole = find_info(RUN)[0]
+    assert find_info(tmp_path / "run.tar.zst")[0].events == whole.events
+    collected(tmp_path / "run.tar.zst", output=tmp_path / "out")
+    assert rl.open(tmp_path / "out").messages.collect().height
+
+
+def test_a_bag_and_a_file_are_called_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "metadata.yaml").write_text("rosbag2_bagfile_information: {}\n")
+    with pytest.raises(UsageError, match="a rosbag2 bag, not a trace"):
+        find_recordings(tmp_path)
+    with pytest.raises(UsageError, match="report tool FILE"):
+        find_recordings(tmp_path / "metadata.yaml")

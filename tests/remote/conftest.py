@@ -1,0 +1,18 @@
+"""Another host, which is this one, reached through an sshd of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.remote.own_sshd import SSHD, OwnSshd
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[OwnSshd]:
+    if SSHD is None:
+        pytest.skip("sshd is not installed (openssh-server)")
+    made = OwnSshd(tmp_path / "ssh")
+    yield made
+    made.close()

@@ -1,0 +1,80 @@
+"""Two hosts whose clocks are known, and messages between them: truth for tests and benchmarks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+EPOCH = 1_700_000_000_000_000_000
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Clocks drawn at random, and what went between the hosts.
+
+    Attributes
+    ----------
+    seconds
+        How long messages went.
+    offset_ns, rate
+        How far the clock of h1 is ahead at the beginning, and ns per ns that it gains.
+    step_at_s, step_ns
+        When it jumps and by how much; below zero its machine is suspended meanwhile.
+    """
+
+    seed: int
+    seconds: float
+    offset_ns: float
+    rate: float
+    step_at_s: float
+    step_ns: float
+    crossings: pl.DataFrame
+
+    def ahead(self, time_ns: Floats) -> Floats:
+        """How far h1 is ahead at true times in ns since the beginning, which are those of h0."""
+        stepped = np.where(time_ns > self.step_at_s * 1e9, self.step_ns, 0.0)
+        return self.offset_ns + time_ns * self.rate + stepped
+
+    def awake(self, time_ns: Floats) -> npt.NDArray[np.bool_]:
+        """Whether h1 is not suspended."""
+        begin = self.step_at_s * 1e9
+        return (time_ns <= begin) | (time_ns > begin - min(0.0, self.step_ns))
+
+
+def draw(seed: int, *, step: bool = False) -> Drawn:
+    """Offset up to an hour, drift up to 200 ppm, delays of another size each way, up to half lost.
+
+    Every delay is at least 10 us to 1 ms, and exponential above that with a mean of 10 us to 3 ms.
+    """
+    rng = np.random.default_rng(seed)
+    seconds = float(rng.choice([2, 10, 60, 300]))
+    size = 10 ** rng.uniform(6.5, 10.5) * rng.choice([-1, 1])
+    about = Drawn(
+        seed, seconds, rng.uniform(-3600e9, 3600e9), rng.uniform(-200e-6, 200e-6),
+        seconds * rng.uniform(0.2, 0.8), float(size) if step else 0.0, pl.DataFrame(),
+    )  # fmt: skip
+    count = int(rng.integers(20, 800))
+    parts = []
+    for there in (True, False):
+        sent = np.sort(rng.uniform(0, seconds * 1e9, count))
+        sent = sent[rng.random(count) > rng.uniform(0, 0.5)]
+        taken = sent + rng.uniform(1e4, 1e6) + rng.exponential(rng.uniform(1e4, 3e6), sent.size)
+        awake = about.awake(taken if there else sent)
+        one, other = (x[awake] for x in (sent, taken))
+        # By the clock of its host.
+        one = one if there else one + about.ahead(one)
+        other = other + about.ahead(other) if there else other
+        hosts = ("h0", "h1") if there else ("h1", "h0")
+        times = {
+            "sent_ns": EPOCH + np.floor(one).astype(np.int64),
+            "taken_ns": EPOCH + np.ceil(other).astype(np.int64),
+        }
+        names = [
+            pl.lit(host).alias(x) for host, x in zip(hosts, ("from_host", "to_host"), strict=True)
+        ]
+        parts.append(pl.DataFrame(times).select(*names, "sent_ns", "taken_ns"))
+    return Drawn(**{**vars(about), "crossings": pl.concat(parts)})

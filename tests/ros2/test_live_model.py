@@ -1,0 +1,118 @@
+"""Events fed as they happen: the tables so far are those that collecting the same events gives.
+
+Expected values are those of `build_tables`, which the reference model is held against elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from random_system import System
+from ros2_trace import Trace, at
+
+from roslens.collectors.reader import open_trace
+from roslens.collectors.ros2 import build_tables
+from roslens.collectors.ros2.live import Model
+from roslens.collectors.schema import TABLES
+
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
+
+
+def stretches(raw: dict[str, pl.DataFrame], count: int) -> Iterator[dict[str, pl.DataFrame]]:
+    """The events in so many stretches of the same length of time."""
+    times = pl.concat([frame["time_ns"].cast(pl.Int64) for frame in raw.values()])
+    begin, end = times.min(), times.max()
+    assert isinstance(begin, int)
+    assert isinstance(end, int)
+    size = (end - begin) // count + 1
+    for number in range(count):
+        low = begin + number * size
+        during = pl.col("time_ns").is_between(low, low + size, closed="left")
+        yield {name: frame.filter(during) for name, frame in raw.items()}
+
+
+def assert_same(model: Model, expected: dict[str, pl.DataFrame]) -> None:
+    found = model.tables()
+    for name in TABLES.keys() & found.keys() - {"executor_intervals"}:
+        frame = TABLES[name].conform(found[name].frame())
+        # How well hosts' clocks agree is told by all messages together.
+        after = [x for x in frame.columns if x == "clock_bound_ns"]
+        assert frame.drop(after).equals(expected[name].drop(after)), name
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_objects_that_appear_meanwhile_are_taken_in(seed: int) -> None:
+    raw = System(seed).trace.frames()
+    model, before = Model(), []
+    for stretch in stretches(raw, 9):
+        model.feed(stretch)
+        before.append(stretch)
+        so_far = {name: pl.concat([x[name] for x in before]) for name in raw}
+        assert_same(model, build_tables(so_far))
+    assert_same(model, build_tables(raw))
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize(
+    "run", ["two_process/000_r0_fastrtps", "communication/001_r0_unique_ptr_ipc-on"]
+)
+def test_recordings(run: str) -> None:
+    raw = open_trace(SAMPLES / run).read()
+    model = Model()
+    for stretch in stretches(raw, 25):
+        model.feed(stretch)
+    assert_same(model, build_tables(raw))
+
+
+@pytest.mark.recording
+def test_what_lies_back_is_forgotten() -> None:
+    """Of the time that is kept everything is told as by the whole; before it nothing."""
+    raw = open_trace(SAMPLES / "two_process/000_r0_fastrtps").read()
+    published = raw["ros2:rmw_publish"]["time_ns"].cast(pl.Int64)
+    end = published[published.len() * 3 // 4]
+    raw = {name: frame.filter(pl.col("time_ns") <= end) for name, frame in raw.items()}
+    keep = end - published[published.len() * 5 // 8]
+    model = Model(keep)
+    most = 0
+    for stretch in stretches(raw, 40):
+        model.feed(stretch)
+        most = max(most, model.tables()["messages"].frame().height)
+    messages = model.tables()["messages"].frame()
+    whole = build_tables(raw)["messages"]
+    columns = ["topic", "publish_ns", "take_ns", "latency_ns", "outcome", "match"]
+    late = pl.col("publish_ns") > end - keep // 2
+    assert 0 < most < whole.height
+    of_both = [
+        frame.filter(late).select(columns).cast({"topic": pl.String, "outcome": pl.String})
+        for frame in (TABLES["messages"].conform(messages), whole)
+    ]
+    assert of_both[0].height > 50
+    assert of_both[0].equals(of_both[1])
+    assert messages["publish_ns"].min() > end - 3 * keep
+
+
+def test_a_late_event_is_put_in_its_place() -> None:
+    trace = Trace()
+    trace.emit(1, "ros2:rclcpp_callback_register", callback=5, symbol="f")
+    trace.emit(10, "ros2:callback_start", callback=5, is_intra_process=0)
+    trace.emit(30, "ros2:callback_start", callback=5, is_intra_process=0)
+    trace.emit(20, "ros2:callback_end", callback=5)
+    trace.emit(40, "ros2:callback_end", callback=5)
+    raw = trace.frames()
+    model = Model()
+    for cut in ([1, 10, 30], [20], [40]):
+        times = [at(us) for us in cut]
+        model.feed({name: x.filter(pl.col("time_ns").is_in(times)) for name, x in raw.items()})
+    durations = model.tables()["callback_instances"].frame()["duration_ns"]
+    assert durations.to_list() == [10_000, 10_000]
+
+
+def test_nothing_so_far() -> None:
+    assert Model().tables()["messages"].frame().is_empty()
+    model = Model(1)
+    model.feed({})
+    assert model.tables()["publications"].frame().is_empty()
+    assert model.last_ns is None

@@ -1,0 +1,253 @@
+"""Triggers: what hits, when, and the recording that is made of it.
+
+Expected moments and values are counted by hand from synthetic events. A live run is in
+``tests/native_tracer/test_watch.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+from ros2_trace import Trace
+
+from roslens.collectors.ros2.live import Model
+from roslens.live.beside import watched_for
+from roslens.live.snapshots import Snapshots
+from roslens.live.triggers import Settings, Tables, Triggers, read_triggers
+from roslens.tracing.native_tracer import snapshot
+from roslens.tracing.recording import RunFailedError, UsageError, read_manifest
+from roslens.tracing.recording.manifest import Hit
+
+MS = 1_000_000
+T0 = 1_700_000_000_000_000_000
+
+
+def settings(tmp_path: Path, text: str) -> Settings:
+    path = tmp_path / "triggers.yaml"
+    path.write_text(text)
+    return read_triggers(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("triggers: []", "there is no trigger"),
+        ("trigger: [x]", "give a list named 'triggers'"),
+        ("triggers: [latency of /a above 5 ms]", "is no trigger"),
+        ("triggers: [latency of /a > 5 Hz]", "cannot be measured in Hz"),
+        ("triggers: [latency of /a < 5 ms]", "can only be above"),
+        ("triggers: [gap > 5 ms]", "say which topic"),
+        ("triggers: [latency of /a -> /b > 5 ms]", "ending with a node"),
+        ("triggers: [gap of /a -> /b -> /c > 5 ms]", "only the latency"),
+        ("triggers: [goal of /a aborted]", "no event of ROS 2 tells how a goal ended"),
+        ("triggers: [1]", "is no trigger"),
+        ("triggers: [gap of /a > 1 s]\nafter: 5", "unknown key 'after'"),
+        ("triggers: [gap of /a > 1 s]\nafter_s: -5", "after_s is a number of at least 0"),
+        ("triggers: [gap of /a > 1 s]\nwindow_s: true", "window_s is a number"),
+    ],
+)
+def test_what_is_no_trigger_is_told_in_a_line(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=told) as error:
+        settings(tmp_path, text)
+    assert "\n" not in str(error.value)
+
+
+def frames() -> dict[str, pl.DataFrame]:
+    """/a from /n to /m, published at 0, 10, ..., 90 and 200 ms, and taken 1 ms later.
+
+    That of 50 never is, and that of 90 after 20 ms. The callback takes 2 ms, that of 80 takes 18,
+    and the last one does not end.
+    """
+    trace, of, to = Trace(), {"pid": 1}, {"pid": 2}
+    trace.node(-90e3, 0x10, "n", **of)
+    trace.node(-90e3, 0x10, "m", **to)
+    trace.publisher(-80e3, 0x20, "/a", node=0x10, **of)
+    trace.subscription(-80e3, 0x30, "/a", node=0x10, callback=0x40, **to)
+    for ms in (*range(0, 100, 10), 200):
+        at, stamp = ms * 1e3, T0 + ms * MS
+        trace.emit(at, "rclcpp_publish", message=9, **of)
+        trace.emit(at + 1, "rcl_publish", message=9, publisher_handle=0x20, **of)
+        trace.emit(at + 2, "rmw_publish", rmw_publisher_handle=0x21, message=9, timestamp=stamp,
+                   **of)  # fmt: skip
+        if ms == 50:
+            continue
+        late = at + (20e3 if ms == 90 else 1e3)
+        trace.emit(late, "rmw_take", rmw_subscription_handle=0x31, message=10,
+                   source_timestamp=stamp, taken=1, **to)  # fmt: skip
+        trace.emit(late + 1, "callback_start", callback=0x40, is_intra_process=0, **to)
+        if ms != 200:
+            trace.emit(late + (19e3 if ms == 80 else 2e3), "callback_end", callback=0x40, **to)
+    trace.emit(300e3, "rcl_publish", message=1, publisher_handle=77, pid=3)
+    return trace.frames()
+
+
+def found(tmp_path: Path, text: str, *moments: int) -> list[list[tuple[float, float]]]:
+    """Of each moment, in ms: the moments of what hits and their values, in ms but for fractions."""
+    triggers = Triggers(settings(tmp_path, f"triggers: [{text}]\nwindow_s: 1"))
+    model = Model()
+    model.feed(frames())
+    tables = Tables(model.tables())
+    first = T0 - 2000 * MS
+    return [
+        [
+            ((hit.at_ns - T0) / MS, hit.value / MS if hit.unit == "ns" else hit.value)
+            for hit in triggers.hits(tables, first, T0 + ms * MS)
+        ]
+        for ms in moments
+    ]
+
+
+def test_a_latency(tmp_path: Path) -> None:
+    hit = found(tmp_path, "latency of /a > 15 ms", 100, 250, 300)
+    # Published at 90, its callback began 20.001 later.
+    assert hit == [[], [(110.001, 20.001)], []]
+    assert found(tmp_path, "latency of /b > 15 ms", 250) == [[]]
+    assert found(tmp_path, "latency > 15 ms", 250) == hit[1:2]
+
+
+def test_a_chain(tmp_path: Path) -> None:
+    # To the end of the callback: 90 + 20 + 2.
+    assert found(tmp_path, "latency of /n -> /a -> /m > 21 ms", 250) == [[(112, 22)]]
+    assert found(tmp_path, "latency of /x -> /a -> /m > 21 ms", 250) == [[]]
+
+
+def test_a_gap_hits_as_soon_as_it_is_too_long(tmp_path: Path) -> None:
+    # After 90 nothing until 200, and then nothing any more.
+    assert found(tmp_path, "gap of /a > 50 ms", 100, 145, 160, 300) == [
+        [],
+        [(140, 110)],
+        [],
+        [(250, 100)],
+    ]
+
+
+def test_a_callback(tmp_path: Path) -> None:
+    # That of 80 began at 81.001 and took 18.999; that of 200 still runs.
+    assert found(tmp_path, "callback of /m > 18 ms", 100, 210, 300) == [
+        [(99.001, 18.999)],
+        [],
+        [(219.001, 98.999)],
+    ]
+
+
+def test_rate_and_loss_hit_when_they_begin_to_hold(tmp_path: Path) -> None:
+    # In the second before 300: 11 publications; before 1,100: one; later none.
+    assert found(tmp_path, "rate of /a < 10 Hz", 300, 1100, 1500) == [[], [(1100, 1)], []]
+    assert found(tmp_path, "rate of /a > 10 Hz", 300) == [[(300, 11)]]
+    assert found(tmp_path, "rate of /nothing < 10 Hz", 300) == [[]]
+    ((hit,),) = found(tmp_path, "loss of /a > 5 %", 300)
+    assert hit == (300, pytest.approx(1 / 11))
+    assert found(tmp_path, "loss of /a > 10 %", 300) == [[]]
+
+
+ANY = "{triggers: [gap of /a > 1 s], after_s: 2, cooldown_s: 10, most_mb: 1.3}"
+
+
+def hit(trigger: str, at_ns: int) -> Hit:
+    return Hit(trigger=trigger, at_ns=at_ns, value=1, unit="ns")
+
+
+def flight_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of 600 kB that snapshots of 600 kB are made of, but for what programs wrote."""
+
+    def take(folder: Path, output: Path) -> None:
+        taken(folder, output)
+        (output / "stream").write_bytes(bytes(600_000))
+
+    taken = snapshot.take_snapshot
+    monkeypatch.setattr(snapshot, "take_snapshot", take)
+    trace = tmp_path / "flight" / "ros2-kilted-0-0"
+    trace.mkdir(parents=True)
+    (trace / snapshot.FLIGHT_METADATA).write_text("flight_ns = 5000000000;")
+    (trace / snapshot.LOSS_NAME).write_bytes(bytes(600_000))
+    return tmp_path / "flight"
+
+
+def test_cooldown_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, few = tmp_path / "made", settings(tmp_path, ANY)
+    flight = flight_recorder(tmp_path, monkeypatch)
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    snapshots = Snapshots(flight, made, few, tmp_path / "noted.json")
+    one, other = hit("one", 5), hit("other", 6)
+    assert snapshots.heed([one]) == [one]
+    assert snapshots.take() is None
+    now[0] += 1
+    assert snapshots.heed([one, other]) == [other]
+    now[0] += 1
+    told = snapshots.take()
+    assert told is not None
+    assert told.endswith("one; other")
+    (first,) = made.iterdir()
+    # What hit at the same time is one recording.
+    assert read_manifest(first / "manifest.json").triggered == [one, other]
+    now[0] += 8.5
+    assert snapshots.heed([one, other]) == [one]
+    assert snapshots.take(at_once=True) is not None
+    now[0] += 20
+    assert snapshots.heed([other]) == [other]
+    told = snapshots.take(at_once=True)
+    assert told is not None
+    assert told.startswith("no snapshot: 1 MB")
+    assert len(list(made.iterdir())) == 2
+    noted = json.loads((tmp_path / "noted.json").read_text())
+    assert [Hit(**x) for x in noted] == [one, other, one, other]
+
+
+def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flight, few = flight_recorder(tmp_path, monkeypatch), settings(tmp_path, ANY)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunFailedError, match="cannot be made: Not a directory"):
+        Snapshots(flight, tmp_path / "file" / "made", few)
+    snapshots = Snapshots(flight, tmp_path / "made", few, tmp_path / "nowhere" / "noted.json")
+    with pytest.raises(RunFailedError, match="not written: No such file"):
+        snapshots.heed([hit("one", 5)])
+    snapshots = Snapshots(flight, tmp_path / "made", few)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    snapshots.heed([hit("one", 5)])
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "write_manifest", full)
+        told = snapshots.take(at_once=True)
+    assert told is not None
+    assert "no snapshot: " in told
+    assert "No space left" in told
+    assert list((tmp_path / "made").iterdir()) == []
+    # The recorder is gone; whoever watches goes on.
+    shutil.rmtree(flight)
+    snapshots.heed([hit("other", 6)])
+    told = snapshots.take(at_once=True)
+    assert told is not None
+    assert "no flight recorder writes there" in told
+    # Where all is recorded, hits are heeded and no more.
+    whole = Snapshots(None, tmp_path / "none", few)
+    assert whole.heed([hit("one", 7)]) == [hit("one", 7)]
+    assert whole.heed([hit("one", 8)]) == []
+    assert whole.take(at_once=True) is None
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_snapshot_reaches_back_to_its_trigger(tmp_path: Path) -> None:
+    settings(tmp_path, ANY)
+    with pytest.raises(UsageError, match=r"--flight 2: a snapshot that is made 2 s after"):
+        watched_for(tmp_path / "triggers.yaml", 2)
+    watched_for(tmp_path / "triggers.yaml", 3)
+    watched_for(tmp_path / "triggers.yaml", None)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "room"),
+    [(60e6, "ns", 120 * MS), (1e3, "ns", 10 * MS), (9.5, "Hz", 1000 * MS), (None, None, 1000 * MS)],
+)
+def test_what_is_looked_at_first(value: float | None, unit: str | None, room: int) -> None:
+    hit = Hit(trigger="x", at_ns=T0, value=value, unit=unit)
+    assert hit.around_ns == (T0 - room, T0 + room)

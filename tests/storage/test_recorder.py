@@ -1,0 +1,145 @@
+"""The recorder end to end: what is read back, what contradicts, who lost how much."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+from pathlib import Path
+
+import pytest
+
+from roslens.analysis.runs import Run
+from roslens.analysis.storage.recorder import (
+    BY_CACHE,
+    BY_MIDDLEWARE,
+    RecorderRun,
+    recorder_estimates,
+    recorder_sentences,
+    recorder_table,
+)
+from roslens.collectors.results.storage_recorder import (
+    RECORDER_NAME,
+    RecorderFacts,
+    read_recorder,
+)
+from roslens.tracing.recording import UsageError
+from roslens.tracing.workloads.storage_recorder.run import (
+    RunError,
+    _need_room,
+    _read_back,
+    plugin_of,
+)
+
+FACTS = {
+    "schema_version": 1,
+    "plugin_config": "mcap_default",
+    "message_bytes": 1 << 20,
+    "rate_bytes_per_s": 100 << 20,
+    "cache_bytes": 10 << 20,
+    "publishers": 2,
+    "depth": 10,
+    "published": 100,
+    "received": 90,
+    "lost_in_cache": 20,
+    "written": 70,
+    "publishing_ns": 1_000_000_000,
+    "late_ns": 5_000_000,
+    "bytes_on_disk": 1000,
+    "reader": "mcap",
+    "rosbag2_version": "0.29.0",
+}
+
+
+def run_of(name: str, **changed: int) -> RecorderRun:
+    facts = RecorderFacts(**{**FACTS, **changed})
+    return RecorderRun(Run(name=name, cell={"plugin_config": "mcap_default"}), facts)
+
+
+def test_losses_by_hand() -> None:
+    runs = [run_of("1"), run_of("2", received=100, lost_in_cache=0, written=100), run_of("3")]
+    found = {e.metric: e for e in recorder_estimates(runs, 0.95)}
+    # 10, 0 and 10 of 100; 20, 0 and 20 of 100.
+    assert found[BY_MIDDLEWARE.name].value == pytest.approx(20 / 300)
+    assert found[BY_CACHE.name].value == pytest.approx(40 / 300)
+    (said,) = recorder_sentences(runs)
+    assert said.startswith(
+        "mcap_default: at 100 MiB/s of 300 messages of 1MiB the middleware lost "
+    )
+    assert said.endswith(" 20 and the cache 40.")
+    table = recorder_table(runs, 0.95)
+    # 300 messages of 1 MiB in 3 s.
+    assert list(table.rows[0][:5]) == ["mcap_default", "3", "100", "300", "240"]
+    assert table.marked == {0}
+
+
+def test_none_lost_is_said() -> None:
+    runs = [run_of(x, received=100, lost_in_cache=0, written=100) for x in "123"]
+    assert recorder_sentences(runs) == [
+        "mcap_default: at 100 MiB/s none of 300 messages of 1MiB was lost."
+    ]
+    assert recorder_table(runs, 0.95).marked == frozenset()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"received": 101}, {"lost_in_cache": 91}, {"written": 71}, {"published": 0}]
+)
+def test_counts_that_contradict_each_other_are_refused(wrong: dict, tmp_path: Path) -> None:
+    path = tmp_path / RECORDER_NAME
+    path.write_text(json.dumps(FACTS))
+    assert read_recorder(path).written == 70
+    path.write_text(json.dumps({**FACTS, **wrong}))
+    with pytest.raises(UsageError, match="contradict"):
+        read_recorder(path)
+
+
+def serialized(publisher: int, number: int, size: int) -> bytes:
+    """A UInt8MultiArray by the rules of CDR, little-endian (a second implementation)."""
+    data = bytearray(i % 256 for i in range(size))
+    data[:8] = (publisher * 2**32 + number).to_bytes(8, "little")
+    head = b"\x00\x01\x00\x00" + b"".join(struct.pack("<I", x) for x in (0, 0, size))
+    return head + bytes(data)
+
+
+def bag(folder: Path, messages: list[bytes]) -> Path:
+    folder.mkdir()
+    connection = sqlite3.connect(folder / "recording_0.db3")
+    with connection:
+        connection.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, data BLOB)")
+        connection.executemany("INSERT INTO messages (data) VALUES (?)", [(x,) for x in messages])
+    connection.close()
+    return folder
+
+
+def test_the_bag_is_counted_message_by_message(tmp_path: Path) -> None:
+    counts = {"published": 5, "received": 4, "lost_in_cache": 1}
+    three = [serialized(0, 0, 600), serialized(1, 0, 600), serialized(0, 2, 600)]
+    found = _read_back(bag(tmp_path / "whole", three), 600, counts)
+    assert found["written"] == 3
+    twice = bag(tmp_path / "twice", [*three[:2], three[0]])
+    with pytest.raises(RunError, match="twice"):
+        _read_back(twice, 600, counts)
+    other = bag(tmp_path / "other", [*three[:2], three[2][:-1] + b"?"])
+    with pytest.raises(RunError, match="not as published"):
+        _read_back(other, 600, counts)
+    with pytest.raises(RunError, match="5 published, 4 received, 1 lost in the cache, but 2 in"):
+        _read_back(bag(tmp_path / "two", three[:2]), 600, counts)
+    (tmp_path / "whole" / "recording_0.db3").write_bytes(b"no database at all" * 100)
+    with pytest.raises(RunError, match="cannot read"):
+        _read_back(tmp_path / "whole", 600, counts)
+
+
+def test_too_little_room_is_said_before_anything_runs(tmp_path: Path) -> None:
+    _need_room(tmp_path, 1)
+    with pytest.raises(RunError, match=r"MiB free, 1048576000000 MiB needed; make room"):
+        _need_room(tmp_path, 2**40 * 1e6)
+
+
+def test_configurations_are_those_of_the_benchmark() -> None:
+    assert plugin_of("mcap_default") == ("mcap", "", "")
+    assert plugin_of("sqlite_resilient") == ("sqlite3", "resilient", "")
+    storage, preset, file = plugin_of("mcap_nochunking")
+    assert (storage, preset) == ("mcap", "")
+    assert "noChunking: true" in Path(file).read_text()
+    with pytest.raises(ValueError, match="bogus"):
+        plugin_of("mcap_bogus")

@@ -1,0 +1,59 @@
+"""A small campaign of the suite storage-recorder: rosbag2's writer compiled, run, read back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import polars as pl
+import pytest
+from storage_cells import SHM
+
+import roslens as rl
+from roslens.analysis.storage.parameters import StorageParameters
+from roslens.analysis.storage.report import StorageReport
+from roslens.tracing import campaign
+from roslens.tracing.ros_choice import is_sourced
+from roslens.tracing.sources import VARIABLE
+from roslens.tracing.suite import load_suite
+
+pytestmark = [
+    pytest.mark.live,
+    pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm"),
+]
+
+
+def test_every_message_is_accounted_for(tmp_path: Path) -> None:
+    if not os.environ.get(VARIABLE) and not is_sourced():
+        pytest.skip(f"{VARIABLE} names no folder of sources that rosbag2 could be compiled from")
+    suite, text = load_suite("storage-recorder")
+    # A cache of one byte holds one message: what comes while one is written is dropped.
+    parameters = {**suite.workload.parameters, "cache": "1B"}
+    small = suite.workload.model_copy(update={"parameters": parameters})
+    suite = suite.model_copy(update={"workload": small, "duration": 1.0})
+    result = campaign.run_campaign(
+        suite,
+        text,
+        root=tmp_path,
+        repetitions=1,
+        only=[
+            *("message_size=10KiB", "rate=20MiB"),
+            *("plugin_config=sqlite_default", "plugin_config=mcap_default"),
+        ],
+    )
+    assert [m.failure for m in result.failed] == []
+    report = StorageReport(
+        rl.open(result.folder), pl.DataFrame(), StorageParameters(recordings=[str(result.folder)])
+    )
+    assert len(report.recorded) == 2
+    for found in report.recorded:
+        facts = found.facts
+        # 20 MiB in messages of 10 KiB, by two publishers.
+        assert facts.published == 2048
+        assert 0 < facts.written == facts.received - facts.lost_in_cache <= facts.published
+    # Readers that did not write.
+    readers = {x.facts.plugin_config: x.facts.reader.split()[0] for x in report.recorded}
+    assert readers == {"sqlite_default": "sqlite3", "mcap_default": "mcap"}
+    assert any("at 20 MiB/s" in line for line in report.sentences())
+    assert "written" in str(report.recorder())
+    assert not list(SHM.glob(f"roslens-storage-{os.getpid()}-*"))

@@ -1,0 +1,9 @@
+"""Fixtures of the workbench: one lab for the tests of a file, whose event loop ends with it."""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "benchmarks")]
+from hostile_lab import hostile, lab, server  # noqa: E402
+
+__all__ = ["hostile", "lab", "server"]

@@ -1,0 +1,243 @@
+"""Ring-buffer pages, or single events, become a CTF trace as LTTng's kernel tracer writes it.
+
+Names, fields and clock are the same, so that whatever reads LTTng's kernel events reads these. One
+packet holds the events of up to `_PAGES` pages; where the kernel lost events, an empty packet
+stands in the gap and says how many.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from roslens.tracing.ftrace.formats import Format, PageHeader
+from roslens.tracing.ftrace.pages import LATEST, find_events, find_missed
+from roslens.tracing.ftrace.raw import Bytes, Clock, Ints, RawTrace, Records
+from roslens.tracing.ftrace.rows import Encoder, Rows, numbers_at
+from roslens.tracing.ftrace.tsdl import metadata
+from roslens.tracing.recording import UsageError
+
+_PAGES = 512
+_HEAD = struct.Struct("<IIQQQQQI")
+"""magic, stream, begin, end, content and packet in bits, discarded so far, CPU."""
+_MAGIC = 0xC1FC1FC1
+
+
+@dataclass
+class Converted:
+    """What became of pages.
+
+    Attributes
+    ----------
+    lost
+        How many the kernel says that it lost.
+    switches_missing
+        Switches that the kernel neither recorded nor counted: the thread that leaves a CPU is not
+        the one that came there last.
+    damaged_pages
+        Pages that are not read whole.
+    of_others
+        Events of programs that are left out, as their threads are not meant or not known.
+    by_name
+        How many events of each name were written.
+    notes
+        What else the user should know, one line each.
+    """
+
+    lost: int = 0
+    switches_missing: int = 0
+    damaged_pages: int = 0
+    of_others: int = 0
+    by_name: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def complaint(self) -> str | None:
+        """What is wrong with the pages, on one line."""
+        if not self.damaged_pages:
+            return None
+        return f"{self.damaged_pages} pages of the kernel's trace are damaged and not read whole"
+
+    @property
+    def events(self) -> int:
+        """How many were written."""
+        return sum(self.by_name.values())
+
+
+def write_ctf(raw: RawTrace, folder: Path, clock: Clock) -> Converted:
+    """Write pages or single events as a CTF trace into a new folder, or leave no folder.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    folder.mkdir(parents=True)
+    done = Converted()
+    try:
+        for cpu, pieces in sorted(raw.cpus.items()):
+            with (folder / f"kernel_{cpu}").open("xb") as stream:
+                _Stream(raw, cpu, stream, done).write(pieces)
+        for cpu, records in sorted(raw.records.items()):
+            with (folder / f"kernel_{cpu}").open("xb") as stream:
+                _Stream(raw, cpu, stream, done).write_records(records())
+        (folder / "metadata").write_text(metadata(raw, clock), encoding="utf-8")
+    except BaseException:
+        # Nobody could read the half.
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return done
+
+
+class _Stream:
+    """The stream of one CPU."""
+
+    def __init__(self, raw: RawTrace, cpu: int, stream: BinaryIO, done: Converted) -> None:
+        self._raw, self._cpu, self._stream, self._done = raw, cpu, stream, done
+        self._encoder, self._switch = Encoder(raw), _switch_of(raw)
+        self._lost = self._of_kernel = 0
+        self._running: int | None = None
+        self._last = 0
+        self._untold = 0
+        self._torn = False
+
+    def write(self, pieces: Callable[[], Iterator[bytes]]) -> None:
+        overrun = self._raw.overruns.get(self._cpu, 0)
+        if overrun:
+            # A page that is full has no room for the number of those lost before it.
+            missed = [find_missed(x, self._header) for x in self._blocks(pieces())]
+            self._untold = overrun - sum(int(x[x > 0].sum()) for x in missed)
+        for block in self._blocks(pieces()):
+            if len(block) % self._header.page_size:
+                self._done.damaged_pages += 1
+            self._pages(block)
+        left = max(0, overrun - self._of_kernel)
+        if left or self._torn:
+            self._of_kernel += left
+            self._gap(left + self._torn, self._last)
+        self._done.lost += self._of_kernel
+
+    def write_records(self, pieces: Iterator[Records]) -> None:
+        for piece in pieces:
+            if piece.lost:
+                self._done.lost += piece.lost
+                self._gap(piece.lost, int(piece.time[0]) if len(piece.time) else self._last)
+            self._packet(piece.data, piece.begin, piece.size, piece.time)
+
+    @property
+    def _header(self) -> PageHeader:
+        if self._raw.header is None:
+            raise UsageError("pages of ftrace without a description of their heads")
+        return self._raw.header
+
+    def _blocks(self, pieces: Iterator[bytes]) -> Iterator[Bytes]:
+        size = _PAGES * self._header.page_size
+        rest = b""
+        for piece in pieces:
+            rest += piece
+            while len(rest) >= size:
+                yield np.frombuffer(rest[:size], dtype=np.uint8)
+                rest = rest[size:]
+        if rest:
+            yield np.frombuffer(rest, dtype=np.uint8)
+
+    def _pages(self, data: Bytes) -> None:
+        found = find_events(data, self._header)
+        self._done.damaged_pages += int(found.damaged.sum())
+        lossy: list[int] = np.flatnonzero(found.missed).tolist()
+        missed = {at: self._count(int(found.missed[at])) for at in lossy}
+        # What is behind the damage of a page is missing before the next one.
+        damaged: list[int] = np.flatnonzero(found.damaged).tolist()
+        torn = {at + 1 for at in damaged}
+        if self._torn:
+            torn.add(0)
+        self._torn = len(found.begins) in torn
+        starts = sorted({0, *missed, *torn} - {len(found.begins)})
+        edges = np.searchsorted(found.page, [*starts, len(found.begins)])
+        for number, start in enumerate(starts):
+            if start in torn:
+                self._gap(1, int(found.begins[start]))
+            if start in missed:
+                self._of_kernel += missed[start]
+                self._gap(missed[start], int(found.begins[start]))
+            own = slice(int(edges[number]), int(edges[number + 1]))
+            self._packet(data, found.begin[own], found.size[own], found.time[own])
+
+    def _count(self, told: int) -> int:
+        """How many were lost before a page: at least one where the kernel did not say it there.
+
+        The first such gap gets all that is missing from the kernel's own sum.
+        """
+        if told > 0:
+            return told
+        count, self._untold = max(1, self._untold), 0
+        return count
+
+    def _gap(self, count: int, until: int) -> None:
+        """An empty packet: `count` events are missing before a time."""
+        self._lost += count
+        self._running = None
+        until = max(self._last, until) if until <= LATEST else self._last
+        self._head(self._last, until, 0)
+        self._last = until
+
+    def _head(self, begin: int, end: int, size: int) -> None:
+        bits = (_HEAD.size + size) * 8
+        self._stream.write(_HEAD.pack(_MAGIC, 0, begin, end, bits, bits, self._lost, self._cpu))
+
+    def _packet(self, data: Bytes, begin: Ints, size: Ints, time: Ints) -> None:
+        rows = self._encoder.encode(data, begin, size, time)
+        done = self._done
+        done.of_others += rows.of_others
+        for name, count in rows.by_name.items():
+            done.by_name[name] = done.by_name.get(name, 0) + count
+        if rows.wrong:
+            # Somewhere among these events.
+            done.damaged_pages += 1
+            self._gap(rows.wrong, int(rows.time[-1]) if len(rows.time) else self._last)
+        begun = 0
+        for stop, missing in [*self._gaps(data, rows), (len(rows.kind), 0)]:
+            self._lost += missing
+            done.switches_missing += missing
+            times = rows.time[begun:stop][rows.kept[begun:stop]]
+            if len(times):
+                content = rows.content[rows.edges[begun] : rows.edges[stop]]
+                self._head(int(times.min()), int(times.max()), len(content))
+                self._stream.write(content.tobytes())
+                self._last = int(times.max())
+            begun = stop
+
+    def _gaps(self, data: Bytes, rows: Rows) -> Iterator[tuple[int, int]]:
+        """Where to end packets so that a missing switch lies in one, and how many that one lacks.
+
+        That is behind the switch before, and behind the one that shows it.
+        """
+        if self._switch is None:
+            return
+        at = np.flatnonzero(rows.kept & (rows.kind == self._switch.number))
+        if not len(at):
+            return
+        where = {x.name: x.offset for x in self._switch.fields}
+        left, came = (
+            numbers_at(data, rows.begin[at] + where[x], "<i4") for x in ("prev_tid", "next_tid")
+        )
+        before = np.concatenate(([left[0] if self._running is None else self._running], came[:-1]))
+        self._running = int(came[-1])
+        for number in np.flatnonzero(before != left).tolist():
+            yield (int(at[number - 1]) + 1 if number else 0), 0
+            yield int(at[number]) + 1, 1
+
+
+def _switch_of(raw: RawTrace) -> Format | None:
+    """The event of a switch, where all of them were recorded."""
+    for one in raw.formats.values():
+        tids = [x for x in one.fields if x.name in {"prev_tid", "next_tid"} and x.size == 4]
+        if one.name == "sched_switch" and len(tids) == 2:
+            return one if raw.whole else None
+    return None

@@ -1,0 +1,194 @@
+"""The kernel's descriptions of its events and pages (``format``, ``header_page``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from roslens.tracing.recording import UsageError
+
+Kind = Literal["int", "text", "ints", "string", "relative_string"]
+
+_FIELD = re.compile(
+    r"^\s*field:(?P<type>[^;\t]*?)\s*(?P<name>\w+)\s*(?P<array>\[[^\]]*\])?;\s*"
+    r"offset:(?P<offset>\d{1,6});\s*size:(?P<size>\d{1,6});(?:\s*signed:(?P<signed>[01]);)?",
+    re.MULTILINE,
+)
+_LTTNG_NAMES = {
+    "softirq_entry": "irq_softirq_entry",
+    "softirq_exit": "irq_softirq_exit",
+    "softirq_raise": "irq_softirq_raise",
+    "cpu_frequency": "power_cpu_frequency",
+    "cpu_idle": "power_cpu_idle",
+    "local_timer_entry": "x86_irq_vectors_local_timer_entry",
+    "local_timer_exit": "x86_irq_vectors_local_timer_exit",
+}
+"""Names of events as LTTng's kernel tracer gives them, where they differ."""
+FTRACE_NAMES = {name: own for own, name in _LTTNG_NAMES.items()}
+LARGEST_EVENT = 1 << 16
+HEAD_BYTES = 8
+"""Of each event: number, flags, how deep preemption is off, thread."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field: where in the event it lies, in bytes, and what it is.
+
+    ``ints`` has `count` elements of `size` bytes; of strings the field says where they lie.
+    """
+
+    name: str
+    offset: int
+    size: int
+    kind: Kind
+    signed: bool = False
+    count: int = 1
+
+    @property
+    def end(self) -> int:
+        """Behind its last byte."""
+        return self.offset + self.size * self.count
+
+
+@dataclass(frozen=True)
+class Format:
+    """An event: its number in pages, its name as LTTng gives it, and its own fields."""
+
+    number: int
+    name: str
+    fields: tuple[Field, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes that it has at least."""
+        return max((field.end for field in self.fields), default=8)
+
+
+@dataclass(frozen=True)
+class PageHeader:
+    """How a ring-buffer page begins: offset and size of the number of its bytes, of its data."""
+
+    commit_offset: int
+    commit_size: int
+    data_offset: int
+    page_size: int
+
+
+def parse_format(text: str, where: str) -> Format:
+    """Read a ``format`` file.
+
+    Raises
+    ------
+    UsageError
+        It is none.
+    """
+    name = re.search(r"^name:\s*([\w.-]{1,128})\s*$", text, re.MULTILINE)
+    number = re.search(r"^ID:\s*(\d{1,5})\s*$", text, re.MULTILINE)
+    if name is None or number is None or int(number[1]) >= 1 << 16:
+        raise UsageError(f"{where}: no description of an event (name, ID)")
+    # What follows tells how it is printed, and may look like anything.
+    described = text.partition("\nprint fmt:")[0]
+    fields = [_field(found) for found in _FIELD.finditer(described)]
+    own, names = [], set()
+    for field in fields:
+        if field.end > LARGEST_EVENT or not field.size:
+            raise UsageError(f"{where}: field {field.name!r} lies beyond any event")
+        if field.name.startswith("common_"):
+            continue
+        renamed = field if not name[1].startswith("sched_") else _with_tid(field)
+        if renamed.name not in names:
+            names.add(renamed.name)
+            own.append(renamed)
+    return Format(int(number[1]), _LTTNG_NAMES.get(name[1], name[1]), tuple(own))
+
+
+def format_of(
+    number: int, name: str, layout: np.dtype[Any], strings: Collection[str] = ()
+) -> Format:
+    """The event whose bytes are laid out so, behind the head that all have.
+
+    Parameters
+    ----------
+    strings
+        Fields that tell where a string lies.
+    """
+    fields: list[Field] = []
+    for own, (kind, offset, *_) in (layout.fields or {}).items():
+        if offset >= HEAD_BYTES:
+            what: Kind = "string" if own in strings else "text" if kind.kind == "S" else "int"
+            fields.append(Field(own, offset, kind.itemsize, what, kind.kind == "i"))
+    return Format(number, name, tuple(fields))
+
+
+def of_program(described: Format) -> Format:
+    """The event of a program that a probe of ours, ``<event>__<number>``, stands for."""
+    name = described.name.rpartition("__")[0]
+    fields = tuple(x for x in described.fields if not x.name.startswith("__probe_"))
+    return Format(described.number, f"ros2:{name}", fields)
+
+
+def split_strings(described: Format) -> tuple[list[Field], list[Field]]:
+    """Fields of a fixed size, and strings."""
+    strings = [x for x in described.fields if "string" in x.kind]
+    return [x for x in described.fields if x not in strings], strings
+
+
+def _with_tid(field: Field) -> Field:
+    # The kernel says pid for what everybody else calls a thread.
+    name = re.sub(r"(^|_)pid$", r"\1tid", field.name)
+    return Field(name, field.offset, field.size, field.kind, field.signed, field.count)
+
+
+def _field(found: re.Match[str]) -> Field:
+    kind, name = found["type"], found["name"]
+    offset, size = int(found["offset"]), int(found["size"])
+    signed = found["signed"] == "1"
+    if kind.startswith(("__data_loc", "__rel_loc")) and "char" in kind and size == 4:
+        return Field(name, offset, 4, "relative_string" if "rel" in kind else "string")
+    length = re.fullmatch(r"\[(\d{1,5})\]", found["array"] or "")
+    if length is not None and size:
+        count = int(length[1])
+        if re.search(r"\bchar\b", kind) and "unsigned" not in kind and count == size:
+            return Field(name, offset, size, "text")
+        if count and size % count == 0 and size // count in (1, 2, 4, 8):
+            return Field(name, offset, size // count, "ints", signed, count)
+    if size in (1, 2, 4, 8) and not found["array"]:
+        return Field(name, offset, size, "int", signed)
+    return Field(name, offset, 1, "ints", signed=False, count=size)
+
+
+def parse_formats(texts: Iterable[tuple[str, str]]) -> dict[int, Format]:
+    """Read the descriptions of events, each with its place; by number.
+
+    Raises
+    ------
+    UsageError
+        One is none.
+    """
+    found = (parse_format(text, where) for where, text in texts)
+    return {one.number: one for one in found}
+
+
+def parse_header_page(text: str, where: str) -> PageHeader:
+    """Read ``events/header_page``.
+
+    Raises
+    ------
+    UsageError
+        It is none, or of pages that cannot be.
+    """
+    fields = {f["name"]: (int(f["offset"]), int(f["size"])) for f in _FIELD.finditer(text)}
+    try:
+        (stamp, stamp_size), (commit, commit_size) = fields["timestamp"], fields["commit"]
+        data, size = fields["data"]
+    except KeyError as error:
+        raise UsageError(f"{where}: no description of a page: no field {error}") from error
+    page = data + size
+    well = (stamp, stamp_size, commit) == (0, 8, 8) and commit_size in (4, 8)
+    if not well or data != 8 + commit_size or not 256 <= page <= 1 << 20 or page % 8:
+        raise UsageError(f"{where}: describes pages that no kernel of today writes")
+    return PageHeader(commit, commit_size, data, page)

@@ -1,0 +1,128 @@
+"""The kernel's ring-buffer pages: which events lie where, and when they happened.
+
+A page begins with a time and the number of its bytes, with flags for what was lost before it.
+Events follow; the head of one has 5 bits for its length or kind and 27 bits for the time since
+the one before (``Documentation/trace/ring-buffer-design.rst``, ``include/linux/ring_buffer.h``).
+All pages are walked at once, the n-th event of each together.
+
+No length is trusted: what does not lie within its page ends the page, which counts as damaged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from roslens.tracing.ftrace.formats import PageHeader
+
+_PADDING, _EXTENDED, _ABSOLUTE = 29, 30, 31
+_COMMIT = 0xFFFFF
+_MISSED, _MISSED_STORED = 1 << 31, 1 << 30
+_MOST_MISSED = 1 << 40
+LATEST = 1 << 62
+_KEPT_OF_ABSOLUTE = np.int64(0xF8 << 56 & 0x7FFF_FFFF_FFFF_FFFF)
+"""An absolute time has 59 bits; those above are the page's."""
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What some pages hold.
+
+    Attributes
+    ----------
+    page, begin, size, time
+        Of each event, in the order of the pages: its page, its first byte in all pages together,
+        its bytes, its time.
+    begins
+        Time of each page.
+    missed
+        Events that were lost before each page; -1 where the kernel did not say how many.
+    damaged
+        Whether something in a page cannot be.
+    """
+
+    page: Ints
+    begin: Ints
+    size: Ints
+    time: Ints
+    begins: Ints
+    missed: Ints
+    damaged: npt.NDArray[np.bool_]
+
+
+def find_events(data: npt.NDArray[np.uint8], header: PageHeader) -> Found:
+    """The events in whole pages, as bytes of a little-endian machine."""
+    pages = _whole(data, header)
+    words = pages.view("<u4")
+    begins = pages[:, :8].copy().view("<i8")[:, 0]
+    commit = words[:, header.commit_offset // 4].astype(np.int64)
+    first = header.data_offset // 4
+    length = commit & _COMMIT
+    damaged = (length > header.page_size - header.data_offset) | (begins < 0) | (begins > LATEST)
+    ends = np.where(damaged, first, first + length // 4)
+    missed = np.where(damaged, 0, find_missed(data, header))
+
+    active = np.flatnonzero(ends > first)
+    at = np.full(active.size, first, dtype=np.int64)
+    now = begins[active].copy()
+    parts: list[tuple[Ints, Ints, Ints, Ints]] = []
+    while active.size:
+        word = words[active, at].astype(np.int64)
+        kind, delta = word & 31, word >> 5
+        end = ends[active]
+        # Words of the event that follow its head; the first of them is a length or more time.
+        second = words[active, np.minimum(at + 1, end - 1)].astype(np.int64)
+        has_length = (kind == 0) | (kind == _PADDING)
+        timed = (kind == _EXTENDED) | (kind == _ABSOLUTE)
+        rest = np.where(has_length, (second + 3) // 4, np.where(timed, 1, kind))
+        last = (kind == _PADDING) & (delta == 0)
+        bad = ~last & ((at + 1 + rest > end) | (has_length & (second < 4)))
+        long = (second << 27) + delta
+        now = np.where(
+            kind == _ABSOLUTE, long | (begins[active] & _KEPT_OF_ABSOLUTE),
+            now + np.where(kind == _EXTENDED, long, delta),
+        )  # fmt: skip
+        bad |= (now < 0) | (now > LATEST)
+        damaged[active[bad]] = True
+        going = ~(last | bad)
+        here = going & (kind < _PADDING)
+        own = at[here] + np.where(kind[here] == 0, 2, 1)
+        parts.append((active[here], own * 4, (at[here] + 1 + rest[here] - own) * 4, now[here]))
+        at = (at + 1 + rest)[going]
+        active, now = active[going], now[going]
+        more = at < ends[active]
+        active, at, now = active[more], at[more], now[more]
+    if not parts:
+        none = np.empty(0, dtype=np.int64)
+        return Found(none, none, none, none, begins, missed, damaged)
+    page, begin, size, time = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(page, kind="stable")
+    page = page[order]
+    return Found(
+        page, begin[order] + page * header.page_size, size[order], time[order], begins, missed,
+        damaged,
+    )  # fmt: skip
+
+
+def find_missed(data: npt.NDArray[np.uint8], header: PageHeader) -> Ints:
+    """How many events were lost before each page; -1 where the kernel did not say it there."""
+    pages = _whole(data, header)
+    commit = pages.view("<u4")[:, header.commit_offset // 4].astype(np.int64)
+    length = commit & _COMMIT
+    missed = np.where(commit & _MISSED != 0, -1, 0)
+    for at in np.flatnonzero((missed < 0) & (commit & _MISSED_STORED != 0)).tolist():
+        start = header.data_offset + int(length[at])
+        # It stands behind the last event.
+        number = int.from_bytes(pages[at, start : start + header.commit_size].tobytes(), "little")
+        if start + header.commit_size <= header.page_size and 0 < number < _MOST_MISSED:
+            missed[at] = number
+    return missed
+
+
+def _whole(data: npt.NDArray[np.uint8], header: PageHeader) -> npt.NDArray[np.uint8]:
+    count = len(data) // header.page_size
+    return data[: count * header.page_size].reshape(count, header.page_size)

@@ -1,0 +1,71 @@
+"""Files of others read with distrust: nothing beyond their end, and no more than a limit."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from roslens.tracing.recording import UsageError
+
+LARGEST_SECTION = 256 << 20
+
+
+class Reader:
+    """Reads numbers and texts one after the other, and nothing beyond the end."""
+
+    def __init__(self, data: bytes | mmap.mmap, where: str, at: int = 0) -> None:
+        self.data, self.where, self.at = data, where, at
+
+    def bytes(self, size: int) -> bytes:
+        """The next bytes."""
+        if not 0 <= size <= len(self.data) - self.at:
+            raise UsageError(f"{self.where}: damaged: ends within what it announces")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def number(self, size: int) -> int:
+        """The next number."""
+        return int.from_bytes(self.bytes(size), "little")
+
+    def text(self, longest: int = 1 << 16) -> str:
+        """The next text that ends with a zero."""
+        end = self.data.find(b"\0", self.at, min(len(self.data), self.at + longest))
+        if end < 0:
+            raise UsageError(f"{self.where}: damaged: a text without end")
+        found = self.bytes(end - self.at).decode(errors="replace")
+        self.at += 1
+        return found
+
+    def sized(self, size: int) -> str:
+        """The next text whose size stands before it, in so many bytes."""
+        length = self.number(size)
+        if length > LARGEST_SECTION:
+            raise UsageError(f"{self.where}: damaged: a text of {length:,} B")
+        return self.bytes(length).decode(errors="replace")
+
+
+class Limit:
+    """How many bytes of pages may still be read; they may be read twice."""
+
+    def __init__(self, size: int) -> None:
+        self._left = 2 * size
+
+    def take(self, size: int, where: str) -> None:
+        """Count some."""
+        self._left -= size
+        if self._left < 0:
+            raise UsageError(
+                f"{where}: unpacks to more than allowed; if you trust it, give --max-size"
+            )
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[mmap.mmap]:
+    """The bytes of a file."""
+    with path.open("rb") as stream:
+        if not stream.read(1):
+            raise UsageError(f"{path}: is empty")
+        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            yield data

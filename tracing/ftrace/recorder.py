@@ -1,0 +1,424 @@
+"""An ftrace instance of our own, whose raw pages become a CTF trace beside that of the programs."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from roslens.tracing.ftrace.ctf import Converted, write_ctf
+from roslens.tracing.ftrace.formats import (
+    FTRACE_NAMES,
+    Format,
+    of_program,
+    parse_formats,
+    parse_header_page,
+)
+from roslens.tracing.ftrace.raw import Clock, RawTrace, Thread, pages_of
+from roslens.tracing.ftrace.tracefs import PROBES, new_name, remove, tracefs, write
+from roslens.tracing.ftrace.tsdl import clock_beside
+from roslens.tracing.guard import guarded
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.recording.files import shipped
+
+RAW_NAME = "ftrace"
+"""Beside the trace: raw pages, until they are converted when the recording ends."""
+KERNEL_NAME = "kernel"
+ATTACHED_NAME = "attached"
+"""Beside it: the trace of programs that were attached to."""
+ABOUT_NAME = "about.json"
+_PERIOD_SECONDS = 0.05
+_PIPE_BYTES = 1 << 20
+_BLOCK = 64 << 10
+_REMOVE = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from roslens.tracing.ftrace.tracefs import remove_by_name; remove_by_name(sys.argv[2])"
+)
+
+
+class _About(BaseModel):
+    """What lies beside raw pages."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    header_page: str
+    formats: dict[str, str]
+    overruns: dict[int, int]
+    hostname: str
+    release: str
+    boot: UUID
+    offset_ns: int
+    whole: bool
+    threads: dict[int, tuple[int, int, str]] | None
+
+
+@dataclass
+class KernelRecording:
+    """What ftrace records of a run.
+
+    Attributes
+    ----------
+    kind
+        What records.
+    events
+        Names of the events, as LTTng gives them.
+    lost
+        Events that the kernel lost, known after the end.
+    notes, troubles
+        What the user should know; what went wrong, one line each.
+    """
+
+    kind: str = "ftrace"
+    events: list[str] = field(default_factory=list)
+    lost: int = 0
+    notes: list[str] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+
+class Instance:
+    """An instance of ftrace that is ours.
+
+    Parameters
+    ----------
+    root
+        The kernel's tracing folder.
+    name
+        Its name.
+    buffer_bytes
+        Size of its buffer for each CPU.
+    """
+
+    def __init__(self, root: Path, name: str, buffer_bytes: int) -> None:
+        self.root, self.name = root, name
+        self.path = root / "instances" / name
+        self.path.mkdir()
+        write(self.path / "tracing_on", "0")
+        write(self.path / "trace_clock", "mono")
+        write(self.path / "buffer_size_kb", str(max(4, buffer_bytes >> 10)))
+        self.formats: dict[str, str] = {}
+        self.whole = True
+        self.threads: dict[int, Thread] | None = None
+
+    @property
+    def cpus(self) -> list[int]:
+        """Numbers of the CPUs that have a buffer."""
+        found = (re.fullmatch(r"cpu(\d+)", x.name) for x in (self.path / "per_cpu").iterdir())
+        return sorted(int(x[1]) for x in found if x)
+
+    def enable(self, event: str) -> bool:
+        """Record an event, by its name or LTTng's or as ``system:name``; whether there is one."""
+        system, _, short = event.rpartition(":")
+        short = FTRACE_NAMES.get(short, short)
+        if re.fullmatch(r"[\w-]*", system) is None or re.fullmatch(r"[\w.-]+", short) is None:
+            return False
+        folders = sorted((self.path / "events").glob(f"{system or '*'}/{short}"))
+        for folder in folders[:1]:
+            self.formats[f"{folder.parent.name}:{short}"] = (folder / "format").read_text()
+            write(folder / "enable", "1")
+            return True
+        return False
+
+    def only_descendants(self) -> None:
+        """Record only this thread and the processes and threads that come of it from now on."""
+        self.whole = False
+        write(self.path / "options" / "event-fork", "1")
+        write(self.path / "set_event_pid", str(threading.get_native_id()))
+
+    def overruns(self) -> dict[int, int]:
+        """By CPU: how many events were lost so far."""
+        found = {}
+        for cpu in self.cpus:
+            text = (self.path / "per_cpu" / f"cpu{cpu}" / "stats").read_text()
+            found[cpu] = lost_of(text)
+        return found
+
+
+def lost_of(stats: str) -> int:
+    """How many events a CPU lost, by the text of its ``stats``."""
+    names = r"^(?:overrun|commit overrun|dropped events): (\d{1,12})$"
+    return sum(map(int, re.findall(names, stats, re.MULTILINE)))
+
+
+@contextmanager
+def own_instance(buffer_bytes: int) -> Iterator[Instance]:
+    """An instance for as long as the context lasts, gone even if this process is killed.
+
+    Raises
+    ------
+    OSError
+        It cannot be made.
+    """
+    name = new_name()
+    # The guard may import nothing that is installed.
+    command = [sys.executable, "-I", "-S", "-c", _REMOVE, str(shipped().parent), name]
+    with tracefs() as root, guarded(f"ROSLENS_INSTANCE={name}", None, command):
+        try:
+            yield Instance(root, name, buffer_bytes)
+        finally:
+            remove(root, name)
+
+
+class Drain:
+    """Moves whole pages of all CPUs to files, beside whatever else this process does."""
+
+    def __init__(self, instance: Instance, folder: Path) -> None:
+        self._instance = instance
+        self._stop = threading.Event()
+        self.trouble: str | None = None
+        with ExitStack() as stack:
+            self._files = [
+                (
+                    _opened(stack, instance.path / "per_cpu" / f"cpu{cpu}" / "trace_pipe_raw",
+                            os.O_RDONLY | os.O_NONBLOCK),
+                    _opened(stack, folder / f"cpu{cpu}", os.O_WRONLY | os.O_CREAT | os.O_EXCL),
+                )
+                for cpu in instance.cpus
+            ]  # fmt: skip
+            self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+            for end in self._pipe:
+                stack.callback(os.close, end)
+            with suppress(OSError):
+                fcntl.fcntl(self._pipe[0], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            self._open = stack.pop_all()
+        self._thread = threading.Thread(target=self._run, name="roslens-kernel", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Move what is left, part of a page too, and close all files."""
+        self._stop.set()
+        self._thread.join()
+        with self._open:
+            if self.trouble is None:
+                self._guarded(self._rest)
+
+    def _run(self) -> None:
+        while not self._stop.is_set() and self.trouble is None:
+            self._guarded(self._pages)
+            self._stop.wait(_PERIOD_SECONDS)
+
+    def _guarded(self, step: Callable[[int, int], None]) -> None:
+        try:
+            for raw, file in self._files:
+                step(raw, file)
+        except OSError as error:
+            self.trouble = f"the kernel's trace is not whole: {(error.strerror or str(error))}"
+            with suppress(OSError):
+                write(self._instance.path / "tracing_on", "0")
+
+    def _pages(self, raw: int, file: int) -> None:
+        out, into = self._pipe
+        while True:
+            try:
+                moved = os.splice(raw, into, _PIPE_BYTES, flags=os.SPLICE_F_NONBLOCK)
+            except BlockingIOError:
+                return
+            if not moved:
+                return
+            while moved:
+                moved -= os.splice(out, file, moved)
+
+    def _rest(self, raw: int, file: int) -> None:
+        self._pages(raw, file)
+        size = os.sysconf("SC_PAGE_SIZE")
+        with suppress(BlockingIOError):
+            while page := os.read(raw, max(size, _BLOCK)):
+                while page:
+                    page = page[os.write(file, page) :]
+
+
+def _opened(stack: ExitStack, path: Path, flags: int) -> int:
+    file = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    stack.callback(os.close, file)
+    return file
+
+
+@contextmanager
+def ftrace_recording(
+    output: Path,
+    events: Sequence[str],
+    *,
+    buffer_bytes: int,
+    descendants_only: bool = False,
+    prepare: Callable[[Instance], None] = lambda _: None,
+) -> Iterator[KernelRecording]:
+    """Record the kernel by ftrace for as long as the context lasts.
+
+    The raw pages go to ``<output>/../ftrace`` and become ``<output>/kernel`` at the end.
+
+    Parameters
+    ----------
+    output
+        The folder of the run's traces.
+    events
+        Names of events; those that this kernel has not are left out, and named.
+    buffer_bytes
+        Size of the buffer of each CPU.
+    descendants_only
+        Only what concerns the calling thread and what comes of it.
+    prepare
+        Called with the instance before it records.
+
+    Raises
+    ------
+    RunFailedError
+        The kernel refuses, or the folder cannot be written.
+    """
+    recording = KernelRecording()
+    raw = output.parent / RAW_NAME
+    with ExitStack() as stack:
+        # When the instance is gone, and whatever ended the recording.
+        stack.callback(_convert, raw, output, recording)
+        try:
+            instance = stack.enter_context(own_instance(buffer_bytes))
+            missing = [event for event in events if not instance.enable(event)]
+            if missing:
+                recording.notes.append(f"this kernel has no event {', '.join(missing)}")
+            prepare(instance)
+            recording.events = sorted(
+                x.name
+                for name, text in instance.formats.items()
+                if not name.startswith(PROBES)
+                for x in parse_formats([(name, text)]).values()
+            )
+            if descendants_only:
+                instance.only_descendants()
+            raw.mkdir(parents=True)
+            describe(instance, raw)
+            stack.callback(_end, instance, Drain(instance, raw), raw, recording)
+            write(instance.path / "tracing_on", "1")
+        except OSError as error:
+            raise RunFailedError(f"the kernel cannot be recorded: {error}") from error
+        yield recording
+
+
+def _end(instance: Instance, drain: Drain, raw: Path, recording: KernelRecording) -> None:
+    with suppress(OSError):
+        write(instance.path / "tracing_on", "0")
+    drain.end()
+    if drain.trouble:
+        recording.troubles.append(drain.trouble)
+    with suppress(OSError):
+        describe(instance, raw)
+
+
+def describe(instance: Instance, raw: Path) -> None:
+    """Write beside the pages what is needed to read them."""
+    header = (instance.path / "events" / "header_page").read_text()
+    about = _About(
+        header_page=header,
+        formats=instance.formats,
+        overruns=instance.overruns(),
+        hostname=os.uname().nodename,
+        release=os.uname().release,
+        boot=UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip()),
+        offset_ns=clock_offset(),
+        whole=instance.whole,
+        # It grows meanwhile.
+        threads=None if instance.threads is None else dict(instance.threads),
+    )
+    (raw / ABOUT_NAME).write_text(about.model_dump_json(), encoding="utf-8")
+
+
+def clock_offset() -> int:
+    """How far the epoch lies before the zero of the monotonic clock, ns; the best of a few."""
+
+    def sample() -> tuple[int, int]:
+        before = time.monotonic_ns()
+        now = time.time_ns()
+        after = time.monotonic_ns()
+        return after - before, now - (before + after) // 2
+
+    return min(sample() for _ in range(10))[1]
+
+
+def _convert(raw: Path, output: Path, recording: KernelRecording) -> None:
+    if not (raw / ABOUT_NAME).is_file():
+        return
+    try:
+        done = convert(raw, output / KERNEL_NAME, beside=output)
+    except (OSError, UsageError) as error:
+        recording.troubles.append(f"the kernel's trace stays raw in {raw.name}: {error}")
+        return
+    shutil.rmtree(raw, ignore_errors=True)
+    recording.lost = done.lost
+    if done.complaint:
+        recording.troubles.append(done.complaint)
+    if done.of_others:
+        recording.notes.append(
+            f"{done.of_others:,} events are left out: of other programs with the same library, or "
+            "of threads that ended at once"
+        )
+    if done.switches_missing:
+        recording.notes.append(
+            f"the kernel's trace lacks {done.switches_missing:,} switches that ftrace did not "
+            "count; executions of callbacks then have no rows in callback_scheduling"
+        )
+
+
+def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
+    """Write a CTF trace of raw pages that lie in a folder.
+
+    Parameters
+    ----------
+    raw
+        What a recorder left.
+    folder
+        The new trace.
+    beside
+        Where the traces of the programs lie, whose clock is taken.
+
+    Raises
+    ------
+    UsageError
+        It is no such folder.
+    OSError
+        It cannot be read or written.
+    """
+    try:
+        about = _About.model_validate_json((raw / ABOUT_NAME).read_bytes())
+    except ValidationError as error:
+        raise UsageError(f"{raw / ABOUT_NAME}: does not describe pages of ftrace") from error
+    cpus = {}
+    for path in sorted(raw.glob("cpu*")):
+        if path.name.removeprefix("cpu").isdecimal() and path.is_file():
+            cpus[int(path.name.removeprefix("cpu"))] = partial(pages_of, path)
+    described: dict[bool, dict[int, Format]] = {True: {}, False: {}}
+    for name, text in about.formats.items():
+        described[name.startswith(PROBES)].update(parse_formats([(f"{raw}: {name}", text)]))
+    trace = RawTrace(
+        header=parse_header_page(about.header_page, str(raw / ABOUT_NAME)),
+        formats=described[False],
+        ignored=frozenset(described[True]),
+        cpus=cpus,
+        overruns=about.overruns,
+        hostname=about.hostname,
+        release=about.release,
+        whole=about.whole,
+    )
+    own = Clock(about.offset_ns, uuid=str(about.boot))
+    clock = clock_beside(beside, own) or own
+    others = 0
+    if about.threads is not None:
+        programs = replace(
+            trace,
+            formats={n: of_program(x) for n, x in described[True].items()},
+            ignored=frozenset(described[False]),
+            overruns={},
+            domain="ust",
+            threads=about.threads,
+            whole=False,
+        )
+        others = write_ctf(programs, folder.with_name(ATTACHED_NAME), clock).of_others
+    return replace(write_ctf(trace, folder, clock), of_others=others)

@@ -1,0 +1,198 @@
+"""Events of ring-buffer pages as the bytes of a CTF stream, with what LTTng records beside them."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from roslens.tracing.ftrace.formats import HEAD_BYTES, Format, split_strings
+from roslens.tracing.ftrace.pages import Ints
+from roslens.tracing.ftrace.raw import Bytes, RawTrace, Thread
+from roslens.tracing.ftrace.tsdl import NAME_BYTES
+
+_TYPE_AT, _FLAGS_AT, _PID_AT = 0, 2, 4
+_LONGEST_TEXT = 4096
+
+Mask = npt.NDArray[np.bool_]
+Packed = npt.NDArray[np.void]
+"""Several bytes as one value."""
+
+
+@dataclass
+class Rows:
+    """Events one after the other.
+
+    Attributes
+    ----------
+    content
+        Their bytes.
+    edges
+        Where each begins in them, and where the last one ends; events left out have no bytes.
+    begin, time, kind
+        Of each: its first byte in the pages, its time, its number.
+    kept
+        Which are written.
+    wrong
+        How many cannot be what they say.
+    of_others
+        How many belong to threads that are not meant or not known.
+    by_name
+        How many are written.
+    """
+
+    content: Bytes
+    edges: Ints
+    begin: Ints
+    time: Ints
+    kind: Ints
+    kept: Mask
+    wrong: int = 0
+    of_others: int = 0
+    by_name: dict[str, int] = field(default_factory=dict)
+
+
+class Encoder:
+    """Writes the events of a trace."""
+
+    def __init__(self, raw: RawTrace) -> None:
+        self._layouts = {number: _Layout(x) for number, x in raw.formats.items()}
+        self._ignored = raw.ignored
+        self._context = _KernelContext() if raw.threads is None else _Threads(raw.threads)
+
+    def encode(self, data: Bytes, begin: Ints, size: Ints, time: Ints) -> Rows:
+        """The events that lie at some places of the pages."""
+        # The head that all events have: number, flags, thread.
+        whole = size >= HEAD_BYTES
+        begin, size, time = begin[whole], size[whole], time[whole]
+        kind = numbers_at(data, begin + _TYPE_AT, "<u2")
+        length = np.zeros(len(kind), dtype=np.int64)
+        rows = Rows(np.empty(0, np.uint8), length, begin, time, kind, length > 0)
+        rows.wrong = int((~whole).sum())
+        context, meant = self._context.of(data, begin)
+        head = np.empty(len(kind), [("id", "<u2"), ("time", "<u8"), ("context", context.dtype)])
+        head["id"], head["time"], head["context"] = kind, time, context
+        lead = head.dtype.itemsize
+        parts: list[tuple[_Layout, Ints, list[bytes]]] = []
+        for number in np.unique(kind).tolist():
+            if number not in self._ignored:
+                own = self._own(rows, number, meant, size)
+                layout = self._layouts.get(number)
+                if layout is not None and len(own):
+                    texts = layout.texts(data, begin[own], size[own])
+                    length[own] = lead + layout.size
+                    if texts:
+                        length[own] += np.fromiter(map(len, texts), np.int64)
+                    parts.append((layout, own, texts))
+        rows.kept = length > 0
+        rows.edges = np.concatenate(([0], np.cumsum(length)))
+        rows.content = np.zeros(int(rows.edges[-1]), dtype=np.uint8)
+        place = rows.edges[:-1]
+        windows(rows.content, lead)[place[rows.kept]] = head[rows.kept].view(f"V{lead}")
+        for layout, own, texts in parts:
+            after = place[own] + lead
+            for source, width in layout.spans:
+                windows(rows.content, width)[after] = windows(data, width)[begin[own] + source]
+                after += width
+            if texts:
+                joined = np.frombuffer(b"".join(texts), dtype=np.uint8)
+                sizes = np.fromiter(map(len, texts), np.int64)
+                first = np.repeat(after - np.cumsum(sizes) + sizes, sizes)
+                rows.content[first + np.arange(len(joined))] = joined
+        return rows
+
+    def _own(self, rows: Rows, number: int, meant: Mask, size: Ints) -> Ints:
+        """The events of a number that can be written; counts all others."""
+        those = rows.kind == number
+        rows.of_others += int((those & ~meant).sum())
+        own = np.flatnonzero(those & meant)
+        layout = self._layouts.get(number)
+        fitting = own if layout is None else own[size[own] >= layout.format.size]
+        known = fitting if layout is not None else own[:0]
+        rows.wrong += len(own) - len(known)
+        if layout is not None and len(known):
+            name = layout.format.name
+            rows.by_name[name] = rows.by_name.get(name, 0) + len(known)
+        return known
+
+
+class _KernelContext:
+    """What comes with each event of the kernel: thread, flags (whether in an interrupt)."""
+
+    def of(self, data: Bytes, begin: Ints) -> tuple[Packed, Mask]:
+        """The bytes of it for each event, and which events are meant: all."""
+        found = np.empty(len(begin), [("tid", "<i4"), ("flags", "u1")])
+        found["tid"], found["flags"] = (
+            numbers_at(data, begin + _PID_AT, "<i4"),
+            data[begin + _FLAGS_AT],
+        )
+        return found.view(f"V{found.dtype.itemsize}"), np.ones(len(begin), dtype=np.bool_)
+
+
+class _Threads:
+    """What comes with each event of a program: process, thread, name, as LTTng's contexts."""
+
+    def __init__(self, threads: Mapping[int, Thread]) -> None:
+        self._known = np.array(sorted(threads), dtype=np.int64)
+        rows = [
+            struct.pack(f"<ii{NAME_BYTES}s", vpid, vtid, name.encode()[: NAME_BYTES - 1])
+            for _, (vpid, vtid, name) in sorted(threads.items())
+        ]
+        self._rows: Packed = np.frombuffer(b"".join(rows), dtype=f"V{8 + NAME_BYTES}")
+
+    def of(self, data: Bytes, begin: Ints) -> tuple[Packed, Mask]:
+        """The bytes of it for each event, and of which events the thread is known."""
+        tid = numbers_at(data, begin + _PID_AT, "<i4")
+        if not len(self._known):
+            return np.zeros(len(tid), self._rows.dtype), np.zeros(len(tid), np.bool_)
+        at = np.minimum(np.searchsorted(self._known, tid), len(self._known) - 1)
+        return self._rows[at], self._known[at] == tid
+
+
+class _Layout:
+    """Which bytes of an event are written, fixed ones first, then its strings.
+
+    `spans`: where they begin, and how many they are; `size`: of all together.
+    """
+
+    def __init__(self, described: Format) -> None:
+        self.format = described
+        fixed, self._strings = split_strings(described)
+        self.spans: list[tuple[int, int]] = []
+        for x in fixed:
+            begin = x.offset
+            if self.spans and sum(self.spans[-1]) == begin:
+                begin = self.spans.pop()[0]
+            self.spans.append((begin, x.end - begin))
+        self.size = sum(width for _, width in self.spans)
+
+    def texts(self, data: Bytes, begin: Ints, size: Ints) -> list[bytes]:
+        """The strings of each event together, each with its end; nothing where there are none."""
+        found = [b""] * len(begin) if self._strings else []
+        content = data.data
+        for one in self._strings:
+            words = numbers_at(data, begin + one.offset, "<u4")
+            offset, length = words & 0xFFFF, words >> 16
+            if one.kind == "relative_string":
+                offset = offset + one.end
+            stop = np.minimum(np.minimum(offset + length, size), offset + _LONGEST_TEXT)
+            starts, stops = (begin + offset).tolist(), (begin + stop).tolist()
+            for row, (start, end) in enumerate(zip(starts, stops, strict=True)):
+                text = bytes(content[start:end]) if end > start else b""
+                found[row] += text.partition(b"\0")[0] + b"\0"
+        return found
+
+
+def windows(data: Bytes, width: int) -> Packed:
+    """From each byte on so many bytes as one value: copied at once, and not one by one."""
+    count = max(0, len(data) - width + 1)
+    return np.ndarray(count, dtype=f"V{width}", buffer=data, strides=(1,))
+
+
+def numbers_at(data: Bytes, at: Ints, kind: str) -> Ints:
+    """The numbers that lie at some places, of a type such as ``<u2``."""
+    found: Ints = windows(data, np.dtype(kind).itemsize)[at].view(kind).astype(np.int64)
+    return found

@@ -1,0 +1,309 @@
+"""What trace-cmd wrote (``trace.dat``, versions 6 and 7) becomes a CTF trace.
+
+The format is described in trace-cmd's ``trace-cmd.dat.v6`` and ``v7``. Sizes and places are taken
+only as far as the file reaches; what is compressed is taken up to a bound.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from roslens.tracing.ftrace.ctf import Converted, write_ctf
+from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
+from roslens.tracing.ftrace.parts import LARGEST_SECTION, Limit, Reader, mapped
+from roslens.tracing.ftrace.raw import Clock, RawTrace
+from roslens.tracing.ftrace.recorder import lost_of
+from roslens.tracing.ftrace.tsdl import clock_beside
+from roslens.tracing.recording import UsageError
+
+MAGIC = b"\x17\x08\x44tracing"
+_MOST_EVENTS, _MOST_CPUS, _MOST_OPTIONS = 1 << 16, 1 << 14, 1 << 12
+_LARGEST_CHUNK = 64 << 20
+_PIECE = 4 << 20
+_BYTES_OF_CPU = 4 + 8 + 8
+_MONOTONIC = "mono"
+# Options and sections of version 7 that are read, by their numbers.
+_DONE, _CPUSTAT, _BUFFER, _CLOCK, _UNAME = 0, 2, 3, 4, 5
+_HEADER_INFO, _EVENT_FORMATS = 16, 18
+
+
+@dataclass
+class _Content:
+    """What a file holds, as far as it is read."""
+
+    header_page: str = ""
+    formats: list[tuple[str, str]] = field(default_factory=list)
+    cpus: dict[int, tuple[int, int]] = field(default_factory=dict)
+    clock: str = "local"
+    stats: list[str] = field(default_factory=list)
+    uname: list[str] = field(default_factory=list)
+    compression: str | None = None
+
+
+def convert_trace_dat(path: Path, folder: Path, *, beside: Path, max_bytes: int) -> Converted:
+    """Write the CTF trace of a file of trace-cmd.
+
+    Parameters
+    ----------
+    path
+        The file.
+    folder
+        The new trace.
+    beside
+        Where traces of programs may lie, whose clock is then taken.
+    max_bytes
+        So many bytes of pages are taken at most.
+
+    Raises
+    ------
+    UsageError
+        The file is damaged, of another machine's kind, or has a clock that joins no other trace.
+    OSError
+        Something cannot be read or written.
+    """
+    with mapped(path) as data:
+        found = _read(Reader(data, str(path)))
+        if not found.cpus:
+            raise UsageError(f"{path}: holds no events (only raw recordings of trace-cmd do)")
+        if sum(size for _, size in found.cpus.values()) > len(data):
+            raise UsageError(f"{path}: damaged: pages of several CPUs in one place")
+        limit = Limit(max_bytes)
+        name = "monotonic" if found.clock == _MONOTONIC else f"kernel_{found.clock}"
+        own = Clock(name=re.sub(r"\W", "_", name))
+        joined = clock_beside(beside, own)
+        if joined is not None and found.clock != _MONOTONIC:
+            raise UsageError(
+                f"{path}: its clock is '{found.clock}', that of the trace beside it another; "
+                "record with 'trace-cmd record -C mono'"
+            )
+        trace = RawTrace(
+            header=parse_header_page(found.header_page, str(path)),
+            formats=parse_formats(found.formats),
+            cpus={
+                cpu: partial(_pages, data, place, found.compression, str(path), limit)
+                for cpu, place in found.cpus.items()
+            },
+            overruns=dict(map(_overrun, found.stats)),
+            hostname=found.uname[1] if len(found.uname) > 2 else None,
+            release=found.uname[2] if len(found.uname) > 2 else None,
+        )
+        return write_ctf(trace, folder, joined or own)
+
+
+def formats_of_perf(content: bytes, where: str) -> list[tuple[str, str]]:
+    """The descriptions of events, each with its place, in what perf keeps beside tracepoints.
+
+    Raises
+    ------
+    UsageError
+        It is damaged, or of another machine's kind.
+    """
+    reader, found = Reader(content, where), _Content()
+    if reader.bytes(len(MAGIC)) != MAGIC:
+        raise UsageError(f"{where}: damaged: no descriptions of events")
+    reader.text(16)
+    if reader.number(1):
+        raise UsageError(f"{where}: of a big-endian machine, which is not read")
+    reader.bytes(5)
+    _head_of_formats(reader, found)
+    return found.formats
+
+
+def is_kernel_trace(path: Path) -> bool:
+    """Whether trace-cmd wrote a file."""
+    with path.open("rb") as stream:
+        return stream.read(len(MAGIC)) == MAGIC
+
+
+def _read(reader: Reader) -> _Content:
+    if reader.bytes(len(MAGIC)) != MAGIC:
+        raise UsageError(f"{reader.where}: not written by trace-cmd")
+    version = reader.text(16)
+    big_endian, _, _ = reader.number(1), reader.number(1), reader.number(4)
+    if big_endian:
+        raise UsageError(f"{reader.where}: of a big-endian machine, which is not read")
+    if version == "6":
+        return _version_6(reader)
+    if version == "7":
+        return _version_7(reader)
+    raise UsageError(f"{reader.where}: version {version!r} of trace-cmd's format; 6 and 7 are read")
+
+
+def _header_page(reader: Reader, found: _Content) -> None:
+    if reader.text(32) != "header_page":
+        raise UsageError(f"{reader.where}: damaged: no description of pages")
+    found.header_page = reader.sized(8)
+
+
+def _event_formats(reader: Reader, found: _Content) -> None:
+    for _ in range(_count(reader, _MOST_EVENTS)):
+        system = reader.text()
+        for _ in range(_count(reader, _MOST_EVENTS)):
+            found.formats.append((f"{reader.where}: {system}", reader.sized(8)))
+            if len(found.formats) > _MOST_EVENTS:
+                raise UsageError(f"{reader.where}: damaged: more than {_MOST_EVENTS} events")
+
+
+def _count(reader: Reader, most: int) -> int:
+    count = reader.number(4)
+    if count > most:
+        raise UsageError(f"{reader.where}: damaged: {count:,} of what can be {most:,} at most")
+    return count
+
+
+def _head_of_formats(reader: Reader, found: _Content) -> None:
+    """What both begin with: descriptions of pages, of ftrace's own events, of all others."""
+    _header_page(reader, found)
+    reader.text(32)
+    reader.sized(8)
+    for _ in range(_count(reader, _MOST_EVENTS)):
+        reader.sized(8)
+    _event_formats(reader, found)
+
+
+def _version_6(reader: Reader) -> _Content:
+    found = _Content()
+    _head_of_formats(reader, found)
+    for size in (4, 4, 8):
+        # Symbols, formats of printk, names of processes.
+        reader.sized(size)
+    cpus = _count(reader, _MOST_CPUS)
+    kind = reader.bytes(10)
+    if kind == b"options  \0":
+        _options(reader, found, version=6)
+        kind = reader.bytes(10)
+    if kind == b"flyrecord\0":
+        for cpu in range(cpus):
+            found.cpus[cpu] = reader.number(8), reader.number(8)
+        if (text := reader.data[reader.at : reader.at + 8]) and reader.at + 8 <= len(reader.data):
+            # The clocks there are, and the one that was used in brackets.
+            length = int.from_bytes(text, "little")
+            if 0 < length < 1 << 12:
+                _clock(reader.sized(8), found)
+    return found
+
+
+def _version_7(reader: Reader) -> _Content:
+    found = _Content()
+    found.compression = reader.text(64)
+    reader.text(64)
+    following = reader.number(8)
+    seen: set[int] = set()
+    while following and following not in seen and len(seen) < _MOST_OPTIONS:
+        seen.add(following)
+        following = _options(_section(reader, following, 0, found), found, version=7, whole=reader)
+    return found
+
+
+def _section(reader: Reader, at: int, kind: int, found: _Content) -> Reader:
+    """The content of a section of version 7, unpacked where it is compressed."""
+    own = Reader(reader.data, reader.where, at)
+    number, flags, _, size = own.number(2), own.number(2), own.number(4), own.number(8)
+    if number != kind:
+        raise UsageError(f"{reader.where}: damaged: section {number} where {kind} should be")
+    if not flags & 1:
+        return Reader(own.bytes(size), reader.where)
+    packed, unpacked = own.number(4), own.number(4)
+    if unpacked > LARGEST_SECTION:
+        raise UsageError(f"{reader.where}: a section of {unpacked:,} B; refused")
+    return Reader(_unpacked(own.bytes(packed), unpacked, found.compression, reader.where),
+                   reader.where)  # fmt: skip
+
+
+def _options(reader: Reader, found: _Content, *, version: int, whole: Reader | None = None) -> int:
+    """Read options; returns where the next ones lie, 0 for nowhere."""
+    for _ in range(_MOST_OPTIONS):
+        kind = reader.number(2)
+        if version == 6 and kind == _DONE:
+            return 0
+        own = Reader(reader.bytes(reader.number(4)), reader.where)
+        if kind == _DONE:
+            return own.number(8)
+        if kind == _CPUSTAT:
+            found.stats.append(own.bytes(len(own.data)).decode(errors="replace"))
+        elif kind == _CLOCK:
+            _clock(own.bytes(len(own.data)).decode(errors="replace"), found)
+        elif kind == _UNAME:
+            found.uname = own.bytes(len(own.data)).decode(errors="replace").rstrip("\0").split()
+        elif whole is not None and kind == _BUFFER:
+            _buffer(own, found)
+        elif whole is not None and kind == _HEADER_INFO:
+            _header_page(_section(whole, own.number(8), kind, found), found)
+        elif whole is not None and kind == _EVENT_FORMATS:
+            _event_formats(_section(whole, own.number(8), kind, found), found)
+    raise UsageError(f"{reader.where}: damaged: options without end")
+
+
+def _buffer(reader: Reader, found: _Content) -> None:
+    """Where the pages lie: of the first buffer that has any."""
+    reader.number(8)
+    reader.text()
+    clock = reader.text()
+    if (len(reader.data) - reader.at) % _BYTES_OF_CPU == 8:
+        # Since trace-cmd 3.1 the size of a page stands here.
+        reader.number(4)
+    places = {}
+    for _ in range(_count(reader, _MOST_CPUS)):
+        cpu, at, size = reader.number(4), reader.number(8), reader.number(8)
+        if size and cpu < _MOST_CPUS:
+            places[cpu] = at, size
+    if places and not found.cpus:
+        found.cpus = places
+        _clock(clock, found)
+
+
+def _clock(text: str, found: _Content) -> None:
+    used = re.search(r"\[([\w-]+)\]", text)
+    name = used[1] if used else text.strip("\0 \n")
+    if re.fullmatch(r"[\w-]{1,32}", name):
+        found.clock = name
+
+
+def _overrun(stats: str) -> tuple[int, int]:
+    """CPU and how many events it lost, of the text of ``per_cpu/cpu<n>/stats``."""
+    cpu = re.search(r"^CPU: (\d{1,5})$", stats, re.MULTILINE)
+    return int(cpu[1]) if cpu else -1, lost_of(stats)
+
+
+def _pages(
+    data: mmap.mmap, place: tuple[int, int], compression: str | None, where: str, limit: Limit
+) -> Iterator[bytes]:
+    at, size = place
+    if at < 0 or size < 0 or at + size > len(data):
+        raise UsageError(f"{where}: damaged: pages beyond its end")
+    if compression in (None, "none"):
+        limit.take(size, where)
+        for start in range(at, at + size, _PIECE):
+            yield data[start : min(start + _PIECE, at + size)]
+        return
+    reader = Reader(data, where, at)
+    for _ in range(reader.number(4)):
+        packed, unpacked = reader.number(4), reader.number(4)
+        if unpacked > _LARGEST_CHUNK:
+            raise UsageError(f"{where}: a chunk of {unpacked:,} B; refused")
+        limit.take(unpacked, where)
+        yield _unpacked(reader.bytes(packed), unpacked, compression, where)
+
+
+def _unpacked(content: bytes, size: int, compression: str | None, where: str) -> bytes:
+    try:
+        if compression == "zlib":
+            found = zlib.decompressobj().decompress(content, size)
+        elif compression == "zstd":
+            found = pa.Codec("zstd").decompress(content, decompressed_size=size, asbytes=True)
+        else:
+            raise UsageError(f"{where}: compressed by {compression!r}, which is not read")
+    except (zlib.error, pa.ArrowException, ValueError, struct.error, OSError) as error:
+        raise UsageError(f"{where}: damaged: cannot be decompressed") from error
+    if len(found) != size:
+        raise UsageError(f"{where}: damaged: decompresses to another size")
+    return found

@@ -1,0 +1,113 @@
+"""The metadata of a CTF trace that was made of ring-buffer pages, and its clock."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from roslens.tracing.ftrace.formats import Field, Format, split_strings
+from roslens.tracing.ftrace.raw import Clock, RawTrace
+
+NAME_BYTES = 16
+_METADATA_READ = 1 << 16
+
+
+def clock_beside(root: Path, own: Clock) -> Clock | None:
+    """The clock `own` as another trace below a folder has it, with its offset; None without one.
+
+    Two traces of one machine are joined exactly when they share it: the clock itself is the same.
+    """
+    for text, offset in _beside(root):
+        lttng = re.search(rb'tracer_name\s*=\s*"lttng', text) is not None
+        return replace(own, offset_ns=offset, absolute=lttng)
+    return None
+
+
+def host_beside(root: Path) -> str | None:
+    """The machine that the trace of `clock_beside` is of, where it says so."""
+    for text, _ in _beside(root):
+        found = re.search(rb'\bhostname\s*=\s*"([^"\n]{1,255})"', text)
+        return found and found[1].decode(errors="replace")
+    return None
+
+
+def _beside(root: Path) -> Iterator[tuple[bytes, int]]:
+    """Begins of metadata with the monotonic clock, and its offset there."""
+    for path in sorted(root.rglob("metadata")):
+        try:
+            with path.open("rb") as stream:
+                text = stream.read(_METADATA_READ)
+        except OSError:
+            continue
+        clock = re.search(rb"clock\s*\{[^}]*?\bname\s*=\s*\"?monotonic\"?\s*;[^}]*\}", text)
+        found = clock and re.search(rb"\boffset\s*=\s*(\d{1,19})\s*;", clock[0])
+        if found:
+            yield text, int(found[1])
+
+
+def metadata(raw: RawTrace, clock: Clock) -> str:
+    """What describes the streams, in TSDL."""
+    known = {
+        "hostname": raw.hostname,
+        "domain": raw.domain,
+        "sysname": "Linux",
+        "kernel_release": raw.release,
+        "tracer_name": raw.tracer,
+    }
+    env = "".join(f"\t{k} = {_quoted(v)};\n" for k, v in known.items() if v)
+    boot = f"\tuuid = {_quoted(clock.uuid)};\n" if clock.uuid else ""
+    thread = _int(4, signed=True)
+    context = f"{thread} _tid; {_int(1)} _flags;"
+    if raw.threads is not None:
+        text = "integer { size = 8; align = 8; signed = true; encoding = UTF8; }"
+        context = f"{thread} _vpid; {thread} _vtid; {text} _procname[{NAME_BYTES}];"
+    events = "".join(map(_event, (raw.formats[n] for n in sorted(raw.formats))))
+    return (
+        "/* CTF 1.8 */\n\n"
+        f'trace {{\n\tmajor = 1;\n\tminor = 8;\n\tuuid = "{uuid.uuid4()}";\n'
+        "\tbyte_order = le;\n"
+        f"\tpacket.header := struct {{ {_int(4)} magic; {_int(4)} stream_id; }};\n}};\n\n"
+        f"env {{\n{env}}};\n\n"
+        f"clock {{\n\tname = {_quoted(clock.name)};\n{boot}\tfreq = 1000000000;\n"
+        f"\tabsolute = {str(clock.absolute).upper()};\n"
+        f"\toffset = {clock.offset_ns};\n}};\n\n"
+        f"typealias integer {{ size = 64; align = 8; signed = false; "
+        f"map = clock.{clock.name}.value; }} := moment_t;\n\n"
+        "stream {\n\tid = 0;\n"
+        f"\tevent.header := struct {{ {_int(2)} id; moment_t timestamp; }};\n"
+        "\tpacket.context := struct {\n"
+        "\t\tmoment_t timestamp_begin; moment_t timestamp_end;\n"
+        f"\t\t{_int(8)} content_size; {_int(8)} packet_size;\n"
+        f"\t\t{_int(8)} events_discarded; {_int(4)} cpu_id;\n\t}};\n"
+        f"\tevent.context := struct {{ {context} }};\n}};\n\n{events}"
+    )
+
+
+def _event(described: Format) -> str:
+    fixed, strings = split_strings(described)
+    fields = "".join(f"\t\t{_type(x)[0]} _{x.name}{_type(x)[1]};\n" for x in [*fixed, *strings])
+    return (
+        f"event {{\n\tname = {_quoted(described.name)};\n\tid = {described.number};\n"
+        f"\tstream_id = 0;\n\tfields := struct {{\n{fields}\t}};\n}};\n\n"
+    )
+
+
+def _type(one: Field) -> tuple[str, str]:
+    if "string" in one.kind:
+        return "string { encoding = UTF8; }", ""
+    if one.kind == "text":
+        return "integer { size = 8; align = 8; signed = true; encoding = UTF8; }", f"[{one.size}]"
+    suffix = f"[{one.count}]" if one.kind == "ints" else ""
+    return _int(one.size, signed=one.signed), suffix
+
+
+def _int(size: int, *, signed: bool = False) -> str:
+    return f"integer {{ size = {size * 8}; align = 8; signed = {str(signed).lower()}; }}"
+
+
+def _quoted(text: str) -> str:
+    kept = "".join(c if c.isprintable() and c not in '"\\' else "_" for c in text)
+    return f'"{kept}"'

@@ -1,0 +1,180 @@
+"""What perf_event_open told of own threads, as ``sched_switch`` of a CTF trace.
+
+Of each switch only the own side is known: the other thread has the number -1.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import struct
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from roslens.tracing.ftrace.ctf import write_ctf
+from roslens.tracing.ftrace.formats import format_of
+from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
+from roslens.tracing.ftrace.recorder import KERNEL_NAME, KernelRecording, clock_offset
+from roslens.tracing.ftrace.tsdl import clock_beside
+from roslens.tracing.perf.buffers import PerfBuffers
+from roslens.tracing.recording import RunFailedError
+
+RAW_NAME = "perf"
+"""Beside the trace: records, until they are converted when the recording ends."""
+UNKNOWN = -1
+"""In place of the thread that ran before or runs next."""
+_LOST, _COMM, _FORK, _SWITCH = 2, 3, 7, 14
+_OUT, _PREEMPTED = 1 << 13, 1 << 14
+_ASLEEP = 1
+_NAME_BYTES = 16
+_HEAD = struct.Struct("<IHH")
+"""Kind, flags, bytes."""
+_TAIL = struct.Struct("<4xIQ8x")
+"""Behind each record: process, thread, time, CPU."""
+_FORKED = struct.Struct("<4I8x")
+"""Process and thread: new and old process, new and old thread; time."""
+_NUMBER = 1
+_EVENT = np.dtype(
+    [
+        ("type", "<u2"), ("flags", "u1"), ("preempt", "u1"), ("pid", "<i4"),
+        ("prev_comm", f"S{_NAME_BYTES}"), ("prev_tid", "<i4"), ("prev_state", "<i8"),
+        ("next_comm", f"S{_NAME_BYTES}"), ("next_tid", "<i4"),
+    ]
+)  # fmt: skip
+_FORMAT = format_of(_NUMBER, "sched_switch", _EVENT)
+
+
+@contextmanager
+def perf_recording(output: Path, *, buffer_bytes: int) -> Iterator[KernelRecording]:
+    """Record when the calling thread and what comes of it has a CPU, as long as the context lasts.
+
+    Parameters
+    ----------
+    output
+        The folder of the run's traces; the trace becomes ``<output>/kernel``.
+    buffer_bytes
+        Size of the buffer of each CPU, as far as everybody may have as much.
+
+    Raises
+    ------
+    RunFailedError
+        The kernel refuses, or the folder cannot be written.
+    """
+    recording = KernelRecording(kind="perf", events=["sched_switch"])
+    raw = output.parent / RAW_NAME
+    try:
+        raw.mkdir(parents=True)
+        buffers = PerfBuffers(raw, buffer_bytes, range(os.cpu_count() or 1))
+    except OSError as error:
+        shutil.rmtree(raw, ignore_errors=True)
+        raise RunFailedError(f"the kernel cannot be recorded: {error}") from error
+    try:
+        yield recording
+    finally:
+        buffers.end()
+        if buffers.trouble:
+            recording.troubles.append(buffers.trouble)
+        try:
+            recording.lost = convert(raw, output / KERNEL_NAME, beside=output)
+            shutil.rmtree(raw, ignore_errors=True)
+        except OSError as error:
+            recording.troubles.append(f"the kernel's trace stays raw in {raw.name}: {error}")
+
+
+def convert(raw: Path, folder: Path, *, beside: Path) -> int:
+    """Write a CTF trace of records that lie in a folder, one file for each CPU.
+
+    Parameters
+    ----------
+    raw
+        What a recorder left.
+    folder
+        The new trace.
+    beside
+        Where the traces of the programs lie, whose clock is taken.
+
+    Returns
+    -------
+    int
+        How many records the kernel lost.
+
+    Raises
+    ------
+    OSError
+        It cannot be read or written.
+    """
+    cpus = {int(path.name.removeprefix("cpu")): path for path in raw.glob("cpu*")}
+    own = Clock(clock_offset())
+    names = _names(path.read_bytes() for path in cpus.values())
+    trace = RawTrace(
+        formats={_NUMBER: _FORMAT},
+        records={cpu: partial(_switches, path, names) for cpu, path in cpus.items()},
+        hostname=os.uname().nodename,
+        release=os.uname().release,
+        tracer="perf_event_open",
+    )
+    return write_ctf(trace, folder, clock_beside(beside, own) or own).lost
+
+
+def records_of(data: bytes) -> Iterator[tuple[int, int, bytes, int, int]]:
+    """Kind, flags, content, thread and time of each record; ends at one that cannot be."""
+    at = 0
+    while at + _HEAD.size + _TAIL.size <= len(data):
+        kind, misc, size = _HEAD.unpack_from(data, at)
+        tail = at + size - _TAIL.size
+        if tail < at + _HEAD.size or at + size > len(data):
+            return
+        tid, moment = _TAIL.unpack_from(data, tail)
+        yield kind, misc, data[at + _HEAD.size : tail], tid, moment
+        at += size
+
+
+def _names(pieces: Iterable[bytes]) -> dict[int, bytes]:
+    """The last name of each thread; one that never got any has that of whoever made it."""
+    names: dict[int, bytes] = {
+        threading.get_native_id(): Path("/proc/thread-self/comm").read_bytes()
+    }
+    made: list[tuple[int, int, int]] = []
+    for data in pieces:
+        for kind, _, body, tid, moment in records_of(data):
+            if kind == _COMM:
+                names[tid] = body[8:]
+            elif kind == _FORK:
+                _, _, child, parent = _FORKED.unpack_from(body)
+                made.append((moment, child, parent))
+    for _, child, parent in sorted(made):
+        names.setdefault(child, names.get(parent, b""))
+    return {tid: re.split(rb"[\n\0]", name)[0][: _NAME_BYTES - 1] for tid, name in names.items()}
+
+
+def _switches(path: Path, names: dict[int, bytes]) -> Iterator[Records]:
+    """The switches of a CPU, split where records were lost."""
+    rows: list[tuple[object, ...]] = []
+    times: list[int] = []
+    lost = 0
+    for kind, misc, body, tid, moment in records_of(path.read_bytes()):
+        if kind == _LOST:
+            yield _records(rows, times, lost)
+            rows, times, lost = [], [], int.from_bytes(body[8:16], "little")
+        elif kind == _SWITCH:
+            name, state = names.get(tid, b""), 0 if misc & _PREEMPTED else _ASLEEP
+            out = (name, tid, state, b"", UNKNOWN)
+            rows.append(
+                (_NUMBER, 0, 0, tid, *(out if misc & _OUT else (b"", UNKNOWN, 0, name, tid)))
+            )
+            times.append(moment)
+    yield _records(rows, times, lost)
+
+
+def _records(rows: list[tuple[object, ...]], times: list[int], lost: int) -> Records:
+    table = np.array(rows, dtype=_EVENT)
+    begin = np.arange(len(rows), dtype=np.int64) * _EVENT.itemsize
+    size = np.full(len(rows), _EVENT.itemsize, dtype=np.int64)
+    data = np.frombuffer(table.tobytes(), dtype=np.uint8)
+    return Records(data, begin, size, np.array(times, dtype=np.int64), lost)

@@ -1,0 +1,272 @@
+"""The kernel's events as Perfetto keeps them (``protos/perfetto/trace/ftrace``), as bytes.
+
+Names, fields and order are those of LTTng's kernel events. Of switches in ``compact_sched`` only
+the thread that comes is told: the one that leaves is the one that came last, and -1 where that is
+not known.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from roslens.tracing.ftrace.formats import format_of
+from roslens.tracing.ftrace.raw import Ints, Records
+from roslens.tracing.perfetto.protobuf import fields, number, sized, varints
+
+UNKNOWN = -1
+LATEST = 1 << 62
+# FtraceEventBundle, FtraceEvent, CompactSched
+CPU, LOST, CLOCK = number(1), number(3), number(5)
+EVENT, COMPACT = sized(2), sized(4)
+_TIME, _TID, _FLAGS = number(1), number(2), number(5)
+_NAMES = sized(5)
+_SWITCH_COLUMNS, _WAKING_COLUMNS = (1, 2, 3, 4, 6), (7, 8, 9, 10, 11, 12)
+_OPTIONAL = 12
+_MOST_UNREAD = 1 << 12
+_LONGEST_TEXT, _SHORT = 4095, 128
+_HEAD = [("type", "<u2"), ("flags", "u1"), ("preempt", "u1"), ("pid", "<i4")]
+_TYPES = {"t": ("S16", "16s"), "i": ("<i4", "I"), "u": ("<u4", "I"), "q": ("<i8", "Q"),
+          "s": ("<u4", "I")}  # fmt: skip
+"""Layout of the fields below: a short text, numbers, the place of a long text behind all."""
+_TEXTS = ("t", "s")
+_SWITCH, _WAKING = 4, 20
+_WAKE = "comm:t tid:i prio:i - target_cpu:i"
+_DESCRIBED = {
+    _SWITCH: "sched_switch prev_comm:t prev_tid:i prev_prio:i prev_state:q"
+    " next_comm:t next_tid:i next_prio:i",
+    11: "power_cpu_frequency state:u cpu_id:u",
+    13: "power_cpu_idle state:u cpu_id:u",
+    17: f"sched_wakeup {_WAKE}",
+    _WAKING: f"sched_waking {_WAKE}",
+    24: "irq_softirq_entry vec:u",
+    25: "irq_softirq_exit vec:u",
+    26: "irq_softirq_raise vec:u",
+    36: "irq_handler_entry irq:i name:s",
+    37: "irq_handler_exit irq:i ret:i",
+    114: f"sched_wakeup_new {_WAKE}",
+    237: "sched_process_exec filename:s tid:i old_tid:i",
+    238: "sched_process_exit comm:t tid:i - prio:i",
+    239: "sched_process_fork parent_comm:t parent_tid:i child_comm:t child_tid:i",
+    491: "sched_migrate_task comm:t tid:i prio:i orig_cpu:i dest_cpu:i",
+}
+"""By their numbers in FtraceEvent, name and fields, these in the order of their own numbers."""
+
+
+class Kind:
+    """An event that is read."""
+
+    def __init__(self, own: int, described: str) -> None:
+        name, *parts = described.split()
+        split = [(field, part.partition(":")) for field, part in enumerate(parts, 1)]
+        told = [(field, column, kind) for field, (column, _, kind) in split if kind]
+        texts = [column for _, column, kind in told if kind == "s"]
+        self.number = own
+        self.layout = np.dtype([*_HEAD, *((column, _TYPES[kind][0]) for _, column, kind in told)])
+        self.format = format_of(own, name, self.layout, texts)
+        self._struct = struct.Struct("<HBBI" + "".join(_TYPES[kind][1] for *_, kind in told))
+        self._places = {
+            (sized if kind in _TEXTS else number)(field): place
+            for place, (field, _, kind) in enumerate(told)
+        }
+        self._empty: list[int | bytes] = [b"" if kind in _TEXTS else 0 for *_, kind in told]
+        self._bits = [8 * self.layout[column].itemsize for _, column, _ in told]
+        self._texts = [place for place, (*_, kind) in enumerate(told) if kind == "s"]
+
+    def encoded(self, flags: int, tid: int, message: bytes) -> bytes:
+        """The bytes of an event."""
+        values = self._empty.copy()
+        for tag, value in fields(message):
+            place = self._places.get(tag)
+            if place is not None:
+                values[place] = value
+        behind = b""
+        for place in self._texts:
+            text = bytes(values[place])[:_LONGEST_TEXT] + b"\0"
+            values[place] = len(text) << 16 | (self._struct.size + len(behind))
+            behind += text
+        cut = (
+            x & ((1 << bits) - 1) if isinstance(x, int) else x
+            for x, bits in zip(values, self._bits, strict=True)
+        )
+        head = self._struct.pack(self.number, flags & 0xFF, 0, tid & 0xFFFFFFFF, *cut)
+        return head + behind
+
+
+KINDS = {own: Kind(own, described) for own, described in _DESCRIBED.items()}
+
+
+@lru_cache(maxsize=1 << 14)
+def _seen(own: int, flags: int, tid: int, message: bytes) -> bytes:
+    """As `Kind.encoded`: most events differ from earlier ones in their time alone."""
+    return KINDS[own].encoded(flags, tid, message)
+
+
+@dataclass
+class _Group:
+    """Some events: their bytes together, the bytes of each, their times."""
+
+    data: bytes
+    size: Ints
+    time: Ints
+
+
+class Decoder:
+    """Reads the events of one CPU.
+
+    Parameters
+    ----------
+    unread
+        Counts the events of each number that are not known.
+    """
+
+    def __init__(self, unread: Counter[int]) -> None:
+        self._unread = unread
+        self._running: np.void | None = None
+
+    def lose(self) -> None:
+        """Events are missing here: who has the CPU is not known."""
+        self._running = None
+
+    def records(self, bundle: bytes) -> Records:
+        """The events of a bundle, in the order of time.
+
+        Raises
+        ------
+        ValueError
+            It is damaged.
+        """
+        rows: list[bytes] = []
+        times: list[int] = []
+        compact = []
+        told_whole = False
+        for tag, content in fields(bundle):
+            if tag == EVENT:
+                time, row, own = self._event(bytes(content))
+                told_whole |= own == _SWITCH
+                if row is not None:
+                    rows.append(row)
+                    times.append(time)
+            elif tag == COMPACT:
+                compact.append(bytes(content))
+        if told_whole:
+            self.lose()
+        groups = [g for x in compact for g in self._compact(x)]
+        if told_whole:
+            self.lose()
+        size = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        groups.append(_Group(b"".join(rows), size, _checked(np.array(times, dtype=np.uint64))))
+        data = np.frombuffer(b"".join(x.data for x in groups), dtype=np.uint8)
+        size = np.concatenate([x.size for x in groups])
+        moments = np.concatenate([x.time for x in groups])
+        order = np.argsort(moments, kind="stable")
+        return Records(data, (np.cumsum(size) - size)[order], size[order], moments[order])
+
+    def _event(self, message: bytes) -> tuple[int, bytes | None, int]:
+        """Time, bytes and number of an event; no bytes of one that is not known."""
+        time = tid = flags = own = 0
+        content = b""
+        for tag, value in fields(message):
+            if isinstance(value, bytes):
+                own, content = tag >> 3, value
+            elif tag == _TIME:
+                time = value
+            elif tag == _TID:
+                tid = value
+            elif tag == _FLAGS:
+                flags = value
+        kind = KINDS.get(own)
+        if kind is None:
+            known = own in self._unread or len(self._unread) < _MOST_UNREAD
+            self._unread[own if known else 0] += 1
+            return time, None, own
+        few = len(content) <= _SHORT
+        row = _seen(own, flags, tid, content) if few else kind.encoded(flags, tid, content)
+        return time, row, own
+
+    def _compact(self, message: bytes) -> list[_Group]:
+        names: list[bytes] = []
+        packed: dict[int, list[npt.NDArray[np.uint64]]] = {
+            x: [] for x in (*_SWITCH_COLUMNS, *_WAKING_COLUMNS)
+        }
+        for tag, value in fields(message):
+            if tag == _NAMES and isinstance(value, bytes):
+                names.append(value)
+            elif tag >> 3 in packed:
+                told = varints(value) if isinstance(value, bytes) else np.array([value], np.uint64)
+                packed[tag >> 3].append(told)
+        none = np.empty(0, dtype=np.uint64)
+        columns = {x: np.concatenate([none, *found]) for x, found in packed.items()}
+        if not len(columns[_OPTIONAL]):
+            columns[_OPTIONAL] = np.zeros(len(columns[_WAKING_COLUMNS[0]]), dtype=np.uint64)
+        for together in (_SWITCH_COLUMNS, _WAKING_COLUMNS):
+            if len({len(columns[x]) for x in together}) > 1:
+                raise ValueError("columns of compact_sched with different lengths")
+        texts = np.array(names, dtype="S16")
+        before = self._running
+        switched, switches = self._switches(columns, texts)
+        woken = _since(columns[7])
+        wakes = _empty(_WAKING, len(woken), columns[12])
+        wakes["comm"] = _of(texts, columns[11])
+        for name, column in (("tid", 8), ("target_cpu", 9), ("prio", 10)):
+            wakes[name] = columns[column].view(np.int64)
+        # Whoever wakes has the CPU.
+        first = UNKNOWN if before is None else int(before["next_tid"])
+        running = np.concatenate(([first], switches["next_tid"]))
+        wakes["pid"] = running[np.searchsorted(switched, woken)]
+        return [_group(wakes, woken), _group(switches, switched)]
+
+    def _switches(
+        self, columns: dict[int, npt.NDArray[np.uint64]], texts: npt.NDArray[np.bytes_]
+    ) -> tuple[Ints, npt.NDArray[np.void]]:
+        times = _since(columns[1])
+        found = _empty(_SWITCH, len(times))
+        found["next_comm"] = _of(texts, columns[6])
+        for name, column in (("prev_state", 2), ("next_tid", 3), ("next_prio", 4)):
+            found[name] = columns[column].view(np.int64)
+        if len(found):
+            for name in ("comm", "tid", "prio"):
+                found[f"prev_{name}"][1:] = found[f"next_{name}"][:-1]
+                if self._running is not None:
+                    found[f"prev_{name}"][0] = self._running[f"next_{name}"]
+            if self._running is None:
+                found["prev_tid"][0] = UNKNOWN
+            self._running = found[-1].copy()
+        found["pid"] = found["prev_tid"]
+        return times, found
+
+
+def _empty(own: int, count: int, flags: npt.NDArray[np.uint64] | int = 0) -> npt.NDArray[np.void]:
+    rows: npt.NDArray[np.void] = np.zeros(count, dtype=KINDS[own].layout)
+    rows["type"], rows["flags"] = own, flags
+    return rows
+
+
+def _group(rows: npt.NDArray[np.void], times: Ints) -> _Group:
+    return _Group(rows.tobytes(), np.full(len(rows), rows.dtype.itemsize, dtype=np.int64), times)
+
+
+def _of(texts: npt.NDArray[np.bytes_], at: npt.NDArray[np.uint64]) -> npt.NDArray[np.bytes_]:
+    if len(at) and int(at.max()) >= len(texts):
+        raise ValueError("the name of a thread that is not there")
+    found: npt.NDArray[np.bytes_] = texts[at.astype(np.int64)]
+    return found
+
+
+def _since(steps: npt.NDArray[np.uint64]) -> Ints:
+    """Times of which each is told as the distance from the one before."""
+    times = _checked(_checked(steps).cumsum().view(np.uint64))
+    if (np.diff(times) < 0).any():
+        raise ValueError("a time that cannot be")
+    return times
+
+
+def _checked(times: npt.NDArray[np.uint64]) -> Ints:
+    if len(times) and int(times.max()) > LATEST:
+        raise ValueError("a time that cannot be")
+    return times.astype(np.int64)

@@ -1,0 +1,77 @@
+"""Protobuf's wire format (https://protobuf.dev/programming-guides/encoding), as far as is needed.
+
+A field is known by its tag: its number, and whether it is a number or has a length. One of another
+type than is expected is thereby an unknown one, as protobuf wants it. What is no message raises
+ValueError.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+_NUMBER, _FIXED_8, _SIZED, _FIXED_4 = 0, 1, 2, 5
+_MOST_BYTES = 10
+_64_BITS = (1 << 64) - 1
+
+
+def number(field: int) -> int:
+    """The tag of a number."""
+    return field << 3 | _NUMBER
+
+
+def sized(field: int) -> int:
+    """The tag of a text, a message, or packed numbers."""
+    return field << 3 | _SIZED
+
+
+def varint(data: bytes | mmap.mmap, at: int) -> tuple[int, int]:
+    """The number that begins at a place, and where it ends."""
+    value = 0
+    for place, byte in enumerate(data[at : at + _MOST_BYTES]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value & _64_BITS, at + place + 1
+    raise ValueError("a number without end")
+
+
+def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """Tag and content of each field of a message."""
+    at, end = 0, len(data)
+    while at < end:
+        tag, at = varint(data, at) if data[at] > 0x7F else (data[at], at + 1)
+        kind = tag & 7
+        size = 8 if kind == _FIXED_8 else 4
+        if kind in (_NUMBER, _SIZED):
+            if at < end and data[at] < 0x80:
+                size, at = data[at], at + 1
+            else:
+                size, at = varint(data, at)
+            if kind == _NUMBER:
+                yield tag, size
+                continue
+        elif kind not in (_FIXED_8, _FIXED_4):
+            raise ValueError("a field of no known type")
+        at += size
+        if at > end:
+            raise ValueError("a field that is longer than what it lies in")
+        yield tag, data[at - size : at]
+
+
+def varints(data: bytes) -> npt.NDArray[np.uint64]:
+    """Packed numbers."""
+    content = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(content < 0x80) + 1
+    begins = np.concatenate(([0], ends[:-1])) if len(ends) else ends
+    size = ends - begins
+    if len(content) and (not len(ends) or ends[-1] != len(content) or size.max() > _MOST_BYTES):
+        raise ValueError("a number without end")
+    found = np.zeros(len(ends), dtype=np.uint64)
+    for place in range(int(size.max(initial=0))):
+        those = size > place
+        low = (content[begins[those] + place] & np.uint8(0x7F)).astype(np.uint64)
+        found[those] |= low << np.uint64(7 * place)
+    return found

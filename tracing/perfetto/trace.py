@@ -1,0 +1,283 @@
+"""The kernel's events in a trace of Perfetto (``protos/perfetto/trace/trace.proto``), as CTF."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from roslens.tracing.ftrace.ctf import Converted, write_ctf
+from roslens.tracing.ftrace.parts import Limit, mapped
+from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
+from roslens.tracing.ftrace.tsdl import clock_beside, host_beside
+from roslens.tracing.perfetto.clocks import BOOTTIME, MONOTONIC_RAW, Join, Snapshot, join
+from roslens.tracing.perfetto.events import (
+    CLOCK,
+    COMPACT,
+    CPU,
+    EVENT,
+    KINDS,
+    LATEST,
+    LOST,
+    Decoder,
+)
+from roslens.tracing.perfetto.protobuf import fields, number, sized, varint
+from roslens.tracing.recording import UsageError
+
+_PACKET = 0x0A
+# TracePacket
+_FTRACE, _SNAPSHOT, _STATS, _SYSTEM, _PACKED = map(sized, (1, 6, 34, 45, 50))
+_SEQUENCE, _DROPPED = number(10), number(42)
+# ClockSnapshot, its Clock; FtraceStats, its FtraceCpuStats; SystemInfo, its Utsname
+_CLOCKS, _CLOCK_ID, _CLOCK_TIME = sized(1), number(1), number(2)
+_PHASE, _OF_CPU, _LOSSES = number(1), sized(2), (number(3), number(4), number(8))
+_UTSNAME, _RELEASE = sized(1), sized(3)
+_FIRST_PHASE, _LAST_PHASE = 1, 2
+_CLOCK_OF = {0: BOOTTIME, 4: MONOTONIC_RAW}
+"""Of FtraceClock; others have no snapshots."""
+_LARGEST_PACKET = 16 << 20
+_MOST_CPUS, _MOST_BUNDLES, _MOST_SNAPSHOTS = 1 << 14, 1 << 22, 1 << 20
+
+
+@dataclass
+class _Cpu:
+    """The bundles of a CPU: where each lies and its bytes, and before which events were lost."""
+
+    places: array[int] = field(default_factory=lambda: array("Q"))
+    lossy: list[int] = field(default_factory=list)
+    drops: int = 0
+
+
+@dataclass
+class _Content:
+    """What a file holds, as far as it is read."""
+
+    bundles: BinaryIO
+    cpus: dict[int, _Cpu] = field(default_factory=dict)
+    clocks: set[int] = field(default_factory=set)
+    snapshots: list[Snapshot] = field(default_factory=list)
+    losses: dict[int, dict[int, int]] = field(default_factory=dict)
+    release: str | None = None
+    sequences: set[int] = field(default_factory=set)
+    drops: int = 0
+    count: int = 0
+
+
+def is_perfetto(path: Path) -> bool:
+    """Whether a file begins with a packet of Perfetto."""
+    with path.open("rb") as stream:
+        if stream.read(1) != bytes([_PACKET]) or not stream.peek(1):
+            return False
+    with mapped(path) as data:
+        try:
+            return all(tag >> 3 for tag, _ in fields(next(_packets(data))))
+        except ValueError:
+            return False
+
+
+def convert_perfetto(path: Path, folder: Path, *, beside: Path, max_bytes: int) -> Converted:
+    """Write the CTF trace of the kernel's events in a trace of Perfetto.
+
+    Parameters
+    ----------
+    path
+        The file.
+    folder
+        The new trace.
+    beside
+        Where traces of programs may lie, whose clock and machine are then taken.
+    max_bytes
+        So many bytes of events are taken at most.
+
+    Raises
+    ------
+    UsageError
+        The file is damaged, holds no events of the kernel, or has a clock that joins no other
+        trace.
+    OSError
+        Something cannot be read or written.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # In a file: they may be compressed, and each CPU's are read one after the other.
+        with mapped(path) as data, tempfile.TemporaryFile(dir=folder.parent) as bundles:
+            found = _Content(bundles)
+            _read(data, found, Limit(max_bytes), str(path))
+            return _converted(found, str(path), folder, beside)
+    except ValueError as error:
+        raise UsageError(f"{path}: damaged: {error}") from error
+
+
+def _converted(found: _Content, where: str, folder: Path, beside: Path) -> Converted:
+    if not found.cpus:
+        raise UsageError(f"{where}: holds no events of the kernel (data source linux.ftrace)")
+    source = _CLOCK_OF.get(min(found.clocks), 0) if len(found.clocks) == 1 else 0
+    joined = join(found.snapshots, source)
+    own = Clock(joined.epoch_ns or 0) if joined.known else Clock(name=joined.name)
+    clock = clock_beside(beside, own)
+    if clock is not None and not joined.known:
+        raise UsageError(
+            f"{where}: its clock cannot be joined with that of the trace beside it: no snapshot "
+            "tells both; record with ftrace's clock 'boot' and snapshots of clocks, as by default"
+        )
+    unread: Counter[int] = Counter()
+    trace = RawTrace(
+        formats={own: kind.format for own, kind in KINDS.items()},
+        records={n: partial(_records, found, n, joined, unread) for n in found.cpus},
+        hostname=host_beside(beside),
+        release=found.release,
+        tracer="perfetto",
+    )
+    done = write_ctf(trace, folder, clock or own)
+    done.notes.append(str(joined) if joined.known else f"clock {joined.name}, joined with no other")
+    if unread:
+        numbers = ", ".join(map(str, sorted(unread)[:10])) + (", ..." if len(unread) > 10 else "")
+        done.notes.append(
+            f"{unread.total():,} events are left out, of numbers (FtraceEvent) {numbers}"
+        )
+    return done
+
+
+def _packets(data: bytes | mmap.mmap) -> Iterator[bytes]:
+    at = 0
+    while at < len(data):
+        if data[at] != _PACKET:
+            raise ValueError(f"no packet at byte {at:,}")
+        size, begin = varint(data, at + 1)
+        if begin + size > len(data):
+            raise ValueError("ends within what it announces")
+        if size > _LARGEST_PACKET:
+            raise ValueError(f"a packet of {size:,} B, more than Perfetto's recorders write")
+        at = begin + size
+        yield data[begin:at]
+
+
+def _read(data: bytes | mmap.mmap, found: _Content, limit: Limit, where: str) -> None:
+    for packet in _packets(data):
+        told = dict(fields(packet))
+        if (bundle := _bytes(told, _FTRACE)) is not None:
+            limit.take(len(bundle), where)
+            _bundle(bundle, told, found)
+        elif (content := _bytes(told, _SNAPSHOT)) is not None:
+            if len(found.snapshots) >= _MOST_SNAPSHOTS:
+                raise ValueError("more snapshots of clocks than can be")
+            found.snapshots.append(_snapshot(content))
+        elif (content := _bytes(told, _STATS)) is not None:
+            _stats(content, found)
+        elif (content := _bytes(told, _SYSTEM)) is not None:
+            uname = dict(fields(_bytes(dict(fields(content)), _UTSNAME) or b""))
+            found.release = (_bytes(uname, _RELEASE) or b"")[:255].decode(errors="replace") or None
+        elif (content := _bytes(told, _PACKED)) is not None:
+            if isinstance(data, bytes):
+                raise ValueError("packets compressed twice")
+            _read(_inflated(content, limit, where), found, limit, where)
+
+
+def _bytes(message: dict[int, int | bytes], tag: int) -> bytes | None:
+    content = message.get(tag)
+    return content if isinstance(content, bytes) else None
+
+
+def _inflated(content: bytes, limit: Limit, where: str) -> bytes:
+    unpacker = zlib.decompressobj()
+    try:
+        found = unpacker.decompress(content, _LARGEST_PACKET)
+    except zlib.error as error:
+        raise ValueError("cannot be decompressed") from error
+    if not unpacker.eof:
+        raise ValueError("compressed packets that are too long, or not whole")
+    limit.take(len(found), where)
+    return found
+
+
+def _bundle(bundle: bytes, packet: dict[int, int | bytes], found: _Content) -> None:
+    cpu = clock = lost = 0
+    events = False
+    for tag, value in fields(bundle):
+        if tag in (EVENT, COMPACT):
+            events = True
+        elif isinstance(value, int):
+            cpu = value if tag == CPU else cpu
+            clock = value if tag == CLOCK else clock
+            lost = value if tag == LOST else lost
+    sequence = packet.get(_SEQUENCE, 0)
+    # The first packet of a sequence always says so.
+    if packet.get(_DROPPED) and sequence in found.sequences:
+        found.drops += 1
+    if isinstance(sequence, int) and len(found.sequences) < _MOST_CPUS:
+        found.sequences.add(sequence)
+    if cpu >= _MOST_CPUS:
+        raise ValueError(f"CPU {cpu:,}")
+    if not events and not lost:
+        return
+    found.count += 1
+    if found.count > _MOST_BUNDLES:
+        raise ValueError("more bundles of events than can be")
+    own = found.cpus.setdefault(cpu, _Cpu(drops=found.drops))
+    if lost or own.drops != found.drops:
+        # Whoever dropped packets does not say of which CPU.
+        own.drops = found.drops
+        own.lossy.append(len(own.places) // 2)
+    found.clocks.add(clock)
+    own.places.extend((found.bundles.tell(), len(bundle)))
+    found.bundles.write(bundle)
+
+
+def _snapshot(content: bytes) -> Snapshot:
+    times = {}
+    for tag, value in fields(content):
+        if tag == _CLOCKS and isinstance(value, bytes):
+            one = dict(fields(value))
+            name, time = one.get(_CLOCK_ID), one.get(_CLOCK_TIME)
+            if isinstance(name, int) and isinstance(time, int) and time <= LATEST:
+                times[name] = time
+    return times
+
+
+def _stats(content: bytes, found: _Content) -> None:
+    """How many events each CPU had lost at the begin, or at the end."""
+    message = list(fields(content))
+    phase = dict(message).get(_PHASE)
+    if phase not in (_FIRST_PHASE, _LAST_PHASE):
+        return
+    for tag, value in message:
+        if tag == _OF_CPU and isinstance(value, bytes):
+            one = dict(fields(value))
+            cpu, lost = one.get(CPU, 0), (one.get(x, 0) for x in _LOSSES)
+            if isinstance(cpu, int) and cpu < _MOST_CPUS:
+                total = sum(x for x in lost if isinstance(x, int))
+                found.losses.setdefault(cpu, {})[phase] = total
+
+
+def _records(found: _Content, cpu: int, joined: Join, unread: Counter[int]) -> Iterator[Records]:
+    own, told = found.cpus[cpu], found.losses.get(cpu, {})
+    total = max(0, told[_LAST_PHASE] - told[_FIRST_PHASE]) if len(told) > 1 else 0
+    # The first loss gets all that is missing in the kernel's own sum.
+    losses = dict.fromkeys(own.lossy, 1)
+    if losses:
+        losses[own.lossy[0]] = max(1, total - len(losses) + 1)
+    decoder, last = Decoder(unread), 0
+    for place in range(len(own.places) // 2):
+        if place in losses:
+            decoder.lose()
+        found.bundles.seek(own.places[2 * place])
+        read = decoder.records(found.bundles.read(own.places[2 * place + 1]))
+        time = joined.monotonic(read.time)
+        if len(time):
+            if time[0] < last or (np.diff(time) < 0).any() or time[-1] > LATEST:
+                raise ValueError(f"times of CPU {cpu} go back")
+            last = int(time[-1])
+        yield Records(read.data, read.begin, read.size, time, losses.get(place, 0))
+    rest = max(0 if losses else total, int(own.drops != found.drops))
+    if rest:
+        none = np.empty(0, dtype=np.int64)
+        yield Records(np.empty(0, dtype=np.uint8), none, none, none, rest)

@@ -1,0 +1,366 @@
+"""One recording on several hosts: begun on all, ended on all, fetched into one folder.
+
+The folder holds a recording per host and `HOSTS_NAME`, what was begun where. Whatever ends this
+process, the recorders elsewhere end when their input does, and what they recorded can be fetched
+later.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from roslens.tracing.campaign import RECORDINGS, Event, OnEvent, new_campaign, refuse_used
+from roslens.tracing.claim import held
+from roslens.tracing.command import exit_code
+from roslens.tracing.interruption import Interruption
+from roslens.tracing.lifeline import SILENT_SECONDS
+from roslens.tracing.recording import (
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_OK,
+    Manifest,
+    RunFailedError,
+    UsageError,
+    read_manifest,
+)
+from roslens.tracing.recording.files import write_atomically
+from roslens.tracing.recording.layout import MANIFEST_NAME
+from roslens.tracing.remote.fetching import fetch
+from roslens.tracing.remote.recorder import RemoteRecorder
+from roslens.tracing.remote.ssh import Host, ends_well, find_ssh
+
+HOSTS_NAME = "hosts.json"
+HOSTS_SUITE = "hosts"
+HERE = "here"
+"""The name of the recording of this host."""
+STOP_SECONDS = 120.0
+"""How long a recorder elsewhere may take to end its command and its recording."""
+_PERIOD_SECONDS = 0.1
+_AGAIN_SECONDS = 1.0
+
+
+class HostState(BaseModel):
+    """One other host: what was begun there, and whether it is here."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    destination: str
+    command: tuple[str, ...]
+    folder: str
+    """On that host; absolute once it has begun."""
+    status: Literal["not begun", "begun", "fetched"] = "begun"
+    roslens: str | None = None
+    pid: int | None = None
+    """Of its recorder there, where it may still run."""
+    trouble: str | None = None
+
+
+class HostsState(BaseModel):
+    """What `HOSTS_NAME` holds."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    hosts: list[HostState]
+
+
+@dataclass
+class HostsResult:
+    """What came out of it.
+
+    Attributes
+    ----------
+    folder
+        It holds a recording for each host.
+    recordings
+        The manifest of each, by its folder's name.
+    troubles
+        What is missing or broke off, by host.
+    unfetched
+        Whether some recording is still elsewhere.
+    interrupted
+        Whether it was asked to end before it had done its work.
+    """
+
+    folder: Path
+    recordings: dict[str, Manifest] = field(default_factory=dict)
+    troubles: dict[str, str] = field(default_factory=dict)
+    unfetched: bool = False
+    interrupted: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """0 all is there and complete, 4 not, 130 interrupted."""
+        codes = {exit_code(manifest) for manifest in self.recordings.values()}
+        if self.interrupted or EXIT_INTERRUPTED in codes:
+            return EXIT_INTERRUPTED
+        return EXIT_FAILED if self.troubles or codes != {EXIT_OK} else EXIT_OK
+
+
+def record_on_hosts(
+    hosts: Sequence[Host],
+    output: Path | None,
+    arguments: Sequence[str],
+    *,
+    setup: str | None = None,
+    here: Callable[[Path], Manifest] | None = None,
+    time_limit: float | None = None,
+    root: Path = RECORDINGS,
+    on_event: OnEvent = lambda _: None,
+) -> HostsResult:
+    """Record on other hosts for as long as something is recorded here.
+
+    Parameters
+    ----------
+    hosts
+        The others. What cannot be reached is left out and said.
+    output
+        The new folder of all recordings; default: ``<root>/hosts/<UTC time>``.
+    arguments
+        Of ``roslens record`` on each.
+    setup
+        What the login shell of each runs before.
+    here
+        Records here into the folder that it is given; returns at its end. None: the others record
+        until interrupted, or until the time is over, or until all have ended.
+    time_limit
+        Seconds; only without `here`.
+    root
+        The folder of all recordings.
+    on_event
+        Is told what the user should know.
+
+    Raises
+    ------
+    UsageError
+        There is no ssh, the folder is in use, or what `here` raises.
+    RunFailedError
+        The folder cannot be written, or nothing could be begun.
+    """
+    refuse_used(output)
+    find_ssh()
+    folder = output or new_campaign(root / HOSTS_SUITE, None)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        state = HostsState(
+            hosts=[
+                HostState(
+                    name=name,
+                    destination=host.destination,
+                    command=host.command,
+                    folder=f"roslens-{folder.name}-{secrets.token_hex(4)}/{name}",
+                )
+                for name, host in zip(_names(hosts), hosts, strict=True)
+            ]
+        )
+        _write(state, folder)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
+    result = HostsResult(folder)
+    with held(folder), Interruption() as interruption:
+        recorders = {
+            x.name: RemoteRecorder(host, x.folder, arguments, setup, _noting(on_event, x.name))
+            for x, host in zip(state.hosts, hosts, strict=True)
+        }
+        try:
+            with _all_stopped(recorders, interruption):
+                _wait_for_all(recorders.values(), interruption)
+                # Later it is the end of the recording where nothing is recorded here.
+                result.interrupted = interruption.wanted
+                _note_begun(state, recorders, folder, on_event)
+                if here is None and not any(x.begun is not None for x in recorders.values()):
+                    raise RunFailedError("; ".join(f"{x.name}: {x.trouble}" for x in state.hosts))
+                if here is None and not result.interrupted:
+                    _wait(recorders.values(), time_limit, interruption)
+                elif here is not None and not interruption.wanted:
+                    result.recordings[HERE] = here(folder / HERE)
+                else:
+                    result.interrupted = True
+        finally:
+            for x in state.hosts:
+                if not recorders[x.name].broke_off:
+                    x.pid = None
+                elif x.status == "begun":
+                    x.trouble = "the connection broke off"
+            _fetch_all(state, folder, interruption, result, on_event)
+            if not result.unfetched and not any(x.is_dir() for x in folder.iterdir()):
+                # Nothing was recorded anywhere.
+                shutil.rmtree(folder, ignore_errors=True)
+    return result
+
+
+def resume_hosts(folder: Path, *, on_event: OnEvent = lambda _: None) -> HostsResult:
+    """Fetch what was recorded elsewhere and is not here yet.
+
+    Raises
+    ------
+    UsageError
+        It is no such folder, or another roslens is at it.
+    """
+    state, result = read_hosts(folder), HostsResult(folder)
+    with held(folder), Interruption() as interruption:
+        _fetch_all(state, folder, interruption, result, on_event)
+    if (folder / HERE / MANIFEST_NAME).is_file():
+        result.recordings[HERE] = read_manifest(folder / HERE / MANIFEST_NAME)
+    return result
+
+
+def read_hosts(folder: Path) -> HostsState:
+    """What was begun where.
+
+    Raises
+    ------
+    UsageError
+        There is no such file, or it is not valid.
+    """
+    path = folder / HOSTS_NAME
+    try:
+        return HostsState.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {(error.strerror or '').lower()}") from error
+    except ValidationError as error:
+        raise UsageError(f"{path}: is not as roslens writes it") from error
+
+
+def find_hosts(root: Path, name: str | None = None) -> Path | None:
+    """A folder of recordings of several hosts: by its path or name, else the last unfinished."""
+    found = sorted(root.glob(f"{HOSTS_SUITE}/*/{HOSTS_NAME}"), key=lambda x: x.stat().st_mtime_ns)
+    folders = [path.parent for path in found]
+    if name is not None:
+        named = [x for x in folders if name in {x.name, f"{HOSTS_SUITE}/{x.name}"}]
+        return next(iter([*(p for p in (Path(name),) if (p / HOSTS_NAME).is_file()), *named]), None)
+    unfinished = (x for x in folders if any(h.status == "begun" for h in read_hosts(x).hosts))
+    return max(unfinished, default=None, key=folders.index)
+
+
+def _names(hosts: Sequence[Host]) -> Iterator[str]:
+    """A folder's name for each, no two alike."""
+    taken = {HERE}
+    for host in hosts:
+        name, number = host.name, 1
+        while name in taken:
+            number += 1
+            name = f"{host.name}-{number}"
+        taken.add(name)
+        yield name
+
+
+def _noting(on_event: OnEvent, name: str) -> Callable[[str], None]:
+    return lambda text: on_event(Event("note", text=f"{name}: {text}"))
+
+
+def _write(state: HostsState, folder: Path) -> None:
+    write_atomically(folder / HOSTS_NAME, state.model_dump_json(indent=1))
+
+
+def _wait_for_all(recorders: Iterable[RemoteRecorder], interruption: Interruption) -> None:
+    """Until each records or has failed; what takes long there is noted meanwhile."""
+    while not interruption.wanted and not all(x.begun is not None or x.ended for x in recorders):
+        time.sleep(_PERIOD_SECONDS)
+
+
+def _note_begun(
+    state: HostsState, recorders: dict[str, RemoteRecorder], folder: Path, on_event: OnEvent
+) -> None:
+    for host in state.hosts:
+        recorder = recorders[host.name]
+        if recorder.begun is not None:
+            host.folder, host.roslens = recorder.begun.recording, recorder.begun.roslens
+            host.pid = recorder.begun.pid
+            if host.roslens != (own := version("roslens")):
+                _noting(on_event, host.name)(f"has roslens {host.roslens}, here is {own}")
+        elif recorder.ended:
+            host.status, host.trouble = "not begun", recorder.trouble
+            _noting(on_event, host.name)(recorder.trouble)
+    _write(state, folder)
+
+
+def _wait(
+    recorders: Iterable[RemoteRecorder], time_limit: float | None, interruption: Interruption
+) -> None:
+    until = time.monotonic() + (time_limit if time_limit is not None else float("inf"))
+    while not interruption.wanted and time.monotonic() < until:
+        if all(x.ended for x in recorders):
+            return
+        time.sleep(_PERIOD_SECONDS)
+
+
+@contextmanager
+def _all_stopped(
+    recorders: dict[str, RemoteRecorder], interruption: Interruption
+) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for recorder in recorders.values():
+            recorder.stop()
+        for recorder in recorders.values():
+            recorder.wait(STOP_SECONDS, interruption)
+
+
+def _fetch_all(
+    state: HostsState,
+    folder: Path,
+    interruption: Interruption,
+    result: HostsResult,
+    on_event: OnEvent,
+) -> None:
+    """Fetch what was begun and is not here, from all at once, and say how it went."""
+    wanted = [x for x in state.hosts if x.status == "begun"]
+    with ThreadPoolExecutor(max(1, len(wanted))) as pool:
+        list(pool.map(lambda host: _fetch_one(host, folder, interruption), wanted))
+    for host in state.hosts:
+        if host.status == "fetched":
+            try:
+                manifest = read_manifest(folder / host.name / MANIFEST_NAME)
+            except UsageError as error:
+                host.trouble = str(error)
+            else:
+                result.recordings[host.name] = manifest
+                if manifest.status == "running":
+                    host.trouble = "its recorder was killed; what it had written is kept"
+        elif host.status == "begun":
+            result.unfetched = True
+        if host.trouble is not None:
+            result.troubles[host.name] = host.trouble
+        if host in wanted and host.trouble is not None:
+            _noting(on_event, host.name)(host.trouble)
+    _write(state, folder)
+
+
+def _fetch_one(host: HostState, folder: Path, interruption: Interruption) -> None:
+    """Fetch one recording when its recorder has ended, and remove it there."""
+    if _still_runs(host, interruption):
+        host.trouble = "not fetched: its recorder still runs there"
+        return
+    try:
+        fetch(host.destination, host.folder, folder / host.name, interruption)
+    except RunFailedError as error:
+        host.trouble = f"not fetched: {error}"
+        return
+    host.status = "fetched"
+    own = str(PurePosixPath(host.folder).parent)
+    if not ends_well(host.destination, ["rm", "-rf", "--", own]):
+        host.trouble = f"{own} could not be removed there"
+
+
+def _still_runs(host: HostState, interruption: Interruption) -> bool:
+    """Wait for the end of a recorder: where a connection broke off, it notices only later."""
+    asked, until = interruption.count, time.monotonic() + SILENT_SECONDS + STOP_SECONDS
+    while host.pid is not None and ends_well(host.destination, ["kill", "-0", str(host.pid)]):
+        if interruption.count > asked or time.monotonic() > until:
+            return True
+        time.sleep(_AGAIN_SECONDS)
+    return False

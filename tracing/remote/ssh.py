@@ -1,0 +1,133 @@
+"""How another host is reached: by the user's ssh, with keys only, as their configuration says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roslens.tracing.recording import UsageError
+
+SSH_VARIABLE = "ROSLENS_SSH"
+"""The ssh to call, with options, such as ``ssh -F FILE``; as ``GIT_SSH_COMMAND`` is for git."""
+
+_OPTIONS = {
+    "BatchMode": "yes",
+    "ClearAllForwardings": "yes",
+    "ConnectTimeout": "10",
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+    "RemoteCommand": "none",
+    "RequestTTY": "no",
+    "ServerAliveCountMax": "3",
+    "ServerAliveInterval": "5",
+}
+"""Nothing is asked, nothing but the command goes over, and a host that is gone is noticed."""
+
+UNREACHABLE = 255
+"""What ssh ends with when it itself failed, not the command."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where to record, and what.
+
+    Attributes
+    ----------
+    destination
+        As ssh takes it: ``user@host``, or a name of its configuration.
+    command
+        What is run and recorded there; empty: what runs there already.
+    """
+
+    destination: str
+    command: tuple[str, ...] = ()
+
+    @classmethod
+    def parsed(cls, text: str) -> Host:
+        """From ``user@host`` or ``user@host:COMMAND``; no shell sees the command.
+
+        Raises
+        ------
+        UsageError
+            It names no host, or the command has an open quote.
+        """
+        destination, colon, command = text.partition(":")
+        if command.startswith("//"):
+            raise UsageError(
+                f"--host {text}: give user@host; a port belongs into ssh's configuration"
+            )
+        if not re.fullmatch(r"[^\s:\x00-\x1f\x7f-]([^\s:\x00-\x1f\x7f]*[^\s:@])?", destination):
+            raise UsageError(f"--host {text!r}: is no name of a host; give user@host")
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise UsageError(f"--host {text}: the command: {error}".lower()) from error
+        if colon and not words:
+            raise UsageError(f"--host {text}: no command after the colon")
+        return cls(destination, tuple(words))
+
+    @property
+    def name(self) -> str:
+        """A name for its folder."""
+        bare = self.destination.rpartition("@")[2]
+        return re.sub(r"[^A-Za-z0-9_.-]", "_", bare).lstrip(".-") or "host"
+
+
+def find_ssh() -> list[str]:
+    """The ssh to call, with options.
+
+    Raises
+    ------
+    UsageError
+        There is none here.
+    """
+    ssh = shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
+    if shutil.which(ssh[0]) is None:
+        raise UsageError(f"{ssh[0]}: not found on PATH; --host needs OpenSSH's client")
+    return ssh
+
+
+def ssh_command(destination: str, words: Sequence[str], setup: str | None = None) -> list[str]:
+    """How to run a command on another host.
+
+    Parameters
+    ----------
+    destination
+        See `Host`.
+    words
+        The command; each word arrives there as it is.
+    setup
+        Run there before, by the login shell, as it is.
+
+    Raises
+    ------
+    UsageError
+        As of `find_ssh`.
+    """
+    options = [x for name, value in _OPTIONS.items() for x in ("-o", f"{name}={value}")]
+    line = f"exec {shlex.join(words)}"
+    return [*find_ssh(), *options, "--", destination, f"{setup} && {line}" if setup else line]
+
+
+def ends_well(destination: str, words: Sequence[str]) -> bool:
+    """Run a command on another host; whether it ended with 0."""
+    command = ssh_command(destination, words)
+    run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return run.returncode == 0
+
+
+def why_unreachable(said: str, destination: str) -> str:
+    """What ssh said last, and what to do about it."""
+    advice = {
+        "Permission denied": f"'ssh-copy-id {destination}' lets your key in",
+        "Host key verification failed": f"log in once with 'ssh {destination}' and check its key",
+        "Could not resolve": "is the name right?",
+    }
+    hint = next((text for words, text in advice.items() if words in said), None)
+    reason = said or "ssh said no reason"
+    return f"cannot be reached: {reason}{f'; {hint}' if hint else ''}"

@@ -1,0 +1,447 @@
+"""micro-ROS and its agent, compiled on demand from public sources: once, whole or not at all.
+
+As `roslens.tracing.ros.rclcpp`, without their CMake files. What micro-ROS fixes when it is compiled
+(numbers of entities, sizes of buffers) belongs to each program: `described`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from roslens.tracing.recording import RunFailedError
+from roslens.tracing.recording.files import shipped
+from roslens.tracing.ros.compiling import (
+    Step,
+    find_cpp_compiler,
+    named_compiler,
+    run_logged,
+    run_steps,
+)
+from roslens.tracing.ros.configured import configured, defaults
+from roslens.tracing.ros.environment import RosEnvironment
+from roslens.tracing.ros.packages import (
+    GENERATORS,
+    LOG,
+    bundled,
+    generating,
+    made_once,
+    prefix_of,
+    put,
+)
+from roslens.tracing.sources import obtain, pinned
+
+SPACE = 300_000_000
+"""Bytes that the build needs while it lasts."""
+AGENT = "MicroXRCEAgent"
+_LIBRARY = "libmicroros.a"
+DESCRIPTION = "micro-ros.json"
+"""File of the folder that says how a program of micro-ROS is compiled: see `described`."""
+
+_GENERATE = shipped("tracing", "ros", "generate_micro_ros.py")
+_CLIENT, _RMW = "micro_xrce_dds_client", "uros_rmw_microxrcedds/rmw_microxrcedds_c"
+_AGENT = "micro_xrce_dds_agent_3"
+_AGENT_FLAGS = ("-std=c++17", "-O1", "-DNDEBUG", "-w")
+_AGENT_PARTS = 4
+
+INTERFACES = (
+    *(f"iron_rcl_interfaces/builtin_interfaces/msg/{x}.msg" for x in ("Duration", "Time")),
+    "iron_unique_identifier_msgs/msg/UUID.msg",
+    "iron_rcl_interfaces/service_msgs/msg/ServiceEventInfo.msg",
+    *(
+        f"iron_rcl_interfaces/type_description_interfaces/msg/{x}.msg"
+        for x in (
+            *("FieldType", "Field", "IndividualTypeDescription", "KeyValue"),
+            *("TypeDescription", "TypeSource"),
+        )
+    ),
+    "iron_rcl_interfaces/type_description_interfaces/srv/GetTypeDescription.srv",
+    *(
+        f"iron_rcl_interfaces/action_msgs/msg/{x}.msg"
+        for x in ("GoalInfo", "GoalStatus", "GoalStatusArray")
+    ),
+    "iron_rcl_interfaces/action_msgs/srv/CancelGoal.srv",
+    *(f"iron_common_interfaces/std_msgs/msg/{x}.msg" for x in ("Int32", "String")),
+    "iron_common_interfaces/std_srvs/srv/SetBool.srv",
+)
+# Packages whose files do not depend on how a program is configured; where each has headers.
+_PACKAGES = (
+    "micro_cdr",
+    "uros_rcutils",
+    "iron_rmw/rmw",
+    "iron_rosidl/rosidl_runtime_c",
+    "iron_rosidl_typesupport/rosidl_typesupport_c",
+    "uros_rosidl_typesupport_microxrcedds/rosidl_typesupport_microxrcedds_c",
+    "uros_rcl/rcl",
+    "uros_rcl/rcl_action",
+    "uros_rclc/rclc",
+)
+_HEADERS = (
+    *_PACKAGES,
+    "iron_rosidl/rosidl_typesupport_interface",
+    "iron_rosidl_dynamic_typesupport",
+    "iron_ros2_tracing/tracetools",
+    *(_CLIENT, _RMW),
+)
+SOURCES = tuple(
+    sorted({*(x.partition("/")[0] for x in (*_HEADERS, *INTERFACES)), "iron_rosidl", _AGENT})
+)
+# What micro-ROS' own build for devices leaves out, and what no type support here needs.
+_LEFT_OUT = (
+    *("arguments", "logging_rosout", "logging", "log_level", "node_type_cache"),
+    *("type_description_conversions", "rcl_wait_set_is_valid_backport", "time_win32"),
+)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What micro-ROS is compiled for.
+
+    Attributes
+    ----------
+    name
+        Of its folder.
+    compiler, archiver
+        Names of programs.
+    flags
+        What everything is compiled with.
+    switches
+        Options of micro-ROS' packages that are on, or another value.
+    """
+
+    name: str
+    compiler: str
+    archiver: str
+    flags: tuple[str, ...]
+    switches: Mapping[str, str]
+
+
+_COMMON = ("-std=gnu11", "-w", "-ffunction-sections", "-fdata-sections", "-DNDEBUG")
+HOST = Target(
+    "host",
+    "cc",
+    "ar",
+    ("-O2", "-D_GNU_SOURCE", *_COMMON),
+    {"UCLIENT_PLATFORM_POSIX": "ON", "UCLIENT_PROFILE_DISCOVERY": ""},
+)
+CORTEX_M3 = Target(
+    "cortex-m3",
+    "arm-none-eabi-gcc",
+    "arm-none-eabi-ar",
+    (
+        *("-mcpu=cortex-m3", "-mthumb", "-Os", "-DCLOCK_MONOTONIC=0", *_COMMON),
+        *("-D_POSIX_TIMERS=1", "-D_POSIX_C_SOURCE=200809L", "-D_DEFAULT_SOURCE"),
+    ),
+    {
+        **dict.fromkeys(
+            (f"UCLIENT_PROFILE_{x}" for x in ("UDP", "TCP", "SERIAL", "DISCOVERY")), ""
+        ),
+        "RCUTILS_NO_FILESYSTEM": "ON",
+        "RCUTILS_NO_THREAD_SUPPORT": "ON",
+        "RCUTILS_NO_64_ATOMIC": "ON",
+    },
+)
+TARGETS = (HOST, CORTEX_M3)
+
+
+@dataclass(frozen=True)
+class MicroRos:
+    """micro-ROS and its agent, compiled.
+
+    Attributes
+    ----------
+    prefix
+        Its folder: ``MicroXRCEAgent``, and of each target a library.
+    trees
+        Folder of the sources.
+    """
+
+    prefix: Path
+    trees: Path
+
+    @property
+    def agent(self) -> Path:
+        """The agent's program."""
+        return self.prefix / AGENT
+
+    def include_flags(self, target: Target) -> list[str]:
+        """Where headers lie."""
+        folders = [self.prefix / target.name / "include", self.prefix / "include"]
+        folders += [self.trees / package / "include" for package in _HEADERS]
+        return [f"-I{folder}" for folder in folders]
+
+    def values(self, target: Target) -> dict[str, str]:
+        """The options of its packages."""
+        values = {"CONFIG_MACHINE_ENDIANNESS": "UCDR_LITTLE_ENDIANNESS"}
+        for tree in (_CLIENT, _RMW, "uros_rcutils"):
+            values |= defaults(self.trees / tree / "CMakeLists.txt")
+        return {**values, "TRACETOOLS_DISABLED": "ON", **target.switches}
+
+
+def described(made: MicroRos, target: Target) -> dict[str, object]:
+    """How a program is compiled for a target.
+
+    Returns
+    -------
+    dict
+        ``command``: what its sources and ``-o NAME`` are to be added to; ``files``: sources of the
+        client and of its RMW, which depend on ``values``; ``headers``: templates of theirs by name,
+        see `roslens.tracing.ros.configured`; ``values``: what they are filled with; ``library``.
+    """
+    values = {**made.values(target), "RMW_UXRCE_TRANSPORT_CUSTOM": "ON"}
+    for step in ("CREATION", "DESTROY"):
+        both = values["RMW_UXRCE_ENTITY_CREATION_DESTROY_TIMEOUT"]
+        values[f"RMW_UXRCE_ENTITY_{step}_TIMEOUT"] = both
+    client, rmw = made.trees / _CLIENT, made.trees / _RMW
+    files = [
+        *_listed(client, ("src/c/core/", "src/c/util/")),
+        *_of_transports(client / "src/c/profile/transport", target),
+        *_listed(rmw, ("src/",)),
+        rmw / "src/rmw_microros/custom_transport.c",
+    ]
+    include = [f"-I{client / 'src/c'}", f"-I{rmw / 'src'}", *made.include_flags(target)]
+    return {
+        "command": [found_compiler(target), *target.flags, "-DHAVE_C_TYPESUPPORT", *include],
+        "files": [str(file) for file in files],
+        "headers": {
+            "uxr/client/config.h": str(client / "include/uxr/client/config.h.in"),
+            "rmw_microxrcedds_c/config.h": str(rmw / "src/config.h.in"),
+        },
+        "values": values | _version_values(client),
+        "library": str(made.prefix / target.name / _LIBRARY),
+    }
+
+
+def found_compiler(target: Target) -> str:
+    """The path of a target's compiler.
+
+    Raises
+    ------
+    RunFailedError
+        There is none.
+    """
+    found = named_compiler("CC", "cc", "gcc") if target is HOST else []
+    path = found[0] if found else shutil.which(target.compiler)
+    if path is None:
+        package = "gcc" if target is HOST else "gcc-arm-none-eabi libnewlib-arm-none-eabi"
+        raise RunFailedError(
+            f"no {target.compiler}, which micro-ROS must be compiled with for {target.name}; "
+            f"apt-get install {package}"
+        )
+    return path
+
+
+def micro_ros_for(
+    ros: RosEnvironment, note: Callable[[str], None] = lambda _: None, sources: Path | None = None
+) -> MicroRos:
+    """Find micro-ROS and its agent, compiled if they are not there yet.
+
+    Parameters
+    ----------
+    ros
+        The embedded ROS 2, by whose DDS the agent speaks with ROS nodes.
+    note
+        Called with one line when a step begins, and with how far it is.
+    sources
+        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
+
+    Raises
+    ------
+    UsageError
+        What lies in the folder of sources is not what is wanted.
+    RunFailedError
+        There is no compiler, no space, no source, or it does not compile.
+    """
+    prefix = _prefix(ros)
+    made = MicroRos(prefix, prefix / "sources")
+
+    def build() -> dict[str, str]:
+        made.trees.mkdir(exist_ok=True)
+        for name in SOURCES:
+            place = made.trees / name
+            place.unlink(missing_ok=True)
+            place.symlink_to(obtain(name, sources, note))
+        note("compiling micro-ROS and its agent, once: some minutes")
+        _build(made, ros, note)
+        targets = {x.name: described(made, x) for x in TARGETS}
+        text = json.dumps({"agent": str(made.agent), "targets": targets}, indent=1)
+        put(prefix / DESCRIPTION, text)
+        return {
+            "micro-ROS": f"iron for {' and '.join(x.name for x in TARGETS)}",
+            "Micro-XRCE-DDS-Client": ".".join(_version_of(made.trees / _CLIENT)),
+            "Micro-XRCE-DDS-Agent": ".".join(_version_of(made.trees / _AGENT)),
+        }
+
+    made_once(prefix, "micro-ROS", SPACE, build)
+    return made
+
+
+def _prefix(ros: RosEnvironment) -> Path:
+    """Where it lies."""
+    compilers = [find_cpp_compiler(), *([found_compiler(x)] for x in TARGETS)]
+    parts = (
+        repr((INTERFACES, _HEADERS, _LEFT_OUT, TARGETS, _AGENT_PARTS, _AGENT_FLAGS)),
+        *(pinned()[name].sha256 for name in SOURCES),
+        *(x.read_text(encoding="utf-8") for x in (_GENERATE, GENERATORS)),
+    )
+    return prefix_of("micro-ros", ros, compilers, parts)
+
+
+def _build(made: MicroRos, ros: RosEnvironment, note: Callable[[str], None]) -> None:
+    build, log = made.prefix / "build", made.prefix / LOG
+    build.mkdir(exist_ok=True)
+    _generate(made, ros, log)
+    steps = []
+    for target in TARGETS:
+        _configure(made, target)
+        steps += _library_steps(made, target, build / target.name)
+    run_steps(steps, what="micro-ROS", log=log, note=note)
+    for target in TARGETS:
+        place = made.prefix / target.name / _LIBRARY
+        place.unlink(missing_ok=True)
+        objects = sorted((build / target.name).glob("*.o"))
+        command = [target.archiver, "rcsD", str(place), *map(str, objects)]
+        run_logged(command, log, place.name, dict(os.environ))
+    _build_agent(made, ros.python.parents[1], log, note)
+
+
+def _generate(made: MicroRos, ros: RosEnvironment, log: Path) -> None:
+    done = made.prefix / "build" / "generated-complete"
+    if done.is_file():
+        return
+    code = made.prefix / "build" / "generated"
+    for folder in (code, made.prefix / "include"):
+        shutil.rmtree(folder, ignore_errors=True)
+    run_logged(
+        [str(ros.python), "-s", str(_GENERATE), str(made.trees), str(code), *INTERFACES],
+        log,
+        "the code of interfaces",
+        generating(ros, made.prefix / "build" / "tools", log),
+    )
+    (code / "include").rename(made.prefix / "include")
+    done.touch()
+
+
+def _configure(made: MicroRos, target: Target) -> None:
+    """The headers that packages make of their options."""
+    values = made.values(target)
+    include = made.prefix / target.name / "include"
+    # What generated code includes although it is compiled as C.
+    put(include / "cstddef", "#include <stddef.h>\n")
+    own = _version_values(made.trees / "micro_cdr")
+    for template, header, more in (
+        ("micro_cdr/include/ucdr/config.h.in", "ucdr/config.h", own),
+        (
+            "uros_rcutils/include/rcutils/configuration_flags.h.in",
+            *("rcutils/configuration_flags.h", {}),
+        ),
+        (
+            "iron_ros2_tracing/tracetools/include/tracetools/config.h.in",
+            *("tracetools/config.h", {}),
+        ),
+    ):
+        put(include / header, configured(made.trees / template, {**values, **more}))
+
+
+def _library_steps(made: MicroRos, target: Target, folder: Path) -> list[Step]:
+    files = [file for package in _PACKAGES for file in _files_of(made.trees / package, target)]
+    files += sorted((made.prefix / "include").rglob("*.c*"))
+    begin = (found_compiler(target), *target.flags, *made.include_flags(target))
+    steps = []
+    for file in files:
+        # One name for each: the name of a package and what lies below it.
+        name = "-".join(file.parts[-4:])
+        sources = ("-I", str(_package_of(file) / "src"))
+        steps.append(Step(folder / f"{name}.o", (*begin, *sources, "-x", "c", "-c", str(file))))
+    return steps
+
+
+def _files_of(package: Path, target: Target) -> list[Path]:
+    wanted = {"time_unix"} | ({"atomic_64bits"} if target is CORTEX_M3 else set())
+    found = sorted((package / "src").rglob("*.c"))
+    optional = {"time_unix", "atomic_64bits", *_LEFT_OUT}
+    return [x for x in found if x.stem not in optional or x.stem in wanted]
+
+
+def _version_of(package: Path) -> tuple[str, ...]:
+    text = (package / "CMakeLists.txt").read_text(encoding="utf-8")
+    found = re.search(r'VERSION "(\d+)\.(\d+)\.(\d+)"', text)
+    if found is None:
+        raise RunFailedError(f"{package}/CMakeLists.txt: names no version")
+    return found.groups()
+
+
+def _version_values(package: Path) -> dict[str, str]:
+    numbers = _version_of(package)
+    names = [f"PROJECT_VERSION{x}" for x in ("_MAJOR", "_MINOR", "_PATCH", "")]
+    return dict(zip(names, (*numbers, ".".join(numbers)), strict=True))
+
+
+def _package_of(file: Path) -> Path:
+    return next((x.parent for x in file.parents if x.name == "src"), file.parent)
+
+
+def _listed(package: Path, below: tuple[str, ...]) -> list[Path]:
+    """The files of C that a package's CMakeLists.txt names without a condition."""
+    text = (package / "CMakeLists.txt").read_text(encoding="utf-8")
+    found = re.findall(r"^\s*(src/\S+\.c)\s*$", text, re.MULTILINE)
+    return [package / x for x in dict.fromkeys(found) if x.startswith(below)]
+
+
+def _of_transports(transports: Path, target: Target) -> list[Path]:
+    """The client's transports, all of which a program may be compiled with."""
+    names = ["custom/custom_transport", "stream_framing/stream_framing_protocol"]
+    if target is HOST:
+        names.append("ip/ip_posix")
+        for kind in ("ip/udp/udp", "ip/tcp/tcp", "serial/serial"):
+            names += [f"{kind}_transport", f"{kind}_transport_posix"]
+    return [transports / f"{name}.c" for name in names]
+
+
+def _build_agent(made: MicroRos, root: Path, log: Path, note: Callable[[str], None]) -> None:
+    tree, build = made.trees / _AGENT, made.prefix / "build" / "agent"
+    values = defaults(tree / "CMakeLists.txt")
+    # Discovery of agents, other middlewares and CAN are not needed; its logger wants a library.
+    off = ("CED", "DISCOVERY", "P2P", "SOCKETCAN", "LOGGER")
+    values |= {f"UAGENT_{x}_PROFILE": "" for x in off}
+    put(
+        build / "include/uxr/agent/config.hpp",
+        configured(tree / "include/uxr/agent/config.hpp.in", values),
+    )
+    text = (tree / "CMakeLists.txt").read_text(encoding="utf-8")
+    files = list(dict.fromkeys(re.findall(r"^\s*(src/cpp/\S+\.cpp)\s*$", text, re.MULTILINE)))
+    files = [x for x in files if "Windows" not in x]
+    files += re.findall(r"UAGENT_FAST_PROFILE}>:(src/cpp/\S+?\.cpp)>", text)
+    files.append("microxrce_agent.cpp")
+    include = root / "include"
+    folders = [
+        *(tree / "include", build / "include", tree / "src/cpp", include),
+        *(include / x for x in ("fastcdr", "fastdds", "foonathan_memory")),
+    ]
+    compiler = find_cpp_compiler()
+    flags = (*_AGENT_FLAGS, *(f"-I{x}" for x in folders))
+    steps = []
+    # Files that include several: common headers are then read once. Neighbours of the list define
+    # the same names and stay apart.
+    for i in range(_AGENT_PARTS):
+        together = build / f"agent-{i}.cpp"
+        put(together, "".join(f'#include "{tree / x}"\n' for x in files[i::_AGENT_PARTS]))
+        steps.append(Step(together.with_suffix(".o"), (*compiler, *flags, "-c", str(together))))
+    run_steps(steps, what="micro-ROS' agent", log=log, note=note)
+    # The wheels' libraries do not find each other.
+    search = [root / "lib", *bundled(root)]
+    program = Step(
+        made.agent,
+        (
+            *(*compiler, *(str(x.makes) for x in steps), f"-L{root / 'lib'}"),
+            *("-Wl,--disable-new-dtags", *(f"-Wl,-rpath,{x}" for x in search)),
+            *("-Wl,--unresolved-symbols=ignore-in-shared-libs", "-lfastdds", "-lfastcdr"),
+            *("-pthread", "-lrt", "-ldl"),
+        ),
+    )
+    run_steps([program], what=AGENT, log=log, note=lambda _: None)

@@ -1,0 +1,379 @@
+"""rosbag2's storage plugins and writer: of the sourced ROS 2, else compiled for the embedded one.
+
+As for rclcpp, on which they stand: public sources without their CMake files, into a prefix of
+their own. What rosbag2 takes of the system (SQLite, yaml-cpp, TinyXML-2, LZ4, Zstandard) is taken
+of it here too; where the system has none, it is compiled as well, in the version that rosbag2 does.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from roslens.tracing.recording import RunFailedError, UsageError
+from roslens.tracing.ros.compiling import Step, find_cpp_compiler, run_steps
+from roslens.tracing.ros.environment import RosEnvironment
+from roslens.tracing.ros.packages import (
+    AMENT_INDEX,
+    CPP,
+    FILES_AT_ONCE,
+    LOG,
+    MANIFEST,
+    C,
+    Library,
+    described,
+    facts_of,
+    joined,
+    listed,
+    made_once,
+    prefix_of,
+    put,
+    soname,
+    version_of,
+)
+from roslens.tracing.ros.rclcpp import Rclcpp, rclcpp_for
+from roslens.tracing.sources import obtain, pinned
+
+SPACE = 500_000_000
+"""Bytes that the build needs while it lasts."""
+PLUGINS = ("rosbag2_storage_mcap", "rosbag2_storage_sqlite3")
+
+LIBRARIES = (
+    Library("class_loader", "class_loader"),
+    Library("mcap", "rosbag2", "mcap_vendor"),
+    Library("rosbag2_storage", "rosbag2", "rosbag2_storage"),
+    Library("rosbag2_cpp", "rosbag2", "rosbag2_cpp"),
+    *(Library(name, "rosbag2", name) for name in PLUGINS),
+)
+# By rosbag2_storage_mcap's own CMakeLists.txt, for a rosbag2_storage of this version.
+_DEFINED = {
+    "rosbag2_storage_mcap": tuple(
+        f"-DROSBAG2_STORAGE_MCAP_{x}"
+        for x in (
+            *("HAS_STORAGE_OPTIONS", "WRITER_CREATES_DIRECTORY", "OVERRIDE_SEEK_METHOD"),
+            *("HAS_YAML_HPP", "HAS_SET_READ_ORDER", "HAS_UPDATE_METADATA"),
+        )
+    )
+}
+_LINKED = ("rosbag2_cpp", "rosbag2_storage", "class_loader")
+_OF_ROS = ("rclcpp", "rcutils", "rmw", "std_msgs__rosidl_typesupport_cpp")
+_CONSOLE = "-lconsole_bridge"
+_SOURCES = ("class_loader", "pluginlib", "rosbag2", "mcap")
+
+
+@dataclass(frozen=True)
+class OfSystem:
+    """A library that rosbag2 takes of the system.
+
+    Attributes
+    ----------
+    name
+        As the linker knows it.
+    header
+        What shows that it can be compiled against.
+    debian
+        The package that has it there.
+    source
+        In the table of pinned sources, for systems without it; None: there is none.
+    include
+        Below the source: the folder of its headers.
+    files
+        Below the source: what is compiled.
+    options
+        What that is compiled with.
+    makes
+        A header that its CMake makes, and what it is here.
+    """
+
+    name: str
+    header: str
+    debian: str
+    source: str | None = None
+    include: str = "."
+    files: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    makes: tuple[str, str] | None = None
+
+
+OF_SYSTEM = (
+    OfSystem("sqlite3", "sqlite3.h", "libsqlite3-dev"),
+    OfSystem(
+        *("yaml-cpp", "yaml-cpp/yaml.h", "libyaml-cpp-dev", "yaml_cpp", "include"),
+        ("src/*.cpp",),
+    ),
+    OfSystem(
+        *("console_bridge", "console_bridge/console.h", "libconsole-bridge-dev", "console_bridge"),
+        *("include", ("src/console.cpp",), ()),
+        ("console_bridge_export.h", "#define CONSOLE_BRIDGE_DLLAPI\n"),
+    ),
+    OfSystem("tinyxml2", "tinyxml2.h", "libtinyxml2-dev", "tinyxml2", ".", ("tinyxml2.cpp",)),
+    OfSystem(
+        *("lz4", "lz4frame.h", "liblz4-dev", "lz4", "lib"),
+        ("lib/*.c",),
+        ("-DXXH_NAMESPACE=LZ4_",),
+    ),
+    OfSystem(
+        *("zstd", "zstd.h", "libzstd-dev", "zstd", "lib"),
+        tuple(f"lib/{x}/*.c" for x in ("common", "compress", "decompress")),
+        ("-DZSTD_DISABLE_ASM",),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Rosbag2:
+    """rosbag2's writer, storage library and plugins, and how programs of C++ use them.
+
+    Attributes
+    ----------
+    prefixes
+        The folders in which its packages lie: an ``AMENT_PREFIX_PATH``.
+    compiler
+        The C++ compiler.
+    compile_flags, link_flags
+        What a library that uses it is compiled and linked with; it then loads without further
+        variables.
+    packages
+        Versions by name.
+    distro
+        Of the ROS 2 that it belongs to.
+    """
+
+    prefixes: tuple[Path, ...]
+    compiler: tuple[str, ...]
+    compile_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+    packages: Mapping[str, str]
+    distro: str
+
+
+def sourced_rosbag2(environ: Mapping[str, str]) -> Rosbag2:
+    """The one of the sourced ROS 2.
+
+    Raises
+    ------
+    UsageError
+        It has none, or lacks a plugin.
+    RunFailedError
+        There is no C++ compiler.
+    """
+    prefixes = tuple(Path(x) for x in environ["AMENT_PREFIX_PATH"].split(os.pathsep) if x)
+    packages = {}
+    for name in ("rosbag2_storage", *PLUGINS):
+        package = next(
+            (y for x in prefixes if (y := x / "share" / name / MANIFEST).is_file()), None
+        )
+        if package is None:
+            debian = f"ros-{environ.get('ROS_DISTRO', 'DISTRO')}-{name.replace('_', '-')}"
+            raise UsageError(f"the sourced ROS 2 has no {name}; apt-get install {debian}")
+        packages[name] = version_of(package)[1]
+    # Headers lie in include/PACKAGE/PACKAGE, in older distributions in include/PACKAGE.
+    roots = [x / "include" for x in prefixes]
+    folders = [*(y for x in roots for y in sorted(x.glob("*")) if y.is_dir()), *roots]
+    folders_of_libraries = [x / "lib" for x in prefixes]
+    names = [
+        "-l:" + x.name
+        for folder in folders_of_libraries
+        for x in sorted(folder.glob("lib*.so"))
+        if x.stem.removeprefix("lib") in {*_LINKED, *_OF_ROS}
+    ]
+    return Rosbag2(
+        prefixes,
+        tuple(find_cpp_compiler()),
+        (*CPP, *(f"-I{x}" for x in folders)),
+        (
+            *(f"-L{x}" for x in folders_of_libraries),
+            "-Wl,--disable-new-dtags",
+            *(f"-Wl,-rpath,{x}" for x in folders_of_libraries),
+            # What those need they name themselves.
+            "-Wl,--unresolved-symbols=ignore-in-shared-libs",
+            *names,
+            _CONSOLE,
+        ),
+        packages,
+        environ.get("ROS_DISTRO", ""),
+    )
+
+
+def rosbag2_for(
+    ros: RosEnvironment, note: Callable[[str], None] = lambda _: None, sources: Path | None = None
+) -> Rosbag2:
+    """The one of the embedded ROS 2, compiled if it is not there yet; and its rclcpp.
+
+    Parameters
+    ----------
+    ros
+        The embedded ROS 2.
+    note
+        Called with one line when a step begins, and with how far it is.
+    sources
+        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
+
+    Raises
+    ------
+    UsageError
+        What lies in the folder of sources is not what is wanted.
+    RunFailedError
+        There is no compiler, no space, no source, or it does not compile.
+    """
+    compiler = tuple(find_cpp_compiler())
+    lacking = tuple(x for x in OF_SYSTEM if not _is_there(compiler, x))
+    prefix = _prefix(ros, compiler, lacking)
+    nowhere = [x for x in lacking if x.source is None]
+    if nowhere:
+        raise RunFailedError(
+            f"no {nowhere[0].header}, which rosbag2's plugins are compiled with; apt-get install "
+            f"{nowhere[0].debian}"
+        )
+
+    def build() -> dict[str, str]:
+        names = [*_SOURCES, *(x.source for x in lacking if x.source is not None)]
+        # All of them before anything is compiled, which takes long.
+        trees = {name: _obtained(name, lacking, sources, note) for name in names}
+        rclcpp = rclcpp_for(ros, note, sources)
+        note("compiling rosbag2's storage plugins for the embedded ROS 2, once: some minutes")
+        return _build(prefix, rclcpp, trees, lacking, note)
+
+    made_once(prefix, "rosbag2's plugins", SPACE, build)
+    return _made(prefix, rclcpp_for(ros, note, sources), ros)
+
+
+def _obtained(
+    name: str, lacking: Sequence[OfSystem], sources: Path | None, note: Callable[[str], None]
+) -> Path:
+    try:
+        return obtain(name, sources, note)
+    except (UsageError, RunFailedError) as error:
+        needed = [x for x in lacking if x.source is not None]
+        if name not in {x.source for x in needed}:
+            raise
+        debian = " ".join(x.debian for x in needed)
+        raise type(error)(f"{error}; or, instead, apt-get install {debian}") from error
+
+
+def _is_there(compiler: Sequence[str], library: OfSystem) -> bool:
+    command = [*compiler, "-E", "-include", library.header, "-x", "c++", os.devnull]
+    done = subprocess.run(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+    )
+    return done.returncode == 0
+
+
+def _prefix(ros: RosEnvironment, compiler: tuple[str, ...], lacking: Sequence[OfSystem]) -> Path:
+    parts = (
+        repr((LIBRARIES, _DEFINED, lacking, CPP, C, FILES_AT_ONCE)),
+        *(pinned()[name].sha256 for name in ("rclcpp", *_SOURCES)),
+        *(pinned()[x.source].sha256 for x in lacking if x.source is not None),
+    )
+    return prefix_of("rosbag2", ros, [compiler], parts)
+
+
+def _made(prefix: Path, rclcpp: Rclcpp, ros: RosEnvironment) -> Rosbag2:
+    # Loaded before the wheels' own, which bring an LTTng-UST of another generation.
+    ours = ros.preload()
+    return Rosbag2(
+        (prefix, rclcpp.prefix, rclcpp.ros),
+        rclcpp.compiler,
+        _compile_flags(prefix, rclcpp),
+        (
+            *(f"-Wl,-rpath,{x.parent}" for x in ours),
+            *("-Wl,--no-as-needed", *map(str, ours)),
+            *_link_flags(prefix, rclcpp, *_LINKED),
+            _CONSOLE,
+        ),
+        facts_of(prefix).packages,
+        ros.distro,
+    )
+
+
+def _compile_flags(prefix: Path, rclcpp: Rclcpp) -> tuple[str, ...]:
+    own = sorted((prefix / "include").iterdir())
+    return (*rclcpp.compile_flags(), *(f"-I{folder}" for folder in own))
+
+
+def _link_flags(prefix: Path, rclcpp: Rclcpp, *own: str) -> tuple[str, ...]:
+    folder = prefix / "lib"
+    return (
+        *(f"-L{folder}", "-Wl,--disable-new-dtags", f"-Wl,-rpath,{folder}", "-Wl,--as-needed"),
+        *(f"-l:{soname(name)}" for name in own),
+        *rclcpp.link_flags(),
+    )
+
+
+def _build(
+    prefix: Path,
+    rclcpp: Rclcpp,
+    trees: Mapping[str, Path],
+    lacking: Sequence[OfSystem],
+    note: Callable[[str], None],
+) -> dict[str, str]:
+    build, log = prefix / "build", prefix / LOG
+    build.mkdir(exist_ok=True)
+    folders = {library.name: trees[library.source] / library.folder for library in LIBRARIES}
+    pluginlib = trees["pluginlib"] / "pluginlib"
+    headers = {name: folder / "include" for name, folder in folders.items() if name != "mcap"}
+    headers |= {"mcap": trees["mcap"] / "cpp/mcap/include", "pluginlib": pluginlib / "include"}
+    compiled: dict[str, tuple[list[Path], tuple[str, ...]]] = {}
+    for library in LIBRARIES:
+        files = joined(listed(folders[library.name]), build / library.name)
+        compiled[library.name] = (files, _DEFINED.get(library.name, ()))
+    for of_system in lacking:
+        root = trees[str(of_system.source)]
+        headers[of_system.name] = root / of_system.include
+        files = [x for pattern in of_system.files for x in sorted(root.glob(pattern))]
+        compiled[of_system.name] = (files, of_system.options)
+    for name, folder in headers.items():
+        shutil.copytree(folder, prefix / "include" / name, dirs_exist_ok=True)
+    for of_system in lacking:
+        if of_system.makes is not None:
+            header, text = of_system.makes
+            put(prefix / "include" / of_system.name / header, text)
+    flags = _compile_flags(prefix, rclcpp)
+    steps = {
+        name: [_compiling(build / name, file, rclcpp, flags, options) for file in files]
+        for name, (files, options) in compiled.items()
+    }
+    every = [step for of_one in steps.values() for step in of_one]
+    run_steps(every, what="rosbag2's plugins", log=log, note=note)
+    note("linking rosbag2's plugins")
+    # Each is linked with those before it.
+    first = [x.name for x in lacking]
+    for group in (first, ["class_loader", "mcap"], ["rosbag2_storage"], ["rosbag2_cpp", *PLUGINS]):
+        before = [x.name for x in LIBRARIES if (prefix / "lib" / soname(x.name)).is_file()]
+        of_system_flags = [f"-l{x.name}" for x in OF_SYSTEM]
+        needed = (*_link_flags(prefix, rclcpp, *before), *of_system_flags)
+        links = [
+            Step(
+                prefix / "lib" / soname(name),
+                (
+                    *(*rclcpp.compiler, "-shared", f"-Wl,-soname,{soname(name)}"),
+                    *(str(step.makes) for step in steps[name]),
+                    *(() if group == first else needed),
+                ),
+            )
+            for name in group
+        ]
+        run_steps(links, what="libraries of rosbag2", log=log, note=lambda _: None)
+    for name in PLUGINS:
+        announce(prefix, folders[name])
+    return dict(described(prefix, [*folders.values(), pluginlib]))
+
+
+def _compiling(
+    folder: Path, file: Path, rclcpp: Rclcpp, flags: Sequence[str], options: Sequence[str]
+) -> Step:
+    kind = ("-x", "c", *C) if file.suffix == ".c" else flags
+    target = folder / f"{file.parent.name}-{file.name}.o"
+    return Step(target, (*rclcpp.compiler, *kind, *options, "-c", str(file)))
+
+
+def announce(prefix: Path, package: Path) -> None:
+    """Put the description of a package and of its plugins where pluginlib finds them."""
+    ((name, _),) = described(prefix, [package])
+    place = Path("share") / name / "plugin_description.xml"
+    put(prefix / place, (package / place.name).read_text(encoding="utf-8"))
+    put(prefix / AMENT_INDEX / "rosbag2_storage__pluginlib__plugin" / name, f"{place}\n")

@@ -1,0 +1,331 @@
+"""Which call paths hold memory: heaptrack inside the workload's processes.
+
+heaptrack (https://github.com/KDE/heaptrack) writes every allocation with its call path into a file
+per process. After the run `heaptrack_interpret` names the functions, and what it prints is brought
+down to what each path held every half second. Versions 2 and 3 of its data are known (heaptrack 1.2
+to 1.5, ``heaptrack_interpret.cpp``).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
+
+from roslens.tracing.recording import UsageError
+from roslens.tracing.recording.files import replaced_whole
+from roslens.tracing.recording.schema import ALLOCATION_SITES
+from roslens.tracing.sampling.preloaded import preloadable, preloaded
+
+STEP_MS = 500
+_AGAIN = Path(__file__).with_name("heaptrack_again.c")
+_HOST = "h0"
+_VERSIONS = range(2, 4)
+_DEEPEST = 40
+"""Functions of a path that are kept."""
+
+# Who allocates for somebody else.
+_ALLOCATORS = re.compile(
+    r"operator new|std::|__gnu_cxx::|void std::|__default_(?:zero_)?allocate"
+    r"|(?:m|c|re)alloc$|posix_memalign$|aligned_alloc$|strn?dup$|rcutils_"
+)
+_CALLERS = (
+    ("middleware", "module", re.compile(r"librmw_|libfast(?:rtps|dds|cdr)|libddsc|libcyclonedds")),
+    (
+        "callback",
+        "function",
+        re.compile(
+            r"rclcpp::Any(?:Subscription|Service)Callback<?.*dispatch"
+            r"|rclcpp::GenericTimer<.*execute_callback"
+            r"|rclcpp::(?:Generic)?Subscription(?:<.*>)?::handle_\w*message"
+            r"|rclcpp::Service<.*::handle_request|rclcpp::Client<.*::handle_response"
+        ),
+    ),
+    (
+        "executor",
+        "function",
+        re.compile(
+            r"(?:rclcpp|rclpy)::.*\bExecutor\b|\w*Executor::|rclcpp::executors::|EventsQueue"
+        ),
+    ),
+)
+
+
+class Frame(NamedTuple):
+    """One function of a call path; what no debug symbols tell is None."""
+
+    function: str | None
+    file: str | None
+    line: int | None
+    module: str | None
+
+
+@dataclass(frozen=True)
+class Heaptrack:
+    """Where heaptrack's parts lie on this machine."""
+
+    library: Path
+    interpreter: Path
+
+    @classmethod
+    def found(cls) -> Heaptrack:
+        """The installed one.
+
+        Raises
+        ------
+        UsageError
+            There is none.
+        """
+        program = shutil.which("heaptrack")
+        roots = [Path(program).resolve().parents[1]] if program else []
+        for root in roots:
+            for folder in (*root.glob("lib*/heaptrack"), *root.glob("lib/*/heaptrack")):
+                parts = cls(
+                    folder / "libheaptrack_preload.so", folder / "libexec/heaptrack_interpret"
+                )
+                if parts.library.is_file() and parts.interpreter.is_file():
+                    return parts
+        raise UsageError("call paths of allocations need heaptrack (apt-get install heaptrack)")
+
+
+class AllocationSites:
+    """What heaptrack writes about the processes of one run.
+
+    Parameters
+    ----------
+    folder
+        A new one for its files, some ten bytes for each allocation.
+
+    Raises
+    ------
+    UsageError
+        heaptrack is not installed, or there is no compiler.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.heaptrack = Heaptrack.found()
+        self.folder = folder.resolve()
+        self.folder.mkdir()
+
+    def variables(self, environment: dict[str, str]) -> dict[str, str]:
+        """What the programs need in their environment."""
+        preload = preloaded(environment, self.heaptrack.library, preloadable(_AGAIN, "allocations"))
+        output = f"{self.folder}/$$"
+        return {
+            "LD_PRELOAD": preload,
+            "DUMP_HEAPTRACK_OUTPUT": output,
+            "ROSLENS_HEAPTRACK_PRELOAD": preload,
+            "ROSLENS_HEAPTRACK_OUTPUT": output,
+        }
+
+    def write(self, path: Path) -> list[str]:
+        """Write the table `ALLOCATION_SITES`, and remove heaptrack's files.
+
+        Returns
+        -------
+        What could not be read, a sentence each.
+
+        Raises
+        ------
+        OSError
+            It cannot be written.
+        """
+        troubles: list[str] = []
+        frames = [ALLOCATION_SITES.empty()]
+        for raw in sorted(self.folder.iterdir()):
+            try:
+                frames.append(self._of_process(raw))
+            except (ValueError, IndexError) as error:
+                troubles.append(f"call paths of allocations of process {raw.name}: {error}")
+        with replaced_whole(path) as part:
+            pl.concat(frames).sort("time_ns").write_parquet(part)
+        self.close()
+        return troubles
+
+    def _of_process(self, raw: Path) -> pl.DataFrame:
+        # heaptrack tells times since it began; its last write is the moment it knows best.
+        end_ns = raw.stat().st_mtime_ns
+        with (
+            raw.open("rb") as stream,
+            subprocess.Popen(
+                [self.heaptrack.interpreter],
+                stdin=stream,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                errors="replace",
+            ) as interpreter,
+        ):
+            assert interpreter.stdout is not None
+            told = Interpreted()
+            told.read(interpreter.stdout)
+        if interpreter.returncode:
+            raise ValueError(f"heaptrack_interpret ended with status {interpreter.returncode}")
+        rows = [
+            {"time_ns": end_ns + (at - told.last_ms) * 1_000_000, **row} for at, row in told.rows()
+        ]
+        about = {"host": pl.lit(_HOST), "vpid": pl.lit(int(raw.name))}
+        frame = pl.DataFrame(rows, infer_schema_length=None) if rows else ALLOCATION_SITES.empty()
+        return ALLOCATION_SITES.conform(frame.with_columns(**about))
+
+    def close(self) -> None:
+        """Remove heaptrack's files."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@dataclass
+class Interpreted:
+    """What heaptrack_interpret prints, brought down to steps of `STEP_MS`.
+
+    All its numbers are hexadecimal: ``s`` a string, ``i`` an instruction (address, module, then
+    function, file and line of it and of what it was inlined into), ``t`` a path (instruction, path
+    of the caller), ``a`` a size and its path, ``+`` and ``-`` an allocation and its end, ``c``
+    milliseconds since it began. Tables count from 1, ``a`` from 0.
+    """
+
+    last_ms: int = 0
+    _strings: list[str] = field(default_factory=lambda: [""])
+    _instructions: list[list[int]] = field(default_factory=lambda: [[]])
+    _paths: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
+    _sizes: list[tuple[int, int]] = field(default_factory=list)
+    _bytes: list[int] = field(default_factory=lambda: [0])
+    _blocks: list[int] = field(default_factory=lambda: [0])
+    _changed: set[int] = field(default_factory=set)
+    _steps: list[tuple[int, list[tuple[int, int, int]]]] = field(default_factory=list)
+
+    def read(self, lines: Iterable[str]) -> None:
+        """Take in all lines.
+
+        Raises
+        ------
+        ValueError, IndexError
+            They are not in its format.
+        """
+        step = STEP_MS
+        for text in lines:
+            kind, rest = text[:1], text[2:]
+            if kind == "+":
+                self._count(int(rest, 16), 1)
+            elif kind == "-":
+                self._count(int(rest, 16), -1)
+            elif kind == "c":
+                self.last_ms = int(rest, 16)
+                if self.last_ms >= step:
+                    self._end_step()
+                    step = self.last_ms - self.last_ms % STEP_MS + STEP_MS
+            elif kind == "s":
+                self._strings.append(rest.rstrip("\n").partition(" ")[2])
+            elif kind in {"a", "i", "t", "v"}:
+                self._define(kind, [int(x, 16) for x in rest.split()])
+        self._end_step()
+
+    def _count(self, number: int, sign: int) -> None:
+        size, path = self._sizes[number]
+        self._bytes[path] += sign * size
+        self._blocks[path] += sign
+        self._changed.add(path)
+
+    def _define(self, kind: str, numbers: list[int]) -> None:
+        if kind == "a":
+            size, path = numbers
+            self._sizes.append((size, path))
+        elif kind == "i":
+            self._instructions.append(numbers)
+        elif kind == "t":
+            instruction, caller = numbers
+            self._paths.append((instruction, caller))
+            self._bytes.append(0)
+            self._blocks.append(0)
+        elif numbers[1] not in _VERSIONS:
+            raise ValueError(f"version {numbers[1]} of heaptrack's data is not known")
+
+    def _end_step(self) -> None:
+        changes = [(x, self._bytes[x], self._blocks[x]) for x in sorted(self._changed)]
+        self._steps.append((self.last_ms, changes))
+        self._changed.clear()
+
+    def rows(self) -> Iterator[tuple[int, dict[str, object]]]:
+        """Time in milliseconds and the columns from ``function`` on, of each step and path.
+
+        Paths through other lines of the same functions are one.
+        """
+        told: list[dict[str, object]] = []
+        numbers: dict[str, int] = {}
+        number_of: dict[int, int] = {}
+        held: dict[int, tuple[int, int]] = {}
+        totals: list[tuple[int, int]] = []
+        for at, changes in self._steps:
+            changed = set()
+            for path, live, blocks in changes:
+                if path not in number_of:
+                    description = about(list(self._frames(path)))
+                    number_of[path] = numbers.setdefault(str(description), len(numbers))
+                    if len(numbers) > len(told):
+                        told.append(description)
+                        totals.append((0, 0))
+                number = number_of[path]
+                before = held.get(path, (0, 0))
+                held[path] = (live, blocks)
+                total = totals[number]
+                totals[number] = (total[0] + live - before[0], total[1] + blocks - before[1])
+                changed.add(number)
+            for number in sorted(changed):
+                live, blocks = totals[number]
+                yield at, {**told[number], "live_bytes": live, "live_blocks": blocks}
+
+    def _frames(self, path: int) -> Iterator[Frame]:
+        """The functions of a path, innermost first."""
+        while path:
+            instruction, path = self._paths[path]
+            told = self._instructions[instruction]
+            module = self._name(told[1]) if len(told) > 1 else None
+            for k in range(2, max(len(told), 3), 3):
+                part = told[k : k + 3]
+                yield Frame(
+                    self._strings[part[0]] or None if part else None,
+                    self._name(part[1]) if len(part) > 1 else None,
+                    part[2] if len(part) > 2 else None,
+                    module,
+                )
+
+    def _name(self, index: int) -> str | None:
+        # The folders are those of whoever compiled it.
+        return self._strings[index].rpartition("/")[2] or None
+
+
+def about(frames: list[Frame]) -> dict[str, object]:
+    """Who allocates, and for whom, by a call path.
+
+    Parameters
+    ----------
+    frames
+        Innermost first.
+
+    Returns
+    -------
+    The columns ``function`` to ``path`` of `ALLOCATION_SITES`.
+    """
+    own = next(
+        (x for x in frames if x.function is not None and not _ALLOCATORS.match(x.function)),
+        frames[0] if frames else Frame(None, None, None, None),
+    )
+    callers = (
+        name
+        for x in frames
+        for name, what, pattern in _CALLERS
+        if (text := x.module if what == "module" else x.function) and pattern.search(text)
+    )
+    return {
+        "function": own.function,
+        "file": own.file,
+        "line": own.line,
+        "module": own.module,
+        "called_by": next(callers, "other"),
+        "path": "\n".join(x.function or x.module or "?" for x in frames[:_DEEPEST]),
+    }

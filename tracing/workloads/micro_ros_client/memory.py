@@ -1,0 +1,132 @@
+"""What entities of micro-ROS take of which memory: a build and a run for each number of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import building  # type: ignore[import-not-found]  # beside it
+from connected import (  # type: ignore[import-not-found]
+    agent,
+    board,
+    ended_well,
+    say,
+)
+
+ENTITIES = ("publisher", "subscriber", "service", "client", "history")
+STACK_WORDS = {"app": 4096}
+_POOLS = ("PUBLISHERS", "SUBSCRIPTIONS", "SERVICES", "CLIENTS")
+_RUN_SECONDS = 120.0
+
+
+def pools(options: argparse.Namespace, **counts: int) -> dict[str, int]:
+    """The options of micro-ROS for so many entities of each kind, and no more."""
+    found = {
+        f"RMW_UXRCE_MAX_{pool}": counts.get(kind, 0)
+        for kind, pool in zip(ENTITIES, _POOLS, strict=False)
+    }
+    timeouts = ("ENTITY_CREATION", "ENTITY_DESTROY", "PUBLISH_RELIABLE")
+    return found | {
+        # A busy computer takes its time; memory does not depend on it.
+        **{f"RMW_UXRCE_{x}_TIMEOUT": 10_000 for x in timeouts},
+        "RMW_UXRCE_MAX_NODES": 1,
+        "RMW_UXRCE_MAX_HISTORY": counts.get("history", options.slots),
+        "RMW_UXRCE_STREAM_HISTORY": options.depth,
+        "UCLIENT_CUSTOM_TRANSPORT_MTU": options.mtu,
+    }
+
+
+def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Build and run the baseline and each number of an entity.
+
+    Written, below `folder`: ``baseline.elf``, ``about.json`` and per count, in ``<count>/``:
+    ``firmware.elf``, ``tasks.txt`` (as vTaskList()), ``stacks.json``, ``heap.mtrace`` and
+    ``ways.json``: static and dynamic memory as counted in another way.
+
+    Raises
+    ------
+    BuildError, DeviceError
+        It does not compile, or does not run.
+    """
+    entity = options.entity
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {
+        "system": "micro-ROS",
+        "entity": entity,
+        "board": "qemu",
+        "mtu": options.mtu,
+        "depth": options.depth,
+        "slots": options.slots,
+        "reliability": options.reliability,
+        "payload_bytes": options.payload,
+        "topics": options.topics,
+    }
+    (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n")
+    baseline: dict[str, int] = {}
+    for count in (0, *options.counts):
+        say(f"{options.part} x {count}")
+        of_count = folder / str(count)
+        of_count.mkdir(exist_ok=True)
+        elf = of_count / "firmware.elf"
+        number = max(1, count) if entity == "history" else count
+        building.build(
+            "cortex-m3",
+            ["memory", "heap", "board_line"],
+            elf,
+            pools(options, **{entity: number}) if number else pools(options),
+            {
+                "KIND": ENTITIES.index(entity),
+                "COUNT": number,
+                "PAYLOAD": options.payload,
+                "RELIABLE": int(options.reliability == "reliable"),
+                "ONE_TOPIC": int(options.topics == "one"),
+                "KEEP": min(options.keep, count),
+                "TOUCH": options.touch,
+            },
+        )
+        static = _sizes(elf)
+        if count:
+            _run(elf)
+            (of_count / "stacks.json").write_text(json.dumps(STACK_WORDS) + "\n")
+            system = json.loads((of_count / "system.json").read_text())
+            ways = {
+                **{f"static_bytes_by_{x}": static[x] - baseline[x] for x in static},
+                "dynamic_bytes_by_sbrk": system["sbrk_bytes"],
+            }
+            (of_count / "ways.json").write_text(json.dumps(ways, indent=1) + "\n")
+        else:
+            baseline = static
+            elf.rename(folder / "baseline.elf")
+        for left in (elf.with_suffix(".map"), of_count / "system.json"):
+            left.unlink(missing_ok=True)
+        if not count:
+            of_count.rmdir()
+    return {"schema_version": 2, "part": options.part, "system": "micro-ROS"}
+
+
+def _run(elf: Path) -> None:
+    with board(elf) as (process, line):
+        log = elf.with_name("agent.log")
+        with agent("serial", "-D", line, "-b", "115200", log=log):
+            ended_well(process, _RUN_SECONDS, f"the board with {elf.parent.name} entities")
+    for left in (log, elf.with_suffix(".emulator.log")):
+        left.unlink()
+
+
+def _sizes(elf: Path) -> dict[str, int]:
+    """Bytes of ``.data`` and ``.bss`` by the linker's map, and by the symbols that nm finds."""
+    text = elf.with_suffix(".map").read_text(encoding="utf-8")
+    sections = re.findall(r"^\.(?:data|bss)\s+0x[0-9a-f]+\s+0x([0-9a-f]+)", text, re.MULTILINE)
+    tool = building.description()["targets"]["cortex-m3"]["command"][0].replace("gcc", "nm")
+    done = subprocess.run([tool, str(elf)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise building.BuildError(f"{tool} failed: {done.stderr.strip()}")
+    at = {name: int(where, 16) for where, _, name in map(str.split, done.stdout.splitlines())}
+    return {
+        "map": sum(int(size, 16) for size in sections),
+        "nm": at["data_end"] - at["data_begin"] + at["bss_end"] - at["bss_begin"],
+    }

@@ -1,0 +1,202 @@
+"""The ROS node at the other end: answers, counts, and keeps account of every message."""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+EXCHANGES = (
+    *("sequence", "client_sent_ns", "agent_received_ns", "agent_sent_ns"),
+    *("client_received_ns", "rtt_ns", "rtt_uncertainty_ns"),
+)
+TAKES = ("sequence", "source_timestamp_ns")
+THROUGHPUT = ("payload_bytes", "sent", "received", "received_bytes", "first_ns", "last_ns")
+_DEPTH = 1000
+
+
+@dataclass
+class Flood:
+    """Messages of one size; times in ns of the monotonic clock, None where there is none."""
+
+    numbers: set[int] = field(default_factory=set)
+    received: int = 0
+    first_ns: int | None = None
+    last_ns: int | None = None
+    sent: int | None = None
+    refused: int | None = None
+
+
+def to_device(size: int) -> str:
+    """What a message of a size to the device is called."""
+    return f"{size} B to the device"
+
+
+@dataclass
+class Accounts:
+    """What came from the device and went to it."""
+
+    pings: set[int] = field(default_factory=set)
+    pings_received: int = 0
+    answers_sent: int = 0
+    floods: dict[int, Flood] = field(default_factory=dict)
+    sent: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Messages to the device by their size, and how many the publisher refused."""
+    received: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """What the device tells of them: different ones, twice, first and last on its clock."""
+    exchanges: list[tuple[int, ...]] = field(default_factory=list)
+    takes: list[tuple[int, int]] = field(default_factory=list)
+    told: tuple[int, int, int] | None = None
+    """Of the device: pings sent, answers received, pings that its publisher refused."""
+
+    def rows(self) -> list[dict[str, object]]:
+        """One row per kind of message: sent, received, lost, twice, refused."""
+        assert self.told is not None
+        pings, answers, refused = self.told
+        rows = [
+            _row("ping", pings, len(self.pings), self.pings_received, refused),
+            _row("answer", self.answers_sent, answers, answers, 0),
+        ]
+        for size, flood in sorted(self.floods.items()):
+            assert flood.sent is not None
+            assert flood.refused is not None
+            got = len({x for x in flood.numbers if x < flood.sent})
+            rows.append(_row(f"{size} B", flood.sent, got, flood.received, flood.refused))
+        for size, (sent, refused) in sorted(self.sent.items()):
+            got, twice, *_ = self.received[size]
+            rows.append(_row(to_device(size), sent, got, got + twice, refused))
+        return rows
+
+
+def _row(what: str, sent: int, different: int, received: int, refused: int) -> dict[str, object]:
+    return {
+        "message": what,
+        "sent": sent,
+        "received": different,
+        "lost": sent - different,
+        "twice": received - different,
+        "refused": refused,
+    }
+
+
+class RosSide:
+    """The node; `done` is completed when the device has told what it sent."""
+
+    def __init__(self, node: Any, *, reliable: bool, done: Any) -> None:
+        from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: PLC0415 (only in ROS)
+        from std_msgs.msg import String  # noqa: PLC0415 (only in ROS)
+
+        policy = ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT
+        qos = QoSProfile(depth=_DEPTH, reliability=policy)
+        self.accounts, self._done, self._message = Accounts(), done, String
+        self._pending: dict[int, tuple[int, int, int]] = {}
+        self._answers = node.create_publisher(String, "ros/exchange", qos)
+        self._floods = node.create_publisher(String, "ros/flood", qos)
+        self._subscriptions = (
+            node.create_subscription(String, "device/exchange", self._exchange, qos),
+            node.create_subscription(String, "device/flood", self._flood, qos),
+        )
+
+    def _answer(self, kind: str, sequence: int) -> int | None:
+        """When it was answered; None where the publisher refused."""
+        message = self._message(data=f"{kind} {sequence}")
+        now = time.monotonic_ns()
+        return now if _published(self._answers, message) else None
+
+    def _exchange(self, message: Any, about: Any) -> None:
+        now = time.monotonic_ns()
+        kind, *words = message.data.split()
+        sequence, *numbers = map(int, words)
+        if kind == "P":
+            self._ping(now, sequence, numbers, about["source_timestamp"])
+            return
+        if kind == "E":
+            size, sent, refused = numbers
+            flood = self.accounts.floods.setdefault(size, Flood())
+            flood.sent, flood.refused = sent, refused
+        elif kind == "R":
+            size, *told = numbers
+            self.accounts.received[size] = tuple(told)
+        elif kind == "B":
+            self.accounts.told = (numbers[0], numbers[1], numbers[2])
+        self._answer("K", sequence)
+        if kind == "D" and numbers[0] not in self.accounts.sent:
+            self.accounts.sent[numbers[0]] = self._send_many(*numbers)
+        if kind == "B" and not self._done.done():
+            self._done.set_result(None)
+
+    def _send_many(self, size: int, ns: int) -> tuple[int, int]:
+        """As many messages of a size as go, for some time; how many, and how many were refused."""
+        end, sent, refused = time.monotonic_ns() + ns, 0, 0
+        while time.monotonic_ns() < end:
+            if _published(self._floods, self._message(data=f"{sent:010}".ljust(size, "x"))):
+                sent += 1
+            else:
+                refused += 1
+        return sent, refused
+
+    def _ping(self, now: int, sequence: int, numbers: Sequence[int], source_ns: int) -> None:
+        sent, known, *of_last = numbers
+        accounts = self.accounts
+        accounts.pings_received += 1
+        if sequence in accounts.pings:
+            return
+        accounts.pings.add(sequence)
+        accounts.takes.append((sequence, source_ns))
+        before = self._pending.pop(sequence - 1, None)
+        if known and before is not None:
+            accounts.exchanges.append((sequence - 1, *before, *of_last))
+        answered = self._answer("A", sequence)
+        if answered is not None:
+            self._pending[sequence] = (sent, now, answered)
+            accounts.answers_sent += 1
+
+    def _flood(self, message: Any) -> None:
+        now = time.monotonic_ns()
+        flood = self.accounts.floods.setdefault(len(message.data), Flood())
+        flood.received += 1
+        flood.numbers.add(int(message.data[:10]))
+        flood.first_ns = now if flood.first_ns is None else flood.first_ns
+        flood.last_ns = now
+
+    def write(self, folder: Path) -> None:
+        """Write ``exchanges.csv``, ``takes.csv`` and, where messages were counted, how many."""
+        _write(folder / "exchanges.csv", EXCHANGES, self.accounts.exchanges)
+        _write(folder / "takes.csv", TAKES, self.accounts.takes)
+        rows = [
+            (
+                *(size, flood.sent, len(flood.numbers), len(flood.numbers) * size),
+                *(flood.first_ns, flood.last_ns),
+            )
+            for size, flood in sorted(self.accounts.floods.items())
+            if flood.received
+        ]
+        if rows:
+            _write(folder / "throughput.csv", THROUGHPUT, rows)
+        rows = [
+            (size, sent, got, got * size, first, last)
+            for size, (sent, _) in sorted(self.accounts.sent.items())
+            for got, _, first, last in [self.accounts.received[size]]
+            if got
+        ]
+        if rows:
+            _write(folder / "downlink.csv", THROUGHPUT, rows)
+
+
+def _published(publisher: Any, message: Any) -> bool:
+    """Whether the middleware took it: on a busy computer it may not in the time that it has."""
+    try:
+        publisher.publish(message)
+    except RuntimeError:  # rclpy's RCLError
+        return False
+    return True
+
+
+def _write(path: Path, header: Sequence[str], rows: Sequence[Sequence[int | None]]) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
