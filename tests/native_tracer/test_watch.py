@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -369,27 +370,37 @@ def test_a_run_is_watched_for_triggers_while_it_is_recorded(flight, talking, tmp
         assert not made.exists()
 
 
-def watching(run: Path) -> list[str]:
-    """Processes that watch a run."""
+def running(*words: object) -> list[int]:
+    """Processes whose command line has all of these words."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             said = (process / "cmdline").read_bytes()
-            found += [process.name] * (b"live.beside" in said and os.fsencode(run) in said)
+            found += [int(process.name)] * all(os.fsencode(str(word)) in said for word in words)
     return found
+
+
+def watching(run: Path) -> list[int]:
+    """Processes that watch a run."""
+    return running("live.beside", run)
 
 
 @pytest.mark.live
 def test_who_watches_a_run_ends_with_its_recorder(talking, tmp_path):
-    run = tmp_path / "run"
-    endless = ("--flight", "120", "--", talking, "1000000", "500", "0", "0")
+    """The workload goes on meanwhile, and with it whatever it has inherited."""
+    run, workload = tmp_path / "run", tmp_path / "workload"
+    shutil.copy2(talking, workload)
+    endless = ("--flight", "120", "--", workload, "1000000", "500", "0", "0")
     recording = record(run, "triggers: [gap of /chatter > 100 s]", *endless)
     try:
-        wait_for(lambda: watching(run))
+        wait_for(lambda: watching(run) and is_written(run / "trace"))
         recording.kill()
         wait_for(lambda: not watching(run))
+        assert running(workload)
     finally:
         recording.kill()
+        for process in running(workload):
+            os.kill(process, signal.SIGKILL)
         recording.communicate()
 
 
@@ -399,7 +410,7 @@ def test_a_run_goes_on_without_who_watches_it(talking, tmp_path):
     recording = record(run, "triggers: [gap of /a > 1 s]", "--", talking, "3000", "1000", "0", "0")
     wait_for(lambda: watching(run) or recording.poll() is not None)
     for process in watching(run):
-        os.kill(int(process), signal.SIGKILL)
+        os.kill(process, signal.SIGKILL)
     recording.communicate(timeout=300)
     assert recording.returncode == 0
     (warning,) = read_manifest(run / "manifest.json").warnings

@@ -105,7 +105,6 @@ def test_a_broken_sequence_says_that_something_is_missing() -> None:
 @pytest.mark.parametrize(
     ("name", "second"),
     [
-        ("rclcpp_executor_get_next_ready", [None, 6_000]),
         ("rclcpp_executor_execute", [None, 6_000]),
         ("rclcpp_publish", [None, None]),
         ("rmw_publish", [None, None]),
