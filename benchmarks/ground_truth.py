@@ -636,6 +636,9 @@ def main() -> int:
             verdicts = list(_old_verdicts(run, tables))
         if not verdicts:
             continue
+        gaps = tables["health"].filter(pl.col("kind") == "undeclared_gaps")["count"].sum()
+        if gaps:
+            verdicts[0][1].problems.append(f"events seem to be missing in {gaps} places")
         checked += 1
         failed += any(verdict.problems for _, verdict in verdicts)
         print(f"{run.parent.name}/{run.name}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from roslens.tracing.processes import GENTLE, end_all, end_process, marked
 from roslens.tracing.recording.files import shipped
 
 _WELL = b"well"
+_STARTING_SECONDS = 1.0
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
     "from roslens.tracing.guard import main; main()"
@@ -78,6 +80,8 @@ def main() -> None:
     if command:
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, capture_output=True, check=False, timeout=20)
+    # One that was being started when the recorder went did not have its mark yet.
+    time.sleep(_STARTING_SECONDS)
     end_all(lambda: marked(mark), GENTLE[1:])
     if folder:
         shutil.rmtree(folder, ignore_errors=True)

@@ -43,6 +43,8 @@ class Facts:
     ----------
     counts
         What the pass counted: number by name.
+    missing
+        Where something is seen to be missing of a thread: begin and end in ns.
     gone
         Publications left without a row for a subscription whose process had gone:
         subscription_id, count.
@@ -63,6 +65,7 @@ class Facts:
     events: Events
     objects: Objects
     counts: Mapping[str, int]
+    missing: Sequence[tuple[int, int]]
     gone: pl.DataFrame
     untaken: Sequence[int]
     alone_on: Sequence[str]
@@ -83,6 +86,7 @@ def find_health(model: Facts, extra: Sequence[Finding] = ()) -> pl.DataFrame:
     rows = [
         *extra,
         *_losses(model),
+        *_undeclared(model),
         *_missing(model),
         *_unmatched(model),
         *_objects(model),
@@ -163,6 +167,27 @@ def _losses(model: Facts) -> Iterator[Finding]:
             + (_BENT_BY_KERNEL if row["kernel"] else _BENT),
             where=where,
             host=row["host"],
+        )
+
+
+def _undeclared(model: Facts) -> Iterator[Finding]:
+    declared = model.losses.filter(~of_kernel()).select("begin_ns", "end_ns").rows()
+    silent = [
+        (begin, end)
+        for begin, end in model.missing
+        if not any((a is None or a <= end) and (b is None or begin <= b) for a, b in declared)
+    ]
+    if silent:
+        first, last = min(begin for begin, _ in silent), max(end for _, end in silent)
+        when = _when(first, last, model.events.processes["begin_ns"].min())
+        yield finding(
+            "undeclared_gaps",
+            "warning",
+            len(silent),
+            "places where a thread's events cannot all have been recorded, though no tracer says "
+            f"that it lost any (or a callback raised): {when}; what was under way there has no "
+            "end, and messages there may be 'unknown'",
+            where="trace",
         )
 
 

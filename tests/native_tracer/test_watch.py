@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -370,38 +371,43 @@ def test_a_run_is_watched_for_triggers_while_it_is_recorded(flight, talking, tmp
         assert not made.exists()
 
 
-def running(*words: object) -> list[int]:
-    """Processes whose command line has all of these words."""
-    found = []
+def processes(found: Callable[[Path], bool]) -> list[int]:
+    """Processes of which this is so, told by their folders in /proc."""
+    there = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            said = (process / "cmdline").read_bytes()
-            found += [int(process.name)] * all(os.fsencode(str(word)) in said for word in words)
-    return found
+            there += [int(process.name)] * found(process)
+    return there
 
 
 def watching(run: Path) -> list[int]:
     """Processes that watch a run."""
-    return running("live.beside", run)
+
+    def watches(process: Path) -> bool:
+        said = (process / "cmdline").read_bytes()
+        return b"live.beside" in said and os.fsencode(run) in said
+
+    return processes(watches)
+
+
+def running(program: Path) -> list[int]:
+    return processes(lambda process: (process / "exe").readlink() == program)
 
 
 @pytest.mark.live
 def test_who_watches_a_run_ends_with_its_recorder(talking, tmp_path):
-    """The workload goes on meanwhile, and with it whatever it has inherited."""
+    """So does the workload, though it may be on its way into life when the recorder is killed."""
     run, workload = tmp_path / "run", tmp_path / "workload"
     shutil.copy2(talking, workload)
     endless = ("--flight", "120", "--", workload, "1000000", "500", "0", "0")
     recording = record(run, "triggers: [gap of /chatter > 100 s]", *endless)
     try:
-        wait_for(lambda: watching(run) and is_written(run / "trace"))
+        wait_for(lambda: watching(run))
         recording.kill()
-        wait_for(lambda: not watching(run))
-        assert running(workload)
+        wait_for(lambda: not watching(run) and not running(workload))
+        recording.communicate(timeout=60)
     finally:
         recording.kill()
-        for process in running(workload):
-            os.kill(process, signal.SIGKILL)
-        recording.communicate()
 
 
 @pytest.mark.live

@@ -13,8 +13,8 @@ Decided when the event comes:
 Decided at the end, as only then it is known which executions ended:
 
 * Within which execution something happened: of those of its thread that had begun and ended
-  no sooner, the one that began last. One that never ended counts only up to the next start on its
-  thread, and not if that is one of its own callback: whether it had returned nobody knows.
+  no sooner, the one that began last. One that never ended counts for none: whether it had
+  returned nobody knows.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ class Callbacks:
             "_address": e["callback"],
             "_intra": e["is_intra_process"],
             "_cut": False,
-            "_left": False,
         }
         self.instances.append(instance)
         self._abandon(e)
@@ -72,7 +71,7 @@ class Callbacks:
             if other["_address"] != e["callback"]:
                 stack = (other, stack)
             else:
-                other["_left"], self.left = True, other
+                self.left = other
         self._open[e["thread"]] = stack
 
     def on_callback_end(self, e: Event) -> None:
@@ -98,12 +97,10 @@ class Callbacks:
             stack[0]["_cut"] = True
             stack = stack[1]
 
-    def running(self, thread: Any) -> tuple[Stack, Row | None]:
+    def running(self, thread: Any) -> Stack:
         """What `within` needs to know of this moment of a thread."""
         stack = self._open[thread]
-        if stack is not None and stack[0]["_cut"]:
-            return None, None
-        return stack, self.latest.get(thread)
+        return None if stack is not None and stack[0]["_cut"] else stack
 
     def finish(self) -> None:
         for instance in self.instances:
@@ -116,11 +113,10 @@ class Callbacks:
             instance["intra_process"] = instance["_intra"] != 0 if of_message else None
 
 
-def within(moment: tuple[Stack, Row | None]) -> Row | None:
+def within(stack: Stack) -> Row | None:
     """The execution in which a moment lies; to be asked at the end."""
-    stack, latest = moment
     while stack is not None:
         instance, stack = stack
-        if instance["end_ns"] is not None or (instance is latest and not instance["_left"]):
+        if instance["end_ns"] is not None:
             return instance
     return None

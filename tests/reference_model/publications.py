@@ -197,7 +197,10 @@ class Publications:
             and any(p["topic"] == ROSOUT for p in publishers)
         ):  # fmt: skip
             topic = ROSOUT
-        elif topic is None and call[RCLCPP] is not None and call[RCL] is None:
+        elif (
+            topic is None and call[RCLCPP] is not None and call[RCL] is None
+            and "rcl_publish" not in self.objects.declared
+        ):  # fmt: skip
             there = [
                 p
                 for p in publishers

@@ -5,7 +5,8 @@ Decided when the event comes, with a state per place of each buffer:
 * ``rclcpp_ring_buffer_enqueue`` is of the thread's publication if the thread's last publish event
   is an intra-process one, the buffer is not younger than that, and it did not get this message
   before. Else a publisher's history put it there for a late joiner: replayed; or nobody knows who,
-  if events of the thread may be missing since its last publish event.
+  if events of the thread may be missing since its last publish event, or places of the buffer were
+  left out since the enqueue before: they are filled in turn.
 * Where events may be missing, since a place was filled, of a thread that ever took something out of
   that buffer, nobody knows what left it.
 * What was at that place before is overwritten, if the event says so. If it says that the place
@@ -45,6 +46,8 @@ class RingBuffers:
         self.rows: list[Row] = []
         self._held: dict[Any, dict[int, Row]] = defaultdict(dict)
         """By buffer and index."""
+        self._filled: dict[Any, tuple[Row | None, int, int]] = {}
+        """Of each buffer the object, the index that was filled last, and the highest one."""
         self._newest: dict[Any, int] = {}
         """When the newest one was put into each buffer that was taken of it."""
         self._takers: dict[Any, set[Any]] = defaultdict(set)
@@ -54,15 +57,18 @@ class RingBuffers:
 
     def on_rclcpp_ring_buffer_enqueue(self, e: Event) -> None:
         before, call = self.publications.last.get(e["thread"], (None, None))
+        buffer = self.objects.now("buffer", e["proc"], e["buffer"])
+        skips = self._skips(e, buffer)
+        of_call = before and before["event"] == "rclcpp_intra_publish" and not skips
         row = {
             **place(e),
             "time_ns": e["time_ns"],
             "_fate": PENDING,
             "_take": None,
-            "_buffer": self.objects.now("buffer", e["proc"], e["buffer"]),
+            "_buffer": buffer,
             "_at": (e["proc"], e["buffer"]),
-            "_call": call if before and before["event"] == "rclcpp_intra_publish" else None,
-            "_whose": UNTOLD if e["thread"] in self.publications.cut else "replayed",
+            "_call": call if of_call else None,
+            "_whose": UNTOLD if skips or e["thread"] in self.publications.cut else "replayed",
         }
         self.rows.append(row)
         held = self._held[e["proc"], e["buffer"]]
@@ -70,6 +76,14 @@ class RingBuffers:
         if last and e["overwritten"] and not self._missing(e, last["time_ns"]):
             last["_fate"] = OVERWRITTEN
         held[e["index"]] = row
+
+    def _skips(self, e: Event, buffer: Row | None) -> bool:
+        at, index = (e["proc"], e["buffer"]), e["index"] or 0
+        of, last, highest = self._filled.get(at, (None, index - 1, index))
+        if of is not buffer:
+            last, highest = index - 1, index
+        self._filled[at] = (buffer, index, max(index, highest))
+        return index != last + 1 and not (index == 0 and last == highest)
 
     def on_rclcpp_ring_buffer_dequeue(self, e: Event) -> None:
         at = e["proc"], e["buffer"]

@@ -8,11 +8,12 @@ Of the events of ROS on one thread (allocations may come anywhere):
 * these have one message, but for an ``rclcpp_publish`` of rclpy, which tells another one;
 * after an ``rmw_take`` that took something for a subscription that rcl announced comes
   ``rcl_take`` of the same message, if that was so before of that subscription, and after this
-  ``rclcpp_take``, if that was so before in that process; neither comes after anything else,
+  ``rclcpp_take``, if that was so before of that subscription; neither comes after anything else,
   if it ever came after that;
-* after `LEADS`, each comes right after one of these, if it ever came after that one: of a process,
-  of a subscription, of a callback, of a buffer, of a publisher;
-* what `FOLLOWS` names is followed by one of these, if it ever was, of that handle or buffer;
+* after `LEADS`, each comes right after one of these, if it did so the first time of that
+  subscription, callback, buffer or publisher;
+* what `FOLLOWS` names is followed by one of these, if it was the first time of that handle or
+  buffer;
 * a ``callback_end`` has a start, unless it is the first that is told of the thread's executions and
   executor (the outer one of two of a callback that spins within itself seems to have none);
 * a callback that starts again had ended on that thread.
@@ -70,8 +71,8 @@ class Succession:
         """Of a thread of which process or subscription something must follow now."""
         self._kept: set[Any] = set()
         self._came: set[Any] = set()
-        self._led: set[Any] = set()
-        self._followed: set[Any] = set()
+        self._led: dict[Any, bool] = {}
+        self._followed: dict[Any, bool] = {}
 
     def before(self, e: Event) -> bool:
         """Whether something is missing before an event; to be told before anyone else."""
@@ -94,7 +95,7 @@ class Succession:
             if due is not None:
                 self._kept.add((last["event"], due))
                 if name == "rcl_take":
-                    self._due[thread] = e["proc"]
+                    self._due[thread] = due
             self._came.add((name, who))
             return False
         broken = due is not None and (last["event"], due) in self._kept
@@ -102,27 +103,23 @@ class Succession:
         return (strays or broken or alone) and self._note(e)
 
     def _ends(self, last: Event, name: str) -> bool:
-        """Whether what must come after an event does not, though it did before."""
+        """Whether what must come after an event does not, though it did the first time."""
         column, follows = FOLLOWS.get(last["event"], ("", set()))
         if not follows or last.get(column) is None:
             return False
         key = (last["event"], last["proc"], last[column])
-        if name in follows:
-            self._followed.add(key)
-            return False
-        return key in self._followed
+        does = name in follows
+        return self._followed.setdefault(key, does) and not does
 
     def _strays(self, before: str, e: Event) -> bool:
-        """Whether it does not come after what leads to it, though it did before."""
+        """Whether it does not come after what leads to it, though it did the first time."""
         name = e["event"]
         if name not in LEADS:
             return False
         column, leads = LEADS[name]
         of = (name, e["proc"], e.get(column) or 0)
-        if before in leads:
-            self._led.add((before, *of))
-            return False
-        return any((lead, *of) in self._led for lead in leads)
+        does = before in leads
+        return self._led.setdefault(of, does) and not does
 
     def rows(self) -> list[dict[str, Any]]:
         """What is missing, as rows of losses."""

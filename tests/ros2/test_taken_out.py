@@ -10,12 +10,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from ros2_trace import Trace, at
+from ros2_trace import Trace, at, findings
 from test_messages import CALLBACK, NODE, PUB, SUB
 from twin import differences
 
 from roslens.collectors.decoding import read_raw
-from roslens.tracing.recording import Recording
+from roslens.collectors.ros2 import build_tables
+from roslens.tracing.recording import Recording, find_recordings
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -100,6 +101,9 @@ def test_a_broken_sequence_says_that_something_is_missing() -> None:
     gone = range(212, 312)
     trace.rows = [row for row in trace.rows if (row[1]["time_ns"] - at(0)) // 1000 not in gone]
     assert _ran(trace) == [20_000, None, 20_000]
+    assert findings(trace.tables())["undeclared_gaps"] == 1
+    trace.lose(212, 311, 9)
+    assert "undeclared_gaps" not in findings(trace.tables())
 
 
 @pytest.mark.parametrize(
@@ -128,3 +132,69 @@ def test_what_executors_and_publishers_do_is_in_order(name: str, second: list[in
         row for row in trace.rows if row[0] != name or not at(100) < row[1]["time_ns"] < at(150)
     ]
     assert _ran(trace) == [10_000, 6_000, *second, 10_000, 6_000]
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize(
+    "run", [run.path for run in find_recordings(ROOT / "data" / "samples")], ids=lambda path: path.name
+)
+def test_nothing_seems_missing_where_nothing_is(run: Path) -> None:
+    """Their programs' logs say the same of them, see `benchmarks/ground_truth.py`."""
+    raw = read_raw(Recording.at(run))
+    assert raw.losses.is_empty()
+    assert "undeclared_gaps" not in findings(build_tables(raw.events))
+
+
+def test_a_rule_is_what_an_object_did_from_the_first() -> None:
+    """By hand, as the executors of rclpy and action clients do.
+
+    Several are executed after one `get_next_ready`; a timer's callback may happen to follow a
+    request that was not there; an action client takes without `rclcpp_take`.
+    """
+    trace = _talker()
+    action = 0x7000
+    trace.subscription(20, action, "/fib/_action/feedback", node=NODE, callback=0x99)
+    for us in (100, 200, 300, 400):
+        if us % 200:
+            trace.emit(us, "rclcpp_executor_get_next_ready")
+        trace.emit(us + 1, "rclcpp_executor_execute", handle=SUB)
+        trace.receive(us + 2, SUB, CALLBACK, stamp=at(us))
+        if us == 200:
+            trace.emit(
+                us + 21, "rmw_take_request", rmw_service_handle=0x51, request=0x52,
+                client_gid=[1] * 16, sequence_number=1, taken=0,
+            )  # fmt: skip
+        trace.run(us + 22, 0x77)
+        trace.emit(
+            us + 40, "rmw_take", rmw_subscription_handle=action + 1, message=0x60,
+            source_timestamp=at(us + 30), taken=1,
+        )  # fmt: skip
+        trace.emit(us + 41, "rcl_take", message=0x60)
+    tables = trace.tables()
+    assert "undeclared_gaps" not in findings(tables)
+    assert tables["callback_instances"]["duration_ns"].to_list() == [5_000] * 8
+
+
+def test_nobody_knows_who_filled_a_place_after_others_that_were_left_out() -> None:
+    """By hand: of four messages within a process all but the first `intra_publish` and the last
+    `enqueue` of the middle two are gone; their places are 1 and 2.
+    """
+    trace = _talker()
+    trace.ring_buffer(20, 0x500, subscription=SUB, callback=CALLBACK, capacity=10)
+    for index, us in enumerate((100, 200, 300, 400)):
+        if index != 2:
+            trace.emit(us, "rclcpp_intra_publish", publisher_handle=PUB, message=us)
+        if index != 1:
+            trace.emit(
+                us + 1, "rclcpp_ring_buffer_enqueue", buffer=0x500, index=index, size=1,
+                overwritten=0,
+            )  # fmt: skip
+            trace.emit(us + 5, "rclcpp_ring_buffer_dequeue", buffer=0x500, index=index, size=0, tid=2)
+            trace.run(us + 6, CALLBACK, intra=1, tid=2)
+    messages = trace.tables()["messages"].sort("publish_ns", nulls_last=True)
+    assert messages.select("publish_ns", "take_ns", "outcome").rows() == [
+        (at(100), at(105), "delivered"),
+        (at(200), None, "unknown"),
+        (at(400), at(405), "delivered"),
+        (None, at(305), "unknown"),
+    ]

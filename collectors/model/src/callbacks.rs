@@ -31,8 +31,6 @@ pub struct Execution {
     below: u32,
     /// Whether the message came within the process, of those that say so.
     pub intra: Option<bool>,
-    /// Whether its end is missing, as its thread ran the callback again.
-    left: bool,
 }
 
 plain!(Execution {
@@ -41,27 +39,8 @@ plain!(Execution {
     thread,
     callback,
     below,
-    intra,
-    left
+    intra
 });
-
-/// The execution that may enclose a moment.
-#[derive(Clone, Copy)]
-pub struct Candidate {
-    execution: u32,
-    /// Whether it was the last that had started: then it counts though it never ended.
-    last: bool,
-}
-
-plain!(Candidate { execution, last });
-
-impl Candidate {
-    /// Outside of all.
-    pub const NONE: Self = Self {
-        execution: NONE,
-        last: false,
-    };
-}
 
 /// A stretch in which a thread waited, or did not.
 #[derive(Clone, Copy)]
@@ -161,10 +140,10 @@ impl Callbacks {
             thread.open.drain(..DEEPEST / 2);
         }
         let of = address.unwrap_or_default();
-        let (mut without_end, mut left) = (NEVER, None);
+        let mut without_end = NEVER;
         thread.open.retain(|open| {
             if open.callback == of {
-                (without_end, left) = (open.start, Some(open.execution));
+                without_end = open.start;
             }
             open.callback != of
         });
@@ -186,9 +165,6 @@ impl Callbacks {
         if intra == Some(false) && callback != NONE {
             flag(&mut self.ran, callback);
         }
-        if let Some(execution) = left.and_then(|left| self.executions.edit(left)) {
-            execution.left = true;
-        }
         self.executions.push(Execution {
             start: event.time,
             end: NEVER,
@@ -196,7 +172,6 @@ impl Callbacks {
             callback,
             below,
             intra,
-            left: false,
         });
         (execution, without_end)
     }
@@ -250,31 +225,21 @@ impl Callbacks {
         }
     }
 
-    /// What may enclose this moment of a thread.
-    pub fn around(&mut self, thread: u32) -> Candidate {
-        let thread = self.thread(thread);
-        thread
-            .open
-            .last()
-            .filter(|open| !open.cut)
-            .map_or(Candidate::NONE, |open| Candidate {
-                execution: open.execution,
-                last: open.execution == thread.last,
-            })
+    /// The execution that may enclose this moment of a thread, or `NONE`.
+    pub fn around(&mut self, thread: u32) -> u32 {
+        let open = self.thread(thread).open.last();
+        open.filter(|open| !open.cut)
+            .map_or(NONE, |open| open.execution)
     }
 
     /// The innermost execution that was running at a moment of its thread, once all are known.
     ///
-    /// One without an end counts until the next start of its thread: whether it had returned by then
-    /// cannot be known.
+    /// One without an end encloses nothing: whether it had returned by then cannot be known.
     #[must_use]
-    pub fn enclosing(&self, candidate: Candidate, moment: i64) -> u32 {
-        let mut number = candidate.execution;
+    pub fn enclosing(&self, around: u32, moment: i64) -> u32 {
+        let mut number = around;
         while let Some(execution) = self.executions.get(number) {
-            let unknown = execution.end == NEVER && !execution.left;
-            if execution.end >= moment
-                || (unknown && candidate.last && number == candidate.execution)
-            {
+            if execution.end >= moment {
                 return number;
             }
             number = execution.below;

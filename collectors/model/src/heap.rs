@@ -7,7 +7,6 @@
 
 use ahash::HashMap;
 
-use crate::callbacks::Candidate;
 use crate::intake::{Event, Kind};
 use crate::rows::{NEVER, NONE, Rows, plain};
 
@@ -23,7 +22,7 @@ pub struct Block {
     /// The process.
     pub process: u32,
     /// What allocated it.
-    pub within: Candidate,
+    pub within: u32,
     thread: u32,
     /// The block that had its address before, and was never seen freed; or `NONE`.
     before: u32,
@@ -49,7 +48,7 @@ pub struct Free {
     /// The size of its block, 0 where that is not known.
     pub size: i64,
     /// What freed it.
-    pub within: Candidate,
+    pub within: u32,
 }
 
 plain!(Free {
@@ -77,7 +76,7 @@ pub struct Heap {
 
 impl Heap {
     /// Any call of the allocator; in no known process one address is many blocks.
-    pub fn on_call(&mut self, kind: Kind, event: &Event<'_>, process: u32, within: Candidate) {
+    pub fn on_call(&mut self, kind: Kind, event: &Event<'_>, process: u32, within: u32) {
         if process == NONE {
             return;
         }
@@ -114,7 +113,7 @@ impl Heap {
         process: u32,
         address: u64,
         size: u64,
-        within: Candidate,
+        within: u32,
     ) {
         let number = self.blocks.count();
         let before = self.live.insert((process, address), number).unwrap_or(NONE);
@@ -138,7 +137,7 @@ impl Heap {
         event: &Event<'_>,
         process: u32,
         address: u64,
-        within: Candidate,
+        within: u32,
         late: bool,
     ) {
         let mut freed = self.live.get(&(process, address)).copied().unwrap_or(NONE);

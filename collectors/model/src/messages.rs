@@ -301,7 +301,8 @@ impl Model {
         {
             found.topic = self.known.rosout;
         }
-        if found.topic == NONE && row.rclcpp != NEVER && !rcl {
+        // Where rcl has its events one is missing, and perhaps that of the publisher, too.
+        if found.topic == NONE && row.rclcpp != NEVER && !rcl && !self.about.rcl_publish {
             let steps = self.about.guesses.get(&self.process(row.thread));
             let steps = steps.map_or(&[][..], Vec::as_slice);
             let after = steps.partition_point(|(since, ..)| *since <= row.publish);

@@ -12,7 +12,6 @@
 
 use ahash::{HashMap, HashMapExt, HashSet};
 
-use crate::callbacks::Candidate;
 use crate::intake::{Event, Kind};
 use crate::known::{Known, Sort};
 use crate::rows::{NEVER, NONE, Rows, plain};
@@ -39,7 +38,7 @@ pub struct Publication {
     /// Whether the middleware's address was told.
     pub by_rmw: bool,
     /// What published.
-    pub within: Candidate,
+    pub within: u32,
     /// The last take that it was matched with, or `NONE`; others are chained to that one.
     pub taken: u32,
     /// The last ring buffer that it was put into, or `NONE`; others are chained to that one.
@@ -74,7 +73,7 @@ struct Last {
     /// Of an `rclcpp_publish` after an intra one: of that the message and the publisher.
     intra: Option<(Option<u64>, Option<u64>)>,
     /// What it happened within.
-    within: Candidate,
+    within: u32,
 }
 
 /// All publications.
@@ -91,11 +90,11 @@ pub struct Publications {
     cut: HashSet<u32>,
     /// By process: pairs joined though their messages differ, each with what rcl's event happened
     /// within; none once a pair was equal.
-    python: HashMap<u32, Option<Vec<(u32, Candidate)>>>,
+    python: HashMap<u32, Option<Vec<(u32, u32)>>>,
 }
 
 /// A publication of one event.
-fn begun(event: &Event<'_>, within: Candidate) -> Publication {
+fn begun(event: &Event<'_>, within: u32) -> Publication {
     Publication {
         publish: event.time,
         intra: NEVER,
@@ -145,7 +144,7 @@ impl Publications {
         event: &Event<'_>,
         objects: &Known,
         process: u32,
-        within: Candidate,
+        within: u32,
     ) -> u32 {
         let place = event.thread as usize;
         if self.last.len() <= place {
@@ -228,7 +227,7 @@ impl Publications {
         before: &Last,
         event: &Event<'_>,
         process: u32,
-        within: Candidate,
+        within: u32,
     ) -> u32 {
         let (publisher, message) = (event.get(0), event.get(1));
         let mut row = before.row;
@@ -273,7 +272,7 @@ impl Publications {
     }
 
     /// Let a publication that an intra one continued into be one of its own; returns it.
-    fn apart(&mut self, row: u32, within: Candidate) -> u32 {
+    fn apart(&mut self, row: u32, within: u32) -> u32 {
         let Some(of) = self.rows.edit(row) else {
             return NONE;
         };
@@ -287,7 +286,7 @@ impl Publications {
     }
 
     /// Let what rcl and the middleware did be a publication of its own.
-    fn without_rclcpp(&mut self, row: u32, within: Candidate) {
+    fn without_rclcpp(&mut self, row: u32, within: u32) {
         let Some(of) = self.rows.edit(row) else {
             return;
         };

@@ -4,7 +4,8 @@
 //! its thread, unless the buffer was made later, or has that message already: then it is replayed to
 //! a late joiner. What comes next at its place takes it out, or overwrites it. The history that a
 //! publisher keeps for late joiners of its process delivers nothing. Where events of a thread
-//! that takes of it may be missing meanwhile, nothing tells what left a place.
+//! that takes of it may be missing meanwhile, nothing tells what left a place. Places are filled one
+//! after the other: where some were left out, nobody knows who filled the next one.
 
 use ahash::HashMap;
 
@@ -69,6 +70,8 @@ pub struct RingBuffers {
     /// How many were cleared.
     pub cleared: u64,
     buffers: HashMap<(u32, u64), Places>,
+    /// Of each buffer, while it is one object, the place that was filled last, and the highest one.
+    filled: HashMap<(u32, u64), (u32, u64, u64)>,
     /// The threads that took something out of each buffer.
     takers: HashMap<(u32, u64), Vec<u32>>,
     /// The newest message that was taken of each buffer.
@@ -84,6 +87,17 @@ fn missing(cuts: &Cuts, takers: Option<&Vec<u32>>, since: i64, event: &Event<'_>
 }
 
 impl RingBuffers {
+    /// Whether places were left out since one of a buffer was filled before.
+    fn skips(&mut self, buffer: (u32, u64), object: u32, place: u64) -> bool {
+        let before = self.filled.get(&buffer).filter(|(of, ..)| *of == object);
+        let (skips, highest) = before.map_or((false, place), |(_, last, highest)| {
+            let goes_on = place == last.wrapping_add(1) || (place == 0 && last == highest);
+            (!goes_on, place.max(*highest))
+        });
+        self.filled.insert(buffer, (object, place, highest));
+        skips
+    }
+
     /// `rclcpp_ring_buffer_enqueue`, of the publication under way on its thread, if one is.
     pub fn on_enqueue(
         &mut self,
@@ -94,13 +108,16 @@ impl RingBuffers {
         cuts: &Cuts,
     ) {
         let buffer = event.get(0);
-        let of = objects.object(Sort::RingBuffer, process, buffer, event.time);
-        let of = objects.ring_buffers.get(of as usize);
+        let object = objects.object(Sort::RingBuffer, process, buffer, event.time);
+        let of = objects.ring_buffers.get(object as usize);
         let Some(buffer) = buffer.filter(|_| of.is_none_or(|of| of.publisher == NONE)) else {
             return;
         };
+        let place = event.get(1).unwrap_or_default();
+        let skips = self.skips((process, buffer), object, place);
         let message = publications
             .under_way(event.thread)
+            .filter(|_| !skips)
             .map_or(NONE, |(message, published)| {
                 let (of_message, given) = self.given.entry(event.thread).or_default();
                 if *of_message != message {
@@ -121,13 +138,13 @@ impl RingBuffers {
             process,
             take: NONE,
             fate: Fate::Pending,
-            untold: message == NONE && publications.is_cut(event.thread),
+            untold: skips || (message == NONE && publications.is_cut(event.thread)),
             next,
         });
         let takers = self.takers.get(&(process, buffer));
         let places = self.buffers.entry((process, buffer)).or_default();
         let now = (number, event.time);
-        let before = places.insert(event.get(1).unwrap_or_default(), now);
+        let before = places.insert(place, now);
         // Where the place was free again the message had been taken, which was not recorded.
         let pushed_out = event.get(2).is_some_and(|overwritten| overwritten != 0);
         if let Some(row) = before

@@ -8,10 +8,10 @@
 //! What executors do is in order, too: `execute`, a take or the callback of a timer (but `execute` need
 //! not follow `get_next_ready`: rclpy's executors execute several that were ready at once);
 //! `rclcpp_take` or `dequeue` or `rmw_take_request`, then the callback; `intra_publish`, then each
-//! `enqueue`. Again where that was so before of that process, handle, callback or buffer; and so is a
+//! `enqueue`. Again where that was so the first time of that handle, callback or buffer; and so is a
 //! publisher's `rcl_publish` after an event of rclcpp.
 
-use ahash::HashSet;
+use ahash::{HashMap, HashSet};
 
 use crate::intake::{Event, Kind};
 use crate::rows::NEVER;
@@ -24,8 +24,7 @@ struct Last {
     due: bool,
     of: u32,
     message: Option<u64>,
-    /// Its process and what it is of, if it says so.
-    process: u32,
+    /// What it is of, if it says so.
     object: Option<u64>,
 }
 
@@ -36,10 +35,11 @@ pub struct Sequence {
     /// What something followed before; what came after something, by process and publisher.
     kept: HashSet<(Kind, u32)>,
     came: HashSet<(Kind, u32, u64)>,
-    /// Which kind of event what came after, by process and handle, callback or buffer; and what was
-    /// followed as it must be.
-    led: HashSet<(Kind, Kind, u32, u64)>,
-    followed: HashSet<(Kind, u32, u64)>,
+    /// By process and handle, callback or buffer whether what leads to it did so the first time;
+    /// and whether what must follow it did. Later a coincidence would do, such as a request that
+    /// was not there and then a timer.
+    led: HashMap<(Kind, u32, u64), bool>,
+    followed: HashMap<(Kind, u32, u64), bool>,
 }
 
 /// Whether the second is what must come right after the first. rclpy tells rcl of another message.
@@ -76,34 +76,26 @@ const FOLLOWS: &[(Kind, &[Kind])] = &[
 ];
 
 impl Sequence {
-    /// Whether what must come after an event does not, though it did before.
-    fn ends(&mut self, last: &Last, kind: Kind) -> bool {
+    /// Whether what must come after an event does not, though it did the first time.
+    fn ends(&mut self, last: &Last, kind: Kind, process: u32) -> bool {
         let Some((_, follows)) = FOLLOWS.iter().find(|(first, _)| *first == last.kind) else {
             return false;
         };
         let Some(object) = last.object else {
             return false;
         };
-        let key = (last.kind, last.process, object);
-        if follows.contains(&kind) {
-            self.followed.insert(key);
-            return false;
-        }
-        self.followed.contains(&key)
+        let key = (last.kind, process, object);
+        let does = follows.contains(&kind);
+        *self.followed.entry(key).or_insert(does) && !does
     }
 
-    /// Whether an event does not come after what leads to it, though it did before.
+    /// Whether an event does not come after what leads to it, though it did the first time.
     fn strays(&mut self, before: Kind, kind: Kind, process: u32, of: u64) -> bool {
         let Some((_, leads)) = LEADS.iter().find(|(led, _)| *led == kind) else {
             return false;
         };
-        if leads.contains(&before) {
-            self.led.insert((before, kind, process, of));
-            return false;
-        }
-        leads
-            .iter()
-            .any(|lead| self.led.contains(&(*lead, kind, process, of)))
+        let does = leads.contains(&before);
+        *self.led.entry((kind, process, of)).or_insert(does) && !does
     }
 
     /// An event; returns since when something is missing, if that is so.
@@ -125,12 +117,11 @@ impl Sequence {
             due: matches!(kind, Kind::RclcppPublish | Kind::RclPublish),
             of: process,
             message,
-            process,
             object: event.get(0),
         })?;
         let of = event.get(0).unwrap_or_default();
         let strays = self.strays(last.kind, kind, process, of);
-        let strays = self.ends(&last, kind) || strays;
+        let strays = self.ends(&last, kind, process) || strays;
         let who = match kind {
             Kind::RmwPublish => event.get(0),
             Kind::RclTake | Kind::RclcppTake => Some(0),
@@ -146,7 +137,7 @@ impl Sequence {
             // Only what was taken is told further above.
             let goes_on = kind == Kind::RclTake && last.due;
             if let Some(now) = self.last[place].as_mut().filter(|_| goes_on) {
-                now.due = true;
+                (now.due, now.of) = (true, last.of);
             }
             return None;
         }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use ahash::HashMap;
 
-use crate::callbacks::{Candidate, Execution};
+use crate::callbacks::Execution;
 use crate::intake::Event;
 use crate::known::{Known, Sort};
 use crate::rows::{NEVER, NONE, plain};
@@ -31,7 +31,7 @@ struct Side {
     /// What the middleware stamped a response with.
     stamp: Option<i64>,
     /// What sent a request.
-    within: Candidate,
+    within: u32,
     /// What served it.
     execution: u32,
 }
@@ -58,7 +58,7 @@ pub struct Call {
     /// Times of request and response, sent and taken, or `NEVER`.
     pub times: [i64; 4],
     /// What sent it.
-    pub within: Candidate,
+    pub within: u32,
     /// What served it, or `NONE`.
     pub execution: u32,
 }
@@ -116,7 +116,7 @@ impl Services {
             time: event.time,
             process,
             stamp: None,
-            within: Candidate::NONE,
+            within: NONE,
             execution: NONE,
         }
     }
@@ -138,7 +138,7 @@ impl Services {
         event: &Event<'_>,
         known: &Known,
         process: u32,
-        within: Candidate,
+        within: u32,
     ) {
         let side = Self::of_client(event, known, process);
         self.requested.push(Side { within, ..side });
@@ -329,7 +329,7 @@ impl Services {
             process: process.unwrap_or(NONE),
             sequence: key[2].map_or(NEVER, u64::cast_signed),
             times: [time(requested), time(taken), time(sent), time(only)],
-            within: requested.map_or(Candidate::NONE, |side| side.within),
+            within: requested.map_or(NONE, |side| side.within),
             execution: taken.map_or(NONE, |side| side.execution),
         }
     }

@@ -9,7 +9,7 @@ use arrow_array::{RecordBatch, StringViewArray};
 use arrow_schema::ArrowError;
 
 use crate::Model;
-use crate::callbacks::{Callbacks, Candidate, Execution};
+use crate::callbacks::{Callbacks, Execution};
 use crate::messages::{Message, Messages, OUTCOMES, Source};
 use crate::publications::Publication;
 use crate::rows::{Columns, NEVER, NONE, Plain, Rows, Texts, columns};
@@ -458,7 +458,7 @@ impl Tables {
                     process: model.process(row.thread),
                     sequence: NEVER,
                     times: [NEVER; 4],
-                    within: Candidate::NONE,
+                    within: NONE,
                     execution: number,
                 });
             }
