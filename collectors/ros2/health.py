@@ -43,8 +43,8 @@ class Facts:
     ----------
     counts
         What the pass counted: number by name.
-    missing
-        Where something is seen to be missing of a thread: begin and end in ns.
+    broken
+        Where the order of a thread's events tells that some are missing: begin and end in ns.
     gone
         Publications left without a row for a subscription whose process had gone:
         subscription_id, count.
@@ -65,7 +65,7 @@ class Facts:
     events: Events
     objects: Objects
     counts: Mapping[str, int]
-    missing: Sequence[tuple[int, int]]
+    broken: Sequence[tuple[int, int]]
     gone: pl.DataFrame
     untaken: Sequence[int]
     alone_on: Sequence[str]
@@ -174,7 +174,7 @@ def _undeclared(model: Facts) -> Iterator[Finding]:
     declared = model.losses.filter(~of_kernel()).select("begin_ns", "end_ns").rows()
     silent = [
         (begin, end)
-        for begin, end in model.missing
+        for begin, end in model.broken
         if not any((a is None or a <= end) and (b is None or begin <= b) for a, b in declared)
     ]
     if silent:
@@ -185,8 +185,8 @@ def _undeclared(model: Facts) -> Iterator[Finding]:
             "warning",
             len(silent),
             "places where a thread's events cannot all have been recorded, though no tracer says "
-            f"that it lost any (or a callback raised): {when}; what was under way there has no "
-            "end, and messages there may be 'unknown'",
+            f"that it lost any: {when}; what was under way there has no end, and messages there "
+            "may be 'unknown'",
             where="trace",
         )
 

@@ -140,7 +140,7 @@ def make_tables(
         events=events,
         objects=objects,
         counts=counts,
-        missing=counts["missing"],
+        broken=counts["broken"],
         gone=pl.DataFrame(counts["gone"], {"subscription_id": I64, "count": I64}, orient="row"),
         untaken=counts["untaken"],
         alone_on=counts["alone_on"],

@@ -107,6 +107,8 @@ pub struct Model {
     sequence: Sequence,
     /// Host, begin and end of what is seen to be missing though nothing was declared.
     missing: Vec<(u32, i64, i64)>,
+    /// Those of them where an order was broken.
+    broken: Vec<(i64, i64)>,
 }
 
 impl Model {
@@ -137,6 +139,7 @@ impl Model {
             cuts: Cuts::default(),
             sequence: Sequence::default(),
             missing: Vec::new(),
+            broken: Vec::new(),
         };
         made.cuts.gaps = std::mem::take(&mut made.about.gaps);
         made.callbacks.executions = Rows::on(on);
@@ -220,6 +223,9 @@ impl Model {
         {
             self.cut(event);
             self.on_missing(since, event);
+            if since != NEVER {
+                self.broken.push((since, event.time));
+            }
         }
         match kind {
             Kind::CallbackStart => self.on_callback_start(event, process),

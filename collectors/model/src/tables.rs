@@ -53,6 +53,8 @@ pub struct Counts {
     pub alone_on: Vec<String>,
     /// Begin and end of what is seen to be missing though nothing was declared.
     pub missing: Vec<(i64, i64)>,
+    /// Those of them where events came in an order that ROS never has.
+    pub broken: Vec<(i64, i64)>,
 }
 
 /// A message with what it is of.
@@ -803,6 +805,7 @@ impl Tables {
                 .iter()
                 .filter_map(|of| texts.get(*of as usize).cloned())
                 .collect(),
+            broken: model.broken.clone(),
             missing: model.missing.iter().map(|of| (of.1, of.2)).collect(),
         }
     }

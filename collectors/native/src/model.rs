@@ -432,6 +432,7 @@ impl Pass {
         told.set_item("untaken", counts.untaken)?;
         told.set_item("alone_on", counts.alone_on)?;
         told.set_item("missing", counts.missing)?;
+        told.set_item("broken", counts.broken)?;
         Ok((found, told))
     }
 }
