@@ -133,13 +133,7 @@ impl Services {
     }
 
     /// `rmw_send_request`.
-    pub fn on_send_request(
-        &mut self,
-        event: &Event<'_>,
-        known: &Known,
-        process: u32,
-        within: u32,
-    ) {
+    pub fn on_send_request(&mut self, event: &Event<'_>, known: &Known, process: u32, within: u32) {
         let side = Self::of_client(event, known, process);
         self.requested.push(Side { within, ..side });
     }
