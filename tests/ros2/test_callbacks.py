@@ -123,8 +123,8 @@ def test_subscriptions_services_and_timers_own_callbacks() -> None:
 
 
 def test_a_publication_belongs_to_the_innermost_callback_around_it() -> None:
-    """Outside; in a; in b nested in a; in a again; in the other thread; in an a without an end, which
-    may have raised by then; in b.
+    """Outside; in a; in b nested in a; in a again; in the other thread; in an a that has no end
+    and may have raised by then; in b.
     """
     trace = two_callbacks()
     trace.publisher(40, 0x900, "/out", node=NODE)

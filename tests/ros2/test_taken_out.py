@@ -19,6 +19,7 @@ from roslens.collectors.ros2 import build_tables
 from roslens.tracing.recording import Recording, find_recordings
 
 ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "data" / "samples"
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from taken_out import Count, trials, without  # noqa: E402
@@ -136,7 +137,7 @@ def test_what_executors_and_publishers_do_is_in_order(name: str, second: list[in
 
 @pytest.mark.recording
 @pytest.mark.parametrize(
-    "run", [run.path for run in find_recordings(ROOT / "data" / "samples")], ids=lambda path: path.name
+    "run", [run.path for run in find_recordings(SAMPLES)], ids=lambda path: path.name
 )
 def test_nothing_seems_missing_where_nothing_is(run: Path) -> None:
     """Their programs' logs say the same of them, see `benchmarks/ground_truth.py`."""
@@ -189,7 +190,8 @@ def test_nobody_knows_who_filled_a_place_after_others_that_were_left_out() -> No
                 us + 1, "rclcpp_ring_buffer_enqueue", buffer=0x500, index=index, size=1,
                 overwritten=0,
             )  # fmt: skip
-            trace.emit(us + 5, "rclcpp_ring_buffer_dequeue", buffer=0x500, index=index, size=0, tid=2)
+            taken = {"buffer": 0x500, "index": index, "size": 0}
+            trace.emit(us + 5, "rclcpp_ring_buffer_dequeue", **taken, tid=2)
             trace.run(us + 6, CALLBACK, intra=1, tid=2)
     messages = trace.tables()["messages"].sort("publish_ns", nulls_last=True)
     assert messages.select("publish_ns", "take_ns", "outcome").rows() == [
