@@ -337,7 +337,7 @@ class StorageReport(Report[StorageParameters]):
             f"Read back with {' and '.join(readers)} in {len(verified)} runs ({cells_read} of "
             f"{total} cells): number of messages, bytes and CRC-32 are those written."
             if verified
-            else "Nothing was read back: verify is 'never'."
+            else "Nothing was read back."
         )
         parts.append(Sentence(text, loud=not verified))
         return Section(*parts)
