@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roslens.analysis.estimate import Estimate, Metric, cell_label
-from roslens.analysis.reports.numbers import significant, value_and_interval
+from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.storage.live import MEMORY, LiveRun
+from roslens.analysis.storage.pairs import cells_table
 
 PER_CALL = Metric(
     "storage_allocations_per_call",
@@ -70,42 +71,18 @@ def _of_run(live: LiveRun) -> tuple[float | None, ...]:
 
 def allocations_table(found: Sequence[Estimate]) -> ReportTable:
     """A row per cell."""
-    names = list(dict.fromkeys(name for e in found for name in e.cell))
-    cells: dict[tuple[str, ...], dict[str, Estimate]] = {}
-    for e in found:
-        key = tuple(str(e.cell.get(name, "-")) for name in names)
-        cells.setdefault(key, {})[e.metric] = e
-    level = f"{100 * found[0].level:g} % interval"
     headings = {
         PER_CALL: ("allocations per call", 1.0),
         PER_MESSAGE: ("per message", 1.0),
         PER_BYTE: ("bytes per byte", 1.0),
         MEMORY: ("peak memory [MB]", 1e-6),
     }
-    rows = [
-        [
-            *key,
-            *(
-                text
-                for metric, (_, factor) in headings.items()
-                for text in (
-                    value_and_interval(of[metric.name], factor) if metric.name in of else ("-", "-")
-                )
-            ),
-        ]
-        for key, of in cells.items()
-    ]
-    return ReportTable(
-        [*names, *(x for heading, _ in headings.values() for x in (heading, level))],
-        rows,
+    return cells_table(
+        found,
+        headings,
         "What write calls allocate, and the memory that is resident at most",
-        notes=[
-            (
-                "Allocations: calls of malloc, calloc, realloc and their like by any thread; per "
-                "message and per byte: the close as well; bytes: those asked for. Memory: resident "
-                "at most beyond that before the file was opened. Messages are there before they "
-                "are written and do not count."
-            )
-        ],
-        left=frozenset(names),
+        "Allocations: calls of malloc, calloc, realloc and their like by any thread; per "
+        "message and per byte: the close as well; bytes: those asked for. Memory: resident "
+        "at most beyond that before the file was opened. Messages are there before they are "
+        "written and do not count.",
     )

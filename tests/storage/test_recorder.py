@@ -105,7 +105,7 @@ def bag(folder: Path, messages: list[bytes]) -> Path:
     folder.mkdir()
     connection = sqlite3.connect(folder / "recording_0.db3")
     with connection:
-        connection.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, data BLOB)")
+        connection.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, timestamp, data)")
         connection.executemany("INSERT INTO messages (data) VALUES (?)", [(x,) for x in messages])
     connection.close()
     return folder

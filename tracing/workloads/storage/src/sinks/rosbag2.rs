@@ -29,8 +29,8 @@ type Open = unsafe extern "C" fn(
     *const c_char,
     *const c_char,
     *const c_char,
-    *const c_char,
     u16,
+    *const c_char,
     *const c_char,
 ) -> c_int;
 type Prepare = unsafe extern "C" fn(*const Given, usize) -> c_int;
