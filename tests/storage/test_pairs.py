@@ -73,11 +73,14 @@ def test_claims_about_compression() -> None:
     found = compression_claims(runs)
     assert [s.verdict for s in found] == ["holds", "in part", "undecided", "holds", "false"]
     # 130,000 of 50,000 and 160,000 of 70,000 bytes.
-    assert found[0].because == "holds in 2 of 2 cells; 2.29 to 2.6 times"
+    assert found[0].because == "holds in 2 of 2 cells; 2.29 to 2.60 times"
     # Of memory all need the same.
-    assert found[2].because == "undecided in 2 of 2 cells; 1 times"
+    assert found[2].because == "undecided in 2 of 2 cells; 1.00 times"
     (said,) = compression_sentences(runs)
-    assert "none 1.1 and 1 µs; message 1.3 and 4 µs; chunks 0.6 and 3 µs; file 0.5 and 2" in said
+    assert (
+        "none 1.10 and 1.00 µs; message 1.30 and 4.00 µs; chunks 0.600 and 3.00 µs; file 0.500 and 2"
+        in said
+    )
     every = [*estimates(runs, 0.95), *compression_estimates(runs, 0.95)]
     times = {str(e.cell["plugin_config"]): e for e in every if e.metric == PER_MESSAGE.name}
     # (3000 + 3001 + 3002) / 3 us of 1000 messages.
@@ -96,7 +99,11 @@ def test_claims_about_a_disk() -> None:
     found = disk_claims(runs)
     assert [s.verdict for s in found] == ["holds", "holds", "holds"]
     # 2001 of 1001, 6001 of 3001, and on the disk 6001 of 2001 us.
-    assert [s.because.rpartition("; ")[2] for s in found] == ["2 times", "2 times", "3 times"]
+    assert [s.because.rpartition("; ")[2] for s in found] == [
+        "2.00 times",
+        "2.00 times",
+        "3.00 times",
+    ]
     assert disk_claims([live for live in runs if live.run.cell["place"] == "tmpfs"])[0].verdict == (
         "refused"
     )
