@@ -269,7 +269,7 @@ class StorageReport(Report[StorageParameters]):
         """What became of the study's takeaways."""
         if self.recovery and not self.live:
             said = [told_of(self.resilience, "claims about resilience")]
-            return said + list(map(_told, self.resilience))
+            return said + _told(self.resilience)
         if self.recorded and not self.live:
             return recorder_sentences(self.recorded)
         if self.counted and not self.live:
@@ -280,7 +280,7 @@ class StorageReport(Report[StorageParameters]):
         ):
             if claims and self.digests.is_empty():
                 figures = compression_sentences(self.compressed)
-                return [told_of(claims, f"claims about {about}"), *figures, *map(_told, claims)]
+                return [told_of(claims, f"claims about {about}"), *figures, *_told(claims)]
         if self.digests.is_empty():
             count = len(self.live) + len(self.recovery)
             return [f"None of {count} runs has the factors of the study; see the estimates."]
@@ -584,9 +584,12 @@ class StorageReport(Report[StorageParameters]):
         return found
 
 
-def _told(statement: Statement) -> str:
-    s = statement
-    return f"{s.subject}: {s.claim}: {s.told} ({s.because})."
+def _told(found: Sequence[Statement]) -> list[str]:
+    """Each in a sentence; of whom it is said where they are several."""
+    several = len({s.subject for s in found}) > 1
+    return [
+        f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})." for s in found
+    ]
 
 
 _DEFINITION = "bytes of all messages over the time of all write calls and of the close"
