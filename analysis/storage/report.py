@@ -49,6 +49,7 @@ from roslens.analysis.storage.published import CELL, cells
 from roslens.analysis.storage.recorder import (
     RecorderRun,
     recorder_estimates,
+    recorder_headline,
     recorder_sentences,
     recorder_table,
 )
@@ -271,7 +272,7 @@ class StorageReport(Report[StorageParameters]):
             said = [told_of(self.resilience, "claims about resilience")]
             return said + _told(self.resilience)
         if self.recorded and not self.live:
-            return recorder_sentences(self.recorded)
+            return [recorder_headline(self.recorded), *recorder_sentences(self.recorded)]
         if self.counted and not self.live:
             return [allocation_sentence(self._of_allocations)]
         for claims, about in (
