@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roslens.analysis.estimate import Estimate, Metric, cell_label
+from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import by_cell
@@ -43,17 +43,32 @@ def allocation_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate
     return found
 
 
-def allocation_sentence(found: Sequence[Estimate]) -> str:
-    """The cells that allocate least and most."""
-    by_count = sorted(
-        (e for e in found if e.metric == PER_MESSAGE.name), key=lambda e: e.value or 0.0
-    )
-    least, most = by_count[0], by_count[-1]
-    return (
-        f"Allocations were counted, nothing was timed: from {significant(least.value, 3)} per "
-        f"message ({cell_label(least.cell)}) to {significant(most.value, 3)} "
-        f"({cell_label(most.cell)})."
-    )
+def allocation_sentences(found: Sequence[Estimate]) -> list[str]:
+    """Which configuration allocates least and which most, then each with its memory."""
+    counts, memory = (_by_config(found, metric) for metric in (PER_MESSAGE, MEMORY))
+    by_most = sorted(counts, key=lambda config: max(counts[config]))
+    least, most = by_most[0], by_most[-1]
+    told = f"{least} allocates least ({_range(counts[least])} times) and {most} most"
+    said = [f"Per message {told} ({_range(counts[most])}); nothing was timed."]
+    for config in by_most:
+        resident = [value / 1e6 for value in memory.get(config, [])]
+        more = f"; at most {_range(resident)} MB more are resident" if resident else ""
+        said.append(f"{config}: {_range(counts[config])} allocations per message{more}.")
+    return said
+
+
+def _by_config(found: Sequence[Estimate], metric: Metric) -> dict[str, list[float]]:
+    """The values of all cells of a configuration."""
+    values: dict[str, list[float]] = {}
+    for e in found:
+        if e.metric == metric.name and e.value is not None:
+            values.setdefault(str(e.cell.get("plugin_config")), []).append(e.value)
+    return values
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = (significant(x, 2) for x in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def _of_run(live: LiveRun) -> tuple[float | None, ...]:

@@ -18,7 +18,7 @@ from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.storage.allocations import (
     allocation_estimates,
-    allocation_sentence,
+    allocation_sentences,
     allocations_table,
 )
 from roslens.analysis.storage.bound import REFUSED, throughput_bounds
@@ -274,7 +274,7 @@ class StorageReport(Report[StorageParameters]):
         if self.recorded and not self.live:
             return [recorder_headline(self.recorded), *recorder_sentences(self.recorded)]
         if self.counted and not self.live:
-            return [allocation_sentence(self._of_allocations)]
+            return allocation_sentences(self._of_allocations)
         for claims, about in (
             (self.compression_claims, "compression"),
             (self.disk_claims, "a disk"),
