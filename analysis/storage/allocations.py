@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roslens.analysis.estimate import Estimate, Metric, cell_label
-from roslens.analysis.reports.numbers import significant, value_and_interval
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.storage.live import MEMORY, LiveRun
+from roslens.analysis.storage.pairs import cells_table
 
 PER_CALL = Metric(
     "storage_allocations_per_call",
@@ -42,17 +43,32 @@ def allocation_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate
     return found
 
 
-def allocation_sentence(found: Sequence[Estimate]) -> str:
-    """The cells that allocate least and most."""
-    by_count = sorted(
-        (e for e in found if e.metric == PER_MESSAGE.name), key=lambda e: e.value or 0.0
-    )
-    least, most = by_count[0], by_count[-1]
-    return (
-        f"Allocations were counted, nothing was timed: from {significant(least.value, 3)} per "
-        f"message ({cell_label(least.cell)}) to {significant(most.value, 3)} "
-        f"({cell_label(most.cell)})."
-    )
+def allocation_sentences(found: Sequence[Estimate]) -> list[str]:
+    """Which configuration allocates least and which most, then each with its memory."""
+    counts, memory = (_by_config(found, metric) for metric in (PER_MESSAGE, MEMORY))
+    by_most = sorted(counts, key=lambda config: max(counts[config]))
+    least, most = by_most[0], by_most[-1]
+    told = f"{least} allocates least ({_range(counts[least])} times) and {most} most"
+    said = [f"Per message {told} ({_range(counts[most])}); nothing was timed."]
+    for config in by_most:
+        resident = [value / 1e6 for value in memory.get(config, [])]
+        more = f"; at most {_range(resident)} MB more are resident" if resident else ""
+        said.append(f"{config}: {_range(counts[config])} allocations per message{more}.")
+    return said
+
+
+def _by_config(found: Sequence[Estimate], metric: Metric) -> dict[str, list[float]]:
+    """The values of all cells of a configuration."""
+    values: dict[str, list[float]] = {}
+    for e in found:
+        if e.metric == metric.name and e.value is not None:
+            values.setdefault(str(e.cell.get("plugin_config")), []).append(e.value)
+    return values
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = (significant(x, 2) for x in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
 
 
 def _of_run(live: LiveRun) -> tuple[float | None, ...]:
@@ -70,42 +86,18 @@ def _of_run(live: LiveRun) -> tuple[float | None, ...]:
 
 def allocations_table(found: Sequence[Estimate]) -> ReportTable:
     """A row per cell."""
-    names = list(dict.fromkeys(name for e in found for name in e.cell))
-    cells: dict[tuple[str, ...], dict[str, Estimate]] = {}
-    for e in found:
-        key = tuple(str(e.cell.get(name, "-")) for name in names)
-        cells.setdefault(key, {})[e.metric] = e
-    level = f"{100 * found[0].level:g} % interval"
     headings = {
         PER_CALL: ("allocations per call", 1.0),
         PER_MESSAGE: ("per message", 1.0),
         PER_BYTE: ("bytes per byte", 1.0),
         MEMORY: ("peak memory [MB]", 1e-6),
     }
-    rows = [
-        [
-            *key,
-            *(
-                text
-                for metric, (_, factor) in headings.items()
-                for text in (
-                    value_and_interval(of[metric.name], factor) if metric.name in of else ("-", "-")
-                )
-            ),
-        ]
-        for key, of in cells.items()
-    ]
-    return ReportTable(
-        [*names, *(x for heading, _ in headings.values() for x in (heading, level))],
-        rows,
+    return cells_table(
+        found,
+        headings,
         "What write calls allocate, and the memory that is resident at most",
-        notes=[
-            (
-                "Allocations: calls of malloc, calloc, realloc and their like by any thread; per "
-                "message and per byte: the close as well; bytes: those asked for. Memory: resident "
-                "at most beyond that before the file was opened. Messages are there before they "
-                "are written and do not count."
-            )
-        ],
-        left=frozenset(names),
+        "Allocations: calls of malloc, calloc, realloc and their like by any thread; per "
+        "message and per byte: the close as well; bytes: those asked for. Memory: resident "
+        "at most beyond that before the file was opened. Messages are there before they are "
+        "written and do not count.",
     )

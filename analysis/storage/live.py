@@ -51,6 +51,8 @@ MEMORY = Metric(
     "peak resident memory while writing beyond that just before opening the file",
     "byte",
 )
+ON_DISK = Metric("storage_bytes_on_disk", "bytes of the files when closed", "byte")
+SIZE = Metric("storage_size", "bytes of the files over bytes of the messages", "byte/byte")
 _PER_RUN = {
     "close_ns": Metric("storage_close_time", "time of closing the file", "ns"),
     "cpu_ns_per_byte": Metric(
@@ -59,10 +61,8 @@ _PER_RUN = {
         "ns/byte",
     ),
     "memory_bytes": MEMORY,
-    "bytes_on_disk": Metric("storage_bytes_on_disk", "bytes of the files when closed", "byte"),
-    "size_ratio": Metric(
-        "storage_size", "bytes of the files over bytes of the messages", "byte/byte"
-    ),
+    "bytes_on_disk": ON_DISK,
+    "size_ratio": SIZE,
 }
 
 

@@ -39,6 +39,27 @@ def recorder_estimates(runs: Sequence[RecorderRun], level: float) -> list[Estima
     return [e for members in by_cell(runs) for e in _losses(members, level)]
 
 
+def recorder_headline(runs: Sequence[RecorderRun]) -> str:
+    """What was lost in all, by whom, and up to which rate nothing was."""
+    facts = [found.facts for found in runs]
+    published = sum(f.published for f in facts)
+    middleware = published - sum(f.received for f in facts)
+    cache = sum(f.lost_in_cache for f in facts)
+    if not middleware and not cache:
+        return f"Nothing was lost of {published:,} messages."
+    lossy = {f.rate_bytes_per_s for f in facts if f.written < f.published}
+    rates = {f.rate_bytes_per_s for f in facts}
+    below = [rate for rate in rates if rate < min(lossy)]
+    arrived = (
+        f"up to {max(below) / 2**20:g} MiB/s all arrived" if below else "at no rate did all arrive"
+    )
+    shares = [f"{significant(100 * lost / published, 2)} %" for lost in (middleware, cache)]
+    return (
+        f"Of {published:,} messages the middleware lost {shares[0]} and rosbag2's cache "
+        f"{shares[1]}; {arrived}."
+    )
+
+
 def recorder_sentences(runs: Sequence[RecorderRun]) -> list[str]:
     """For each plugin and configuration, the messages lost, by whom, at each rate."""
     said: dict[str, dict[int, list[RecorderFacts]]] = {}

@@ -18,11 +18,18 @@ from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.storage.allocations import (
     allocation_estimates,
-    allocation_sentence,
+    allocation_sentences,
     allocations_table,
 )
 from roslens.analysis.storage.bound import REFUSED, throughput_bounds
 from roslens.analysis.storage.clocks import Agreement, agreement
+from roslens.analysis.storage.compression import (
+    compression_claims,
+    compression_estimates,
+    compression_sentences,
+    compression_table,
+)
+from roslens.analysis.storage.disk import disk_claims
 from roslens.analysis.storage.figures import bars_plot, effects_plot, write_times_plot
 from roslens.analysis.storage.live import (
     AS_PUBLISHED,
@@ -36,11 +43,13 @@ from roslens.analysis.storage.live import (
     machine_of,
     write_times,
 )
+from roslens.analysis.storage.pairs import claims_table
 from roslens.analysis.storage.parameters import StorageParameters
 from roslens.analysis.storage.published import CELL, cells
 from roslens.analysis.storage.recorder import (
     RecorderRun,
     recorder_estimates,
+    recorder_headline,
     recorder_sentences,
     recorder_table,
 )
@@ -168,6 +177,22 @@ class StorageReport(Report[StorageParameters]):
         """Whether MCAP resists a crash better."""
         return resilience(self.recovery)
 
+    @cached_property
+    def compressed(self) -> list[LiveRun]:
+        """The runs of the suite storage-compression that count."""
+        return [live for live in self.live if live.storage.facts.compression]
+
+    @cached_property
+    def compression_claims(self) -> list[Statement]:
+        """What compressing messages, chunks and files costs."""
+        return compression_claims(self.compressed)
+
+    @cached_property
+    def disk_claims(self) -> list[Statement]:
+        """What a disk costs; none where there is but one place."""
+        on = [live for live in self.live if "place" in live.run.cell]
+        return disk_claims(on) if len({live.run.cell["place"] for live in on}) > 1 else []
+
     @property
     def compared_runs(self) -> list[LiveRun]:
         """Those that have the factors of the study, and no other but the implementation."""
@@ -232,6 +257,7 @@ class StorageReport(Report[StorageParameters]):
     @cached_property
     def _of_runs(self) -> list[Estimate]:
         found = recovery_estimates(self.recovery, self.level)
+        found += compression_estimates(self.compressed, self.level)
         return [*estimates(self.live, self.level), *found]
 
     @cached_property
@@ -244,13 +270,18 @@ class StorageReport(Report[StorageParameters]):
         """What became of the study's takeaways."""
         if self.recovery and not self.live:
             said = [told_of(self.resilience, "claims about resilience")]
-            return said + [
-                f"{s.subject}: {s.claim}: {s.told} ({s.because})." for s in self.resilience
-            ]
+            return said + _told(self.resilience)
         if self.recorded and not self.live:
-            return recorder_sentences(self.recorded)
+            return [recorder_headline(self.recorded), *recorder_sentences(self.recorded)]
         if self.counted and not self.live:
-            return [allocation_sentence(self._of_allocations)]
+            return allocation_sentences(self._of_allocations)
+        for claims, about in (
+            (self.compression_claims, "compression"),
+            (self.disk_claims, "a disk"),
+        ):
+            if claims and self.digests.is_empty():
+                figures = compression_sentences(self.compressed)
+                return [told_of(claims, f"claims about {about}"), *figures, *_told(claims)]
         if self.digests.is_empty():
             count = len(self.live) + len(self.recovery)
             return [f"None of {count} runs has the factors of the study; see the estimates."]
@@ -337,7 +368,7 @@ class StorageReport(Report[StorageParameters]):
             f"Read back with {' and '.join(readers)} in {len(verified)} runs ({cells_read} of "
             f"{total} cells): number of messages, bytes and CRC-32 are those written."
             if verified
-            else "Nothing was read back: verify is 'never'."
+            else "Nothing was read back."
         )
         parts.append(Sentence(text, loud=not verified))
         return Section(*parts)
@@ -500,6 +531,25 @@ class StorageReport(Report[StorageParameters]):
             )
         return Section(allocations_table(self._of_allocations))
 
+    def compression(self) -> Section:
+        """What compressing each message, chunks, or the file leaves and takes."""
+        if not self.compressed:
+            return Section(
+                Sentence("Not measured here: 'roslens record --suite storage-compression' does.")
+            )
+        return Section(
+            claims_table(self.compression_claims, "Which compression leaves and takes less?"),
+            compression_table(self._of_runs),
+        )
+
+    def disk(self) -> Section:
+        """What a disk costs beside memory, and a sync."""
+        if not self.disk_claims:
+            return Section(
+                Sentence("Not measured here: 'roslens record --suite storage-disk' does.")
+            )
+        return Section(claims_table(self.disk_claims, "What does a disk cost?"))
+
     def recovered(self) -> Section:
         """What a crash or a power loss leaves."""
         if not self.recovery:
@@ -533,6 +583,14 @@ class StorageReport(Report[StorageParameters]):
         if self._opened is None:
             found["bounds.csv"] = throughput_bounds(self.digests)
         return found
+
+
+def _told(found: Sequence[Statement]) -> list[str]:
+    """Each in a sentence; of whom it is said where they are several."""
+    several = len({s.subject for s in found}) > 1
+    return [
+        f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})." for s in found
+    ]
 
 
 _DEFINITION = "bytes of all messages over the time of all write calls and of the close"

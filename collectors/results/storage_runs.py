@@ -24,8 +24,9 @@ class Facts(BaseModel):
     """``run.json``: what was written, how, and what it took.
 
     Times in ns, sizes in bytes; `cpu_ns` is CPU time of all threads from before the first write
-    call until after the close. `rosbag2_version` is there where rosbag2's own
-    plugins wrote, the fields from `rate_bytes_per_s` on where messages came at a rate.
+    call until after the close. `rosbag2_version` is there where rosbag2's own plugins wrote,
+    `compression` where its writer did, the fields from `rate_bytes_per_s` on where messages came
+    at a rate.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -51,6 +52,7 @@ class Facts(BaseModel):
     sqlite_version: str
     mcap_version: str
     rosbag2_version: str | None = None
+    compression: str | None = None
     rate_bytes_per_s: int | None = None
     queue_bytes: int | None = None
     produced: int | None = None
@@ -84,7 +86,7 @@ class StorageRun:
     batches
         Each write call, and the close.
     verification
-        What was read back; None where the run was not asked to.
+        What was read back; None of older recordings that were not.
     allocations
         `allocations` and `allocated_bytes` of each write call, then those of the close; None where
         they were not counted. Counting slows what is timed.

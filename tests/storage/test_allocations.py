@@ -15,7 +15,7 @@ from storage_cells import ROOT, SHM, Cell
 from roslens.analysis.runs import Run
 from roslens.analysis.storage.allocations import (
     allocation_estimates,
-    allocation_sentence,
+    allocation_sentences,
     allocations_table,
 )
 from roslens.analysis.storage.live import LiveRun
@@ -144,7 +144,9 @@ def test_the_table_by_hand() -> None:
     # Of one run the memory is not known: not taken for 0.
     assert found["storage_memory"].value == pytest.approx(2_000_000)
     assert found["storage_memory"].runs == 1
-    assert "3.50 per message (plugin_config=a)" in allocation_sentence(list(found.values()))
+    headline, of_a = allocation_sentences(list(found.values()))
+    assert headline.startswith("Per message a allocates least (3.5 times)")
+    assert of_a == "a: 3.5 allocations per message; at most 2.0 MB more are resident."
     (row,) = allocations_table(list(found.values())).rows
     assert row[0] == "a"
     assert len(row) == 9

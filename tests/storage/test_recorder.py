@@ -15,6 +15,7 @@ from roslens.analysis.storage.recorder import (
     BY_MIDDLEWARE,
     RecorderRun,
     recorder_estimates,
+    recorder_headline,
     recorder_sentences,
     recorder_table,
 )
@@ -67,6 +68,13 @@ def test_losses_by_hand() -> None:
         "mcap_default: at 100 MiB/s of 300 messages of 1MiB the middleware lost "
     )
     assert said.endswith(" 20 and the cache 40.")
+    # 20 and 40 of 300; then of 400, with 100 that arrived at half the rate.
+    of = "the middleware lost {} % and rosbag2's cache {} %; "
+    told = recorder_headline(runs)
+    assert told == f"Of 300 messages {of.format('6.7', '13')}at no rate did all arrive."
+    whole = {"received": 100, "lost_in_cache": 0, "written": 100, "rate_bytes_per_s": 50 << 20}
+    told = recorder_headline([*runs, run_of("slow", **whole)])
+    assert told == f"Of 400 messages {of.format('5.0', '10')}up to 50 MiB/s all arrived."
     table = recorder_table(runs, 0.95)
     # 300 messages of 1 MiB in 3 s.
     assert list(table.rows[0][:5]) == ["mcap_default", "3", "100", "300", "240"]
@@ -75,6 +83,7 @@ def test_losses_by_hand() -> None:
 
 def test_none_lost_is_said() -> None:
     runs = [run_of(x, received=100, lost_in_cache=0, written=100) for x in "123"]
+    assert recorder_headline(runs) == "Nothing was lost of 300 messages."
     assert recorder_sentences(runs) == [
         "mcap_default: at 100 MiB/s none of 300 messages of 1MiB was lost."
     ]
@@ -105,7 +114,7 @@ def bag(folder: Path, messages: list[bytes]) -> Path:
     folder.mkdir()
     connection = sqlite3.connect(folder / "recording_0.db3")
     with connection:
-        connection.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, data BLOB)")
+        connection.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, timestamp, data)")
         connection.executemany("INSERT INTO messages (data) VALUES (?)", [(x,) for x in messages])
     connection.close()
     return folder

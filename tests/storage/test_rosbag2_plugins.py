@@ -70,6 +70,37 @@ def test_every_message_is_read_back_by_a_library_that_did_not_write_it(
     assert (facts.rosbag2_version, facts.mcap_version) == ("0.29.0", "1.4.0")
 
 
+@pytest.mark.parametrize("config", ["sqlite_default", "mcap_default"])
+def test_rosbag2_compresses_each_message_or_the_file(
+    config: str, cell: Cell, tmp_path: Path
+) -> None:
+    """What is read back was unpacked as zstd says; each is smaller than what is not compressed."""
+    left = {}
+    for mode in ("none", "message", "file"):
+        folder = tmp_path / mode
+        folder.mkdir()
+        more = {"message_size": "10KiB", "batch_size": "64MiB", "compression": mode}
+        done = cell(implementation="rosbag2", plugin_config=config, output=folder, **more)
+        assert done.status == 0, done.said
+        facts = read_storage_run(folder).facts
+        assert (facts.compression, facts.write_calls) == (mode, 1)
+        assert facts.message_count == (2 << 20) // (10 << 10)
+        read = json.loads((folder / "verification.json").read_text())
+        assert (read["messages"], read["crc32"]) == (facts.message_count, facts.crc32)
+        left[mode] = facts.bytes_on_disk
+    assert left["file"] < left["none"] > left["message"]
+
+
+def test_compression_is_rosbag2s(cell: Cell) -> None:
+    for wrong, words in (
+        ({"compression": "file"}, "needs --rosbag2"),
+        ({"compression": "all", "implementation": "rosbag2"}, "none, message, file"),
+    ):
+        done = cell(**wrong)
+        assert done.status == 2
+        assert words in done.said
+
+
 def test_both_implementations_get_the_same_messages_in_the_same_batches(
     cell: Cell, tmp_path: Path
 ) -> None:

@@ -33,7 +33,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def folder(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     suite, text = load_suite("storage")
-    small = suite.workload.model_copy(update={"parameters": {"bytes": "4MiB", "verify": "first"}})
+    small = suite.workload.model_copy(update={"parameters": {"bytes": "4MiB"}})
     suite = suite.model_copy(update={"workload": small})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(campaign, "prepared_variables", lambda *_: {PROGRAM_VARIABLE: str(program)})

@@ -209,10 +209,12 @@ class Session:
             self.loss = Loss(discarded_events=None, lost_packets=None)
             return
         call = self.daemon.tool.call
-        for step in ("stop", "list", "destroy"):
+        # Stopping waits until all data is written. Destroying would wait half a second more, for a
+        # timer of the session daemon's.
+        for step in (("stop",), ("list",), ("destroy", "--no-wait")):
             try:
-                answer = call(step, self.name)
-                if step == "list":
+                answer = call(*step, self.name)
+                if step == ("list",):
                     self.loss = loss_of(answer)
             except LttngError as error:
                 self.troubles.append(str(error))

@@ -41,13 +41,14 @@ from roslens.tracing.sources import obtain, pinned
 SPACE = 500_000_000
 """Bytes that the build needs while it lasts."""
 PLUGINS = ("rosbag2_storage_mcap", "rosbag2_storage_sqlite3")
+COMPRESSION = ("rosbag2_compression", "rosbag2_compression_zstd")
 
 LIBRARIES = (
     Library("class_loader", "class_loader"),
     Library("mcap", "rosbag2", "mcap_vendor"),
     Library("rosbag2_storage", "rosbag2", "rosbag2_storage"),
     Library("rosbag2_cpp", "rosbag2", "rosbag2_cpp"),
-    *(Library(name, "rosbag2", name) for name in PLUGINS),
+    *(Library(name, "rosbag2", name) for name in (*PLUGINS, *COMPRESSION)),
 )
 # By rosbag2_storage_mcap's own CMakeLists.txt, for a rosbag2_storage of this version.
 _DEFINED = {
@@ -59,7 +60,7 @@ _DEFINED = {
         )
     )
 }
-_LINKED = ("rosbag2_cpp", "rosbag2_storage", "class_loader")
+_LINKED = ("rosbag2_compression", "rosbag2_cpp", "rosbag2_storage", "class_loader")
 _OF_ROS = ("rclcpp", "rcutils", "rmw", "std_msgs__rosidl_typesupport_cpp")
 _CONSOLE = "-lconsole_bridge"
 _SOURCES = ("class_loader", "pluginlib", "rosbag2", "mcap")
@@ -163,7 +164,7 @@ def sourced_rosbag2(environ: Mapping[str, str]) -> Rosbag2:
     """
     prefixes = tuple(Path(x) for x in environ["AMENT_PREFIX_PATH"].split(os.pathsep) if x)
     packages = {}
-    for name in ("rosbag2_storage", *PLUGINS):
+    for name in ("rosbag2_storage", *PLUGINS, *COMPRESSION):
         package = next(
             (y for x in prefixes if (y := x / "share" / name / MANIFEST).is_file()), None
         )
@@ -342,7 +343,11 @@ def _build(
     note("linking rosbag2's plugins")
     # Each is linked with those before it.
     first = [x.name for x in lacking]
-    for group in (first, ["class_loader", "mcap"], ["rosbag2_storage"], ["rosbag2_cpp", *PLUGINS]):
+    groups = (
+        *(first, ["class_loader", "mcap"], ["rosbag2_storage"], ["rosbag2_cpp", *PLUGINS]),
+        *([name] for name in COMPRESSION),
+    )
+    for group in groups:
         before = [x.name for x in LIBRARIES if (prefix / "lib" / soname(x.name)).is_file()]
         of_system_flags = [f"-l{x.name}" for x in OF_SYSTEM]
         needed = (*_link_flags(prefix, rclcpp, *before), *of_system_flags)
@@ -360,6 +365,7 @@ def _build(
         run_steps(links, what="libraries of rosbag2", log=log, note=lambda _: None)
     for name in PLUGINS:
         announce(prefix, folders[name])
+    announce(prefix, folders[COMPRESSION[1]], "rosbag2_compression")
     return dict(described(prefix, [*folders.values(), pluginlib]))
 
 
@@ -371,9 +377,12 @@ def _compiling(
     return Step(target, (*rclcpp.compiler, *kind, *options, "-c", str(file)))
 
 
-def announce(prefix: Path, package: Path) -> None:
-    """Put the description of a package and of its plugins where pluginlib finds them."""
+def announce(prefix: Path, package: Path, base: str = "rosbag2_storage") -> None:
+    """Put the description of a package and of its plugins where pluginlib finds them.
+
+    `base` is the package whose interface the plugins implement.
+    """
     ((name, _),) = described(prefix, [package])
     place = Path("share") / name / "plugin_description.xml"
     put(prefix / place, (package / place.name).read_text(encoding="utf-8"))
-    put(prefix / AMENT_INDEX / "rosbag2_storage__pluginlib__plugin" / name, f"{place}\n")
+    put(prefix / AMENT_INDEX / f"{base}__pluginlib__plugin" / name, f"{place}\n")

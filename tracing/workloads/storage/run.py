@@ -5,8 +5,8 @@
 
 Written into FOLDER: ``writes.csv`` (a row per write call, in the format of the published
 comparison), ``run.json`` (what the cell was, and what it took), with ``--allocations True``
-``allocations.csv`` (what each call allocated), and, where the recording was read back,
-``verification.json``. The recording itself lies on a RAM disk meanwhile.
+``allocations.csv`` (what each call allocated), and ``verification.json`` (what other libraries
+read back). The recording itself lies on a RAM disk meanwhile.
 
 Exit status: 0 done; 2 wrong use; 4 it failed, or what was read back is not what was written;
 128 + N ended by signal N.
@@ -24,7 +24,6 @@ from pathlib import Path
 
 from roslens.tracing.recording import RoslensError
 from roslens.tracing.recording.files import shipped
-from roslens.tracing.sampling.preloaded import preloadable, preloaded
 from roslens.tracing.workloads.storage.scratch import RAM_DISK, scratch_folder
 
 HERE = Path(__file__).resolve().parent
@@ -84,15 +83,17 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--place", default=RAM_DISK, help="a folder on a RAM disk")
     parser.add_argument("--any_disk", default="False", help="True: it need be no RAM disk")
+    parser.add_argument(
+        "--compression",
+        default="",
+        help="none, message or file: rosbag2's writer writes, and compresses this",
+    )
     parser.add_argument("--rate", default="", help="bytes per second at which messages come")
     parser.add_argument("--queue", default="", help="bytes that the queue before the writer holds")
     parser.add_argument(
         "--allocations", default="False", help="True: count them, which slows what is timed"
     )
     parser.add_argument("--seed", default="0", help="of the order of messages of mixed sizes")
-    parser.add_argument(
-        "--verify", choices=("first", "always", "never"), default="always", help="read it back"
-    )
     parser.add_argument("--seconds", help="not used: a run lasts as long as writing takes")
     parser.add_argument("--output", type=Path, required=True, help="where the results go")
     return parser.parse_args()
@@ -115,7 +116,7 @@ def _arguments(options: argparse.Namespace, scratch: Path) -> list[str]:
         found += ["--rosbag2", os.environ["ROSLENS_STORAGE_ROSBAG2"]]
     if options.any_disk.lower() == "true":
         found.append("--any-disk")
-    for name in ("rate", "queue"):
+    for name in ("rate", "queue", "compression"):
         if getattr(options, name):
             found += [f"--{name}", getattr(options, name)]
     return found
@@ -124,15 +125,15 @@ def _arguments(options: argparse.Namespace, scratch: Path) -> list[str]:
 def _environment(options: argparse.Namespace) -> dict[str, str]:
     environment = dict(os.environ)
     if options.allocations.lower() == "true":
+        # Only where it is needed: the package reads Polars, which takes longer than most cells.
+        from roslens.tracing.sampling.preloaded import preloadable, preloaded  # noqa: PLC0415
+
         library = preloadable(HERE / "allocations.c", "--allocations")
         environment["LD_PRELOAD"] = preloaded(environment, library)
     return environment
 
 
 def _verify(options: argparse.Namespace, scratch: Path) -> int:
-    first = os.environ.get("ROSLENS_REPETITION", "0") == "0"
-    if options.verify == "never" or (options.verify == "first" and not first):
-        return 0
     written = json.loads((options.output / "run.json").read_bytes())
     if not any(scratch.iterdir()):
         return 0  # the configuration that writes nothing
@@ -140,7 +141,7 @@ def _verify(options: argparse.Namespace, scratch: Path) -> int:
     from verify import NotAsWrittenError, read_back  # type: ignore[import-not-found]  # noqa: PLC0415
 
     try:
-        found = read_back(scratch)
+        found = read_back(scratch, options.compression)
     except NotAsWrittenError as error:
         return _fail(f"{options.plugin_config}: what was written cannot be read back: {error}", 4)
     wanted = {

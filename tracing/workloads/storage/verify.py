@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
+import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcap.records import Chunk
 
 RECORDINGS = ("recording", "recording.db3", "recording.mcap")
-"""What the crates write, and rosbag2's plugins."""
+"""What the crates write, and rosbag2's plugins; a folder where rosbag2's writer wrote."""
 _MCAP_MAGIC = b"\x89MCAP0\r\n"
+_MESSAGE = 5
+_HEAD = struct.Struct("<BQHIQQ")
+"""Opcode, length, channel, sequence, log time and publish time of a message in MCAP."""
+_AFTER_LENGTH = 9
 
 
 class NotAsWrittenError(Exception):
@@ -41,30 +50,41 @@ def recording_in(folder: Path) -> Path:
     return next((x for x in names if x.exists()), names[0])
 
 
-def read_back(folder: Path) -> ReadBack:
+def read_back(folder: Path, compression: str = "") -> ReadBack:
     """Read a whole recording.
 
     Parameters
     ----------
     folder
         The folder with one of `RECORDINGS`.
+    compression
+        ``message`` or ``file``: what rosbag2's writer compressed, which is undone.
 
     Raises
     ------
     NotAsWrittenError
-        It cannot be read, or its own checks fail.
+        It cannot be read, its own checks fail, or messages are not in the order of their times,
+        which are their numbers.
     """
-    reader, found = messages_of(recording_in(folder))
+    path = recording_in(folder)
+    if path.is_dir():
+        path = _file_of_bag(path, unpack=compression == "file")
+    reader, found = messages_of(path)
+    if compression == "message":
+        found = _unpacked(found)
     messages = total = crc = 0
-    for data in found:
+    crc32 = zlib.crc32
+    for time, data in found:
+        if time != messages:
+            raise NotAsWrittenError(f"message {messages} has the time {time}")
         messages += 1
         total += len(data)
-        crc = zlib.crc32(data, crc)
+        crc = crc32(data, crc)
     return ReadBack(reader, messages, total, crc)
 
 
-def messages_of(path: Path) -> tuple[str, Iterator[bytes]]:
-    """Who reads a file, and the content of each message in the order in which they were written.
+def messages_of(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
+    """Who reads a file, and time and content of each message in the order of writing.
 
     Raises
     ------
@@ -75,7 +95,7 @@ def messages_of(path: Path) -> tuple[str, Iterator[bytes]]:
         is_mcap = stream.read(len(_MCAP_MAGIC)) == _MCAP_MAGIC
     reader, found = _mcap(path) if is_mcap else _sqlite(path)
 
-    def checked() -> Iterator[bytes]:
+    def checked() -> Iterator[tuple[int, bytes]]:
         try:
             yield from found
         except Exception as error:
@@ -84,30 +104,71 @@ def messages_of(path: Path) -> tuple[str, Iterator[bytes]]:
     return reader, checked()
 
 
-def _sqlite(path: Path) -> tuple[str, Iterator[bytes]]:
-    def rows() -> Iterator[bytes]:
+def _sqlite(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
+    def rows() -> Iterator[tuple[int, bytes]]:
         connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
         try:
             (answer,) = connection.execute("PRAGMA quick_check").fetchone()
             if answer != "ok":
                 raise NotAsWrittenError(f"quick_check says {answer}")
-            for (data,) in connection.execute("SELECT data FROM messages ORDER BY id"):
-                yield data
+            yield from connection.execute("SELECT timestamp, data FROM messages ORDER BY id")
         finally:
             connection.close()
 
     return f"sqlite3 {sqlite3.sqlite_version} (Python)", rows()
 
 
-def _mcap(path: Path) -> tuple[str, Iterator[bytes]]:
+def _mcap(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
     import mcap  # noqa: PLC0415  (only where it is needed: a run counts its seconds)
-    from mcap.records import Message  # noqa: PLC0415
+    from mcap.records import Chunk, Message  # noqa: PLC0415
     from mcap.stream_reader import StreamReader  # noqa: PLC0415
 
-    def records() -> Iterator[bytes]:
+    def records() -> Iterator[tuple[int, bytes]]:
         with path.open("rb") as stream:
-            for record in StreamReader(stream, validate_crcs=True).records:
-                if isinstance(record, Message):
-                    yield record.data
+            for record in StreamReader(stream, emit_chunks=True, validate_crcs=True).records:
+                if isinstance(record, Chunk):
+                    yield from _of_chunk(record)
+                elif isinstance(record, Message):
+                    yield record.log_time, record.data
 
     return f"mcap {mcap.__version__} (Python)", records()
+
+
+def _of_chunk(chunk: Chunk) -> Iterator[tuple[int, bytes]]:
+    """Messages of a chunk that the library unpacks and checks; cut here, many times as fast."""
+    from mcap.stream_reader import get_chunk_data_stream  # noqa: PLC0415
+
+    stream, length = get_chunk_data_stream(chunk, validate_crc=True)
+    records, at = stream.read(length), 0
+    while at < length:
+        opcode, size, _, _, time, _ = _HEAD.unpack_from(records, at)
+        begin, at = at, at + _AFTER_LENGTH + size
+        if opcode == _MESSAGE:
+            yield time, records[begin + _HEAD.size : at]
+
+
+def _file_of_bag(bag: Path, *, unpack: bool) -> Path:
+    """The one file of a bag of rosbag2's writer, unpacked beside it where it was compressed."""
+    path = next(bag.glob("recording_0.*"))
+    if not unpack:
+        return path
+    import zstandard  # noqa: PLC0415
+
+    unpacked = path.with_suffix("")
+    with path.open("rb") as packed, unpacked.open("wb") as stream:
+        try:
+            zstandard.ZstdDecompressor().copy_stream(packed, stream)
+        except zstandard.ZstdError as error:
+            raise NotAsWrittenError(f"zstandard cannot unpack it: {error}") from error
+    return unpacked
+
+
+def _unpacked(messages: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    import zstandard  # noqa: PLC0415
+
+    unpack = zstandard.ZstdDecompressor().decompress
+    for time, data in messages:
+        try:
+            yield time, unpack(data)
+        except zstandard.ZstdError as error:
+            raise NotAsWrittenError(f"zstandard cannot unpack a message: {error}") from error

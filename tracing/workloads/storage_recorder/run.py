@@ -215,7 +215,7 @@ def _read_back(bag: Path, size: int, counts: dict[str, int]) -> dict[str, object
     seen: set[int] = set()
     reader, found = messages_of(path)
     try:
-        for data in found:
+        for _, data in found:
             none, _, length, number = HEAD.unpack_from(data)
             # Serialized messages end at a multiple of 4 bytes.
             if (none, length) != (0, size) or data[HEAD.size :][: size - TAG] != content:

@@ -1,4 +1,5 @@
-// One bag, written as rosbag2's writer does: a plugin by its name, whole batches at once.
+// One bag, written as rosbag2's writer does: a plugin by its name, whole batches at once; or by
+// that writer itself, where it compresses.
 #include "sink.h"
 
 #include <rcutils/logging.h>
@@ -9,6 +10,9 @@
 #include <exception>
 #include <memory>
 #include <mcap/types.hpp>
+#include <rosbag2_compression/sequential_compression_writer.hpp>
+#include <rosbag2_cpp/writer.hpp>
+#include <rosbag2_cpp/writers/sequential_writer.hpp>
 #include <rosbag2_storage/storage_factory.hpp>
 #include <rosbag2_storage/storage_interfaces/read_write_interface.hpp>
 #include <string>
@@ -22,10 +26,15 @@ using Batch = std::vector<std::shared_ptr<const SerializedBagMessage>>;
 std::string failure;
 std::unique_ptr<rosbag2_storage::StorageFactory> factory;
 std::shared_ptr<rosbag2_storage::storage_interfaces::ReadWriteInterface> storage;
+std::unique_ptr<rosbag2_cpp::Writer> writer;
 std::vector<std::string> names;
 // Made once and filled anew: a recorder's messages are there before it writes them.
 std::vector<std::shared_ptr<SerializedBagMessage>> messages;
 Batch batch;
+size_t used = 0;  // of those, by rosbag2's writer, which may still have them
+
+// rosbag2's default for 'ros2 bag record'.
+constexpr uint64_t CACHE = 100 * 1024 * 1024;
 
 template <typename Call>
 int guarded(Call &&call) {
@@ -50,6 +59,19 @@ void reserve(size_t count) {
   batch.reserve(count);
 }
 
+std::unique_ptr<rosbag2_cpp::Writer> writer_that(const std::string &compression) {
+  if (compression == "none")
+    return std::make_unique<rosbag2_cpp::Writer>(
+        std::make_unique<rosbag2_cpp::writers::SequentialWriter>());
+  rosbag2_compression::CompressionOptions options;
+  options.compression_format = "zstd";
+  options.compression_mode = rosbag2_compression::compression_mode_from_string(compression);
+  options.compression_queue_size = 0;  // nothing is dropped
+  options.compression_threads = 1;     // messages keep their order
+  return std::make_unique<rosbag2_cpp::Writer>(
+      std::make_unique<rosbag2_compression::SequentialCompressionWriter>(options));
+}
+
 }  // namespace
 
 int roslens_sink_reserve(size_t count) {
@@ -57,7 +79,8 @@ int roslens_sink_reserve(size_t count) {
 }
 
 int roslens_sink_open(const char *id, const char *preset, const char *configuration,
-                      const char *uri, uint16_t topics, const char *type) {
+                      const char *uri, uint16_t topics, const char *type,
+                      const char *compression) {
   return guarded([&] {
     setenv("AMENT_PREFIX_PATH", ROSLENS_PREFIXES, 1);
     setenv("ROS_DISTRO", ROSLENS_DISTRO, 1);
@@ -67,9 +90,15 @@ int roslens_sink_open(const char *id, const char *preset, const char *configurat
     options.storage_id = id;
     options.storage_preset_profile = preset;
     options.storage_config_uri = configuration;
-    factory = std::make_unique<rosbag2_storage::StorageFactory>();
-    storage = factory->open_read_write(options);
-    if (!storage) throw std::runtime_error(std::string("rosbag2 cannot open a bag as ") + id);
+    if (*compression) {
+      options.max_cache_size = CACHE;
+      writer = writer_that(compression);
+      writer->open(options, {"cdr", "cdr"});
+    } else {
+      factory = std::make_unique<rosbag2_storage::StorageFactory>();
+      storage = factory->open_read_write(options);
+      if (!storage) throw std::runtime_error(std::string("rosbag2 cannot open a bag as ") + id);
+    }
     rosbag2_storage::MessageDefinition definition;
     definition.topic_type = type;
     definition.encoding = "ros2msg";
@@ -79,7 +108,10 @@ int roslens_sink_open(const char *id, const char *preset, const char *configurat
       topic.name = "/topic_" + std::to_string(number);
       topic.type = type;
       topic.serialization_format = "cdr";
-      storage->create_topic(topic, definition);
+      if (writer)
+        writer->create_topic(topic, definition);
+      else
+        storage->create_topic(topic, definition);
       names.push_back(topic.name);
     }
   });
@@ -87,26 +119,35 @@ int roslens_sink_open(const char *id, const char *preset, const char *configurat
 
 int roslens_sink_prepare(const roslens_message *given, size_t count) {
   return guarded([&] {
-    reserve(count);
+    const size_t first = used;
+    if (writer) used += count;
+    reserve(first + count);
     batch.clear();
     for (size_t at = 0; at < count; ++at) {
-      SerializedBagMessage &message = *messages[at];
+      SerializedBagMessage &message = *messages[first + at];
       message.recv_timestamp = message.send_timestamp = given[at].time_ns;
       message.topic_name = names[given[at].topic];
       message.serialized_data->buffer = const_cast<uint8_t *>(given[at].data);
       message.serialized_data->buffer_length = given[at].length;
       message.serialized_data->buffer_capacity = given[at].length;
-      batch.push_back(messages[at]);
+      batch.push_back(messages[first + at]);
     }
   });
 }
 
 int roslens_sink_write() {
-  return guarded([] { storage->write(batch); });
+  return guarded([] {
+    if (!writer) return storage->write(batch);
+    for (const auto &message : batch) writer->write(message);
+  });
 }
 
 int roslens_sink_close() {
-  return guarded([] { storage.reset(); });
+  return guarded([] {
+    if (writer) writer->close();
+    writer.reset();
+    storage.reset();
+  });
 }
 
 const char *roslens_sink_error() { return failure.c_str(); }

@@ -17,17 +17,20 @@ struct roslens_message {
   uint16_t topic;
 };
 
-/* Makes room for a batch of so many messages, so that a measurement does not. */
+/* Makes room for so many messages, so that a measurement does not: of a batch, of all batches where
+   rosbag2's writer writes, which may still have them when it gets the next batch. */
 int roslens_sink_reserve(size_t messages);
 /* Opens the plugin `storage` for the file `uri` (without its suffix); preset and configuration as
-   for 'ros2 bag record': empty for none. */
+   for 'ros2 bag record': empty for none. With a compression that is not empty (none, message,
+   file) rosbag2's own writer writes by the plugin, and `uri` is a folder. */
 int roslens_sink_open(const char *storage, const char *preset, const char *configuration,
-                      const char *uri, uint16_t topics, const char *type);
+                      const char *uri, uint16_t topics, const char *type,
+                      const char *compression);
 /* Makes the next batch out of messages. */
 int roslens_sink_prepare(const struct roslens_message *messages, size_t count);
-/* Hands the batch to the plugin, in one call. */
+/* Hands the batch to the plugin, in one call; to rosbag2's writer message by message. */
 int roslens_sink_write(void);
-/* Lets the plugin go, which ends the file. */
+/* Lets the plugin go, which ends the file; rosbag2's writer has then compressed all. */
 int roslens_sink_close(void);
 /* Why the last call that did not return 0 failed. */
 const char *roslens_sink_error(void);

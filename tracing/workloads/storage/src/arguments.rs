@@ -14,6 +14,8 @@ roslens-storage: writes messages to SQLite or MCAP as a bag recorder does, and t
 
   --configuration NAME   what writes, and how (see docs/storage.md); NAME+fsync syncs at close
   --rosbag2 FOLDER       rosbag2's own plugin writes, by the library in FOLDER
+  --compression MODE     rosbag2's own writer writes by that plugin, and compresses each message
+                         (message), the file when it is closed (file), or neither (none)
   --messages NAME        1MiB, 10KiB, 100B or mixed
   --batch BYTES          a write call gets messages of at least so many bytes
   --bytes BYTES          how much is written in all
@@ -31,6 +33,7 @@ roslens-storage: writes messages to SQLite or MCAP as a bag recorder does, and t
 pub struct Arguments {
     pub configuration: Configuration,
     pub rosbag2: Option<PathBuf>,
+    pub compression: Option<String>,
     pub messages: Suite,
     pub batch: u64,
     pub bytes: u64,
@@ -50,6 +53,7 @@ impl Arguments {
         let mut parser = lexopt::Parser::from_env();
         let mut configuration: Option<String> = None;
         let mut rosbag2: Option<PathBuf> = None;
+        let mut compression = None;
         let mut messages = None;
         let mut batch = None;
         let mut bytes = 250 << 20;
@@ -65,6 +69,7 @@ impl Arguments {
             match argument {
                 Long("configuration") => configuration = Some(parser.value()?.string()?),
                 Long("rosbag2") => rosbag2 = Some(parser.value()?.into()),
+                Long("compression") => compression = Some(mode(&parser.value()?.string()?)?),
                 Long("messages") => messages = Some(Suite::named(&parser.value()?.string()?)?),
                 Long("batch") => batch = Some(size(&parser.value()?.string()?)?),
                 Long("bytes") => bytes = size(&parser.value()?.string()?)?,
@@ -81,12 +86,18 @@ impl Arguments {
             }
         }
         let configuration = needed(configuration, "configuration")?;
+        if compression.is_some() && rosbag2.is_none() {
+            return Err(Failure::Usage(
+                "--compression is rosbag2's: it needs --rosbag2".to_owned(),
+            ));
+        }
         Ok(Some(Self {
             configuration: match &rosbag2 {
                 Some(folder) => Configuration::of_rosbag2(&configuration, folder)?,
                 None => Configuration::named(&configuration)?,
             },
             rosbag2,
+            compression,
             messages: needed(messages, "messages")?,
             batch: needed(batch, "batch")?,
             bytes,
@@ -104,6 +115,15 @@ impl Arguments {
 
 fn needed<T>(value: Option<T>, name: &str) -> Result<T> {
     value.ok_or_else(|| Failure::Usage(format!("--{name} is missing; see --help")))
+}
+
+fn mode(text: &str) -> Result<String> {
+    if ["none", "message", "file"].contains(&text) {
+        return Ok(text.to_owned());
+    }
+    Err(Failure::Usage(format!(
+        "--compression {text:?}: there are none, message, file"
+    )))
 }
 
 /// Bytes from `1024`, `64KiB`, `10MiB`: powers of 1024.

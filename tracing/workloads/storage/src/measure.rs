@@ -38,8 +38,13 @@ impl Load {
             .iter()
             .map(|b| b.len())
             .max();
+        // rosbag2's writer still has messages of a batch when it gets the next one.
+        let at_once = match &arguments.compression {
+            Some(_) => messages.len(),
+            None => largest.unwrap_or(0),
+        };
         let rosbag2 = arguments.rosbag2.as_ref();
-        let rosbag2 = rosbag2.map(|folder| Rosbag2::load(folder, largest.unwrap_or(0)));
+        let rosbag2 = rosbag2.map(|folder| Rosbag2::load(folder, at_once));
         Ok(Self {
             content,
             rosbag2: rosbag2.transpose()?,
@@ -62,12 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     forget_peak();
     let (rss_before, _) = memory();
     let opened = now_ns();
-    let mut sink = sinks::open(
-        &arguments.configuration,
-        &arguments.place,
-        load.topics,
-        load.rosbag2.as_ref(),
-    )?;
+    let mut sink = sinks::open(arguments, load.topics, load.rosbag2.as_ref())?;
     let open_ns = now_ns() - opened;
     let cpu_begin = cpu_ns();
     let mut first = 0;

@@ -1,7 +1,7 @@
 //! Where the recording is written: a RAM disk with room enough, or the reason why not.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::arguments::Arguments;
 use crate::failure::{Failure, Result};
@@ -78,11 +78,25 @@ fn on_disk(place: &Path) -> Option<String> {
     })
 }
 
-/// Bytes of all files of a folder.
+/// All files below a folder.
+pub fn files_of(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files_of(&path)?);
+        } else {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Bytes of all files below a folder.
 pub fn bytes_of(folder: &Path) -> Result<u64> {
     let mut total = 0;
-    for entry in std::fs::read_dir(folder)? {
-        total += entry?.metadata()?.len();
+    for path in files_of(folder)? {
+        total += path.metadata()?.len();
     }
     Ok(total)
 }

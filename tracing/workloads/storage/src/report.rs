@@ -144,6 +144,9 @@ impl Report<'_> {
         if self.load.rosbag2.is_some() {
             fields.push(("rosbag2_version", quoted(rosbag2)));
         }
+        if let Some(mode) = &arguments.compression {
+            fields.push(("compression", quoted(mode)));
+        }
         if let Some(a) = &self.arrivals {
             fields.extend([
                 ("rate_bytes_per_s", a.rate.to_string()),

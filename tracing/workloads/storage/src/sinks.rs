@@ -7,7 +7,8 @@ mod sqlite;
 
 use std::path::{Path, PathBuf};
 
-use crate::configuration::{Configuration, Storage};
+use crate::arguments::Arguments;
+use crate::configuration::Storage;
 use crate::content::Content;
 use crate::failure::{Failure, Result};
 use crate::messages::Message;
@@ -31,23 +32,31 @@ pub trait Sink {
     fn close(&mut self) -> Result<()>;
 }
 
-/// Opens the sink of a configuration.
+/// Opens the sink of the configuration that was asked for.
 ///
 /// A batch is one call through a pointer, whatever writes: the cost of choosing is the same for
 /// all and is in what the null sink shows.
 ///
 /// `rosbag2` has been loaded where the configuration is one of its plugins.
 pub fn open<'a>(
-    configuration: &Configuration,
-    folder: &Path,
+    arguments: &Arguments,
     topics: u16,
     rosbag2: Option<&'a Rosbag2>,
 ) -> Result<Box<dyn Sink + 'a>> {
+    let Arguments {
+        configuration,
+        place: folder,
+        compression,
+        ..
+    } = arguments;
     let fsync = configuration.fsync;
     Ok(match &configuration.storage {
         Storage::Null => Box::new(null::Null),
         Storage::Plugin(plugin) => match rosbag2 {
-            Some(library) => library.create(plugin, folder, topics, fsync)?,
+            Some(library) => {
+                let compression = compression.as_deref().unwrap_or_default();
+                library.create(plugin, folder, topics, fsync, compression)?
+            }
             None => return Err(Failure::Usage("rosbag2 has not been loaded".to_owned())),
         },
         Storage::Sqlite(options) => Box::new(sqlite::Sqlite::create(

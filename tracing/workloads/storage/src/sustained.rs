@@ -43,12 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     forget_peak();
     let (rss_before, _) = memory();
     let opened = now_ns();
-    let mut sink = sinks::open(
-        &arguments.configuration,
-        &arguments.place,
-        load.topics,
-        load.rosbag2.as_ref(),
-    )?;
+    let mut sink = sinks::open(arguments, load.topics, load.rosbag2.as_ref())?;
     let open_ns = now_ns() - opened;
     let cpu_begin = cpu_ns();
     let mut rows = Vec::new();

@@ -11,7 +11,8 @@ use crate::configuration::Plugin;
 use crate::content::Content;
 use crate::failure::{Failure, Result};
 use crate::messages::Message;
-use crate::process::cpu_ns;
+use crate::place::files_of;
+use crate::process::thread_cpu_ns;
 use crate::sinks::{Sink, TYPE, file};
 
 /// As in rosbag2/sink.h.
@@ -30,6 +31,7 @@ type Open = unsafe extern "C" fn(
     *const c_char,
     u16,
     *const c_char,
+    *const c_char,
 ) -> c_int;
 type Prepare = unsafe extern "C" fn(*const Given, usize) -> c_int;
 type Call = unsafe extern "C" fn() -> c_int;
@@ -45,14 +47,14 @@ pub struct Rosbag2 {
     error: Symbol<Text>,
     /// Versions of `rosbag2_storage`, `SQLite` and mcap.
     pub versions: Vec<String>,
-    largest: usize,
+    at_once: usize,
 }
 
 impl Rosbag2 {
     /// Loads it from its folder.
     ///
-    /// `largest` is the number of messages of the largest batch.
-    pub fn load(folder: &Path, largest: usize) -> Result<Self> {
+    /// `at_once` is how many messages it has to hold at once.
+    pub fn load(folder: &Path, at_once: usize) -> Result<Self> {
         let path = folder.join("lib/libroslens_rosbag2_sink.so");
         let wrong = |e: libloading::Error| Failure::Run(format!("{}: {e}", path.display()));
         // SAFETY: the library and the signatures of its functions are ours (rosbag2/sink.h), and it
@@ -70,21 +72,22 @@ impl Rosbag2 {
                 close: library.get(b"roslens_sink_close").map_err(wrong)?,
                 error: library.get(b"roslens_sink_error").map_err(wrong)?,
                 versions: versions.split(' ').map(str::to_owned).collect(),
-                largest,
+                at_once,
             };
-            found.check(reserve(largest))?;
+            found.check(reserve(at_once))?;
             std::mem::forget(library);
             Ok(found)
         }
     }
 
-    /// Opens a bag by a plugin.
+    /// Opens a bag by a plugin; with a compression that is not empty, by rosbag2's writer.
     pub fn create(
         &self,
         plugin: &Plugin,
         folder: &Path,
         topics: u16,
         fsync: bool,
+        compression: &str,
     ) -> Result<Box<dyn Sink + '_>> {
         let path = file(folder);
         let text = |text: &str| CString::new(text).map_err(|e| Failure::Usage(e.to_string()));
@@ -93,6 +96,7 @@ impl Rosbag2 {
         let configuration = text(&plugin.configuration.to_string_lossy())?;
         let uri = text(&path.to_string_lossy())?;
         let kind = text(TYPE)?;
+        let compression = text(compression)?;
         // SAFETY: as declared in rosbag2/sink.h; the texts live until it returns.
         let code = unsafe {
             (self.open)(
@@ -102,12 +106,13 @@ impl Rosbag2 {
                 uri.as_ptr(),
                 topics,
                 kind.as_ptr(),
+                compression.as_ptr(),
             )
         };
         self.check(code)?;
         Ok(Box::new(Bag {
             library: self,
-            given: Vec::with_capacity(self.largest),
+            given: Vec::with_capacity(self.at_once),
             to_sync: fsync.then(|| folder.to_owned()),
         }))
     }
@@ -131,7 +136,8 @@ struct Bag<'a> {
 
 impl Sink for Bag<'_> {
     fn prepare(&mut self, first: u64, batch: &[Message], content: &Content) -> Result<u64> {
-        let begin = cpu_ns();
+        // Of this thread: those of rosbag2's writer may be at work.
+        let begin = thread_cpu_ns();
         self.given.clear();
         for (number, message) in (first..).zip(batch) {
             self.given.push(Given {
@@ -144,7 +150,7 @@ impl Sink for Bag<'_> {
         // SAFETY: the content outlives the sink; the list is read during the call only.
         let code = unsafe { (self.library.prepare)(self.given.as_ptr(), self.given.len()) };
         self.library.check(code)?;
-        Ok(cpu_ns() - begin)
+        Ok(thread_cpu_ns() - begin)
     }
 
     fn write(&mut self, _: u64, _: &[Message], _: &Content) -> Result<()> {
@@ -156,8 +162,8 @@ impl Sink for Bag<'_> {
         // SAFETY: takes nothing.
         self.library.check(unsafe { (self.library.close)() })?;
         if let Some(folder) = &self.to_sync {
-            for entry in std::fs::read_dir(folder)? {
-                File::open(entry?.path())?.sync_all()?;
+            for path in files_of(folder)? {
+                File::open(path)?.sync_all()?;
             }
         }
         Ok(())

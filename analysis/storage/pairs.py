@@ -1,0 +1,160 @@
+"""Claims that one way of writing takes less than another, cell by cell."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.reports.numbers import significant, value_and_interval
+from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.reports.tables import statements_table
+from roslens.analysis.statistics.multiplicity import holm
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
+from roslens.analysis.statistics.ratio import Spread, ratio_of_means
+from roslens.analysis.storage.live import LiveRun
+from roslens.analysis.storage.statements import ALPHA, over_cells
+from roslens.analysis.verdicts.comparison import LEVEL
+from roslens.analysis.verdicts.statement import Statement, Verdict
+
+RULE = (
+    "Ratios of means over runs with Fieller's 95 % interval; a cell holds where the interval lies "
+    "beyond 1 and p, by Holm over the cells of a claim, is at most 5 %."
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That `new` takes less of something than `base`.
+
+    Attributes
+    ----------
+    text
+        What is claimed.
+    value
+        What is taken, of one run; None where that is not known.
+    new, base
+        Levels of what `judged` is told to tell apart.
+    """
+
+    text: str
+    value: Callable[[LiveRun], float | None]
+    new: str
+    base: str
+
+
+def judged(
+    runs: Sequence[LiveRun],
+    claims: Sequence[Claim],
+    level: Callable[[LiveRun], str],
+    cell: Callable[[LiveRun], tuple[str, str]],
+    subject: Callable[[LiveRun], str],
+) -> list[Statement]:
+    """Each claim about each subject; its ratio is base / new, above 1 `new` takes less.
+
+    Parameters
+    ----------
+    level
+        Which of the two ways a run is.
+    cell
+        What else differs: size of messages, and all other.
+    subject
+        Whom a statement is about, such as the machine.
+    """
+    found = []
+    for name in dict.fromkeys(map(subject, runs)):
+        own = [live for live in runs if subject(live) == name]
+        for claim in claims:
+            rows = _compared(own, claim, level, cell)
+            verdict, because = over_cells(rows, one_suffices=False)
+            if not rows.is_empty():
+                ratios = rows["ratio"].to_list()
+                low, high = significant(min(ratios), 3), significant(max(ratios), 3)
+                because += f"; {low} to {high} times" if low != high else f"; {low} times"
+            found.append(Statement(claim.text, verdict, because, name))
+    return found
+
+
+def _compared(
+    runs: Sequence[LiveRun],
+    claim: Claim,
+    level: Callable[[LiveRun], str],
+    cell: Callable[[LiveRun], tuple[str, str]],
+) -> pl.DataFrame:
+    """`messages`, `batch_size` (of a cell), `ratio`, `answer`; cells with enough runs of both."""
+    values: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for live in runs:
+        value = claim.value(live)
+        if value is not None:
+            values[cell(live)][level(live)].append(value)
+    cells, effects = [], []
+    for key, by_level in values.items():
+        base, new = by_level[claim.base], by_level[claim.new]
+        if min(len(base), len(new)) >= MINIMUM_RUNS and sum(new) > 0:
+            cells.append(key)
+            effects.append(ratio_of_means(Spread.of(base), Spread.of(new), LEVEL))
+    adjusted = holm([effect.p for effect in effects])
+    answers: list[Verdict] = [
+        "undecided" if p > ALPHA or e.low <= 1 <= e.high else "holds" if e.low > 1 else "false"
+        for e, p in zip(effects, adjusted, strict=True)
+    ]
+    return pl.DataFrame(
+        [(*key, e.value, a) for key, e, a in zip(cells, effects, answers, strict=True)],
+        schema={
+            "messages": pl.String,
+            "batch_size": pl.String,
+            "ratio": pl.Float64,
+            "answer": pl.String,
+        },
+        orient="row",
+    )
+
+
+def claims_table(found: Sequence[Statement], title: str) -> ReportTable:
+    """The claims with their answers."""
+    columns = {"by": "subject", "claim": "claim", "answer": "told", "cells": "because"}
+    return statements_table(found, columns, title, [RULE])
+
+
+def cells_table(
+    found: Sequence[Estimate],
+    headings: dict[Metric, tuple[str, float]],
+    title: str,
+    note: str,
+) -> ReportTable:
+    """A row per cell, and two columns per metric: its value and its interval.
+
+    Parameters
+    ----------
+    headings
+        Of each metric, with the factor to its unit.
+    """
+    names = list(dict.fromkeys(name for e in found for name in e.cell))
+    cells: dict[tuple[str, ...], dict[str, Estimate]] = {}
+    for e in found:
+        key = tuple(str(e.cell.get(name, "-")) for name in names)
+        cells.setdefault(key, {})[e.metric] = e
+    level = f"{100 * found[0].level:g} % interval"
+    rows = [
+        [
+            *key,
+            *(
+                text
+                for metric, (_, factor) in headings.items()
+                for text in (
+                    value_and_interval(of[metric.name], factor) if metric.name in of else ("-", "-")
+                )
+            ),
+        ]
+        for key, of in cells.items()
+    ]
+    return ReportTable(
+        [*names, *(x for heading, _ in headings.values() for x in (heading, level))],
+        rows,
+        title,
+        notes=[note],
+        left=frozenset(names),
+    )
