@@ -67,6 +67,7 @@ def slopes_table(
                 "-" if s.intercept is None else f"{s.intercept:,.0f}",
                 str(e.samples),
                 "-" if residual is None else f"{residual:,.1f}",
+                "-" if s.between_runs is None else f"{s.between_runs:,.0f}",
                 *([_slope_text(beside)] if published else []),
                 *(["-" if claim is None else f"{claim:,.0f}"] if claims else []),
             ]
@@ -75,7 +76,7 @@ def slopes_table(
     return ReportTable(
         [
             *("entity", "memory", "slope", level, "unit", "at none [B]", "points"),
-            "farthest point [B]",
+            *("farthest point [B]", "between runs [B]"),
             *(["published slope"] if published else []),
             *(["published claim"] if claims else []),
         ],
@@ -83,6 +84,7 @@ def slopes_table(
         "Memory per entity: least squares over the number of entities",
         notes=[
             _SCATTER,
+            "Between runs: the most by which repetitions of the same program differ.",
             *notes,
         ],
         left=frozenset({"entity", "memory", "unit"}),
