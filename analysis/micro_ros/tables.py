@@ -119,7 +119,7 @@ def throughput_table(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]
         rows,
         "Payload throughput (kB/s: 1,000 bytes; Mbit/s: 1,000,000 bits)",
         notes=[
-            _CUT_OFF,
+            *([_CUT_OFF] if throughput["truncation_bytes_per_s"].max() else []),
             "The counting begins at the first message received: messages are intervals.",
         ],
         marked=frozenset(marked),
@@ -157,12 +157,14 @@ def checks_table(checks: Sequence[Statement]) -> ReportTable:
 
 
 def claims_table(
-    found: Sequence[Statement], title: str = "Statements of the publication"
+    found: Sequence[Statement],
+    title: str = "Statements of the publication",
+    said: str = "as published",
 ) -> ReportTable:
-    """The publication's statements held against figures."""
+    """Statements held against figures; `said` tells whose they are."""
     columns = {
         "statement": "subject",
-        "as published": "claim",
+        said: "claim",
         "as the figures say": "because",
         "verdict": "told",
     }
@@ -213,7 +215,7 @@ def history_table(rows: Sequence[tuple[str, int, Slope]]) -> ReportTable:
     )
 
 
-def static_table(static: pl.DataFrame, most: int = 20) -> ReportTable:
+def static_table(static: pl.DataFrame, most: int = 4) -> ReportTable:
     """What static memory beyond the baseline is made of, at the largest number of entities.
 
     Parameters
@@ -224,7 +226,11 @@ def static_table(static: pl.DataFrame, most: int = 20) -> ReportTable:
     memory = static.filter(pl.col("section").str.contains(r"^\.(data|bss)(\.|$)"))
     largest = memory.filter(pl.col("count") == pl.col("count").max().over("entity"))
     one = largest.filter(pl.col("source") == pl.col("source").first().over("entity"))
-    rows = one.sort("entity", pl.col("difference_bytes").abs(), descending=[False, True])
+    rows = (
+        one.sort("entity", pl.col("difference_bytes").abs(), descending=[False, True])
+        .group_by("entity", maintain_order=True)
+        .head(most)
+    )
     return ReportTable(
         ["entity", "number", "section", "object", "symbol", "baseline [B]", "difference [B]"],
         [
@@ -237,7 +243,7 @@ def static_table(static: pl.DataFrame, most: int = 20) -> ReportTable:
                 f"{r['baseline_bytes']:,}",
                 f"{r['difference_bytes']:+,}",
             ]
-            for r in rows.head(most).iter_rows(named=True)
+            for r in rows.iter_rows(named=True)
         ],
         "Static memory beyond the baseline, by symbol of the ELF file",
         left=frozenset({"entity", "section", "object", "symbol"}),
