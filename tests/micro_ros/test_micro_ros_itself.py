@@ -103,7 +103,13 @@ def test_what_names_no_pool_is_the_same_whatever_their_sizes(
             header.parent.mkdir(parents=True, exist_ok=True)
             header.write_text(configured(Path(each["template"]), target["values"] | pools))
         compiler, *flags = target["command"]
-        command = [compiler, f"-I{folder / 'include'}", *flags, "-c", *target["parts"][part]["files"]]
+        command = [
+            compiler,
+            f"-I{folder / 'include'}",
+            *flags,
+            "-c",
+            *target["parts"][part]["files"],
+        ]
         subprocess.run(command, cwd=folder, check=True)
         objects.append({x.name: x.read_bytes() for x in folder.glob("*.o")})
     assert len(objects[0]) == len(target["parts"][part]["files"])
