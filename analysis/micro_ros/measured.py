@@ -141,8 +141,7 @@ def _waits(known: _Known, reliability: str) -> Statement:
     if slow is None or quick is None:
         return Statement(claim, "cannot be judged", "no round trips of both", subject)
     said = "; ".join(
-        f"{told} {_ms(of[name]['rtt_p50'])}"
-        + "".join(f", {way} {_ms(e)}" for m, way in _WAYS.items() if way and (e := of[name][m]))
+        f"{told} " + ", ".join(f"{way}{_ms(e)}" for m, way in _WAYS.items() if (e := of[name][m]))
         for name, told in (("tcp", "as the client has it"), ("tcp_no_delay", "without delays"))
     )
     bounds = (slow.low, slow.high, quick.low, quick.high)
@@ -153,7 +152,7 @@ def _waits(known: _Known, reliability: str) -> Statement:
     return Statement(claim, verdict, said, subject)
 
 
-_WAYS = {"rtt_p50": "", "client_latency_p50": "to the agent", "agent_latency_p50": "back"}
+_WAYS = {"rtt_p50": "", "client_latency_p50": "to the agent ", "agent_latency_p50": "back "}
 
 
 def _ms(estimate: Estimate) -> str:
