@@ -141,7 +141,13 @@ def _waits(known: _Known, reliability: str) -> Statement:
     if slow is None or quick is None:
         return Statement(claim, "cannot be judged", "no round trips of both", subject)
     said = "; ".join(
-        f"{told} " + ", ".join(f"{way}{_ms(e)}" for m, way in _WAYS.items() if (e := of[name][m]))
+        f"{told} "
+        + ", ".join(
+            f"{way}{_ms(e)}"
+            for m, way in _WAYS.items()
+            # A direction without an interval may be anything up to the round trip.
+            if (e := of[name][m]) and (not way or e.low is not None)
+        )
         for name, told in (("tcp", "as the client has it"), ("tcp_no_delay", "without delays"))
     )
     bounds = (slow.low, slow.high, quick.low, quick.high)
