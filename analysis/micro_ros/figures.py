@@ -19,6 +19,7 @@ from roslens.analysis.figures.style import (
     new_figure,
     plain_numbers,
     styled,
+    wrapped,
 )
 from roslens.analysis.micro_ros.directions import PrintedSum
 from roslens.analysis.micro_ros.hops import HOPS, OF_DEVICE
@@ -28,22 +29,30 @@ from roslens.analysis.micro_ros.transports import TransportRun
 from roslens.analysis.statistics.distributions import distribution, thin
 
 _MARKERS = "osD^vP"
+_COLUMNS = 4
 
 
 @styled
 def memory_plot(slopes: Sequence[Slope]) -> Plot:
-    """Bytes against the number of entities, a column per entity, a colour per kind of memory."""
+    """Bytes against the number of entities, a panel per entity, a colour per kind of memory."""
     entities = list(dict.fromkeys(s.entity for s in slopes))
-    figure = new_figure(3.9)
-    row = figure.subplots(1, len(entities), sharey=True, squeeze=False)[0]
-    for axes, entity in zip(row, entities, strict=True):
+    columns = min(len(entities), _COLUMNS)
+    rows = -(-len(entities) // columns)
+    figure = new_figure(1.1 + 2.8 * rows)
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    panels = list(grid.flat)
+    for axes, entity in zip(panels, entities, strict=False):
         for slope in (s for s in slopes if s.entity == entity):
             _points(axes, slope, colour(_kind(slope.memory)))
-        axes.set(title=entity, xlabel=f"number of {entity}s")
+        axes.set_title(wrapped(entity.replace("_", " "), 18))
         axes.set_xticks(range(0, int(max(axes.get_xlim())) + 1, 2))
         finish(axes)
-    row[0].set_ylabel("memory [kB]")
-    row[0].set_ylim(0, 1.05 * max(float(s.values.max()) for s in slopes) / 1e3)
+    for axes in panels[len(entities) :]:
+        axes.set_visible(False)
+    for row in grid:
+        row[0].set_ylabel("memory [kB]")
+    figure.supxlabel("number of entities", fontsize="medium")
+    panels[0].set_ylim(0, 1.05 * max(float(s.values.max()) for s in slopes) / 1e3)
     kinds = [k for k in KINDS if any(s.memory == k for s in slopes)]
     handles = [
         Line2D([], [], marker="o", ms=4, color=colour(_kind(kind)), label=kind) for kind in kinds

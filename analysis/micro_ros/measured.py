@@ -24,7 +24,7 @@ RELIABILITIES = ("reliable", "best_effort")
 def measured_statements(
     slopes: Sequence[Slope], estimates: Sequence[Estimate], emulated: Collection[str] = ()
 ) -> list[Statement]:
-    """Independence of memory, a constant stack, and what is said of transports.
+    """What the study says: independence of memory, a constant stack, and of transports.
 
     Parameters
     ----------
@@ -35,19 +35,35 @@ def measured_statements(
     emulated
         Transports without a line rate.
     """
-    known: _Known = {}
-    for e in estimates:
-        if e.value is not None and "transport" in e.cell:
-            size = f" {e.cell['payload_bytes']}" if "payload_bytes" in e.cell else ""
-            known[e.metric + size, str(e.cell["transport"])] = e
+    known = _known(estimates)
     of = {(s.entity, s.memory): s for s in slopes}
     return [
         *(_independent(of, entity, claim) for entity, claim in VARIANTS.items()),
         *(_constant(s) for s in slopes if s.memory == "stack" and s.entity not in VARIANTS),
         *(_order(known, emulated, x) for x in RELIABILITIES),
         *(_follows(known, x) for x in RELIABILITIES),
-        *(_waits(known, x) for x in RELIABILITIES),
     ]
+
+
+def own_statements(estimates: Sequence[Estimate]) -> list[Statement]:
+    """What the study does not say: why TCP is slow here.
+
+    Parameters
+    ----------
+    estimates
+        As of `measured_statements`.
+    """
+    known = _known(estimates)
+    return [_waits(known, x) for x in RELIABILITIES]
+
+
+def _known(estimates: Sequence[Estimate]) -> _Known:
+    known: _Known = {}
+    for e in estimates:
+        if e.value is not None and "transport" in e.cell:
+            size = f" {e.cell['payload_bytes']}" if "payload_bytes" in e.cell else ""
+            known[e.metric + size, str(e.cell["transport"])] = e
+    return known
 
 
 def _independent(of: Mapping[tuple[str, str], Slope], entity: str, claim: str) -> Statement:
@@ -115,7 +131,6 @@ def _follows(known: _Known, reliability: str) -> Statement:
 
 
 def _waits(known: _Known, reliability: str) -> Statement:
-    """Not the study's: why TCP is slow here."""
     claim = "TCP waits: for most of its round trip short writes wait for delayed acknowledgements"
     subject = reliability.replace("_", " ")
     of = {
@@ -126,8 +141,13 @@ def _waits(known: _Known, reliability: str) -> Statement:
     if slow is None or quick is None:
         return Statement(claim, "cannot be judged", "no round trips of both", subject)
     said = "; ".join(
-        f"{told} {_ms(of[name]['rtt_p50'])}"
-        + "".join(f", {way} {_ms(e)}" for m, way in _WAYS.items() if way and (e := of[name][m]))
+        f"{told} "
+        + ", ".join(
+            f"{way}{_ms(e)}"
+            for m, way in _WAYS.items()
+            # A direction without an interval may be anything up to the round trip.
+            if (e := of[name][m]) and (not way or e.low is not None)
+        )
         for name, told in (("tcp", "as the client has it"), ("tcp_no_delay", "without delays"))
     )
     bounds = (slow.low, slow.high, quick.low, quick.high)
@@ -138,12 +158,14 @@ def _waits(known: _Known, reliability: str) -> Statement:
     return Statement(claim, verdict, said, subject)
 
 
-_WAYS = {"rtt_p50": "", "client_latency_p50": "to the agent", "agent_latency_p50": "back"}
+_WAYS = {"rtt_p50": "", "client_latency_p50": "to the agent ", "agent_latency_p50": "back "}
 
 
-def _ms(estimate: Estimate | None) -> str:
-    value = None if estimate is None else estimate.value
-    return "-" if value is None else f"{value / 1e6:,.2f} ms"
+def _ms(estimate: Estimate) -> str:
+    """With its interval: directions are no better known than the clocks are."""
+    value, low, high = (x and x / 1e6 for x in (estimate.value, estimate.low, estimate.high))
+    interval = "" if low is None or high is None else f" [{low:,.2f}, {high:,.2f}]"
+    return f"{value:,.2f}{interval} ms"
 
 
 def _rising(estimates: Sequence[Estimate]) -> Verdict:

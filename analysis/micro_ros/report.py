@@ -36,7 +36,7 @@ from roslens.analysis.micro_ros.hops import (
     hops_sentence,
 )
 from roslens.analysis.micro_ros.lines import PhysicalLine, lines_of
-from roslens.analysis.micro_ros.measured import measured_statements
+from roslens.analysis.micro_ros.measured import VARIANTS, measured_statements, own_statements
 from roslens.analysis.micro_ros.parameters import MicroRosParameters
 from roslens.analysis.micro_ros.slopes import (
     HISTORY,
@@ -193,6 +193,16 @@ class MicroRosReport(Report[MicroRosParameters]):
         ]
 
     @property
+    def _checked(self) -> str:
+        """How many checks failed, and how many could not be made."""
+        failed = [c for c in self.all_checks if c.failed]
+        made = [c for c in self.all_checks if c.decided]
+        first = f", first: {failed[0].claim} {failed[0].because}" if failed else ""
+        left = len(self.all_checks) - len(made)
+        more = f" {left} more tell nothing." if left else ""
+        return f"{len(failed) or 'None'} of {len(made)} checks failed{first}.{more}"
+
+    @property
     def estimates(self) -> list[Estimate]:
         """All of them."""
         return [
@@ -209,17 +219,9 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     def sentences(self) -> list[str]:
         """What the checks say, and what an entity costs."""
-        said = []
-        if self.all_checks:
-            failed = [c for c in self.all_checks if c.failed]
-            said.append(
-                f"{len(failed)} of {len(self.all_checks)} checks failed, first: {failed[0].claim} "
-                f"{failed[0].because}"
-                if failed
-                else f"None of {len(self.all_checks)} checks failed."
-            )
+        said = [self._checked] if self.all_checks else []
         totals = [s for s in self.slopes if s.memory == "total" and not is_history(s.entity)]
-        known = [s for s in totals if s.estimate.value is not None]
+        known = [s for s in totals if s.estimate.value is not None and s.entity not in VARIANTS]
         if known:
             each = ", ".join(f"{s.entity} {s.estimate.value:,.0f} B" for s in known[:6])
             said.append(f"Memory per entity: {each}.")
@@ -266,12 +268,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         """Verdicts, first what is wrong."""
         if not self.all_checks:
             return Section(Sentence("There is nothing to check."))
-        failed = [c for c in self.all_checks if c.failed]
-        said = (
-            Sentence(f"{len(failed)} of {len(self.all_checks)} checks failed.", loud=True)
-            if failed
-            else Sentence(f"None of {len(self.all_checks)} checks failed.")
-        )
+        said = Sentence(self._checked, loud=any(c.failed for c in self.all_checks))
         return Section(said, checks_table(sorted(self.all_checks, key=lambda c: not c.failed)))
 
     def memory(self) -> Section:
@@ -306,15 +303,16 @@ class MicroRosReport(Report[MicroRosParameters]):
         """What the publication says against what its figures say, and what was measured."""
         measured: list[Part] = []
         if self.found.is_micro_ros:
+            estimates = [*self.transport_estimates, *self.throughput_estimates]
+            emulated = {link.transport for link in self.found.links.values() if link.emulated}
             found = [
                 *memory_statements(self.published.claims, self.slopes),
-                *measured_statements(
-                    self.slopes,
-                    [*self.transport_estimates, *self.throughput_estimates],
-                    {link.transport for link in self.found.links.values() if link.emulated},
-                ),
+                *measured_statements(self.slopes, estimates, emulated),
             ]
-            measured.append(claims_table(found, "Statements of the study, held against this"))
+            measured += [
+                claims_table(found, "Statements of the study, held against this"),
+                claims_table(own_statements(estimates), "What the study does not say", "said here"),
+            ]
         apart = differences_of_totals(self.published.memory)["difference_bytes"].to_list()
         slopes = list(self.published_slopes.values()) or self.slopes
         return Section(

@@ -47,6 +47,8 @@ class Slope:
         The points: number of entities, bytes (mean over sources of that number), shape (n,).
     sources
         How many runs (or publications) the points are from.
+    between_runs
+        The most by which they differ at a number of entities, in bytes; None of a single one.
     intercept
         Bytes at no entity; None where there is no line.
     estimate
@@ -58,6 +60,7 @@ class Slope:
     counts: Floats
     values: Floats
     sources: int
+    between_runs: float | None
     intercept: float | None
     estimate: Estimate
 
@@ -88,7 +91,15 @@ def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
     found = []
     groups = memory.group_by("entity", "memory", maintain_order=True)
     for (entity, kind), group in sorted(groups, key=lambda g: _order(*g[0])):
-        points = group.group_by("count").agg(pl.col("bytes").mean()).sort("count")
+        points = (
+            group.group_by("count")
+            .agg(
+                pl.col("bytes").mean(),
+                (pl.col("bytes").max() - pl.col("bytes").min()).alias("apart"),
+            )
+            .sort("count")
+        )
+        sources = group["source"].n_unique()
         x = points["count"].to_numpy().astype(np.float64)
         y = points["bytes"].to_numpy().astype(np.float64)
         intercept, interval = _line(x, y, level)
@@ -98,14 +109,15 @@ def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
                 str(kind),
                 x,
                 y,
-                group["source"].n_unique(),
+                sources,
+                None if sources == 1 else float(points["apart"].to_numpy().max()),
                 intercept,
                 estimate_of(
                     _METRICS[is_history(str(entity))],
                     {"entity": str(entity), "memory": str(kind)},
                     interval,
                     level,
-                    runs=group["source"].n_unique(),
+                    runs=sources,
                     samples=x.size,
                     method="least squares over counts, Student t (n - 2) over the scatter about "
                     "the line",

@@ -67,6 +67,7 @@ def slopes_table(
                 "-" if s.intercept is None else f"{s.intercept:,.0f}",
                 str(e.samples),
                 "-" if residual is None else f"{residual:,.1f}",
+                "-" if s.between_runs is None else f"{s.between_runs:,.0f}",
                 *([_slope_text(beside)] if published else []),
                 *(["-" if claim is None else f"{claim:,.0f}"] if claims else []),
             ]
@@ -75,7 +76,7 @@ def slopes_table(
     return ReportTable(
         [
             *("entity", "memory", "slope", level, "unit", "at none [B]", "points"),
-            "farthest point [B]",
+            *("farthest point [B]", "between runs [B]"),
             *(["published slope"] if published else []),
             *(["published claim"] if claims else []),
         ],
@@ -83,6 +84,7 @@ def slopes_table(
         "Memory per entity: least squares over the number of entities",
         notes=[
             _SCATTER,
+            "Between runs: the most by which repetitions of the same program differ.",
             *notes,
         ],
         left=frozenset({"entity", "memory", "unit"}),
@@ -117,7 +119,7 @@ def throughput_table(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]
         rows,
         "Payload throughput (kB/s: 1,000 bytes; Mbit/s: 1,000,000 bits)",
         notes=[
-            _CUT_OFF,
+            *([_CUT_OFF] if throughput["truncation_bytes_per_s"].max() else []),
             "The counting begins at the first message received: messages are intervals.",
         ],
         marked=frozenset(marked),
@@ -155,12 +157,14 @@ def checks_table(checks: Sequence[Statement]) -> ReportTable:
 
 
 def claims_table(
-    found: Sequence[Statement], title: str = "Statements of the publication"
+    found: Sequence[Statement],
+    title: str = "Statements of the publication",
+    said: str = "as published",
 ) -> ReportTable:
-    """The publication's statements held against figures."""
+    """Statements held against figures; `said` tells whose they are."""
     columns = {
         "statement": "subject",
-        "as published": "claim",
+        said: "claim",
         "as the figures say": "because",
         "verdict": "told",
     }
@@ -211,7 +215,7 @@ def history_table(rows: Sequence[tuple[str, int, Slope]]) -> ReportTable:
     )
 
 
-def static_table(static: pl.DataFrame, most: int = 20) -> ReportTable:
+def static_table(static: pl.DataFrame, most: int = 4) -> ReportTable:
     """What static memory beyond the baseline is made of, at the largest number of entities.
 
     Parameters
@@ -222,7 +226,11 @@ def static_table(static: pl.DataFrame, most: int = 20) -> ReportTable:
     memory = static.filter(pl.col("section").str.contains(r"^\.(data|bss)(\.|$)"))
     largest = memory.filter(pl.col("count") == pl.col("count").max().over("entity"))
     one = largest.filter(pl.col("source") == pl.col("source").first().over("entity"))
-    rows = one.sort("entity", pl.col("difference_bytes").abs(), descending=[False, True])
+    rows = (
+        one.sort("entity", pl.col("difference_bytes").abs(), descending=[False, True])
+        .group_by("entity", maintain_order=True)
+        .head(most)
+    )
     return ReportTable(
         ["entity", "number", "section", "object", "symbol", "baseline [B]", "difference [B]"],
         [
@@ -235,7 +243,7 @@ def static_table(static: pl.DataFrame, most: int = 20) -> ReportTable:
                 f"{r['baseline_bytes']:,}",
                 f"{r['difference_bytes']:+,}",
             ]
-            for r in rows.head(most).iter_rows(named=True)
+            for r in rows.iter_rows(named=True)
         ],
         "Static memory beyond the baseline, by symbol of the ELF file",
         left=frozenset({"entity", "section", "object", "symbol"}),

@@ -27,6 +27,13 @@ _AGAINST: frozenset[Verdict] = frozenset(
     ("refuted", "not so", "false", "broken", "impossible", "impossible_as_bytes")
 )
 
+_UNTOLD: frozenset[Verdict] = frozenset(
+    (
+        *("not_enough_evidence", "undecided", "cannot be judged", "refused", "by_construction"),
+        *("not_in_these_recordings", "no_line_rate"),
+    )
+)
+
 
 def borne_out(*, all_for: bool, any_against: bool) -> Verdict:
     """Whether evidence bears out what was said: one case against it suffices."""
@@ -64,6 +71,11 @@ class Statement:
     def failed(self) -> bool:
         """Whether the evidence is against it."""
         return self.verdict in _AGAINST
+
+    @property
+    def decided(self) -> bool:
+        """Whether the evidence tells anything: for it, against it, or how much."""
+        return self.verdict not in _UNTOLD
 
     @property
     def told(self) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.micro_ros.checks import account_checks, two_ways_checks
-from roslens.analysis.micro_ros.measured import measured_statements
+from roslens.analysis.micro_ros.measured import measured_statements, own_statements
 from roslens.analysis.micro_ros.slopes import slopes_of
 from roslens.collectors.results.micro_ros import WAYS, read_all
 
@@ -152,7 +152,7 @@ def test_whether_more_throughput_has_the_shorter_round_trip(
 def test_whether_tcp_waits(quick: tuple[float, float], verdict: str) -> None:
     """TCP takes 45 to 49 ms as the client has it."""
     known = [estimate("tcp reliable", 4.5e7, 4.9e7), estimate("tcp_no_delay reliable", *quick)]
-    of = {x.subject: x for x in measured_statements([], known) if "TCP waits" in x.claim}
+    of = {x.subject: x for x in own_statements(known)}
     assert of["reliable"].verdict == verdict
 
 

@@ -20,6 +20,7 @@ from roslens.analysis.micro_ros.checks import live_checks
 from roslens.collectors.results.micro_ros import read_all
 from roslens.report import run_report
 from roslens.tracing.ros import embedded_ros
+from roslens.tracing.ros.configured import configured
 from roslens.tracing.ros.micro_ros import micro_ros_for
 from roslens.tracing.sources import VARIABLE
 from roslens.tracing.workloads.micro_ros_client import prepare
@@ -84,6 +85,35 @@ def test_static_memory_is_that_of_the_structures(campaign: Path) -> None:
         assert of_each % count == 0
         # Of other variables there may be more than in the program without publishers.
         assert found[count] - found[1] == (of_each // count) * (count - 1)
+
+
+@pytest.mark.parametrize(("part", "alike"), [(1, True), (2, False)])
+def test_what_names_no_pool_is_the_same_whatever_their_sizes(
+    tmp_path: Path, part: int, alike: bool
+) -> None:
+    """Objects of micro-ROS' RMW with pools of 1 and of 10, byte by byte."""
+    told = json.loads(Path(prepare.prepare()[prepare.VARIABLE]).read_text())
+    target = told["targets"]["cortex-m3"]
+    objects = []
+    for size in ("1", "10"):
+        folder = tmp_path / size
+        pools = {x: size for x in target["values"] if x.startswith(target["pools"])}
+        for each in target["parts"]:
+            header = folder / "include" / each["header"]
+            header.parent.mkdir(parents=True, exist_ok=True)
+            header.write_text(configured(Path(each["template"]), target["values"] | pools))
+        compiler, *flags = target["command"]
+        command = [
+            compiler,
+            f"-I{folder / 'include'}",
+            *flags,
+            "-c",
+            *target["parts"][part]["files"],
+        ]
+        subprocess.run(command, cwd=folder, check=True)
+        objects.append({x.name: x.read_bytes() for x in folder.glob("*.o")})
+    assert len(objects[0]) == len(target["parts"][part]["files"])
+    assert (objects[0] == objects[1]) is alike
 
 
 def test_both_sides_account_for_every_message(campaign: Path) -> None:

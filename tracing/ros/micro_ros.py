@@ -40,7 +40,7 @@ SPACE = 300_000_000
 """Bytes that the build needs while it lasts."""
 AGENT = "MicroXRCEAgent"
 _LIBRARY = "libmicroros.a"
-DESCRIPTION = "micro-ros.json"
+DESCRIPTION = "programs.json"
 """File of the folder that says how a program of micro-ROS is compiled: see `described`."""
 
 _GENERATE = shipped("tracing", "ros", "generate_micro_ros.py")
@@ -91,6 +91,9 @@ _HEADERS = (
 SOURCES = tuple(
     sorted({*(x.partition("/")[0] for x in (*_HEADERS, *INTERFACES)), "iron_rosidl", _AGENT})
 )
+# Sizes of its pools. To what does not name them pools are arrays of unknown length: the compiler
+# makes the same of it whatever they are.
+_POOLS = "RMW_UXRCE_MAX_"
 # What micro-ROS' own build for devices leaves out, and what no type support here needs.
 _LEFT_OUT = (
     *("arguments", "logging_rosout", "logging", "log_level", "node_type_cache"),
@@ -189,29 +192,41 @@ def described(made: MicroRos, target: Target) -> dict[str, object]:
     Returns
     -------
     dict
-        ``command``: what its sources and ``-o NAME`` are to be added to; ``files``: sources of the
-        client and of its RMW, which depend on ``values``; ``headers``: templates of theirs by name,
-        see `roslens.tracing.ros.configured`; ``values``: what they are filled with; ``library``.
+        ``command``: what its sources and ``-o NAME`` are to be added to; ``parts``: sources that
+        depend on ``values``, each with the ``template`` of their ``header`` (see
+        `roslens.tracing.ros.configured`): those of the client, those of its RMW, and of these the
+        few that know how large ``pools`` are, which are options that begin so; ``values``: what
+        templates are filled with; ``library``: all else.
     """
     values = {**made.values(target), "RMW_UXRCE_TRANSPORT_CUSTOM": "ON"}
     for step in ("CREATION", "DESTROY"):
         both = values["RMW_UXRCE_ENTITY_CREATION_DESTROY_TIMEOUT"]
         values[f"RMW_UXRCE_ENTITY_{step}_TIMEOUT"] = both
     client, rmw = made.trees / _CLIENT, made.trees / _RMW
-    files = [
+    of_client = [
         *_listed(client, ("src/c/core/", "src/c/util/")),
         *_of_transports(client / "src/c/profile/transport", target),
-        *_listed(rmw, ("src/",)),
-        rmw / "src/rmw_microros/custom_transport.c",
     ]
+    of_rmw = [*_listed(rmw, ("src/",)), rmw / "src/rmw_microros/custom_transport.c"]
     include = [f"-I{client / 'src/c'}", f"-I{rmw / 'src'}", *made.include_flags(target)]
     return {
         "command": [found_compiler(target), *target.flags, "-DHAVE_C_TYPESUPPORT", *include],
-        "files": [str(file) for file in files],
-        "headers": {
-            "uxr/client/config.h": str(client / "include/uxr/client/config.h.in"),
-            "rmw_microxrcedds_c/config.h": str(rmw / "src/config.h.in"),
-        },
+        "parts": [
+            {
+                "header": "uxr/client/config.h",
+                "template": str(client / "include/uxr/client/config.h.in"),
+                "files": [str(file) for file in of_client],
+            },
+            *(
+                {
+                    "header": "rmw_microxrcedds_c/config.h",
+                    "template": str(rmw / "src/config.h.in"),
+                    "files": [str(x) for x in of_rmw if (_POOLS in x.read_text("utf-8")) == sized],
+                }
+                for sized in (False, True)
+            ),
+        ],
+        "pools": _POOLS,
         "values": values | _version_values(client),
         "library": str(made.prefix / target.name / _LIBRARY),
     }
@@ -268,9 +283,6 @@ def micro_ros_for(
             place.symlink_to(obtain(name, sources, note))
         note("compiling micro-ROS and its agent, once: some minutes")
         _build(made, ros, note)
-        targets = {x.name: described(made, x) for x in TARGETS}
-        text = json.dumps({"agent": str(made.agent), "targets": targets}, indent=1)
-        put(prefix / DESCRIPTION, text)
         return {
             "micro-ROS": f"iron for {' and '.join(x.name for x in TARGETS)}",
             "Micro-XRCE-DDS-Client": ".".join(_version_of(made.trees / _CLIENT)),
@@ -278,6 +290,9 @@ def micro_ros_for(
         }
 
     made_once(prefix, "micro-ROS", SPACE, build)
+    targets = {x.name: described(made, x) for x in TARGETS}
+    text = json.dumps({"agent": str(made.agent), "targets": targets}, indent=1)
+    put(prefix / DESCRIPTION, text)
     return made
 
 

@@ -9,9 +9,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 _HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(_HERE.parents[1] / "ros"))
@@ -20,7 +22,6 @@ from configured import configured  # type: ignore[import-not-found]  # noqa: E40
 VARIABLE = "MICRO_ROS"
 """Names the description of the compiled micro-ROS, see `prepare`."""
 DEVICE = _HERE / "device"
-_PROGRAM, _MAP = "program", "program.map"
 _ON_BOARD = ("start", "board", "semihosting", "text", "stack")
 _WRAPPED = ("malloc", "calloc", "realloc", "free", "_sbrk")
 _LINKED = (
@@ -28,10 +29,36 @@ _LINKED = (
     # Neither page alignment nor what differs between builds of the same.
     *("-Wl,-n,--build-id=none", "-lc", "-lgcc"),
 )
+T = TypeVar("T")
 
 
 class BuildError(Exception):
     """A program does not compile; its text says why."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a program is made of.
+
+    Attributes
+    ----------
+    target
+        ``host`` or ``cortex-m3``.
+    sources
+        Names in the folder ``device``.
+    output
+        Where it goes; its linker's map goes beside, as ``NAME.map``.
+    options
+        Of micro-ROS.
+    definitions
+        Constants of the first source.
+    """
+
+    target: str
+    sources: Sequence[str]
+    output: Path
+    options: Mapping[str, object]
+    definitions: Mapping[str, object] = field(default_factory=dict)
 
 
 def description() -> dict[str, Any]:
@@ -49,76 +76,125 @@ def description() -> dict[str, Any]:
     return found
 
 
-def build(
-    target: str,
-    sources: Sequence[str],
-    output: Path,
-    options: Mapping[str, object],
-    definitions: Mapping[str, object],
-) -> None:
-    """Compile and link a program, or take the same of another run; its linker's map goes beside.
+def at_once(work: Callable[[T], object], of: Iterable[T]) -> None:
+    """Do it for each, as many at once as there are cores; after an error no further one begins."""
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for _ in pool.map(work, of):
+            pass
 
-    Parameters
-    ----------
-    target
-        ``host`` or ``cortex-m3``.
-    sources
-        Names in the folder ``device``.
-    output
-        The program; the map is ``NAME.map``.
-    options
-        Of micro-ROS.
-    definitions
-        Constants of the sources.
+
+def build(programs: Sequence[Program]) -> None:
+    """Compile and link programs; what is compiled alike is compiled once, by whichever run.
 
     Raises
     ------
     BuildError
-        It does not compile.
+        One does not compile.
     """
-    told = description()["targets"][target]
-    values = told["values"] | {name: str(value) for name, value in options.items()}
-    headers = {x: configured(Path(y), values) for x, y in told["headers"].items()}
-    own = [DEVICE / f"{name}.c" for name in sources]
-    link = ["-pthread"]
-    if target != "host":
-        own += [DEVICE / f"{name}.c" for name in _ON_BOARD]
-        wrapped = _WRAPPED if "heap" in sources else ()
-        link = [*(f"-Wl,--wrap={name}" for name in wrapped), *_LINKED]
-    command = [
-        *(f"-I{DEVICE}", *(f"-D{k}={v}" for k, v in definitions.items())),
-        *(*map(str, own), *told["files"], told["library"], "-Wl,--gc-sections", *link),
-    ]
-    ours = (*own, *sorted(DEVICE.glob("*.h")), DEVICE / "mps2.ld")
-    written = [x.read_text(encoding="utf-8") for x in ours]
-    key = hashlib.sha256(repr((told["command"], headers, command, written)).encode()).hexdigest()
-    made = Path(os.environ[VARIABLE]).parent / "programs" / key[:16]
-    if not (made / _PROGRAM).is_file():
-        _compile(told["command"], headers, command, made, output.name)
-    shutil.copy(made / _PROGRAM, output)
-    shutil.copy(made / _MAP, output.with_suffix(".map"))
+    of_each = [_objects(program) for program in programs]
+    at_once(_make, list(dict.fromkeys(made for objects in of_each for made in objects)))
+    links = [_link(*x) for x in zip(programs, of_each, strict=True)]
+    at_once(_make, list(dict.fromkeys(links)))
+    for program, link in zip(programs, links, strict=True):
+        shutil.copy(link.path, program.output)
+        shutil.copy(link.path.with_suffix(".map"), program.output.with_suffix(".map"))
 
 
-def _compile(
-    begin: Sequence[str], headers: Mapping[str, str], rest: Sequence[str], made: Path, name: str
-) -> None:
-    made.parent.mkdir(mode=0o700, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=made.parent) as scratch:
-        folder = Path(scratch)
-        for header, text in headers.items():
-            place = folder / "include" / header
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text, encoding="utf-8")
-        made.mkdir(mode=0o700, exist_ok=True)
-        command = [
-            # First: what is made of this program's options.
-            *(begin[0], f"-I{folder / 'include'}", *begin[1:], *rest),
-            *(f"-Wl,-Map={folder / _MAP}", "-o", str(folder / _PROGRAM)),
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+@dataclass(frozen=True)
+class _Made:
+    """A file and the command that makes it; its name tells what it is made of."""
+
+    path: Path
+    command: tuple[str, ...]
+
+
+def _named(command: Sequence[str], contents: Sequence[str], what: str, suffix: str = "") -> _Made:
+    key = hashlib.sha256(repr((command, contents)).encode()).hexdigest()[:16]
+    folder = Path(os.environ[VARIABLE]).parent / "programs"
+    return _Made(folder / f"{key}-{what}{suffix}", tuple(command))
+
+
+def _make(made: _Made) -> None:
+    if made.path.is_file():
+        return
+    with tempfile.TemporaryDirectory(dir=made.path.parent) as scratch:
+        output = Path(scratch) / made.path.name
+        command = [x.replace("{map}", str(output.with_suffix(".map"))) for x in made.command]
+        done = subprocess.run(
+            [*command, "-o", str(output)], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             lines = [x for x in done.stderr.splitlines() if "error" in x or "undefined" in x]
-            raise BuildError(f"{name}: {(lines or [done.stderr.strip()])[0]}")
+            raise BuildError(f"{made.path.name}: {(lines or [done.stderr.strip()])[0]}")
         # The program last: where it is, so is its map.
-        for file in (_MAP, _PROGRAM):
-            (folder / file).replace(made / file)
+        for file in sorted(Path(scratch).iterdir(), key=lambda x: x == output):
+            file.replace(made.path.with_name(file.name))
+
+
+def _objects(program: Program) -> list[_Made]:
+    """Those of our own sources, and of the parts of micro-ROS that depend on its options.
+
+    A part sees options of its own and of the parts before it, and sizes of pools only the last
+    part and the first source do: the rest is not compiled again for others.
+    """
+    told = description()["targets"][program.target]
+    options = {name: str(value) for name, value in program.options.items()}
+    shared = {k: v for k, v in options.items() if not k.startswith(told["pools"])}
+    include: list[str] = []
+    own: list[_Made] = []
+    objects: list[_Made] = []
+
+    def add(part: Mapping[str, Any], given: Mapping[str, str]) -> None:
+        text = configured(Path(part["template"]), told["values"] | given)
+        include.insert(0, f"-I{_folder_of(part['header'], text)}")
+        begin = _compiling(told, include)
+        objects.extend(_named([*begin, x], (), Path(x).stem, ".o") for x in part["files"])
+
+    def add_own(name: str, *definitions: str) -> None:
+        source = DEVICE / f"{name}.c"
+        command = [*_compiling(told, include), f"-I{DEVICE}", *definitions, str(source)]
+        own.append(_named(command, [*headers, source.read_text("utf-8")], name, ".o"))
+
+    headers = [x.read_text("utf-8") for x in sorted(DEVICE.glob("*.h"))]
+    first, *others = program.sources
+    *unsized, sized = told["parts"]
+    for part in unsized:
+        add(part, shared)
+    for name in (*others, *(_ON_BOARD if program.target != "host" else ())):
+        add_own(name)
+    add(sized, options)
+    add_own(first, *(f"-D{k}={v}" for k, v in program.definitions.items()))
+    return [*own, *objects]
+
+
+def _compiling(told: Mapping[str, Any], include: Sequence[str]) -> list[str]:
+    """With headers of options first: those that are made for this program."""
+    return [told["command"][0], *include, *told["command"][1:], "-c"]
+
+
+def _folder_of(header: str, text: str) -> Path:
+    """A folder with this header, named by what is in it."""
+    folder = Path(os.environ[VARIABLE]).parent / "programs"
+    folder = folder / f"include-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    place = folder / header
+    if not place.is_file():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            written = Path(scratch) / "header"
+            written.write_text(text, encoding="utf-8")
+            written.replace(place)
+    return folder
+
+
+def _link(program: Program, objects: Sequence[_Made]) -> _Made:
+    told = description()["targets"][program.target]
+    link = ["-pthread"]
+    if program.target != "host":
+        wrapped = _WRAPPED if "heap" in program.sources else ()
+        link = [*(f"-Wl,--wrap={name}" for name in wrapped), *_LINKED]
+    command = [
+        *(*told["command"], *(str(x.path) for x in objects), told["library"]),
+        *("-Wl,--gc-sections", "-Wl,-Map={map}", *link),
+    ]
+    script = (DEVICE / "mps2.ld").read_text(encoding="utf-8")
+    return _named(command, [script], program.sources[0])

@@ -29,10 +29,12 @@ def pools(options: argparse.Namespace, **counts: int) -> dict[str, int]:
         f"RMW_UXRCE_MAX_{pool}": counts.get(kind, 0)
         for kind, pool in zip(ENTITIES, _POOLS, strict=False)
     }
-    timeouts = ("ENTITY_CREATION", "ENTITY_DESTROY", "PUBLISH_RELIABLE")
     return found | {
         # A busy computer takes its time; memory does not depend on it.
-        **{f"RMW_UXRCE_{x}_TIMEOUT": 10_000 for x in timeouts},
+        **{f"RMW_UXRCE_{x}_TIMEOUT": 10_000 for x in ("ENTITY_CREATION", "PUBLISH_RELIABLE")},
+        # No waiting: no agent answers that a read was cancelled, for which the end of a subscriber,
+        # service or client would wait all of this time.
+        "RMW_UXRCE_ENTITY_DESTROY_TIMEOUT": 0,
         "RMW_UXRCE_MAX_NODES": 1,
         "RMW_UXRCE_MAX_HISTORY": counts.get("history", options.slots),
         "RMW_UXRCE_STREAM_HISTORY": options.depth,
@@ -52,11 +54,10 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     BuildError, DeviceError
         It does not compile, or does not run.
     """
-    entity = options.entity
     folder.mkdir(parents=True, exist_ok=True)
     about = {
         "system": "micro-ROS",
-        "entity": entity,
+        "entity": options.entity,
         "board": "qemu",
         "mtu": options.mtu,
         "depth": options.depth,
@@ -66,46 +67,48 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "topics": options.topics,
     }
     (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n")
-    baseline: dict[str, int] = {}
-    for count in (0, *options.counts):
-        say(f"{options.part} x {count}")
-        of_count = folder / str(count)
-        of_count.mkdir(exist_ok=True)
-        elf = of_count / "firmware.elf"
-        number = max(1, count) if entity == "history" else count
-        building.build(
-            "cortex-m3",
-            ["memory", "heap", "board_line"],
-            elf,
-            pools(options, **{entity: number}) if number else pools(options),
-            {
-                "KIND": ENTITIES.index(entity),
-                "COUNT": number,
-                "PAYLOAD": options.payload,
-                "RELIABLE": int(options.reliability == "reliable"),
-                "ONE_TOPIC": int(options.topics == "one"),
-                "KEEP": min(options.keep, count),
-                "TOUCH": options.touch,
-            },
-        )
-        static = _sizes(elf)
-        if count:
-            _run(elf)
-            (of_count / "stacks.json").write_text(json.dumps(STACK_WORDS) + "\n")
-            system = json.loads((of_count / "system.json").read_text())
-            ways = {
-                **{f"static_bytes_by_{x}": static[x] - baseline[x] for x in static},
-                "dynamic_bytes_by_sbrk": system["sbrk_bytes"],
-            }
-            (of_count / "ways.json").write_text(json.dumps(ways, indent=1) + "\n")
-        else:
-            baseline = static
-            elf.rename(folder / "baseline.elf")
-        for left in (elf.with_suffix(".map"), of_count / "system.json"):
-            left.unlink(missing_ok=True)
-        if not count:
-            of_count.rmdir()
+    elfs = {count: folder / str(count) / "firmware.elf" for count in options.counts}
+    elfs = {0: folder / "baseline.elf", **elfs}
+    for elf in elfs.values():
+        elf.parent.mkdir(exist_ok=True)
+    say(f"{options.part}: compiling {len(elfs)} programs")
+    building.build([_program(options, count, elf) for count, elf in elfs.items()])
+    static = {count: _sizes(elf) for count, elf in elfs.items()}
+    for elf in elfs.values():
+        elf.with_suffix(".map").unlink()
+    say(f"{options.part}: {' and '.join(map(str, options.counts))} on boards")
+    building.at_once(_run, [elfs[count] for count in options.counts])
+    for count in options.counts:
+        of_count = elfs[count].parent
+        (of_count / "stacks.json").write_text(json.dumps(STACK_WORDS) + "\n")
+        told = of_count / "system.json"
+        ways = {
+            **{f"static_bytes_by_{x}": static[count][x] - static[0][x] for x in static[count]},
+            "dynamic_bytes_by_sbrk": json.loads(told.read_text())["sbrk_bytes"],
+        }
+        (of_count / "ways.json").write_text(json.dumps(ways, indent=1) + "\n")
+        told.unlink()
     return {"schema_version": 2, "part": options.part, "system": "micro-ROS"}
+
+
+def _program(options: argparse.Namespace, count: int, elf: Path) -> building.Program:
+    entity = options.entity
+    number = max(1, count) if entity == "history" else count
+    return building.Program(
+        "cortex-m3",
+        ["memory", "heap", "board_line"],
+        elf,
+        pools(options, **{entity: number}) if number else pools(options),
+        {
+            "KIND": ENTITIES.index(entity),
+            "COUNT": number,
+            "PAYLOAD": options.payload,
+            "RELIABLE": int(options.reliability == "reliable"),
+            "ONE_TOPIC": int(options.topics == "one"),
+            "KEEP": min(options.keep, count),
+            "TOUCH": options.touch,
+        },
+    )
 
 
 def _run(elf: Path) -> None:

@@ -17,6 +17,7 @@
 #define ANSWER_NS 1000000000
 #define DISCOVERY_SECONDS 20
 #define LARGEST_REPEATS 300
+#define LARGEST_TALLIES 16
 #define QUIET_NS 300000000
 #define DIGITS 10
 
@@ -196,45 +197,58 @@ static void send_many(int64_t size, int64_t ns, int file) {
   note(file, "F", 3, numbers);
 }
 
-static int64_t flooded_size, flooded_last, flooded_first_ns, flooded_last_ns, quiet_since;
-static int64_t flooded_count, flooded_twice;
+/* Messages of one size from the node; those that come late are still counted. */
+struct tally {
+  int64_t size, last, count, twice, first_ns, last_ns;
+};
+
+static struct tally tallies[LARGEST_TALLIES];
+static int tally_count;
+static int64_t quiet_since;
 
 static void flooded_by_ros(const void *message) {
   const std_msgs__msg__String *text = message;
   int64_t number = 0;
-  if ((int64_t)text->data.size != flooded_size) {
+  struct tally *found = tallies;
+  while (found < tallies + tally_count && (int64_t)text->data.size != found->size) {
+    found++;
+  }
+  if (found == tallies + tally_count) {
     return;
   }
   for (int i = 0; i < DIGITS; i++) {
     number = 10 * number + (text->data.data[i] - '0');
   }
   quiet_since = stopwatch_ns();
-  if (number <= flooded_last) {
-    flooded_twice++;
+  if (number <= found->last) {
+    found->twice++;
     return;
   }
-  flooded_last_ns = stamp();
-  if (!flooded_count++) {
-    flooded_first_ns = flooded_last_ns;
+  found->last_ns = stamp();
+  if (!found->count++) {
+    found->first_ns = found->last_ns;
   }
-  flooded_last = number;
+  found->last = number;
 }
 
-/* Let the node send as many messages of a size as go, for some time, and count them. */
-static void receive_many(int64_t size, int64_t ns, int file) {
-  flooded_size = size;
-  flooded_last = -1;
-  flooded_count = flooded_twice = flooded_first_ns = flooded_last_ns = 0;
+/* Let the node send as many messages of a size as go, for some time. */
+static void receive_many(int64_t size, int64_t ns) {
+  tallies[tally_count++] = (struct tally){.size = size, .last = -1};
   account('D', 2, (const int64_t[]){size, ns});
   const int64_t end = stopwatch_ns() + ns;
   quiet_since = end;
   while (stopwatch_ns() < (quiet_since > end ? quiet_since : end) + QUIET_NS) {
     rclc_executor_spin_some(&executor, RCL_MS_TO_NS(20));
   }
-  flooded_size = 0;
-  account('R', 5, (const int64_t[]){size, flooded_count, flooded_twice, flooded_first_ns,
-                                    flooded_last_ns});
-  note(file, "D", 3, (const int64_t[]){size, flooded_count, flooded_twice});
+}
+
+/* Say what came of each size. */
+static void account_received(int file) {
+  for (const struct tally *x = tallies; x < tallies + tally_count; x++) {
+    const int64_t numbers[] = {x->size, x->count, x->twice, x->first_ns, x->last_ns};
+    account('R', 5, numbers);
+    note(file, "D", 3, numbers);
+  }
 }
 
 static void initialise(std_msgs__msg__String *message, char *text) {
@@ -245,7 +259,7 @@ static void initialise(std_msgs__msg__String *message, char *text) {
 
 /* TRANSPORT WHERE RELIABLE MILLISECONDS FLOOD_MILLISECONDS OFFSET_NS DRIFT_PPB [SIZE...] */
 int device(int count, char **words) {
-  if (count < 7) {
+  if (count < 7 || count > 7 + LARGEST_TALLIES) {
     return 2;
   }
   const bool reliable = atoi(words[2]);
@@ -310,9 +324,10 @@ int device(int count, char **words) {
     send_many(atol(words[i]), flood_ns, file);
   }
   for (int i = 7; i < count; i++) {
-    receive_many(atol(words[i]), flood_ns, file);
+    receive_many(atol(words[i]), flood_ns);
   }
   exchange(ns);
+  account_received(file);
   const int64_t numbers[] = {pings, answers, pings_refused};
   account('B', 3, numbers);
   note(file, "P", 3, numbers);
