@@ -394,15 +394,17 @@ class StartPage:
         recordings = [str(resolve(path).resolve()) for path in self.paths]
         links = []
         for name in _NOTEBOOKS:
-            notebook = nbformat.read(find_notebook(name), as_version=4)
+            notebook = nbformat.read(find_notebook(name), as_version=4)  # type: ignore[no-untyped-call]
             tagged = ["parameters" in cell.metadata.get("tags", ()) for cell in notebook.cells]
             # As papermill does it, whose import takes as long as all panes.
-            given = nbformat.v4.new_code_cell(
+            given = nbformat.v4.new_code_cell(  # type: ignore[no-untyped-call]
                 f"recordings = {recordings!r}\noutput_dir = {str(Path(folder, name))!r}",
                 metadata={"tags": ["injected-parameters"]},
             )
             notebook.cells.insert(tagged.index(True) + 1, given)
-            nbformat.write(notebook, Path(folder, f"{name}.ipynb"))
+            nbformat.write(  # type: ignore[no-untyped-call]
+                notebook, Path(folder, f"{name}.ipynb")
+            )
             links.append(f'<a href="{name}.ipynb" target="_blank">{name}</a>')
         return ipywidgets.HTML("Ask further: " + ", ".join(links))
 
