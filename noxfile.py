@@ -225,8 +225,11 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
     dependencies = [*PYPROJECT["project"]["dependencies"]]
     for extra in filter(None, extras.split(",")):
         dependencies += PYPROJECT["project"]["optional-dependencies"][extra]
-    session.install(*dependencies, *requirements, *constraints)
-    fresh = ("--refresh-package", "roslens") if session.venv_backend == "uv" else ()
+    by_uv = session.venv_backend == "uv"
+    # Else what is imported is compiled again and again where PYTHONDONTWRITEBYTECODE is set.
+    compiled = ("--compile-bytecode",) if by_uv else ()
+    session.install(*dependencies, *requirements, *constraints, *compiled)
+    fresh = ("--refresh-package", "roslens") if by_uv else ()
     session.install(
         "--no-deps",
         "--reinstall-package" if fresh else "--force-reinstall",

@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 
 from roslens.analysis.figures.drawing import Drawing
-from roslens.analysis.figures.timeline import draw_timeline
 from roslens.analysis.latency.blame import Around, Blame, blamed
 from roslens.analysis.measures.culprits import culprits, waits_of
 from roslens.analysis.reports.base import Tables
@@ -153,6 +152,8 @@ def blamed_and_drawn(
 
 
 def _drawn(number: int, message: Mapping[str, Any], run: _Run, blame: Blame) -> Drawing:
+    from roslens.analysis.figures.timeline import draw_timeline  # noqa: PLC0415  (a second)
+
     begin, end = message["publish_ns"], message["callback_start_ns"]
     room = max(1, (end - begin) // 4)
     first, last = begin - room, end + room

@@ -24,6 +24,12 @@ _SERVER = "from roslens.widgets.server import serve; serve()"
 # notebook after all that is installed, so that none takes the place of a package), and the
 # extension that opens the start page as one screen.
 _OWN = Path(__file__).parent / "widgets"
+# What takes time to start and is not asked for here: the old notebook's shim, language servers,
+# and installing extensions from a package index.
+_WITHOUT = (
+    "--ServerApp.jpserver_extensions={'notebook_shim': False, 'jupyter_lsp': False}",
+    "--LabApp.extension_manager=readonly",
+)
 _LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -91,6 +97,7 @@ def run_lab(
         f"--IdentityProvider.token={token}",
         f"--LabApp.default_url=/lab/tree/{page}",
         f"--LabApp.workspaces_dir={folder.resolve() / '.workspaces'}",
+        *_WITHOUT,
         *(() if browser else ("--no-browser",)),
         *(("--allow-root",) if os.geteuid() == 0 else ()),
     ]

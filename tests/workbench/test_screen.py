@@ -221,6 +221,22 @@ def test_a_range_is_that_of_every_pane(lab: Lab, canvas: str) -> None:
     wait_until("graph of all", lambda: graph.text_content() != in_range)
 
 
+def test_a_table_is_sorted_by_its_heads(lab: Lab) -> None:
+    """Up, down, and as it was."""
+    lab.press("Escape")
+    pane = lab.pane("Topics")
+    head = pane.locator("th", has_text=re.compile("^n$")).locator("button")
+
+    def counts() -> list[int]:
+        return [int(cells_of(row)[3]) for row in pane.locator("tr:has(td)").all()]
+
+    given = counts()
+    assert given != sorted(given)
+    for expected in (sorted(given), sorted(given, reverse=True), given):
+        head.click()
+        assert counts() == expected
+
+
 def test_a_click_on_one_of_the_worst_messages_jumps_there(lab: Lab) -> None:
     lab.show_all()
     of_topic = pl.col("topic") == TOPIC

@@ -38,6 +38,7 @@ from roslens.report_folder import find_notebook
 from roslens.widgets import FOLDER, STATIC, VARIABLE
 from roslens.widgets.graph import GraphWidget
 from roslens.widgets.message import message_html
+from roslens.widgets.table import TableWidget
 from roslens.widgets.timeline import TimelineWidget
 
 DEFAULT = "data/samples"
@@ -388,19 +389,21 @@ class StartPage:
         if not folder:
             names = ", ".join(_NOTEBOOKS)
             return Section(Sentence(f"Ask further: roslens report NAME PATH, with {names}."))
-        import papermill  # type: ignore[import-untyped]  # noqa: PLC0415  (a second)
+        import nbformat  # noqa: PLC0415  (not asked for by a report)
 
+        recordings = [str(resolve(path).resolve()) for path in self.paths]
         links = []
         for name in _NOTEBOOKS:
-            papermill.execute_notebook(
-                str(find_notebook(name)),
-                str(Path(folder, f"{name}.ipynb")),
-                parameters={
-                    "recordings": [str(resolve(path).resolve()) for path in self.paths],
-                    "output_dir": str(Path(folder, name)),
-                },
-                prepare_only=True,
-                progress_bar=False,
+            notebook = nbformat.read(find_notebook(name), as_version=4)  # type: ignore[no-untyped-call]
+            tagged = ["parameters" in cell.metadata.get("tags", ()) for cell in notebook.cells]
+            # As papermill does it, whose import takes as long as all panes.
+            given = nbformat.v4.new_code_cell(  # type: ignore[no-untyped-call]
+                f"recordings = {recordings!r}\noutput_dir = {str(Path(folder, name))!r}",
+                metadata={"tags": ["injected-parameters"]},
+            )
+            notebook.cells.insert(tagged.index(True) + 1, given)
+            nbformat.write(  # type: ignore[no-untyped-call]
+                notebook, Path(folder, f"{name}.ipynb")
             )
             links.append(f'<a href="{name}.ipynb" target="_blank">{name}</a>')
         return ipywidgets.HTML("Ask further: " + ", ".join(links))
@@ -421,7 +424,7 @@ class StartPage:
         table = _live_table(made(), chosen)
 
         def update() -> None:
-            table.update(_rounded(made()), selected_rows=[], **_TABLE)
+            table.show(_rounded(made()))
 
         self._of_run.append(update)
         self._of_range.append(update)
@@ -458,18 +461,16 @@ def _rounded(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _live_table(frame: pl.DataFrame, chosen: Callable[[int], None] | None = None) -> Any:
+def _live_table(frame: pl.DataFrame, chosen: Callable[[int], None] | None = None) -> TableWidget:
     """A table that can be sorted; `chosen` is called with the number of a row that is clicked."""
-    from itables.widget import ITable  # noqa: PLC0415  (a second)
-
-    table = ITable(_rounded(frame), select="single" if chosen else False, **_TABLE)
+    table = TableWidget(_rounded(frame), choosable=chosen is not None)
     if chosen is not None:
 
         def follow(change: Mapping[str, Any]) -> None:
-            if change["new"]:
-                chosen(change["new"][0])
+            if change["new"] >= 0:
+                chosen(change["new"])
 
-        table.observe(follow, "selected_rows")
+        table.observe(follow, "chosen")
     return table
 
 
@@ -507,17 +508,6 @@ def _side_by_side(own: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
         (100 * pl.col("lost ∥")).alias("not arrived ∥"),
     )  # fmt: skip
 
-
-_TABLE: Mapping[str, Any] = {
-    **dict.fromkeys(("showIndex", "show_dtypes", "paging", "autoWidth"), False),
-    "format_floats_in_python": False,
-    "maxBytes": 0,
-    "order": [],
-    "layout": dict.fromkeys(("topStart", "topEnd", "bottomStart", "bottomEnd")),
-    "classes": "display compact nowrap",
-    "style": "width:100%;margin:0",
-}
-"""Of tables that can be sorted: as much of them as there is room for, and nothing around them."""
 
 _OF_MESSAGES = (
     *("run", "topic", "publisher_node", "subscription_node", "outcome"),

@@ -1,0 +1,80 @@
+// A table that can be sorted by its heads, and in which a row can be chosen. What stands in it comes
+// from traces: it is only ever set as text.
+
+function element(kind, parent, text) {
+  const made = document.createElement(kind);
+  if (text !== undefined) made.textContent = text;
+  parent.append(made);
+  return made;
+}
+
+// Numbers before texts, nothing last, whichever way it is sorted.
+function compare(a, b, sign) {
+  if (a === null || b === null) return (a === null) - (b === null);
+  return sign * (typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(b));
+}
+
+export default {
+  render({ model, el }) {
+    const table = element("table", el);
+    table.className = "roslens-table";
+    // JupyterLab's own keys wait.
+    table.dataset.lmSuppressShortcuts = "true";
+    let sorted = "", sign = 1; // the column, and which way; none: as given
+
+    // The next way of a column: up, down, as given.
+    function sort(name) {
+      if (name !== sorted) [sorted, sign] = [name, 1];
+      else if (sign > 0) sign = -1;
+      else sorted = "";
+      draw();
+    }
+
+    function draw() {
+      const { columns, rows } = model.get("content");
+      const place = columns.indexOf(sorted);
+      const order = rows.map((_, number) => number);
+      if (place >= 0) order.sort((a, b) => compare(rows[a][place], rows[b][place], sign));
+      const drawn = new DocumentFragment();
+      const heads = element("tr", element("thead", drawn));
+      for (const name of columns) {
+        const head = element("th", heads);
+        head.ariaSort = name !== sorted ? "none" : sign > 0 ? "ascending" : "descending";
+        element("button", head, name).addEventListener("click", () => sort(name));
+      }
+      const body = element("tbody", drawn);
+      for (const number of order) {
+        const row = element("tr", body);
+        row.dataset.number = number;
+        for (const value of rows[number]) {
+          const cell = element("td", row);
+          if (typeof value === "number") cell.className = "number";
+          element("bdi", cell, value ?? "");
+        }
+      }
+      table.replaceChildren(drawn);
+      mark();
+    }
+
+    function mark() {
+      for (const row of table.tBodies[0].rows) {
+        row.ariaSelected = String(Number(row.dataset.number) === model.get("chosen"));
+      }
+    }
+
+    function choose(event) {
+      const row = event.target.closest("tbody tr");
+      if (!row || !model.get("choosable")) return;
+      const number = Number(row.dataset.number);
+      model.set("chosen", number === model.get("chosen") ? -1 : number);
+      model.save_changes();
+    }
+
+    table.classList.toggle("choosable", model.get("choosable"));
+    table.addEventListener("click", choose);
+    model.on("change:content", draw);
+    model.on("change:chosen", mark);
+    draw();
+    return () => { model.off("change:content", draw); model.off("change:chosen", mark); };
+  },
+};
