@@ -188,9 +188,17 @@ impl Model {
         Ok(self.check()?)
     }
 
-    /// Whether the tracer dropped anything: then the column `cpu_id` matters, too.
+    /// The columns that say when and where an event was, as far as they matter.
     #[must_use]
-    pub fn has_gaps(&self) -> bool {
+    pub fn context(&self) -> Vec<&'static str> {
+        let several = (self.identity.hosts().len() != 1).then_some("host");
+        let cpu = self.has_gaps().then_some("cpu_id");
+        let always = ["time_ns", "vpid", "vtid", "ctx_pid_ns"];
+        always.into_iter().chain(several).chain(cpu).collect()
+    }
+
+    /// Whether the tracer dropped anything.
+    fn has_gaps(&self) -> bool {
         !self.cuts.gaps.is_empty()
     }
 

@@ -51,8 +51,6 @@ pub struct Counts {
     pub untaken: Vec<u32>,
     /// Topics of takes without a publication.
     pub alone_on: Vec<String>,
-    /// Begin and end of what is seen to be missing though nothing was declared.
-    pub missing: Vec<(i64, i64)>,
 }
 
 /// A message with what it is of.
@@ -97,6 +95,7 @@ impl Tables {
         "told",
         "ways",
         "clock_offsets",
+        "missing",
     ];
 
     pub(crate) fn new(mut model: Model) -> Self {
@@ -152,6 +151,7 @@ impl Tables {
             "told" => self.told(columns),
             "ways" => self.ways(columns),
             "clock_offsets" => self.clock_offsets(columns),
+            "missing" => self.missing(columns),
             _ => return Ok(None),
         };
         let found = found.batch()?;
@@ -735,6 +735,15 @@ impl Tables {
         columns
     }
 
+    /// What is seen to be missing though nothing was declared.
+    fn missing<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+        columns!(columns, self.model.missing, |(_, begin, end)|
+            long "begin_ns" *begin;
+            long "end_ns" *end;
+        );
+        columns
+    }
+
     /// What was counted.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -755,6 +764,8 @@ impl Tables {
         }
         let intervals = model.callbacks.intervals.iter();
         let seen: HashSet<u32> = intervals.map(|(_, row)| row.thread).collect();
+        // Where no executor told of itself, nothing is known to be blocked.
+        shared &= !seen.is_empty();
         let [mut unnamed, mut unknown] = [0; 2];
         for (_, row) in model.publications.rows.iter() {
             let of = model.source(&row);
@@ -803,7 +814,6 @@ impl Tables {
                 .iter()
                 .filter_map(|of| texts.get(*of as usize).cloned())
                 .collect(),
-            missing: model.missing.iter().map(|of| (of.1, of.2)).collect(),
         }
     }
 }

@@ -73,16 +73,13 @@ fn wrong(error: impl ToString) -> PyErr {
 fn batches_of(
     path: &Path,
     fields: &[&'static str],
-    more: Option<&'static str>,
+    context: &[&'static str],
 ) -> PyResult<roslens_model::Batches> {
     let file = File::open(path)
         .map_err(|error| raised(Failure::Output(format!("{}: {error}", path.display()))))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(wrong)?;
-    let context = ["time_ns", "host", "vpid", "vtid", "ctx_pid_ns"];
-    let wanted = context
-        .into_iter()
-        .chain(more)
-        .chain(fields.iter().map(|field| column(field)));
+    let fields = fields.iter().map(|field| column(field));
+    let wanted = context.iter().copied().chain(fields);
     let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
     let reader = builder
         .with_projection(mask)
@@ -382,15 +379,14 @@ impl Pass {
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn feed(&self, py: Python<'_>, events: HashMap<String, Bound<'_, PyAny>>) -> PyResult<()> {
         let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
-        let has_gaps = self.state().as_ref().is_some_and(Model::has_gaps);
-        let more = has_gaps.then_some("cpu_id");
+        let context = self.state().as_ref().map_or_else(Vec::new, Model::context);
         for (_, name, fields) in KINDS {
             let Some(source) = events.get(*name) else {
                 continue;
             };
             let batches: roslens_model::Batches = match source.extract::<String>() {
                 Ok(path) => {
-                    let batches = batches_of(Path::new(&path), fields, more)?;
+                    let batches = batches_of(Path::new(&path), fields, &context)?;
                     Box::new(Interruptible(Ahead::of(batches)))
                 }
                 Err(_) => Box::new(Interruptible(stream_of(source)?)),
@@ -431,7 +427,6 @@ impl Pass {
         told.set_item("gone", counts.gone)?;
         told.set_item("untaken", counts.untaken)?;
         told.set_item("alone_on", counts.alone_on)?;
-        told.set_item("missing", counts.missing)?;
         Ok((found, told))
     }
 }
