@@ -12,7 +12,7 @@ use crate::Model;
 use crate::callbacks::{Callbacks, Candidate, Execution};
 use crate::messages::{Message, Messages, OUTCOMES, Source};
 use crate::publications::Publication;
-use crate::rows::{Columns, NEVER, NONE, Plain, Rows, Texts, columns};
+use crate::rows::{Columns, NEVER, NONE, Plain, Rows, Texts, columns, flag};
 use crate::services::Call;
 use crate::takes::Take;
 use crate::timers::{Activation, activations};
@@ -449,9 +449,13 @@ impl Tables {
             }
             return found;
         }
+        let known = &model.known;
+        if known.callbacks.iter().all(|of| of.kind != known.service) {
+            return found;
+        }
         for (number, row) in model.callbacks.executions.iter() {
-            let of = model.known.callback(row.callback);
-            if of.kind == model.known.service {
+            let of = known.callback(row.callback);
+            if of.kind == known.service {
                 found.push(Call {
                     client: NONE,
                     service: of.owner,
@@ -500,7 +504,9 @@ impl Tables {
     fn activations<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
         let known = &self.model.known;
         let mut timers: BTreeMap<u32, Vec<(u32, Execution)>> = BTreeMap::new();
-        for (number, row) in self.model.callbacks.executions.iter() {
+        // Where there is no timer, nothing is read.
+        let executions = (!known.periods.is_empty()).then(|| self.model.callbacks.executions.iter());
+        for (number, row) in executions.into_iter().flatten() {
             let of = known.callback(row.callback);
             if of.kind == known.timer && (of.owner as usize) < known.periods.len() {
                 timers.entry(of.owner).or_default().push((number, row));
@@ -626,7 +632,8 @@ impl Tables {
             let [_, _, count, size, _] = sums.entry(execution).or_default();
             (*count, *size) = (*count + 1, size.wrapping_add(free.size));
         }
-        let rows = model.callbacks.executions.iter();
+        let rows = (!recorded.is_empty()).then(|| model.callbacks.executions.iter());
+        let rows = rows.into_iter().flatten();
         let rows = rows.filter(|(_, row)| recorded.contains(&model.process(row.thread)));
         let rows: Vec<(u32, Execution, [i64; 5])> = rows
             .map(|(number, row)| (number, row, sums.get(&number).copied().unwrap_or_default()))
@@ -748,22 +755,27 @@ impl Tables {
     #[must_use]
     pub fn counts(&self) -> Counts {
         let model = &self.model;
-        let mut ran: HashSet<u32> = HashSet::default();
+        let mut ran = Vec::new();
         let [mut unfinished, mut nameless, mut ownerless] = [0; 3];
-        let mut runs_in: HashMap<u32, u32> = HashMap::new();
+        let mut runs_in = vec![NONE; model.known.callbacks.len()];
         let mut shared = false;
         for (_, row) in model.callbacks.executions.iter() {
-            ran.insert(row.thread);
-            if row.callback != NONE {
-                shared |= *runs_in.entry(row.callback).or_insert(row.thread) != row.thread;
+            flag(&mut ran, row.thread);
+            if let Some(thread) = runs_in.get_mut(row.callback as usize) {
+                shared |= *thread != NONE && *thread != row.thread;
+                *thread = row.thread;
             }
             unfinished += u64::from(row.end == NEVER);
             nameless += u64::from(row.callback == NONE);
             let of = model.known.callbacks.get(row.callback as usize);
             ownerless += u64::from(of.is_some_and(|of| of.owner == NONE));
         }
-        let intervals = model.callbacks.intervals.iter();
-        let seen: HashSet<u32> = intervals.map(|(_, row)| row.thread).collect();
+        let mut seen = Vec::new();
+        for (_, row) in model.callbacks.intervals.iter() {
+            flag(&mut seen, row.thread);
+        }
+        let ran = ran.iter().enumerate().filter(|(_, ran)| **ran);
+        let silent = ran.clone().filter(|(of, _)| seen.get(*of) != Some(&true));
         // Where no executor told of itself, nothing is known to be blocked.
         shared &= !seen.is_empty();
         let [mut unnamed, mut unknown] = [0; 2];
@@ -789,8 +801,8 @@ impl Tables {
             numbers: vec![
                 ("without_context", model.identity.without_context),
                 ("unfinished", unfinished),
-                ("threads", ran.len() as u64),
-                ("silent_threads", ran.difference(&seen).count() as u64),
+                ("threads", ran.count() as u64),
+                ("silent_threads", silent.count() as u64),
                 ("shared", u64::from(shared)),
                 ("ends_alone", model.callbacks.ends_alone),
                 ("nameless", nameless),

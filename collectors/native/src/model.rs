@@ -84,7 +84,7 @@ fn batches_of(
     let reader = builder
         .with_projection(mask)
         // Columns of it stay in the cache of the processor.
-        .with_batch_size(4096)
+        .with_batch_size(8192)
         .build()
         .map_err(wrong)?;
     Ok(Box::new(reader))
