@@ -505,7 +505,8 @@ impl Tables {
         let known = &self.model.known;
         let mut timers: BTreeMap<u32, Vec<(u32, Execution)>> = BTreeMap::new();
         // Where there is no timer, nothing is read.
-        let executions = (!known.periods.is_empty()).then(|| self.model.callbacks.executions.iter());
+        let executions =
+            (!known.periods.is_empty()).then(|| self.model.callbacks.executions.iter());
         for (number, row) in executions.into_iter().flatten() {
             let of = known.callback(row.callback);
             if of.kind == known.timer && (of.owner as usize) < known.periods.len() {
@@ -778,18 +779,6 @@ impl Tables {
         let silent = ran.clone().filter(|(of, _)| seen.get(*of) != Some(&true));
         // Where no executor told of itself, nothing is known to be blocked.
         shared &= !seen.is_empty();
-        let [mut unnamed, mut unknown] = [0; 2];
-        for (_, row) in model.publications.rows.iter() {
-            let of = model.source(&row);
-            if of.topic == NONE {
-                let alone = row.rclcpp != NEVER && row.rcl == NEVER;
-                unnamed += u64::from(alone);
-                unknown += u64::from(!alone && of.publisher == NONE);
-            }
-        }
-        let takes = model.takes.rows.iter();
-        let takes =
-            takes.filter(|(_, take)| take.subscription == NONE && model.take_topic(take) == NONE);
         let alone = self.messages.alone.iter();
         let topics: HashSet<u32> = alone
             .filter_map(|row| Some(model.take_topic(&model.takes.rows.get(*row)?)))
@@ -807,9 +796,9 @@ impl Tables {
                 ("ends_alone", model.callbacks.ends_alone),
                 ("nameless", nameless),
                 ("ownerless", ownerless),
-                ("unnamed", unnamed),
-                ("unknown_publishers", unknown),
-                ("unknown_subscriptions", takes.count() as u64),
+                ("unnamed", self.messages.unnamed),
+                ("unknown_publishers", self.messages.unknown_publishers),
+                ("unknown_subscriptions", self.messages.unknown_subscriptions),
                 ("ambiguous", self.messages.ambiguous),
                 ("cleared", model.ring_buffers.cleared),
                 ("alone", self.messages.alone.len() as u64),
