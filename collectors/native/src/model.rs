@@ -27,6 +27,8 @@ use crate::given::stream_of;
 
 /// Host, process and CPU where that is known, begin and end.
 type Loss = (u32, Option<i32>, Option<i32>, i64, i64);
+/// Two hosts; times, and by how much their clocks may be apart there.
+type Apart = (u32, u32, Vec<(i64, i64)>);
 
 /// What Python knows of a recording beside its events.
 #[derive(FromPyObject)]
@@ -40,8 +42,8 @@ struct Given {
     guesses: Vec<(u32, i64, Option<String>, Option<u32>)>,
     /// What the tracer dropped.
     losses: Vec<Loss>,
-    /// Of two hosts: times, and by how much their clocks may be apart there.
-    clocks: Vec<(u32, u32, Vec<(i64, i64)>)>,
+    /// Of each two hosts.
+    clocks: Vec<Apart>,
     /// Events that were enabled.
     declared: Vec<String>,
     /// Events that happened.
