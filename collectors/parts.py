@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from roslens.collectors import _native
+from roslens.collectors.reader import TraceInfo
 
 if TYPE_CHECKING:
-    from roslens.collectors.reader import Trace, TraceInfo
+    from roslens.collectors.reader import Trace
     from roslens.collectors.work import Work
     from roslens.tracing.recording import Recording
 
@@ -42,6 +43,7 @@ def decode(
     """
     spans = trace.windows(size=PART_BYTES)
     parts = work.folder / "decoded"
+    found: list[TraceInfo] = []
 
     def step(number: int) -> None:
         begin, end = spans[number]
@@ -52,7 +54,10 @@ def decode(
                 done(number * total + now, len(spans) * total)
 
         shutil.rmtree(folder, ignore_errors=True)
-        trace.write_events(folder, begin_ns=begin, end_ns=end, threads=threads, progress=tell)
+        info = trace.write_events(
+            folder, begin_ns=begin, end_ns=end, threads=threads, progress=tell
+        )
+        found.append(info)
         for path in folder.rglob("*.parquet"):
             work.wrote(path)
 
@@ -70,4 +75,8 @@ def decode(
     work.stage("events", 1, together)
     work.save()
     shutil.rmtree(parts, ignore_errors=True)
-    return trace.info(threads=threads)
+    damaged = any(row["kind"] == "truncated" for info in found for row in info.loss_rows)
+    if damaged or len(found) < len(spans):
+        # Two parts may tell of one packet, and of what was decoded before nothing is known.
+        return trace.info(threads=threads)
+    return TraceInfo.together(found)

@@ -44,7 +44,7 @@ class Facts:
     counts
         What the pass counted: number by name.
     broken
-        Where the order of a thread's events tells that some are missing: begin and end in ns.
+        Where the order of a thread's events tells that some are missing: begin_ns, end_ns.
     gone
         Publications left without a row for a subscription whose process had gone:
         subscription_id, count.
@@ -65,7 +65,7 @@ class Facts:
     events: Events
     objects: Objects
     counts: Mapping[str, int]
-    broken: Sequence[tuple[int, int]]
+    broken: pl.DataFrame
     gone: pl.DataFrame
     untaken: Sequence[int]
     alone_on: Sequence[str]
@@ -174,7 +174,7 @@ def _undeclared(model: Facts) -> Iterator[Finding]:
     declared = model.losses.filter(~of_kernel()).select("begin_ns", "end_ns").rows()
     silent = [
         (begin, end)
-        for begin, end in model.broken
+        for begin, end in model.broken.select("begin_ns", "end_ns").iter_rows()
         if not any((a is None or a <= end) and (b is None or begin <= b) for a, b in declared)
     ]
     if silent:

@@ -119,7 +119,7 @@ def make_tables(
     give("executor_intervals", _intervals(rows, events.places, shared=counts["shared"] > 0))
     told = rows["told"].frame("topic", "node", "publish_ns")
     calls = _calls_of_actions(objects, rows["service_calls"])
-    goals = find_action_goals(objects, calls, told, _gaps(losses, counts["missing"]))
+    goals = find_action_goals(objects, calls, told, _gaps(losses, rows["missing"]))
     states, lifecycle_gaps = find_lifecycle_states(events, objects)
     scheduling = _scheduling(events, rows["callback_instances"], losses)
     frames = {
@@ -140,7 +140,7 @@ def make_tables(
         events=events,
         objects=objects,
         counts=counts,
-        broken=counts["broken"],
+        broken=rows["missing"].frame("begin_ns", "end_ns", "broken").filter("broken"),
         gone=pl.DataFrame(counts["gone"], {"subscription_id": I64, "count": I64}, orient="row"),
         untaken=counts["untaken"],
         alone_on=counts["alone_on"],
@@ -185,11 +185,10 @@ def _intervals(
     return table.conform(_placed(split, places), names=True)
 
 
-def _gaps(losses: pl.DataFrame, missing: Sequence[tuple[int, int]]) -> pl.DataFrame:
+def _gaps(losses: pl.DataFrame, missing: Rows) -> pl.DataFrame:
     """begin_ns and end_ns of what the tracer dropped, and of what is seen to be missing."""
     names = ("begin_ns", "end_ns")
-    seen = pl.DataFrame(missing, dict.fromkeys(names, I64), orient="row")
-    return pl.concat([losses.filter(~of_kernel()).select(names), seen])
+    return pl.concat([losses.filter(~of_kernel()).select(names), missing.frame(*names)])
 
 
 def _calls_of_actions(objects: Objects, calls: Rows) -> pl.DataFrame:

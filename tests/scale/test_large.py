@@ -18,6 +18,7 @@ import pytest
 from roslens.collectors import collection as module
 from roslens.collectors import parts, store, work
 from roslens.collectors.collection import Collected, collect
+from roslens.collectors.reader import Trace, TraceInfo, open_trace
 from roslens.collectors.ros2.one_pass import Rows
 from roslens.tracing.recording import Recording, RunFailedError
 
@@ -67,7 +68,9 @@ def stop_after(steps: int, stop: Callable[[], object], seen: list[str]) -> Calla
 
 
 @pytest.mark.usefixtures("as_if_large")
-def test_in_parts(tmp_path: Path, whole: Collected) -> None:
+def test_in_parts(tmp_path: Path, whole: Collected, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trace is decoded once."""
+    monkeypatch.delattr(Trace, "info")
     steps: list[str] = []
     found = collect(Recording.at(SAMPLE, tmp_path / "parts"), progress=steps.append)
     assert found.rebuilt
@@ -75,6 +78,17 @@ def test_in_parts(tmp_path: Path, whole: Collected) -> None:
     assert steps[-2:] == ["model", "tables"]
     assert_same(found, whole)
     assert not collect(Recording.at(SAMPLE, tmp_path / "parts")).rebuilt
+
+
+def test_what_is_known_of_parts(tmp_path: Path) -> None:
+    """As of all at once."""
+    trace = open_trace(Recording.at(SAMPLE).trace_root)
+    spans = trace.windows(size=200_000)
+    assert len(spans) > 1
+    found = [trace.write_events(tmp_path, begin_ns=begin, end_ns=end) for begin, end in spans]
+    together = TraceInfo.together(found)
+    assert together == trace.info()
+    assert together.loss_rows == trace.info().loss_rows
 
 
 @pytest.mark.usefixtures("as_if_large")

@@ -18,6 +18,9 @@ pub const TOLERANCE: i64 = 10_000_000;
 /// that claim one publication, the nearest keeps it. Event times are wall-clock times as of the start
 /// of the trace, source timestamps of the moment.
 pub fn estimate(model: &mut Model) {
+    if model.publications.stamped == model.publications.rows.count() {
+        return;
+    }
     let mut sent: HashMap<u32, Vec<(i64, u32)>> = HashMap::new();
     for (message, row) in model.publications.rows.iter() {
         let called = if row.rmw == NEVER { row.rcl } else { row.rmw };

@@ -92,10 +92,10 @@ impl Gaps {
     }
 
     /// Gaps of hosts, from one time to another.
-    pub fn add(&mut self, gaps: &[(u32, i64, i64)]) {
+    pub fn add(&mut self, gaps: impl Iterator<Item = (u32, i64, i64)>) {
         for (host, begin, end) in gaps {
-            let of = self.0.entry((*host, ANY, ANY)).or_default();
-            of.push((*end, *begin));
+            let of = self.0.entry((host, ANY, ANY)).or_default();
+            of.push((end, begin));
         }
         for gaps in self.0.values_mut() {
             in_order(gaps);

@@ -105,10 +105,9 @@ pub struct Model {
     disk: Option<Arc<Disk>>,
     cuts: Cuts,
     sequence: Sequence,
-    /// Host, begin and end of what is seen to be missing though nothing was declared.
-    missing: Vec<(u32, i64, i64)>,
-    /// Those of them where an order was broken.
-    broken: Vec<(i64, i64)>,
+    /// Host, begin and end of what is seen to be missing though nothing was declared; and whether an
+    /// order was broken there.
+    missing: Vec<(u32, i64, i64, bool)>,
 }
 
 impl Model {
@@ -139,7 +138,6 @@ impl Model {
             cuts: Cuts::default(),
             sequence: Sequence::default(),
             missing: Vec::new(),
-            broken: Vec::new(),
         };
         made.cuts.gaps = std::mem::take(&mut made.about.gaps);
         made.callbacks.executions = Rows::on(on);
@@ -191,9 +189,17 @@ impl Model {
         Ok(self.check()?)
     }
 
-    /// Whether the tracer dropped anything: then the column `cpu_id` matters, too.
+    /// The columns that say when and where an event was, as far as they matter.
     #[must_use]
-    pub fn has_gaps(&self) -> bool {
+    pub fn context(&self) -> Vec<&'static str> {
+        let several = (self.identity.hosts().len() != 1).then_some("host");
+        let cpu = self.has_gaps().then_some("cpu_id");
+        let always = ["time_ns", "vpid", "vtid", "ctx_pid_ns"];
+        always.into_iter().chain(several).chain(cpu).collect()
+    }
+
+    /// Whether the tracer dropped anything.
+    fn has_gaps(&self) -> bool {
         !self.cuts.gaps.is_empty()
     }
 
@@ -208,9 +214,10 @@ impl Model {
     }
 
     /// Something is missing on a thread, since one of its events.
-    fn on_missing(&mut self, since: i64, event: &Event<'_>) {
+    fn on_missing(&mut self, since: i64, event: &Event<'_>, broken: bool) {
         if since != NEVER {
-            self.missing.push((self.cuts.here.0, since, event.time));
+            self.missing
+                .push((self.cuts.here.0, since, event.time, broken));
         }
     }
 
@@ -222,17 +229,14 @@ impl Model {
             && let Some(since) = self.sequence.on_event(kind, event, process)
         {
             self.cut(event);
-            self.on_missing(since, event);
-            if since != NEVER {
-                self.broken.push((since, event.time));
-            }
+            self.on_missing(since, event, true);
         }
         match kind {
             Kind::CallbackStart => self.on_callback_start(event, process),
             Kind::CallbackEnd => {
                 if !self.callbacks.on_end(event) {
                     self.cut(event);
-                    self.on_missing(since, event);
+                    self.on_missing(since, event, false);
                 }
                 self.takes.on_other(event.thread);
                 self.services.on_other(event.thread);
@@ -290,7 +294,7 @@ impl Model {
 
     fn on_callback_start(&mut self, event: &Event<'_>, process: u32) {
         let (number, without_end) = self.callbacks.on_start(event, &self.known, process);
-        self.on_missing(without_end, event);
+        self.on_missing(without_end, event, false);
         if let Some(execution) = self.callbacks.executions.get(number) {
             self.takes.on_start(number, &execution, &self.known);
             self.services.on_start(number, &execution, &self.known);

@@ -180,6 +180,13 @@ pub struct Messages {
     pub rows: Rows<Message>,
     /// Publications that share their key with another one.
     pub ambiguous: u64,
+    /// Publications without a topic: those of which rclcpp alone told, and others of which not even
+    /// the publisher is known.
+    pub unnamed: u64,
+    /// As above.
+    pub unknown_publishers: u64,
+    /// Takes without a subscription and a topic.
+    pub unknown_subscriptions: u64,
     /// Takes between processes of which no publication was recorded.
     pub alone: Vec<u32>,
     /// Of each subscription the publications after its process had gone.
@@ -344,7 +351,10 @@ impl Model {
 
     /// All messages.
     pub(crate) fn messages(&mut self) -> Messages {
-        self.cuts.gaps.add(&self.missing);
+        let missing = self.missing.iter();
+        self.cuts
+            .gaps
+            .add(missing.map(|(host, begin, end, _)| (*host, *begin, *end)));
         self.matches.finish(
             &mut self.publications.rows,
             &mut self.takes.rows,
@@ -360,10 +370,11 @@ impl Model {
             more.extend(ordered);
             more.sort_by_key(|one| (one.message, one.subscription));
         }
-        let (mut alone, mut nameless) = (Vec::new(), false);
+        let (mut alone, mut nameless, mut unknown) = (Vec::new(), false, 0);
         for (number, take) in self.takes.rows.iter() {
             let topic = self.take_topic(&take);
             nameless |= topic == NONE;
+            unknown += u64::from(topic == NONE && take.subscription == NONE);
             if !take.intra && !take.matched && topic != self.known.discovery {
                 alone.push(number);
             }
@@ -372,6 +383,7 @@ impl Model {
             made: Messages {
                 rows: Rows::on(self.disk.as_ref()),
                 ambiguous: shared.len() as u64,
+                unknown_subscriptions: unknown,
                 alone,
                 untaken,
                 ..Messages::default()
@@ -405,7 +417,14 @@ impl Model {
                 self.sorted(making);
                 publish = row.publish;
             }
-            let topic = self.source(&row).topic;
+            let Source {
+                publisher, topic, ..
+            } = self.source(&row);
+            if topic == NONE {
+                let alone = row.rclcpp != NEVER && row.rcl == NEVER;
+                making.made.unnamed += u64::from(alone);
+                making.made.unknown_publishers += u64::from(!alone && publisher == NONE);
+            }
             matched.clear();
             if row.taken != NONE && !shared.contains(&message) {
                 chained(&self.takes.rows, row.taken, &mut chain);

@@ -85,6 +85,8 @@ pub struct Publications {
     pub disordered: bool,
     /// As above.
     pub moved: Vec<(u32, u32)>,
+    /// How many the middleware told a timestamp of.
+    pub stamped: u32,
     last: Vec<Option<Last>>,
     /// Threads of which publish events may be missing since the last one.
     cut: HashSet<u32>,
@@ -199,6 +201,7 @@ impl Publications {
         if kind == Kind::RmwPublish {
             of.by_rmw = publisher.is_some();
             of.stamp = event.signed(2).unwrap_or(NEVER);
+            self.stamped += u32::from(of.stamp != NEVER);
             let found = objects.object(Sort::RmwPublisher, process, publisher, of.publish);
             if found != NONE {
                 of.publisher = found;

@@ -1,5 +1,6 @@
 //! Rows by number, of which the older ones may lie on the disk, and the columns that they end as.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -280,14 +281,18 @@ impl<T: Plain> Rows<T> {
 
     /// All of them, with their numbers; of those on the disk a page at once.
     pub fn iter(&self) -> impl Iterator<Item = (u32, T)> {
-        let pages = self
-            .pages
-            .iter()
-            .flat_map(|page| match page.rows.as_slice() {
-                [] => self.read(page).unwrap_or_default(),
-                rows => rows.to_vec(),
-            });
-        (0..self.count).zip(pages)
+        let mut page = Cow::Borrowed(&[][..]);
+        (0..self.count).map_while(move |number| {
+            let row = number as usize % PAGE;
+            if row == 0 {
+                let next = self.pages.get(number as usize >> SHIFT)?;
+                page = match next.rows.as_slice() {
+                    [] => Cow::Owned(self.read(next)?),
+                    rows => Cow::Borrowed(rows),
+                };
+            }
+            Some((number, *page.get(row)?))
+        })
     }
 
     fn read(&self, page: &Page<T>) -> Option<Vec<T>> {

@@ -12,7 +12,7 @@ use crate::Model;
 use crate::callbacks::{Callbacks, Execution};
 use crate::messages::{Message, Messages, OUTCOMES, Source};
 use crate::publications::Publication;
-use crate::rows::{Columns, NEVER, NONE, Plain, Rows, Texts, columns};
+use crate::rows::{Columns, NEVER, NONE, Plain, Rows, Texts, columns, flag};
 use crate::services::Call;
 use crate::takes::Take;
 use crate::timers::{Activation, activations};
@@ -51,10 +51,6 @@ pub struct Counts {
     pub untaken: Vec<u32>,
     /// Topics of takes without a publication.
     pub alone_on: Vec<String>,
-    /// Begin and end of what is seen to be missing though nothing was declared.
-    pub missing: Vec<(i64, i64)>,
-    /// Those of them where events came in an order that ROS never has.
-    pub broken: Vec<(i64, i64)>,
 }
 
 /// A message with what it is of.
@@ -99,6 +95,7 @@ impl Tables {
         "told",
         "ways",
         "clock_offsets",
+        "missing",
     ];
 
     pub(crate) fn new(mut model: Model) -> Self {
@@ -154,6 +151,7 @@ impl Tables {
             "told" => self.told(columns),
             "ways" => self.ways(columns),
             "clock_offsets" => self.clock_offsets(columns),
+            "missing" => self.missing(columns),
             _ => return Ok(None),
         };
         let found = found.batch()?;
@@ -451,9 +449,13 @@ impl Tables {
             }
             return found;
         }
+        let known = &model.known;
+        if known.callbacks.iter().all(|of| of.kind != known.service) {
+            return found;
+        }
         for (number, row) in model.callbacks.executions.iter() {
-            let of = model.known.callback(row.callback);
-            if of.kind == model.known.service {
+            let of = known.callback(row.callback);
+            if of.kind == known.service {
                 found.push(Call {
                     client: NONE,
                     service: of.owner,
@@ -502,7 +504,10 @@ impl Tables {
     fn activations<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
         let known = &self.model.known;
         let mut timers: BTreeMap<u32, Vec<(u32, Execution)>> = BTreeMap::new();
-        for (number, row) in self.model.callbacks.executions.iter() {
+        // Where there is no timer, nothing is read.
+        let executions =
+            (!known.periods.is_empty()).then(|| self.model.callbacks.executions.iter());
+        for (number, row) in executions.into_iter().flatten() {
             let of = known.callback(row.callback);
             if of.kind == known.timer && (of.owner as usize) < known.periods.len() {
                 timers.entry(of.owner).or_default().push((number, row));
@@ -628,7 +633,8 @@ impl Tables {
             let [_, _, count, size, _] = sums.entry(execution).or_default();
             (*count, *size) = (*count + 1, size.wrapping_add(free.size));
         }
-        let rows = model.callbacks.executions.iter();
+        let rows = (!recorded.is_empty()).then(|| model.callbacks.executions.iter());
+        let rows = rows.into_iter().flatten();
         let rows = rows.filter(|(_, row)| recorded.contains(&model.process(row.thread)));
         let rows: Vec<(u32, Execution, [i64; 5])> = rows
             .map(|(number, row)| (number, row, sums.get(&number).copied().unwrap_or_default()))
@@ -737,38 +743,43 @@ impl Tables {
         columns
     }
 
+    /// What is seen to be missing though nothing was declared.
+    fn missing<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+        columns!(columns, self.model.missing, |(_, begin, end, broken)|
+            long "begin_ns" *begin;
+            long "end_ns" *end;
+            truth "broken" Some(*broken);
+        );
+        columns
+    }
+
     /// What was counted.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let model = &self.model;
-        let mut ran: HashSet<u32> = HashSet::default();
+        let mut ran = Vec::new();
         let [mut unfinished, mut nameless, mut ownerless] = [0; 3];
-        let mut runs_in: HashMap<u32, u32> = HashMap::new();
+        let mut runs_in = vec![NONE; model.known.callbacks.len()];
         let mut shared = false;
         for (_, row) in model.callbacks.executions.iter() {
-            ran.insert(row.thread);
-            if row.callback != NONE {
-                shared |= *runs_in.entry(row.callback).or_insert(row.thread) != row.thread;
+            flag(&mut ran, row.thread);
+            if let Some(thread) = runs_in.get_mut(row.callback as usize) {
+                shared |= *thread != NONE && *thread != row.thread;
+                *thread = row.thread;
             }
             unfinished += u64::from(row.end == NEVER);
             nameless += u64::from(row.callback == NONE);
             let of = model.known.callbacks.get(row.callback as usize);
             ownerless += u64::from(of.is_some_and(|of| of.owner == NONE));
         }
-        let intervals = model.callbacks.intervals.iter();
-        let seen: HashSet<u32> = intervals.map(|(_, row)| row.thread).collect();
-        let [mut unnamed, mut unknown] = [0; 2];
-        for (_, row) in model.publications.rows.iter() {
-            let of = model.source(&row);
-            if of.topic == NONE {
-                let alone = row.rclcpp != NEVER && row.rcl == NEVER;
-                unnamed += u64::from(alone);
-                unknown += u64::from(!alone && of.publisher == NONE);
-            }
+        let mut seen = Vec::new();
+        for (_, row) in model.callbacks.intervals.iter() {
+            flag(&mut seen, row.thread);
         }
-        let takes = model.takes.rows.iter();
-        let takes =
-            takes.filter(|(_, take)| take.subscription == NONE && model.take_topic(take) == NONE);
+        let ran = ran.iter().enumerate().filter(|(_, ran)| **ran);
+        let silent = ran.clone().filter(|(of, _)| seen.get(*of) != Some(&true));
+        // Where no executor told of itself, nothing is known to be blocked.
+        shared &= !seen.is_empty();
         let alone = self.messages.alone.iter();
         let topics: HashSet<u32> = alone
             .filter_map(|row| Some(model.take_topic(&model.takes.rows.get(*row)?)))
@@ -780,15 +791,15 @@ impl Tables {
             numbers: vec![
                 ("without_context", model.identity.without_context),
                 ("unfinished", unfinished),
-                ("threads", ran.len() as u64),
-                ("silent_threads", ran.difference(&seen).count() as u64),
+                ("threads", ran.count() as u64),
+                ("silent_threads", silent.count() as u64),
                 ("shared", u64::from(shared)),
                 ("ends_alone", model.callbacks.ends_alone),
                 ("nameless", nameless),
                 ("ownerless", ownerless),
-                ("unnamed", unnamed),
-                ("unknown_publishers", unknown),
-                ("unknown_subscriptions", takes.count() as u64),
+                ("unnamed", self.messages.unnamed),
+                ("unknown_publishers", self.messages.unknown_publishers),
+                ("unknown_subscriptions", self.messages.unknown_subscriptions),
                 ("ambiguous", self.messages.ambiguous),
                 ("cleared", model.ring_buffers.cleared),
                 ("alone", self.messages.alone.len() as u64),
@@ -805,8 +816,6 @@ impl Tables {
                 .iter()
                 .filter_map(|of| texts.get(*of as usize).cloned())
                 .collect(),
-            broken: model.broken.clone(),
-            missing: model.missing.iter().map(|of| (of.1, of.2)).collect(),
         }
     }
 }

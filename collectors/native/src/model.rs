@@ -27,6 +27,8 @@ use crate::given::stream_of;
 
 /// Host, process and CPU where that is known, begin and end.
 type Loss = (u32, Option<i32>, Option<i32>, i64, i64);
+/// Two hosts; times, and by how much their clocks may be apart there.
+type Apart = (u32, u32, Vec<(i64, i64)>);
 
 /// What Python knows of a recording beside its events.
 #[derive(FromPyObject)]
@@ -40,8 +42,8 @@ struct Given {
     guesses: Vec<(u32, i64, Option<String>, Option<u32>)>,
     /// What the tracer dropped.
     losses: Vec<Loss>,
-    /// Of two hosts: times, and by how much their clocks may be apart there.
-    clocks: Vec<(u32, u32, Vec<(i64, i64)>)>,
+    /// Of each two hosts.
+    clocks: Vec<Apart>,
     /// Events that were enabled.
     declared: Vec<String>,
     /// Events that happened.
@@ -73,21 +75,18 @@ fn wrong(error: impl ToString) -> PyErr {
 fn batches_of(
     path: &Path,
     fields: &[&'static str],
-    more: Option<&'static str>,
+    context: &[&'static str],
 ) -> PyResult<roslens_model::Batches> {
     let file = File::open(path)
         .map_err(|error| raised(Failure::Output(format!("{}: {error}", path.display()))))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(wrong)?;
-    let context = ["time_ns", "host", "vpid", "vtid", "ctx_pid_ns"];
-    let wanted = context
-        .into_iter()
-        .chain(more)
-        .chain(fields.iter().map(|field| column(field)));
+    let fields = fields.iter().map(|field| column(field));
+    let wanted = context.iter().copied().chain(fields);
     let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
     let reader = builder
         .with_projection(mask)
         // Columns of it stay in the cache of the processor.
-        .with_batch_size(4096)
+        .with_batch_size(8192)
         .build()
         .map_err(wrong)?;
     Ok(Box::new(reader))
@@ -382,15 +381,14 @@ impl Pass {
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn feed(&self, py: Python<'_>, events: HashMap<String, Bound<'_, PyAny>>) -> PyResult<()> {
         let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
-        let has_gaps = self.state().as_ref().is_some_and(Model::has_gaps);
-        let more = has_gaps.then_some("cpu_id");
+        let context = self.state().as_ref().map_or_else(Vec::new, Model::context);
         for (_, name, fields) in KINDS {
             let Some(source) = events.get(*name) else {
                 continue;
             };
             let batches: roslens_model::Batches = match source.extract::<String>() {
                 Ok(path) => {
-                    let batches = batches_of(Path::new(&path), fields, more)?;
+                    let batches = batches_of(Path::new(&path), fields, &context)?;
                     Box::new(Interruptible(Ahead::of(batches)))
                 }
                 Err(_) => Box::new(Interruptible(stream_of(source)?)),
@@ -431,8 +429,6 @@ impl Pass {
         told.set_item("gone", counts.gone)?;
         told.set_item("untaken", counts.untaken)?;
         told.set_item("alone_on", counts.alone_on)?;
-        told.set_item("missing", counts.missing)?;
-        told.set_item("broken", counts.broken)?;
         Ok((found, told))
     }
 }
