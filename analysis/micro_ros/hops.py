@@ -194,8 +194,10 @@ def hops_sentence(medians: pl.DataFrame) -> str:
     medians
         Of `hop_medians`.
     """
-    each = ", ".join(
-        f"{m['transport']} {m['device to callback'] / 1e6:,.2f} ms +-{m['error'] / 1e6:,.2f}"
-        for m in medians.iter_rows(named=True)
-    )
-    return f"From the device's publisher to the callback of ROS a message takes (median): {each}."
+    each = [
+        f"{m['device to callback'] / 1e6:,.2f} ms ± {m['error'] / 1e6:,.2f} "
+        f"({m['transport'].replace('_', ' ')})"
+        for m in medians.sort("device to callback").iter_rows(named=True)
+    ]
+    between = " to ".join(dict.fromkeys((each[0], each[-1])))
+    return f"A message takes {between} from the device's publisher to the ROS callback (median)."

@@ -199,8 +199,8 @@ class MicroRosReport(Report[MicroRosParameters]):
         made = [c for c in self.all_checks if c.decided]
         first = f", first: {failed[0].claim} {failed[0].because}" if failed else ""
         left = len(self.all_checks) - len(made)
-        more = f" {left} more tell nothing." if left else ""
-        return f"{len(failed) or 'None'} of {len(made)} checks failed{first}.{more}"
+        more = f"; {left} could not be made" if left else ""
+        return f"{len(failed) or 'None'} of {len(made)} checks failed{first}{more}."
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -218,15 +218,17 @@ class MicroRosReport(Report[MicroRosParameters]):
     # ------------------------------------------------------------ sections
 
     def sentences(self) -> list[str]:
-        """What the checks say, and what an entity costs."""
-        said = [self._checked] if self.all_checks else []
+        """What an entity costs, how long a message takes, what the checks say; failures first."""
+        said = []
         totals = [s for s in self.slopes if s.memory == "total" and not is_history(s.entity)]
         known = [s for s in totals if s.estimate.value is not None and s.entity not in VARIANTS]
         if known:
-            each = ", ".join(f"{s.entity} {s.estimate.value:,.0f} B" for s in known[:6])
-            said.append(f"Memory per entity: {each}.")
+            each = ", ".join(f"each {s.entity} {s.estimate.value:,.0f} B" for s in known[:6])
+            said.append(f"Memory of the device: {each}.")
         if self.device_messages.height:
             said.append(hops_sentence(hop_medians(self.device_messages)))
+        if self.all_checks:
+            said.insert(0 if any(c.failed for c in self.all_checks) else len(said), self._checked)
         return said or ["There are no figures of micro-ROS to look at."]
 
     def picture(self) -> Plot | None:

@@ -121,4 +121,4 @@ def test_medians_and_what_is_said() -> None:
     medians = hop_medians(pl.DataFrame(rows, DEVICE_MESSAGES))
     expected = ("udp", 2, 1e6, 2e6, 3e6, 4e6, 5e6, 6e6, 250_000)
     assert medians.row(0) == pytest.approx(expected)
-    assert hops_sentence(medians).endswith("(median): udp 6.00 ms +-0.25.")
+    assert hops_sentence(medians).startswith("A message takes 6.00 ms ± 0.25 (udp) from the device")
