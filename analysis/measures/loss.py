@@ -89,6 +89,12 @@ def health_findings(health: pl.LazyFrame, least: str = "info") -> pl.DataFrame:
     )
 
 
+def undeclared_gaps(health: pl.LazyFrame) -> int:
+    """In how many places of all runs events are missing though no tracer said that it lost any."""
+    found = health.filter(pl.col("kind").cast(pl.String) == "undeclared_gaps")
+    return int(found.select(pl.col("count").sum()).collect().item())
+
+
 def loss_of(outcome: str) -> pl.Expr:
     """Part of some messages that did not arrive, of those known to have or not to have.
 

@@ -17,7 +17,7 @@ from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.bag import BagBeside
-from roslens.analysis.measures.loss import TracerLoss, health_findings
+from roslens.analysis.measures.loss import TracerLoss, health_findings, undeclared_gaps
 from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
 from roslens.analysis.reports.front import Front, facts_of, told
@@ -165,7 +165,12 @@ class Report(ABC, Generic[P]):
 
     def answer(self) -> Front:
         """The first screen."""
-        facts, loud = facts_of(self.tables.runs, self.tables.tracer_loss, len(self.left_out))
+        facts, loud = facts_of(
+            self.tables.runs,
+            self.tables.tracer_loss,
+            len(self.left_out),
+            undeclared_gaps(self.tables.table("health")),
+        )
         around: Sequence[Drawing | ReportTable] = ()
         if any(run.triggered for run in self.tables.runs):
             from roslens.analysis.reports.moment import around_hit  # noqa: PLC0415  (half a second)

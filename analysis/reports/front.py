@@ -74,7 +74,7 @@ _LOUD = ' class="roslens-loud"'
 
 
 def facts_of(
-    runs: Sequence[Run], losses: Sequence[TracerLoss], left_out: int
+    runs: Sequence[Run], losses: Sequence[TracerLoss], left_out: int, undeclared: int
 ) -> tuple[dict[str, str], frozenset[str]]:
     """What was recorded, in a few words each, and which of it must not be overlooked."""
     if not runs:
@@ -96,6 +96,7 @@ def facts_of(
     cut = sum(loss.truncated for loss in losses)
     lost = [f"{n:,} {what}" for n, what in ((discarded, "events"), (packets, "packets")) if n]
     lost += [f"{cut} streams cut off"] if cut else []
+    lost += [f"events in {undeclared:,} places without saying so"] if undeclared else []
     found["tracer lost"] = ", ".join(lost) or "nothing"
     loud = {"tracer lost"} if lost else set()
     disturbed = sum(bool(run.disturbances) for run in runs)

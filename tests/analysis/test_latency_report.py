@@ -210,9 +210,27 @@ def test_loss_is_loud_when_there_is_some_and_only_then(tmp_path: Path) -> None:
     write_run(tmp_path / "d", latencies_ns=[1000] * 50, factors={"cell": "c"}, discarded=7)
     text = texts(report_of(tmp_path).loss())
     assert "! The tracer lost events in 1 of 7 runs" in text
+    assert "tracer lost: 7 events" in repr(report_of(tmp_path).answer())
     clean = texts(report_of(tmp_path / "c" / "000_a").loss())
     assert "!" not in clean
     assert "Every message arrived" in clean
+
+
+def test_gaps_that_no_tracer_tells_of_stand_among_what_was_lost(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", latencies_ns=[1000] * 50, factors={"cell": "a"})
+    table = tmp_path / "a" / "tables" / "health.parquet"
+    health = pl.read_parquet(table)
+    gap = {
+        "kind": "undeclared_gaps",
+        "severity": "warning",
+        "count": 3,
+        "what": "x",
+        "where": "trace",
+    }
+    pl.concat([health, pl.DataFrame([gap])], how="diagonal_relaxed").write_parquet(table)
+    answer = report_of(tmp_path).answer()
+    assert "tracer lost: events in 3 places without saying so" in repr(answer)
+    assert "tracer lost" in answer.loud
 
 
 def test_failed_runs_are_named_and_left_out(tmp_path: Path) -> None:
