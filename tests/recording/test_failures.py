@@ -171,11 +171,12 @@ def test_a_disk_that_fills_up_keeps_what_fitted(recorder, small_disk, pings):
     assert status == 4
     assert recorder.manifest["status"] == "failed"
     assert "no space left on the device" in recorder.manifest["failure"]
-    # The metadata is whole, so all whole packets can be read; babeltrace2 reads no torn ones.
+    # The metadata is whole, so whole packets can be read. babeltrace2 reads no torn ones, and another
+    # may follow such a one: the first half of each file is from before the disk was full.
     copy = recorder.scratch / "copy"
     shutil.copytree(recorder.output / "trace", copy)
     for stream in copy.rglob("64-bit/ros2_*"):
-        os.truncate(stream, stream.stat().st_size // packet * packet)
+        os.truncate(stream, stream.stat().st_size // packet // 2 * packet)
     shutil.rmtree(next(copy.rglob("index")))
     assert len(events_of(copy)) > 10000
     shutil.rmtree(copy)
