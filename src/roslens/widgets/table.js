@@ -21,6 +21,8 @@ export default {
     // JupyterLab's own keys wait.
     table.dataset.lmSuppressShortcuts = "true";
     let sorted = "", sign = 1; // the column, and which way; none: as given
+    let due = true; // not drawn yet as it is, as it is not seen: its notebook lies behind a pane
+    const sight = new IntersectionObserver((seen) => { if (due && seen.at(-1).isIntersecting) draw(); });
 
     // The next way of a column: up, down, as given.
     function sort(name) {
@@ -31,6 +33,8 @@ export default {
     }
 
     function draw() {
+      due = !table.checkVisibility();
+      if (due) return;
       const { columns, rows } = model.get("content");
       const place = columns.indexOf(sorted);
       const order = rows.map((_, number) => number);
@@ -57,7 +61,7 @@ export default {
     }
 
     function mark() {
-      for (const row of table.tBodies[0].rows) {
+      for (const row of table.tBodies[0]?.rows ?? []) {
         row.ariaSelected = String(Number(row.dataset.number) === model.get("chosen"));
       }
     }
@@ -74,7 +78,11 @@ export default {
     table.addEventListener("click", choose);
     model.on("change:content", draw);
     model.on("change:chosen", mark);
-    draw();
-    return () => { model.off("change:content", draw); model.off("change:chosen", mark); };
+    sight.observe(table);
+    return () => {
+      sight.disconnect();
+      model.off("change:content", draw);
+      model.off("change:chosen", mark);
+    };
   },
 };
