@@ -171,8 +171,8 @@ def test_a_disk_that_fills_up_keeps_what_fitted(recorder, small_disk, pings):
     assert status == 4
     assert recorder.manifest["status"] == "failed"
     assert "no space left on the device" in recorder.manifest["failure"]
-    # The metadata is whole, so whole packets can be read. babeltrace2 reads no torn ones, and another
-    # may follow such a one: the first half of each file is from before the disk was full.
+    # The metadata is whole, so whole packets can be read. babeltrace2 reads no torn ones, and
+    # another may follow such a one: the first half of each file is from before the disk was full.
     copy = recorder.scratch / "copy"
     shutil.copytree(recorder.output / "trace", copy)
     for stream in copy.rglob("64-bit/ros2_*"):
