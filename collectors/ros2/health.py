@@ -22,6 +22,7 @@ Severity: TypeAlias = Literal["info", "warning", "error"]
 Finding: TypeAlias = dict[str, object]
 
 _STEP_NS = 1_000_000
+_EVER = (-(2**63), 2**63 - 1)
 _BENT = (
     "every table may lack rows of that time, messages without a take in it are 'unknown', and "
     "starts may lack ends (enlarge the buffers or record fewer events)"
@@ -171,19 +172,22 @@ def _losses(model: Facts) -> Iterator[Finding]:
 
 
 def _undeclared(model: Facts) -> Iterator[Finding]:
-    declared = model.losses.filter(~of_kernel()).select("begin_ns", "end_ns").rows()
-    silent = [
-        (begin, end)
-        for begin, end in model.broken.select("begin_ns", "end_ns").iter_rows()
-        if not any((a is None or a <= end) and (b is None or begin <= b) for a, b in declared)
-    ]
-    if silent:
-        first, last = min(begin for begin, _ in silent), max(end for _, end in silent)
-        when = _when(first, last, model.events.processes["begin_ns"].min())
+    declared = (
+        model.losses.filter(~of_kernel())
+        .select(pl.col("begin_ns").fill_null(_EVER[0]), pl.col("end_ns").fill_null(_EVER[1]))
+        .sort("begin_ns")
+        .select(pl.col("begin_ns").alias("since"), pl.col("end_ns").cum_max().alias("until"))
+    )
+    broken = model.broken.sort("end_ns")
+    beside = broken.join_asof(declared, left_on="end_ns", right_on="since", strategy="backward")
+    silent = beside.filter(pl.col("until").is_null() | (pl.col("until") < pl.col("begin_ns")))
+    if silent.height:
+        begin, end = silent.select(pl.min("begin_ns"), pl.max("end_ns")).row(0)
+        when = _when(begin, end, model.events.processes["begin_ns"].min())
         yield finding(
             "undeclared_gaps",
             "warning",
-            len(silent),
+            silent.height,
             "places where a thread's events cannot all have been recorded, though no tracer says "
             f"that it lost any: {when}; what was under way there has no end, and messages there "
             "may be 'unknown'",
