@@ -93,6 +93,12 @@ class Collected:
         """Number of events."""
         return sum(self.events_by_name.values())
 
+    @property
+    def lacks_events(self) -> bool:
+        """Whether there is none, though nothing says that there may be none."""
+        manifest = None if self.events else self.recording.manifest
+        return not self.events and (manifest is None or manifest.events_expected)
+
 
 def collect(
     recording: Recording,

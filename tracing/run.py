@@ -494,9 +494,14 @@ class _Run:
                     home_of_daemon=self.daemon.home,
                 )
             )
-        else:
+        elif self._events_expected:
             events = ", ".join(spec.options.events)
             self.warnings.append(f"the program made no event of those recorded ({events})")
+
+    @property
+    def _events_expected(self) -> bool:
+        """Whether events were: a suite says if its workload may make none."""
+        return self.spec.design is None or self.spec.expect_events != "no"
 
     def _first_manifest(self) -> Manifest:
         spec = self.spec
@@ -518,6 +523,7 @@ class _Run:
             disturbances=self.watch.disturbances(host),
             timing=spec.timing,
             tracing=TracingSettings(tracer=spec.options.tracer, notes=list(self.daemon.notes)),
+            events_expected=self._events_expected,
             start_ns=time.time_ns(),
         )
 

@@ -842,7 +842,7 @@ def collect(
         console=Console(),
         merge=merge,
     )
-    if empty := [str(one.recording.path) for one in done if not one.events]:
+    if empty := [str(one.recording.path) for one in done if one.lacks_events]:
         why = "no event was recorded, or none was saved"
         raise NotEnoughEvidenceError(f"{', '.join(empty)}: {why}")
 

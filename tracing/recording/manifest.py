@@ -217,6 +217,9 @@ class Manifest(_Part):
     graph: list[Endpoint] = Field(default_factory=list)
     clock: Clock = Field(default_factory=Clock)
     tracing: TracingSettings
+    events_expected: bool = Field(
+        default=True, description="false: its suite says that a run may make no event"
+    )
     start_ns: int
     end_ns: int | None = None
     status: Literal["running", "complete", "failed", "interrupted"] = "running"
