@@ -21,7 +21,7 @@ pub fn estimate(model: &mut Model) {
     if model.publications.stamped == model.publications.rows.count() {
         return;
     }
-    let mut sent: HashMap<u32, Vec<(i64, u32)>> = HashMap::new();
+    let mut sent = Sent::new();
     for (message, row) in model.publications.rows.iter() {
         let called = if row.rmw == NEVER { row.rcl } else { row.rmw };
         if row.stamp != NEVER || called == NEVER {
@@ -38,38 +38,51 @@ pub fn estimate(model: &mut Model) {
     for rows in sent.values_mut() {
         rows.sort_unstable();
     }
-    let mut claims: Vec<_> = waiting(model).into_iter().collect();
+    let mut claims: Vec<_> = waiting(model, &sent).into_iter().collect();
     claims.sort_unstable_by_key(|((topic, stamp), _)| (*stamp, *topic));
-    for ((topic, stamp), chain) in claims {
-        let rows = sent.get(&topic).map_or(&[][..], Vec::as_slice);
-        let after = rows.partition_point(|(called, _)| *called <= stamp);
-        if let Some((called, message)) = rows[..after].last()
-            && stamp.saturating_sub(*called) <= TOLERANCE
-            && let Some(row) = model.publications.rows.edit(*message)
+    for (key, chain) in claims {
+        if let Some(message) = claimed(&sent, key)
+            && let Some(row) = model.publications.rows.edit(message)
             && !row.estimated
         {
-            (row.stamp, row.estimated, row.taken) = (stamp, true, chain);
+            (row.stamp, row.estimated, row.taken) = (key.1, true, chain);
             mark(&mut model.takes.rows, chain);
         }
     }
 }
 
-/// Topics and timestamps that were taken and not published, each with the chain of the takes.
-fn waiting(model: &mut Model) -> HashMap<Key, u32> {
+/// By topic publications without a timestamp, with their times.
+type Sent = HashMap<u32, Vec<(i64, u32)>>;
+
+/// Which of these publications a topic and timestamp may be of.
+fn claimed(sent: &Sent, (topic, stamp): Key) -> Option<u32> {
+    let rows = sent.get(&topic)?;
+    let after = rows.partition_point(|(called, _)| *called <= stamp);
+    let (called, message) = rows[..after].last()?;
+    (stamp.saturating_sub(*called) <= TOLERANCE).then_some(*message)
+}
+
+/// Topics and timestamps that were taken and not published and may be of these publications, each
+/// with the chain of the takes.
+fn waiting(model: &mut Model, sent: &Sent) -> HashMap<Key, u32> {
     let rows = model.publications.rows.iter();
     let published: HashSet<Key> = rows
         .map(|(_, row)| (model.known.topic(row.publisher), row.stamp))
+        .filter(|key| claimed(sent, *key).is_some())
         .collect();
     let mut found = HashMap::new();
     for number in 0..model.takes.rows.count() {
-        if let Some(take) = model.takes.rows.edit(number)
-            && !take.intra
+        let Some(take) = model.takes.rows.get(number) else {
+            continue;
+        };
+        let key = (model.known.topic_at(take.subscription), take.stamp);
+        if !take.intra
             && take.stamp != NEVER
+            && claimed(sent, key).is_some()
+            && !published.contains(&key)
+            && let Some(take) = model.takes.rows.edit(number)
         {
-            let key = (model.known.topic_at(take.subscription), take.stamp);
-            if key.0 != NONE && !published.contains(&key) {
-                take.next = found.insert(key, number).unwrap_or(NONE);
-            }
+            take.next = found.insert(key, number).unwrap_or(NONE);
         }
     }
     found

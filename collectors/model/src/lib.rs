@@ -35,6 +35,7 @@ mod intake;
 mod known;
 mod matches;
 mod messages;
+mod offsets;
 mod publications;
 mod ring_buffers;
 mod rows;
@@ -63,6 +64,7 @@ use crate::heap::Heap;
 use crate::intake::{Event, Intake};
 use crate::known::Sort;
 use crate::matches::Matches;
+use crate::offsets::Offsets;
 use crate::publications::Publications;
 use crate::ring_buffers::RingBuffers;
 use crate::rows::{NEVER, Rows};
@@ -101,6 +103,7 @@ pub struct Model {
     ring_buffers: RingBuffers,
     matches: Matches,
     services: Services,
+    offsets: Offsets,
     heap: Heap,
     disk: Option<Arc<Disk>>,
     cuts: Cuts,
@@ -133,6 +136,7 @@ impl Model {
             ring_buffers: RingBuffers::default(),
             matches: Matches::new(keys),
             services: Services::default(),
+            offsets: Offsets::default(),
             heap: Heap::default(),
             disk: None,
             cuts: Cuts::default(),
@@ -255,6 +259,9 @@ impl Model {
                 if let Some(of) = rows.get(row) {
                     let topic = self.known.topic(of.publisher);
                     self.matches.on_publish(rows, takes, row, topic);
+                    if self.source(&of).topic != self.known.discovery {
+                        self.on_stamp(event, of.stamp);
+                    }
                 }
             }
             Kind::RmwTake => self.on_rmw_take(event, process),
@@ -278,7 +285,10 @@ impl Model {
                 self.services
                     .on_send_request(event, &self.known, process, within);
             }
-            Kind::SendResponse => self.services.on_send_response(event, &self.known, process),
+            Kind::SendResponse => {
+                self.services.on_send_response(event, &self.known, process);
+                self.on_stamp(event, event.signed(4).unwrap_or(NEVER));
+            }
             Kind::TakeResponse => self.services.on_take_response(event, &self.known, process),
             Kind::Malloc
             | Kind::Calloc
@@ -313,6 +323,13 @@ impl Model {
             }
         }
         row
+    }
+
+    /// The middleware stamped something by the system clock.
+    fn on_stamp(&mut self, event: &Event<'_>, stamp: i64) {
+        if stamp != NEVER {
+            self.offsets.on_stamp(self.cuts.here.0, event.time, stamp);
+        }
     }
 
     fn on_rmw_take(&mut self, event: &Event<'_>, process: u32) {

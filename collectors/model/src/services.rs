@@ -188,15 +188,6 @@ impl Services {
         }
     }
 
-    /// Stamps of responses: process, time, system clock against that.
-    pub fn stamps(&self) -> impl Iterator<Item = (u32, i64, i64)> {
-        let told = self
-            .sent
-            .iter()
-            .filter_map(|side| Some((side, side.stamp?)));
-        told.map(|(side, stamp)| (side.process, side.time, stamp.wrapping_sub(side.time)))
-    }
-
     /// All calls, in the order of their begins.
     #[must_use]
     pub fn calls(&self, known: &Known) -> Vec<Call> {

@@ -17,12 +17,13 @@ use crate::services::Call;
 use crate::takes::Take;
 use crate::timers::{Activation, activations};
 
-/// The system clock against that of the events is looked at once in so many nanoseconds.
-const BLOCK: i64 = 1_000_000_000;
 const HOW: &[&str] = &["exact", "approximate", "ambiguous"];
 
 /// The heap is told of once in so many nanoseconds.
 const STEP: i64 = 100_000_000;
+
+/// So many stamps are held before those that are not needed leave.
+const MANY: usize = 1 << 16;
 
 /// Rows of a batch: its columns stay in the cache of the processor.
 const BATCH: u32 = 1 << 12;
@@ -351,18 +352,40 @@ impl Tables {
         columns
     }
 
-    /// Stamps of the system clock, by host: time, and how far it was ahead of the events' clock.
+    /// Stamps of the system clock, by host: time, and how far it was ahead of the events' clock. Those
+    /// are there that are the nearest ones of a take without a publication.
     fn stamps(&self) -> HashMap<u32, Vec<(i64, i64)>> {
+        let model = &self.model;
+        let mut alone: HashMap<u32, Vec<i64>> = HashMap::new();
+        for take in self
+            .messages
+            .alone
+            .iter()
+            .filter_map(|number| model.takes.rows.get(*number))
+        {
+            let host = model.identity.host(model.process(take.thread));
+            alone.entry(host).or_default().push(take.time);
+        }
+        for times in alone.values_mut() {
+            times.sort_unstable();
+        }
         let mut near: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
-        for (_, row) in self.model.publications.rows.iter() {
-            if row.rmw != NEVER && row.stamp != NEVER && !row.estimated {
-                let host = self.model.identity.host(self.model.process(row.thread));
-                let offset = row.stamp.wrapping_sub(row.rmw);
-                near.entry(host).or_default().push((row.rmw, offset));
+        for (_, row) in model.publications.rows.iter() {
+            let host = model.identity.host(model.process(row.thread));
+            if row.rmw != NEVER
+                && row.stamp != NEVER
+                && !row.estimated
+                && let Some(times) = alone.get(&host)
+            {
+                let stamps = near.entry(host).or_default();
+                stamps.push((row.rmw, row.stamp.wrapping_sub(row.rmw)));
+                if stamps.len() >= MANY + 4 * times.len() {
+                    keep_nearest(stamps, times);
+                }
             }
         }
-        for stamps in near.values_mut() {
-            stamps.sort_by_key(|(time, _)| *time);
+        for (host, stamps) in &mut near {
+            keep_nearest(stamps, alone.get(host).map_or(&[], Vec::as_slice));
         }
         near
     }
@@ -708,37 +731,12 @@ impl Tables {
 
     /// The system clock against that of the events, in blocks of time.
     fn clock_offsets<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
-        let identity = &self.model.identity;
-        let mut blocks: HashMap<(u32, i64), Vec<i64>> = HashMap::new();
-        let mut add = |process: u32, time: i64, offset: i64| {
-            let key = (identity.host(process), time.div_euclid(BLOCK));
-            blocks.entry(key).or_default().push(offset);
-        };
-        for (_, row) in self.model.publications.rows.iter() {
-            let stamped = row.rmw != NEVER && row.stamp != NEVER && !row.estimated;
-            if stamped && self.model.source(&row).topic != self.model.known.discovery {
-                let offset = row.stamp.wrapping_sub(row.rmw);
-                add(self.model.process(row.thread), row.rmw, offset);
-            }
-        }
-        for (process, time, offset) in self.model.services.stamps() {
-            add(process, time, offset);
-        }
-        let found = blocks.into_iter().map(|((host, block), mut offsets)| {
-            let middle = (offsets.len() - 1) / 2;
-            // Not their mean where a step falls into the block: one side or the other.
-            let (_, median, _) = offsets.select_nth_unstable(middle);
-            let median = *median;
-            let count = i64::try_from(offsets.len()).unwrap_or(i64::MAX);
-            (host, block, median, count)
-        });
-        let mut rows: Vec<_> = found.collect();
-        rows.sort_unstable();
-        columns!(columns, rows, |(host, block, offset, count)|
-            host "host" *host;
-            long "block" *block;
-            long "offset" *offset;
-            long "len" *count;
+        let rows = self.model.offsets.all();
+        columns!(columns, rows, |of|
+            host "host" of.host;
+            long "block" of.block;
+            long "offset" of.median;
+            long "len" of.count;
         );
         columns
     }
@@ -820,6 +818,26 @@ impl Tables {
     }
 }
 
+/// Sort stamps by time, and leave out those that are next to none of these times, which are sorted.
+fn keep_nearest(stamps: &mut Vec<(i64, i64)>, times: &[i64]) {
+    stamps.sort_by_key(|(time, _)| *time);
+    let until = |place: usize| match stamps.get(place) {
+        Some((stamp, _)) => times.partition_point(|time| time <= stamp),
+        None => times.len(),
+    };
+    let mut before = 0;
+    let kept: Vec<bool> = (0..stamps.len())
+        .map(|place| {
+            let (here, next) = (until(place), until(place + 1));
+            let nearest = before < here || here < next;
+            before = here;
+            nearest
+        })
+        .collect();
+    let mut kept = kept.into_iter();
+    stamps.retain(|_| kept.next() == Some(true));
+}
+
 /// What was stamped nearest to a time, of two as near the later; `NEVER` where nothing was.
 fn nearest(stamps: &[(i64, i64)], time: i64) -> i64 {
     let after = stamps.partition_point(|(near, _)| *near < time);
@@ -854,7 +872,25 @@ fn straight(before: (i64, i64), after: (i64, i64), time: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::straight;
+    use super::{keep_nearest, nearest, straight};
+
+    /// Against all stamps, for times before, at, between and after them.
+    #[test]
+    fn what_is_kept_tells_the_same() {
+        let all = [(3, 0), (3, 1), (5, 2), (8, 3), (8, 4), (9, 5), (20, 6)];
+        for times in [&[][..], &[3], &[4, 8], &[0, 1, 9, 30], &[10, 11, 12], &[15]] {
+            let mut kept = all.to_vec();
+            keep_nearest(&mut kept, times);
+            for time in times {
+                assert_eq!(
+                    nearest(&kept, *time),
+                    nearest(&all, *time),
+                    "{time} of {times:?}"
+                );
+            }
+            assert!(kept.len() <= 2 * times.len());
+        }
+    }
 
     /// By hand.
     #[test]

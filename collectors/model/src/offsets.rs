@@ -1,0 +1,63 @@
+//! The system clock against the clock of the events: medians of what was stamped, block by block.
+
+use std::collections::BTreeMap;
+
+/// A block of time, in nanoseconds.
+const BLOCK: i64 = 1_000_000_000;
+
+/// What hosts stamped in one block of time.
+#[derive(Clone)]
+pub struct Offset {
+    /// The host, and the number of the block.
+    pub host: u32,
+    /// As above.
+    pub block: i64,
+    /// How far the system clock was ahead.
+    pub median: i64,
+    /// Of so many stamps.
+    pub count: i64,
+}
+
+/// Of each host the stamps of the block of its last one, and what is known of those before.
+#[derive(Clone, Default)]
+pub struct Offsets {
+    open: BTreeMap<u32, (i64, Vec<i64>)>,
+    found: Vec<Offset>,
+}
+
+impl Offsets {
+    /// A host stamped something at a time of the events, which never falls.
+    pub fn on_stamp(&mut self, host: u32, time: i64, stamp: i64) {
+        let block = time.div_euclid(BLOCK);
+        let (of, offsets) = self.open.entry(host).or_insert((block, Vec::new()));
+        if *of != block {
+            self.found.extend(median(host, *of, offsets));
+            *of = block;
+            offsets.clear();
+        }
+        offsets.push(stamp.wrapping_sub(time));
+    }
+
+    /// All of them, by host and block.
+    pub fn all(&self) -> Vec<Offset> {
+        let open = self.open.iter();
+        let open = open.filter_map(|(host, (block, of))| median(*host, *block, &mut of.clone()));
+        let mut all: Vec<Offset> = self.found.iter().cloned().chain(open).collect();
+        all.sort_unstable_by_key(|of| (of.host, of.block));
+        all
+    }
+}
+
+/// Not their mean where a step falls into the block: one side or the other.
+fn median(host: u32, block: i64, offsets: &mut [i64]) -> Option<Offset> {
+    let middle = offsets.len().checked_sub(1)? / 2;
+    let (_, median, _) = offsets.select_nth_unstable(middle);
+    let median = *median;
+    let count = i64::try_from(offsets.len()).unwrap_or(i64::MAX);
+    Some(Offset {
+        host,
+        block,
+        median,
+        count,
+    })
+}
