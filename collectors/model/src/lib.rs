@@ -259,7 +259,7 @@ impl Model {
                 if let Some(of) = rows.get(row) {
                     let topic = self.known.topic(of.publisher);
                     self.matches.on_publish(rows, takes, row, topic);
-                    if self.source(&of).topic != self.known.discovery {
+                    if self.source_in(process, &of).topic != self.known.discovery {
                         self.on_stamp(event, of.stamp);
                     }
                 }

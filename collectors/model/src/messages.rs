@@ -282,6 +282,11 @@ impl Model {
 
     /// What a publication is of: by address, else by what else its process could publish.
     pub(crate) fn source(&self, row: &Publication) -> Source {
+        self.source_in(self.process(row.thread), row)
+    }
+
+    /// The same of a publication of this process.
+    pub(crate) fn source_in(&self, process: u32, row: &Publication) -> Source {
         let discovery = self.known.discovery;
         let mut found = Source {
             publisher: row.publisher,
@@ -304,13 +309,13 @@ impl Model {
             && rcl
             && !above
             && !row.by_rmw
-            && self.known.loggers.contains(&self.process(row.thread))
+            && self.known.loggers.contains(&process)
         {
             found.topic = self.known.rosout;
         }
         // Where rcl has its events one is missing, and perhaps that of the publisher, too.
         if found.topic == NONE && row.rclcpp != NEVER && !rcl && !self.about.rcl_publish {
-            let steps = self.about.guesses.get(&self.process(row.thread));
+            let steps = self.about.guesses.get(&process);
             let steps = steps.map_or(&[][..], Vec::as_slice);
             let after = steps.partition_point(|(since, ..)| *since <= row.publish);
             let last = steps[..after].last();
