@@ -67,6 +67,7 @@ def with_middlewares(
     ros: RosEnvironment | None,
     wanted: Collection[str],
     note: Callable[[str], None] = lambda _: None,
+    sources: Path | None = None,
 ) -> tuple[RosEnvironment | None, dict[str, str]]:
     """The ROS 2 with those middlewares that are compiled on demand for an embedded one.
 
@@ -78,6 +79,8 @@ def with_middlewares(
         Names of packages.
     note
         Called with one line when something takes long.
+    sources
+        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
 
     Returns
     -------
@@ -87,7 +90,7 @@ def with_middlewares(
     if ros is None or ros.kind != "embedded" or cyclonedds.NAME not in wanted:
         return ros, {}
     try:
-        return cyclonedds.cyclonedds_for(ros, note), {}
+        return cyclonedds.cyclonedds_for(ros, note, sources), {}
     except (UsageError, RunFailedError) as error:
         return ros, {cyclonedds.NAME: str(error)}
 
