@@ -13,9 +13,7 @@ from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.suite import Suite
 
 
-def needed(
-    suite: Suite, chosen: Mapping[str, Sequence[Level]], kind: str
-) -> Iterator[str]:
+def needed(suite: Suite, chosen: Mapping[str, Sequence[Level]], kind: str) -> Iterator[str]:
     """What levels of a suite need of one kind, such as the names of packages.
 
     Parameters

@@ -20,8 +20,9 @@ PROGRAMS = WorkloadSpec(builtin="rclcpp_workloads")
 
 
 def build(sources: Path | None, console: Console) -> None:
-    """Compile rclcpp, the programs of its suites, Cyclone DDS' middleware where the system has
-    Cyclone DDS, and rosbag2's plugins; prints their folders last.
+    """Compile rclcpp and its suites' programs, Cyclone DDS' middleware, rosbag2's plugins.
+
+    What the middleware lacks is only said. Prints the folders of rclcpp and of the plugins last.
 
     Raises
     ------

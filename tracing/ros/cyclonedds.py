@@ -56,16 +56,19 @@ roslens_version DDS_VERSION without
 
 @dataclass(frozen=True)
 class Cyclone:
-    """The system's Cyclone DDS.
+    """The system's Cyclone DDS, as a compiler finds it.
 
     Attributes
     ----------
+    compiler
+        Of C++.
     version
         Such as ``0.10.2``.
     include
         Folders of headers that the compiler does not know by itself.
     """
 
+    compiler: tuple[str, ...]
     version: str
     include: tuple[str, ...] = ()
 
@@ -95,14 +98,13 @@ def cyclonedds_for(
     """
     if NAME in ros.middlewares:
         return ros
-    compiler = tuple(find_cpp_compiler())
-    cyclone = found_cyclone(compiler)
-    prefix = _prefix(ros, compiler, cyclone)
+    cyclone = found_cyclone()
+    prefix = _prefix(ros, cyclone)
 
     def build() -> dict[str, str]:
         tree = obtain(_SOURCE, sources, note) / NAME
         note("compiling Cyclone DDS' middleware for the embedded ROS 2, once: half a minute")
-        return _build(prefix, ros, compiler, cyclone, tree, note)
+        return _build(prefix, ros, cyclone, tree, note)
 
     made_once(prefix, NAME, SPACE, build)
     replacing = sorted((prefix / "lib").glob("no_*.so*"))
@@ -115,14 +117,15 @@ def cyclonedds_for(
     )
 
 
-def found_cyclone(compiler: Sequence[str]) -> Cyclone:
-    """The Cyclone DDS that the compiler finds.
+def found_cyclone() -> Cyclone:
+    """The Cyclone DDS that the C++ compiler finds.
 
     Raises
     ------
     RunFailedError
-        There is none, or one with another interface.
+        There is no compiler, no Cyclone DDS, or one with another interface.
     """
+    compiler = tuple(find_cpp_compiler())
     said = _preprocessed(compiler, _PROBE)
     line = next((x for x in said.splitlines() if x.startswith("roslens_version")), None)
     if line is None:
@@ -133,8 +136,10 @@ def found_cyclone(compiler: Sequence[str]) -> Cyclone:
     if not version.startswith("0.10."):
         raise RunFailedError(f"{NAME} is made for Cyclone DDS 0.10; the system's is {version}")
     if memory == "without" or _preprocessed(compiler, "#include <iceoryx_binding_c/chunk.h>"):
-        return Cyclone(version)
-    return Cyclone(version, tuple(map(str, sorted(Path("/usr/include/iceoryx").glob("v*")))))
+        return Cyclone(compiler, version)
+    return Cyclone(
+        compiler, version, tuple(map(str, sorted(Path("/usr/include/iceoryx").glob("v*"))))
+    )
 
 
 def _preprocessed(compiler: Sequence[str], text: str) -> str:
@@ -149,19 +154,18 @@ def _preprocessed(compiler: Sequence[str], text: str) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def _prefix(ros: RosEnvironment, compiler: tuple[str, ...], cyclone: Cyclone) -> Path:
+def _prefix(ros: RosEnvironment, cyclone: Cyclone) -> Path:
     parts = (
         repr((CPP, cyclone, _LINKED, _REPLACED)),
         pinned()[_SOURCE].sha256,
         _SECURITY.read_text(encoding="utf-8"),
     )
-    return prefix_of("cyclonedds", ros, [compiler], parts)
+    return prefix_of("cyclonedds", ros, [cyclone.compiler], parts)
 
 
 def _build(
     prefix: Path,
     ros: RosEnvironment,
-    compiler: tuple[str, ...],
     cyclone: Cyclone,
     tree: Path,
     note: Callable[[str], None],
@@ -175,11 +179,11 @@ def _build(
         *(f"-DRMW_VERSION_{x}={y}" for x, y in zip(("MAJOR", "MINOR", "PATCH"), rmw, strict=True)),
     )
     objects = [
-        Step(build / f"{file.name}.o", (*compiler, *flags, "-c", str(file)))
+        Step(build / f"{file.name}.o", (*cyclone.compiler, *flags, "-c", str(file)))
         for file in listed(tree)
     ]
     run_steps(objects, what=NAME, log=log, note=note)
-    shared = (*compiler, "-shared")
+    shared = (*cyclone.compiler, "-shared")
     search = [root / "lib", *bundled(root)]
     library = Step(
         prefix / "lib" / soname(NAME),
