@@ -109,6 +109,13 @@ ROSBAG2 = Need(
     stdin="#include <yaml-cpp/yaml.h>\n#include <tinyxml2.h>\n#include <console_bridge/console.h>\n"
     "#include <lz4.h>\n#include <zstd.h>\n",
 )
+CYCLONE = Need(
+    "cyclonedds-dev",
+    "cyclonedds-devel",
+    "Cyclone DDS, a second middleware for the embedded ROS 2, is compiled with it",
+    *("c++", "-x", "c++", "-fsyntax-only", "-"),
+    stdin="#include <dds/dds.h>\n",
+)
 HEAPTRACK = Need("heaptrack", "heaptrack", "records who allocates", "heaptrack", "--version")
 
 
@@ -259,6 +266,9 @@ def trace(session: nox.Session) -> None:
     of_plugins = ("", "-allocations", "-disk", "-recorder", "-resilience")
     if {f"storage{x}" for x in of_plugins} & set(arguments):
         need(ROSBAG2, optional=True)
+    asked = os.environ.get("RMW_IMPLEMENTATION") == "rmw_cyclonedds_cpp"
+    if asked or "executors-rclcpp" in arguments:
+        need(CYCLONE, optional=True)
     install(session)
     if "--suite" not in arguments:
         arguments = ["--suite", "demo", *arguments]
@@ -312,7 +322,7 @@ def lab(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests: Rust, Python, real recordings, live LTTng and ROS 2."""
     need(*TESTING, CHROMIUM)
-    need(*MICRO_ROS, ROSBAG2, HEAPTRACK, SSHD, optional=True)
+    need(*MICRO_ROS, ROSBAG2, CYCLONE, HEAPTRACK, SSHD, optional=True)
     install(session, "tests", "lint", "types", "docs", extras="lab")
     if not session.posargs:
         if shutil.which("cargo"):

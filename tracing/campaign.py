@@ -20,7 +20,7 @@ from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.tool import find_program
-from roslens.tracing.needs import lacking
+from roslens.tracing.needs import lacking, needed
 from roslens.tracing.plan import (
     Plan,
     PlannedRun,
@@ -42,7 +42,8 @@ from roslens.tracing.recording import (
 )
 from roslens.tracing.recording.manifest import Design, Level, Timing
 from roslens.tracing.ros import RosEnvironment
-from roslens.tracing.ros_choice import choose_ros, with_python
+from roslens.tracing.ros.environment import RMW_VARIABLE
+from roslens.tracing.ros_choice import choose_ros, with_middlewares, with_python
 from roslens.tracing.run import READY_NAME, RunSpec, git_state, record_run
 from roslens.tracing.state import CampaignState, RunState, campaign_state, clear_torn
 from roslens.tracing.suite import Suite, suite_command, suite_variables
@@ -225,9 +226,9 @@ def run_campaign(
     def note(text: str) -> None:
         on_event(Event("note", text=text))
 
-    ros = choose_ros(suite.workload.ros, note)
-    variables, unprepared = optional_variables(suite, chosen, note)
-    chosen, left_out = lacking(suite, chosen, ros, unprepared)
+    ros, unprepared = _ros_for(suite, chosen, note)
+    variables, unready = optional_variables(suite, chosen, note)
+    chosen, left_out = lacking(suite, chosen, ros, unprepared | unready)
     for line in left_out:
         note(line)
     preloads = _preloads(suite, ros)
@@ -275,9 +276,9 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
 
     plan = read_plan(folder)
     suite = plan.suite
-    ros = choose_ros(suite.workload.ros, note)
-    variables, missing = optional_variables(suite, plan.only, note)
-    if missing:
+    ros, missing = _ros_for(suite, plan.only, note)
+    variables, unready = optional_variables(suite, plan.only, note)
+    if missing := missing | unready:
         raise RunFailedError("; ".join(missing.values()))
     variables |= prepared_variables(suite.workload, note)
     return _execute(folder, ros, _preloads(suite, ros), variables, on_event)
@@ -299,6 +300,14 @@ def with_changes(
         raise UsageError(f"the duration must be more than 0 s, not {duration:g}")
     changes = {"repetitions": repetitions, "duration": duration}
     return suite.model_copy(update={k: v for k, v in changes.items() if v is not None})
+
+
+def _ros_for(
+    suite: Suite, chosen: Mapping[str, Sequence[Level]], note: Callable[[str], None]
+) -> tuple[RosEnvironment | None, dict[str, str]]:
+    """The ROS 2 of a suite; name of a middleware that it cannot have -> why."""
+    ros = choose_ros(suite.workload.ros, note)
+    return with_middlewares(ros, [*needed(suite, chosen, "package")], note)
 
 
 def _preloads(suite: Suite, ros: RosEnvironment | None) -> dict[str, tuple[Path, ...]]:
@@ -483,6 +492,8 @@ class _Execution:
             command = with_python(command, self.ros)
         elif suite.workload.builtin is not None:
             command = [sys.executable, *command]
+        variables = {**self.variables, **suite_variables(suite, planned.factors, values)}
+        ros = self.ros and self.ros.with_middleware(variables.get(RMW_VARIABLE))
         return RunSpec(
             folder=folder,
             suite=suite.name,
@@ -490,10 +501,7 @@ class _Execution:
             command=command,
             options=options,
             preload=self.preloads[options.tracer],
-            variables={
-                **self.variables,
-                **suite_variables(suite, planned.factors, values),
-            },
+            variables=variables,
             factors=planned.factors,
             parameters=suite.parameters_of(planned.factors),
             repetition=planned.repetition,
@@ -508,7 +516,7 @@ class _Execution:
                 execution=execution,
             ),
             git=self.git,
-            ros=self.ros,
+            ros=ros,
             isolated=True,
             trace_rclpy=suite.workload.trace_rclpy,
             time_limit=suite.limit_seconds,

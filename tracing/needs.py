@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from roslens.tracing.recording import UsageError
 from roslens.tracing.recording.manifest import Level
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.suite import Suite
+
+
+def needed(suite: Suite, chosen: Mapping[str, Sequence[Level]], kind: str) -> Iterator[str]:
+    """What levels of a suite need of one kind, such as the names of packages.
+
+    Parameters
+    ----------
+    suite, chosen
+        Of these factors only these levels are looked at.
+    kind
+        ``package``, ``workload``, ...: what stands before the colon.
+    """
+    levels = [(x, y) for x, all_of in suite.factors.items() for y in chosen.get(x, all_of)]
+    needs = [need for name, level in levels for need in suite.level(name, level).needs]
+    for need in dict.fromkeys(needs):
+        of_kind, _, what = need.partition(":")
+        if of_kind == kind:
+            yield what
 
 
 def lacking(
@@ -30,7 +48,7 @@ def lacking(
     ros
         The ROS 2 that is to run; None for none.
     unprepared
-        What the built-in workload could not make ready, and why (`optional_variables`).
+        What could not be made ready, and why (`optional_variables`, `with_middlewares`).
 
     Returns
     -------

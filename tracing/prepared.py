@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from roslens.tracing.needs import needed
 from roslens.tracing.recording import RoslensError
 from roslens.tracing.recording.manifest import Level
 from roslens.tracing.suite import Suite, WorkloadSpec, builtin_script
@@ -52,9 +53,7 @@ def optional_variables(
     variables: dict[str, str] = {}
     missing: dict[str, str] = {}
     module = _module(suite.workload)
-    levels = [(x, y) for x, all_of in suite.factors.items() for y in chosen.get(x, all_of)]
-    needs = [need for name, level in levels for need in suite.level(name, level).needs]
-    for name in dict.fromkeys(x.partition(":")[2] for x in needs if x.startswith("workload:")):
+    for name in needed(suite, chosen, "workload"):
         try:
             variables |= module.optional(name, note)
         except RoslensError as error:

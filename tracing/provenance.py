@@ -32,7 +32,7 @@ CONFIGURATION = (
 
 _PACKAGES = (
     *("lttng-*", "liblttng-*", "liburcu*", "babeltrace2", "gcc", "g++", "clang", "libc6"),
-    *("libstdc++6", "ros-*", "libfastcdr*", "libfastrtps*", "python3"),
+    *("libstdc++6", "ros-*", "libfastcdr*", "libfastrtps*", "libddsc*", "python3"),
 )
 _LARGEST = 1 << 20
 _CONTAINER_ID = re.compile(r"(docker|libpod|containerd|lxc|kubepods)")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.ros import RosEnvironment, embedded_ros, find_ros, sourced_ros
+from roslens.tracing.ros import RosEnvironment, cyclonedds, embedded_ros, find_ros, sourced_ros
+from roslens.tracing.ros.environment import RMW_VARIABLE
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.suite import RosChoice
 
@@ -25,6 +26,8 @@ def choose_ros(
     choice
         ``auto``: the sourced one where there is one, else the embedded one. ``rclcpp``: the same,
         for programs in C++: the sourced one need not have rclpy, the embedded one gets an rclcpp.
+        The embedded one gets the middleware that ``RMW_IMPLEMENTATION`` asks for, if it is one of
+        its own.
     note
         Called with one line when something takes long.
 
@@ -40,7 +43,7 @@ def choose_ros(
     if choice == "rclcpp":
         if is_sourced():
             return sourced_ros(os.environ, rclpy=False)
-        embedded = embedded_ros(note)
+        embedded = _as_asked(embedded_ros(note), note)
         try:
             return rclcpp_for(embedded, note).environment(embedded)
         except (UsageError, RunFailedError) as error:
@@ -49,15 +52,57 @@ def choose_ros(
                 "rclpy, which is there"
             ) from error
     if choice == "auto":
-        return find_ros(note)
+        return _as_asked(find_ros(note), note)
     if choice == "embedded":
-        return embedded_ros(note)
+        return _as_asked(embedded_ros(note), note)
     if is_sourced():
         return sourced_ros(os.environ)
     raise UsageError(
         "no ROS 2 is sourced; run '. /opt/ros/<distribution>/setup.sh' first, or take the "
         "embedded one"
     )
+
+
+def with_middlewares(
+    ros: RosEnvironment | None,
+    wanted: Collection[str],
+    note: Callable[[str], None] = lambda _: None,
+    sources: Path | None = None,
+) -> tuple[RosEnvironment | None, dict[str, str]]:
+    """The ROS 2 with those middlewares that are compiled on demand for an embedded one.
+
+    Parameters
+    ----------
+    ros
+        The ROS 2 that is to run; a sourced one, or none, stays as it is.
+    wanted
+        Names of packages.
+    note
+        Called with one line when something takes long.
+    sources
+        Folder of archives; default: ``$ROSLENS_SOURCES``, else they are cloned.
+
+    Returns
+    -------
+    tuple
+        The ROS 2; name of what cannot be had -> why.
+    """
+    if ros is None or ros.kind != "embedded" or cyclonedds.NAME not in wanted:
+        return ros, {}
+    try:
+        return cyclonedds.cyclonedds_for(ros, note, sources), {}
+    except (UsageError, RunFailedError) as error:
+        return ros, {cyclonedds.NAME: str(error)}
+
+
+def _as_asked(ros: RosEnvironment, note: Callable[[str], None]) -> RosEnvironment:
+    """The ROS 2, where it is embedded, with the middleware that the user's environment asks for."""
+    if ros.kind != "embedded" or os.environ.get(RMW_VARIABLE) != cyclonedds.NAME:
+        return ros
+    try:
+        return cyclonedds.cyclonedds_for(ros, note).with_middleware(cyclonedds.NAME)
+    except (UsageError, RunFailedError) as error:
+        raise type(error)(f"{error}; or unset {RMW_VARIABLE}, for {ros.rmw}") from error
 
 
 def is_sourced() -> bool:

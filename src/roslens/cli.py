@@ -608,9 +608,9 @@ def suites(name: str | None = None, /, *, schema: bool = False) -> None:
 
 @_verb(_RECORD, "ros build [--sources DIR]", "ros status", "ros clean")
 def ros(action: Literal["build", "status", "clean"], /, *, sources: Path | None = None) -> None:
-    """Compile rclcpp and rosbag2's storage plugins for the embedded ROS 2, for suites to run on.
+    """Compile rclcpp, a second middleware and rosbag2's plugins for the embedded ROS 2.
 
-    They do it by themselves when it is needed and no ROS 2 is sourced.
+    Suites do it by themselves when it is needed and no ROS 2 is sourced.
 
     Parameters
     ----------

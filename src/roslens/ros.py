@@ -1,4 +1,4 @@
-"""The ``ros`` verb: rclcpp, rosbag2's plugins and micro-ROS, compiled for the embedded ROS 2."""
+"""The ``ros`` verb: what is compiled for the embedded ROS 2: rclcpp, a middleware, plugins, ..."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from roslens.tracing.prepared import prepared_variables
 from roslens.tracing.recording.terminal import Console, say
-from roslens.tracing.ros import embedded_ros
+from roslens.tracing.ros import cyclonedds, embedded_ros
 from roslens.tracing.ros.cache import cache_folder, locked, trusted
 from roslens.tracing.ros.packages import LOG, MARKER, existing, facts_of
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.ros.rosbag2 import rosbag2_for
-from roslens.tracing.ros_choice import is_sourced
+from roslens.tracing.ros_choice import is_sourced, with_middlewares
 from roslens.tracing.sources import VARIABLE, given_folder
 from roslens.tracing.suite import WorkloadSpec
 
@@ -20,7 +20,9 @@ PROGRAMS = WorkloadSpec(builtin="rclcpp_workloads")
 
 
 def build(sources: Path | None, console: Console) -> None:
-    """Compile rclcpp, the programs of its suites, and rosbag2's plugins; prints both folders last.
+    """Compile rclcpp and its suites' programs, Cyclone DDS' middleware, rosbag2's plugins.
+
+    What the middleware lacks is only said. Prints the folders of rclcpp and of the plugins last.
 
     Raises
     ------
@@ -37,6 +39,9 @@ def build(sources: Path | None, console: Console) -> None:
         note("a ROS 2 is sourced: suites take that one, whose programs colcon builds")
     else:
         prepared_variables(PROGRAMS, note)
+    _, missing = with_middlewares(ros, [cyclonedds.NAME], note, folder)
+    for name, why in missing.items():
+        note(f"{name} is left out: {why}")
     say(made.prefix)
     say(rosbag2_for(ros, note, folder).prefixes[0])
 

@@ -29,6 +29,7 @@ from roslens.tracing.ros.tracetools import build_stub, build_tracetools
 
 EMBEDDED_DISTRO = "kilted"
 EMBEDDED_RMW = "rmw_fastrtps_cpp"
+RMW_VARIABLE = "RMW_IMPLEMENTATION"
 SUPPORTED_PYTHONS = ((3, 12), (3, 11))
 PINS = shipped("requirements", f"ros-{EMBEDDED_DISTRO}.txt")
 RCLPY_TRACING = shipped("tracing", "rclpy_tracing")
@@ -69,6 +70,8 @@ class RosEnvironment:
         Folder of tracetools' headers, for an embedded one.
     superseded
         Sonames of libraries that must not be loaded (another generation of LTTng-UST).
+    middlewares
+        Those that an embedded one has: what programs preload for each.
     """
 
     kind: Literal["sourced", "embedded"]
@@ -80,6 +83,13 @@ class RosEnvironment:
     packages: dict[str, str] = field(default_factory=dict)
     include: Path | None = None
     superseded: tuple[str, ...] = ()
+    middlewares: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
+
+    def with_middleware(self, name: str | None) -> RosEnvironment:
+        """The same with one of its `middlewares`; as it is where that is none of them."""
+        if name is None or name not in self.middlewares:
+            return self
+        return replace(self, rmw=name, variables={**self.variables, RMW_VARIABLE: name})
 
     def command(self, target: str | Path, *arguments: str, trace_rclpy: bool = False) -> list[str]:
         """The command that runs a Python script (a path) or module (a name) with this ROS.
@@ -112,9 +122,10 @@ class RosEnvironment:
         """
         merged = dict(os.environ if base is None else base)
         merged.update(self.variables)
-        if preload:
+        middleware = self.middlewares.get(self.rmw or "", ())
+        if preload or middleware:
             already = [x for x in merged.get("LD_PRELOAD", "").split(":") if x]
-            merged["LD_PRELOAD"] = ":".join([*map(str, preload), *already])
+            merged["LD_PRELOAD"] = ":".join([*map(str, preload), *already, *map(str, middleware)])
         return merged
 
     def preload(self) -> list[Path]:
@@ -282,7 +293,7 @@ def _embedded_at(folder: Path) -> RosEnvironment:
         variables={
             "AMENT_PREFIX_PATH": str(folder),
             "ROS_DISTRO": EMBEDDED_DISTRO,
-            "RMW_IMPLEMENTATION": EMBEDDED_RMW,
+            RMW_VARIABLE: EMBEDDED_RMW,
             "LD_LIBRARY_PATH": ":".join(map(str, [folder / "lib", *bundled])),
             # The wheels start Python a second time to set the library path; it is set already.
             "_ROS_WHEELS_BOOTSTRAP_COMPLETE": "1",
@@ -293,6 +304,7 @@ def _embedded_at(folder: Path) -> RosEnvironment:
         superseded=tuple(
             sorted({f.name for libs in bundled for f in libs.glob("liblttng-ust*.so*")})
         ),
+        middlewares={EMBEDDED_RMW: ()},
     )
 
 

@@ -127,7 +127,7 @@ def facts_of(prefix: Path) -> Facts:
 
 def existing() -> Iterator[Path]:
     """The folders of all that was compiled so far, complete or not."""
-    for name in ("rclcpp", "rosbag2", "micro-ros"):
+    for name in ("rclcpp", "cyclonedds", "rosbag2", "micro-ros"):
         yield from sorted(x for x in cache_folder().glob(f"ros/{name}-*") if x.is_dir())
 
 
@@ -164,6 +164,13 @@ def generating(ros: RosEnvironment, tools: Path, log: Path) -> dict[str, str]:
 def bundled(root: Path) -> list[Path]:
     """The folders of libraries that the wheels of an embedded ROS 2 bring for themselves."""
     return sorted(root.glob("lib/python*/site-packages/ros_*.libs"))
+
+
+def header_folders(root: Path) -> list[Path]:
+    """The folders of headers of an embedded ROS 2."""
+    include = root / "include"
+    # Fast CDR lies in the root itself.
+    return [*(x for x in sorted(include.iterdir()) if x.is_dir()), include]
 
 
 def listed(package: Path) -> list[Path]:

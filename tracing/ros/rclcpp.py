@@ -26,6 +26,7 @@ from roslens.tracing.ros.packages import (
     described,
     facts_of,
     generating,
+    header_folders,
     joined,
     listed,
     made_once,
@@ -71,7 +72,7 @@ class Rclcpp:
 
     def compile_flags(self) -> list[str]:
         """What a program in C++ that uses it is compiled with."""
-        folders = [*sorted((self.prefix / "include").iterdir()), *_folders(self.ros)]
+        folders = [*sorted((self.prefix / "include").iterdir()), *header_folders(self.ros)]
         return [*CPP, *(f"-I{folder}" for folder in folders)]
 
     def link_flags(self) -> list[str]:
@@ -262,12 +263,6 @@ def _empty(made: Rclcpp) -> list[Step]:
         Step(made.prefix / "lib" / library.name, command)
         for library in sorted((made.ros / "lib").glob("*__rosidl_generator_py.so"))
     ]
-
-
-def _folders(ros: Path) -> list[Path]:
-    # Fast CDR lies in the root itself.
-    root = ros / "include"
-    return [*(x for x in sorted(root.iterdir()) if x.is_dir()), root]
 
 
 def _wheel_libraries(ros: Path) -> list[str]:

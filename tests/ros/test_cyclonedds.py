@@ -1,0 +1,176 @@
+"""Cyclone DDS, the second middleware of the embedded ROS 2: there or named, asked for, and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roslens.tracing import ros_choice
+from roslens.tracing.needs import lacking
+from roslens.tracing.plan import chosen_levels
+from roslens.tracing.recording import RunFailedError
+from roslens.tracing.ros import RosEnvironment, cyclonedds
+from roslens.tracing.ros.compiling import find_cpp_compiler
+from roslens.tracing.ros.cyclonedds import NAME, Cyclone, cyclonedds_for, found_cyclone
+from roslens.tracing.ros.environment import EMBEDDED_RMW
+from roslens.tracing.ros_choice import choose_ros, with_middlewares
+from roslens.tracing.sources import VARIABLE
+from roslens.tracing.suite import load_suite
+
+
+@pytest.fixture
+def embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RosEnvironment:
+    """The place of an embedded ROS 2 with Fast DDS, none that is sourced, a cache of our own."""
+    monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
+    for name in ("AMENT_PREFIX_PATH", "ROS_DISTRO", "RMW_IMPLEMENTATION"):
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "kilted"
+    manifest = home / "share" / EMBEDDED_RMW / "package.xml"
+    manifest.parent.mkdir(parents=True)
+    manifest.touch()
+    ros = RosEnvironment(
+        kind="embedded",
+        distro="kilted",
+        rmw=EMBEDDED_RMW,
+        python=home / "bin" / "python",
+        python_version="3.11",
+        variables={"AMENT_PREFIX_PATH": str(home), "RMW_IMPLEMENTATION": EMBEDDED_RMW},
+        middlewares={EMBEDDED_RMW: ()},
+    )
+    for name in ("embedded_ros", "find_ros"):
+        monkeypatch.setattr(ros_choice, name, lambda _: ros)
+    return ros
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
+    """Gives the compiler another Cyclone DDS than the machine's: of that version, or none."""
+
+    def have(version: str | None) -> None:
+        folder = tmp_path / "headers"
+        (folder / "dds").mkdir(parents=True, exist_ok=True)
+        if version is not None:
+            (folder / "dds" / "features.h").touch()
+            (folder / "dds" / "version.h").write_text(f'#define DDS_VERSION "{version}"\n')
+        monkeypatch.setenv("CXX", f"c++ -nostdinc -I{folder}")
+
+    return have
+
+
+def test_without_cyclone_dds_its_level_is_left_out_by_name(
+    embedded: RosEnvironment, system: Callable[[str | None], None]
+) -> None:
+    system(None)
+    suite, _ = load_suite("executors-rclcpp")
+    chosen = chosen_levels(suite, ["workload=messages", "executor=SingleThreaded"])
+    ros, missing = with_middlewares(embedded, [NAME])
+    kept, said = lacking(suite, chosen, ros, missing)
+    assert kept["rmw"] == (EMBEDDED_RMW,)
+    (line,) = said
+    assert line == (
+        "rmw rmw_cyclonedds_cpp is left out: no dds/dds.h, which rmw_cyclonedds_cpp is compiled "
+        "with; apt-get install cyclonedds-dev"
+    )
+    # What no level asks for is not looked for.
+    assert with_middlewares(embedded, [EMBEDDED_RMW]) == (embedded, {})
+
+
+def test_asked_for_by_the_environment_it_is_no_other_that_runs(
+    embedded: RosEnvironment,
+    system: Callable[[str | None], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert choose_ros("embedded") == choose_ros("auto") == embedded
+    system(None)
+    monkeypatch.setenv("RMW_IMPLEMENTATION", NAME)
+    for choice in ("embedded", "auto", "rclcpp"):
+        with pytest.raises(RunFailedError, match=r"cyclonedds-dev; or unset RMW_IMPLEMENTATION"):
+            choose_ros(choice)
+
+
+def test_another_cyclone_dds_is_another_build(
+    embedded: RosEnvironment, system: Callable[[str | None], None]
+) -> None:
+    places = set()
+    for version in ("0.10.2", "0.10.5"):
+        system(version)
+        found = found_cyclone()
+        assert found == Cyclone((*find_cpp_compiler(),), version)
+        places.add(cyclonedds._prefix(embedded, found))
+    assert len(places) == 2
+    system("11.0.1")
+    with pytest.raises(RunFailedError, match=r"made for Cyclone DDS 0\.10; the system's is 11"):
+        cyclonedds_for(embedded)
+
+
+def test_a_run_gets_the_middleware_of_its_level(embedded: RosEnvironment) -> None:
+    library = Path("/cyclone.so")
+    both = replace(embedded, middlewares={EMBEDDED_RMW: (), NAME: (library,)})
+    base = {"LD_PRELOAD": "/users.so"}
+    ours = [Path("/libtracetools.so")]
+    cyclone = both.with_middleware(NAME)
+    said = cyclone.process_environment(base, preload=ours)
+    assert said["LD_PRELOAD"] == "/libtracetools.so:/users.so:/cyclone.so"
+    assert (said["RMW_IMPLEMENTATION"], cyclone.rmw) == (NAME, NAME)
+    # And back again, where the environment asks for one and the level for the other.
+    assert cyclone.with_middleware(EMBEDDED_RMW) == both
+    assert both.process_environment(base)["LD_PRELOAD"] == "/users.so"
+    assert both.with_middleware("rmw_zenoh_cpp") is both.with_middleware(None) is both
+
+
+@pytest.fixture(scope="module")
+def with_cyclone(ros: RosEnvironment) -> RosEnvironment:
+    """The embedded ROS 2 with Cyclone DDS, which is compiled where it is not there yet."""
+    if not os.environ.get(VARIABLE):
+        pytest.skip(f"{VARIABLE} names no folder of sources that it could be compiled from")
+    try:
+        found_cyclone()
+    except RunFailedError as error:
+        pytest.skip(f"no Cyclone DDS here: {error}")
+    return cyclonedds_for(ros).with_middleware(NAME)
+
+
+PAIR = """
+import json, sys
+import rclpy
+from std_msgs.msg import String
+rclpy.init()
+node, got = rclpy.create_node("pair"), []
+node.create_subscription(String, "/text", lambda message: got.append(message.data), 10)
+publisher = node.create_publisher(String, "/text", 10)
+while len(got) < 3:
+    publisher.publish(String(data=str(len(got))))
+    rclpy.spin_once(node, timeout_sec=1)
+loaded = [line.split()[-1] for line in open("/proc/self/maps") if ".so" in line]
+json.dump([rclpy.get_rmw_implementation_identifier(), got, loaded], sys.stdout)
+"""
+
+
+@pytest.mark.live
+def test_rclpy_runs_on_it_and_nothing_of_fast_dds_is_loaded(
+    with_cyclone: RosEnvironment, tmp_path: Path
+) -> None:
+    script = tmp_path / "pair.py"
+    script.write_text(PAIR)
+    with with_cyclone.isolated(tmp_path / "log") as ros:
+        done = subprocess.run(
+            ros.command(script),
+            env=ros.process_environment(preload=ros.preload()),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    identifier, got, loaded = json.loads(done.stdout)
+    assert identifier == NAME
+    assert set(got) == {"0", "1", "2"}
+    names = {Path(path).name for path in loaded}
+    assert any(x.startswith("libddsc.so") for x in names)
+    assert not {x for x in names if x.startswith(("librmw_fastrtps", "libfastdds"))}
