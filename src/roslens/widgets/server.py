@@ -7,10 +7,10 @@ import os
 import sys
 from typing import Any, NoReturn
 
+from roslens.widgets.kernel import PreparedKernel
+
 ARGUMENTS = "ROSLENS_LAB_ARGUMENTS"
 """Holds the address, the notebook and the arguments: everyone sees those of a command line."""
-
-_WARM = "from roslens.widgets import start"
 
 _SLOW = "rfc3987_syntax"
 """A check of jsonschema's that nothing here asks for; its grammar is compiled when imported, which
@@ -19,16 +19,21 @@ takes longer than all else. jsonschema does without it."""
 
 def serve() -> NoReturn:
     """Be the server; prints its address when it answers."""
+    address, notebook, arguments = json.loads(os.environ.pop(ARGUMENTS))
+    kernel = PreparedKernel()
     sys.modules[_SLOW] = None  # type: ignore[assignment]  # cannot be imported
     from jupyterlab.labapp import LabApp  # noqa: PLC0415  (optional)
 
-    address, notebook, arguments = json.loads(os.environ.pop(ARGUMENTS))
     server = LabApp.initialize_server(argv=arguments)
     # Whether JupyterLab's own script should be built anew, which nothing here can make it need.
     server.web_app.settings["page_config_data"]["buildCheck"] = False
+    _hand_over(kernel)
     # It listens by now, and answers as soon as its loop does anything at all.
     server.io_loop.add_callback(print, address, flush=True)
-    server.io_loop.add_callback(_start_kernel, server, notebook)
+    server.io_loop.add_callback(
+        server.session_manager.create_session,
+        path=notebook, name=notebook, type="notebook", kernel_name="python3",
+    )  # fmt: skip
     server.start()
     # All is shut down. The interpreter would still wait, for ever, for the thread of a request that
     # was under way.
@@ -37,13 +42,14 @@ def serve() -> NoReturn:
     os._exit(0)
 
 
-async def _start_kernel(server: Any, notebook: str) -> None:
-    """The notebook's kernel, which imports what it needs while the browser loads the page."""
-    session = await server.session_manager.create_session(
-        path=notebook, name=notebook, type="notebook", kernel_name="python3"
-    )
-    client = server.kernel_manager.get_kernel(session["kernel"]["id"]).client()
-    client.start_channels()
-    await client.wait_for_ready()
-    await client.execute(_WARM, silent=True, reply=True)
-    client.stop_channels()
+def _hand_over(kernel: PreparedKernel) -> None:
+    """Let the first kernel that is asked for be the one that is prepared."""
+    from jupyter_client.provisioning import local_provisioner  # noqa: PLC0415  (optional)
+
+    launch = local_provisioner.launch_kernel
+
+    def prepared(cmd: list[str], **options: Any) -> Any:
+        taken = kernel.take(cmd, options["env"], options["cwd"])
+        return launch(cmd, **options) if taken is None else taken
+
+    local_provisioner.launch_kernel = prepared

@@ -1,0 +1,56 @@
+"""The start page's kernel, begun while the server still starts: it has imported all when asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from subprocess import PIPE, Popen
+
+_FLAGS = ("-P", "-Xfrozen_modules=off")
+_LAUNCHER = [sys.executable, *_FLAGS, "-m", "ipykernel_launcher"]
+"""How the command of the lab's kernel begins, as ``kernels/python3/kernel.json`` has it."""
+
+_FIRST = "from roslens.widgets.kernel import become; become()"
+
+
+class PreparedKernel:
+    """A process that imports what the start page needs, until it is told which kernel to be."""
+
+    def __init__(self) -> None:
+        # As kernels are started: they end with that process, and signals go to a group.
+        environment = os.environ | {"JPY_PARENT_PID": str(os.getpid())}
+        command = [sys.executable, *_FLAGS, "-c", _FIRST]
+        self.process: Popen[bytes] | None = Popen(
+            command, stdin=PIPE, env=environment, start_new_session=True
+        )
+
+    def take(
+        self, command: Sequence[str], environment: Mapping[str, str], folder: str
+    ) -> Popen[bytes] | None:
+        """The process, which now is what the command asks for; None where it cannot be, or is."""
+        process, own = self.process, list(command[: len(_LAUNCHER)]) == _LAUNCHER
+        if process is None or not own or process.poll() is not None:
+            return None
+        self.process = None
+        told = json.dumps([list(command[len(_LAUNCHER) :]), dict(environment), folder])
+        assert process.stdin is not None
+        process.stdin.write(told.encode())
+        process.stdin.close()
+        return process
+
+
+def become() -> None:
+    """In the prepared process: import, wait, and be what is told; nothing when nobody tells."""
+    from ipykernel.kernelapp import IPKernelApp  # noqa: PLC0415  (only here)
+
+    from roslens.widgets import start  # noqa: F401, PLC0415  (seconds)
+
+    told = sys.stdin.read()
+    if told:
+        arguments, environment, folder = json.loads(told)
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(folder)
+        IPKernelApp.launch_instance(arguments)
