@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import secrets
-import shutil
 import socket
 import sys
 from collections.abc import Sequence
@@ -82,30 +81,42 @@ def run_lab(
     environment[VARIABLE] = json.dumps([str(path.resolve()) for path in paths])
     folder = default_output(START)
     make_folder(folder)
-    # A copy: what is shipped is not written to, and opens without the outputs of last time.
-    notebook = Path(shutil.copyfile(find_notebook(START), folder / f"{START}.ipynb"))
+    notebook = _own_copy(folder)
     environment[FOLDER] = str(folder.resolve())
     others = environment.get("JUPYTER_PATH")
     environment["JUPYTER_PATH"] = os.pathsep.join([str(_OWN), *([others] if others else [])])
     token, page = secrets.token_hex(24), notebook.as_posix()
-    address = f"http://{_in_url(ip)}:{port}/lab/tree/{page}?token={token}"
+    address = f"http://{_in_url(ip)}:{port}/lab?token={token}"
+    workspaces = folder.resolve() / ".workspaces"
     arguments = [
         f"--ServerApp.ip={ip}",
         f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",
         f"--ServerApp.root_dir={Path.cwd()}",
         f"--IdentityProvider.token={token}",
-        f"--LabApp.default_url=/lab/tree/{page}",
-        f"--LabApp.workspaces_dir={folder.resolve() / '.workspaces'}",
+        "--LabApp.default_url=/lab",
+        f"--LabApp.workspaces_dir={workspaces}",
         *_WITHOUT,
         *(() if browser else ("--no-browser",)),
         *(("--allow-root",) if os.geteuid() == 0 else ()),
     ]
     # By the environment: everyone on the machine sees the arguments of a process, and so the token.
-    environment[ARGUMENTS] = json.dumps([address, page, arguments])
+    environment[ARGUMENTS] = json.dumps([address, page, str(workspaces), arguments])
     # In the place of this process, so that whoever ends it ends the server.
     server = [sys.executable, "-P", "-c", _SERVER]
     os.execve(sys.executable, server, environment)  # noqa: S606
+
+
+def _own_copy(folder: Path) -> Path:
+    """The start page: what is shipped is not written to, and has no outputs of last time."""
+    notebook = json.loads(find_notebook(START).read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        # Markdown, of which there is no formula here, would have JupyterLab load MathJax.
+        if cell["cell_type"] == "markdown":
+            cell["cell_type"] = "raw"
+    path = folder / f"{START}.ipynb"
+    path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
+    return path
 
 
 def _in_url(ip: str) -> str:

@@ -79,7 +79,7 @@ def running_lab(recording: Path, home: Path) -> Iterator[tuple[subprocess.Popen[
             start_new_session=True,
         )
     try:
-        pattern = re.compile(r"^http://127\.0\.0\.1:\d+/lab/tree/\S+token=\w{40,}$", re.MULTILINE)
+        pattern = re.compile(r"^http://127\.0\.0\.1:\d+/lab\?token=\w{40,}$", re.MULTILINE)
 
         def address() -> str | None:
             text = log.read_text()
@@ -108,9 +108,9 @@ def chromium(playwright: Playwright) -> Browser:
 
 def address_of(url: str, notebook: str) -> str:
     """Of another notebook of the same lab, with nothing else open beside it."""
-    base, _, rest = url.partition("/lab/tree/")
+    base, _, rest = url.partition("/lab?")
     name = notebook.partition(".")[0]
-    return f"{base}/lab/workspaces/{name}/tree/{notebook}?{rest.partition('?')[2]}"
+    return f"{base}/lab/workspaces/{name}/tree/{notebook}?{rest}"
 
 
 def open_notebook(browser: Browser, url: str, *, width: int = 1440, height: int = 900) -> Page:

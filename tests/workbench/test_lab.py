@@ -74,7 +74,7 @@ def test_only_this_machine_and_only_with_the_token(
     listening = [c.laddr for c in running.net_connections("inet") if c.status == "LISTEN"]
     assert listening
     assert {address.ip for address in listening} <= {"127.0.0.1", "::1"}
-    base, _, token = url.partition("/lab/tree/")
+    base, _, token = url.partition("/lab?")
     token = token.split("token=")[1]
     with pytest.raises(urllib.error.HTTPError, match="403"):
         urllib.request.urlopen(f"{base}/api/contents", timeout=SECONDS)
@@ -101,7 +101,7 @@ def test_the_users_layout_and_the_settings_of_the_folder_are_left_alone(lab: Lab
 def test_the_server_answers_when_its_address_is_read(tmp_path: Path) -> None:
     """At once, without a second try."""
     with running_lab(SAMPLE, tmp_path) as (_, url, _):
-        base, _, token = url.partition("/lab/tree/")
+        base, _, token = url.partition("/lab?")
         asked = f"{base}/api/status?token={token.split('token=')[1]}"
         with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
             assert answer.status == 200

@@ -500,7 +500,7 @@ def test_a_dense_recording_is_drawn_by_levels_of_detail(lab: Lab, dense: Path) -
         assert told("arrows") > 0
         # A kernel that ends is said, to the eye and to screen readers.
         token = lab.url.partition("token=")[2]
-        base = lab.url.partition("/lab/tree/")[0]
+        base = lab.url.partition("/lab?")[0]
         with urllib.request.urlopen(f"{base}/api/sessions?token={token}", timeout=SECONDS) as found:
             sessions = json.load(found)
         (own,) = [s["kernel"]["id"] for s in sessions if s["path"] == "dense.ipynb"]

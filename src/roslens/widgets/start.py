@@ -389,22 +389,22 @@ class StartPage:
         if not folder:
             names = ", ".join(_NOTEBOOKS)
             return Section(Sentence(f"Ask further: roslens report NAME PATH, with {names}."))
-        import nbformat  # noqa: PLC0415  (not asked for by a report)
-
         recordings = [str(resolve(path).resolve()) for path in self.paths]
         links = []
         for name in _NOTEBOOKS:
-            notebook = nbformat.read(find_notebook(name), as_version=4)  # type: ignore[no-untyped-call]
-            tagged = ["parameters" in cell.metadata.get("tags", ()) for cell in notebook.cells]
-            # As papermill does it, whose import takes as long as all panes.
-            given = nbformat.v4.new_code_cell(  # type: ignore[no-untyped-call]
-                f"recordings = {recordings!r}\noutput_dir = {str(Path(folder, name))!r}",
-                metadata={"tags": ["injected-parameters"]},
-            )
-            notebook.cells.insert(tagged.index(True) + 1, given)
-            nbformat.write(  # type: ignore[no-untyped-call]
-                notebook, Path(folder, f"{name}.ipynb")
-            )
+            # As papermill does it, whose import takes as long as all panes, and nbformat's longer.
+            notebook = json.loads(find_notebook(name).read_text(encoding="utf-8"))
+            tagged = ["parameters" in cell["metadata"].get("tags", ()) for cell in notebook["cells"]]
+            given = {
+                "cell_type": "code",
+                "id": "injected",
+                "metadata": {"tags": ["injected-parameters"]},
+                "execution_count": None,
+                "outputs": [],
+                "source": f"recordings = {recordings!r}\noutput_dir = {str(Path(folder, name))!r}",
+            }
+            notebook["cells"].insert(tagged.index(True) + 1, given)
+            Path(folder, f"{name}.ipynb").write_text(json.dumps(notebook, indent=1), "utf-8")
             links.append(f'<a href="{name}.ipynb" target="_blank">{name}</a>')
         return ipywidgets.HTML("Ask further: " + ", ".join(links))
 
