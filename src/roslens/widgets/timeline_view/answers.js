@@ -49,6 +49,7 @@ const Asking = (Base) => class extends Base {
       return new Kind(own);
     };
     this.picture = {
+      question: this.question || {},
       begin: content.begin, end: content.end, columns: content.columns, arrows: content.arrows,
       whole: content.shown >= this.placed.rows.filter((row) => row.track !== undefined).length,
       sliceTrack: bytes(0, Int32Array), sliceBegin: bytes(1, Float64Array),
@@ -66,10 +67,5 @@ const Asking = (Base) => class extends Base {
       },
     };
     this.draw();
-    this.root.dataset.marks = this.picture.sliceTrack.length + this.picture.binTrack.length;
-    this.root.dataset.arrows = this.picture.arrowBegin.length;
-    this.root.dataset.calls = this.picture.arrowKind.filter((k) => k === 1 || k === 2).length;
-    this.root.dataset.drawn = performance.now();
-    this.root.dataset.question = JSON.stringify(this.question || {});
   }
 };

@@ -4,7 +4,8 @@ const LABEL = 230; // width of the labels, px
 const LEAST_NS = 1000; // the narrowest window
 
 const Moving = (Base) => class extends Base {
-  width() { return Math.max(50, this.plot.clientWidth - LABEL - 8); }
+  // Asked for with every mark: the page is asked only when its size changes.
+  width() { return Math.max(50, this.wide - LABEL - 8); }
   timeAt(x) { return this.begin + (x - LABEL) * (this.end - this.begin) / this.width(); }
   xAt(time) { return LABEL + (time - this.begin) * this.width() / (this.end - this.begin); }
 

@@ -4,13 +4,9 @@
 const STATES = ["wait", "blocked", "running", "runnable"];
 
 const Painting = (Base) => class extends Base {
+  // Painted in the next frame, once, however often it is asked for until then.
   draw() {
     if (!this.theme) return;
-    const wide = Math.max(LABEL + 60, this.plot.clientWidth);
-    const high = this.high();
-    this.paint(this.on(this.canvas, wide, high), wide, high, this.top);
-    this.deep = this.room.clientHeight; // of the latency picture
-    this.paintLatency(this.on(this.below, wide, this.deep), wide);
     this.tell();
     this.root.dataset.places = JSON.stringify({
       begin: this.begin, end: this.end, left: LABEL, width: this.width(), top: this.top,
@@ -21,6 +17,27 @@ const Painting = (Base) => class extends Base {
       hidden: [...this.hidden], collapsed: [...this.collapsed], range: this.range ?? null,
       begin: this.begin, end: this.end,
     });
+    this.frame ??= requestAnimationFrame(() => { this.frame = null; this.paintAll(); });
+  }
+
+  paintAll() {
+    if (!this.wide) return; // not seen: the observer will tell
+    const wide = Math.max(LABEL + 60, this.wide);
+    const high = this.high();
+    this.paint(this.on(this.canvas, wide, high), wide, high, this.top);
+    this.deep = this.room.clientHeight; // of the latency picture
+    this.paintLatency(this.on(this.below, wide, this.deep), wide);
+    if (this.picture) this.account(this.picture);
+  }
+
+  // What tests and curious people read.
+  account(picture) {
+    const told = this.root.dataset;
+    told.marks = picture.sliceTrack.length + picture.binTrack.length;
+    told.arrows = picture.arrowBegin.length;
+    told.calls = picture.arrowKind.filter((k) => k === 1 || k === 2).length;
+    told.drawn = performance.now();
+    told.question = JSON.stringify(picture.question);
   }
 
   on(canvas, wide, high) {

@@ -15,6 +15,7 @@ class View extends [
     this.end = model.get("length");
     this.picture = null;
     this.id = Math.random().toString(36).slice(2);
+    this.wide = 0; // px
     this.top = 0; // how far the tracks are scrolled, px
     this.by = GROUPS[0];
     this.collapsed = new Set();
@@ -34,7 +35,12 @@ class View extends [
       "change:topic": () => { this.topic.value = model.get("topic"); this.ask(); },
     };
     for (const [name, does] of Object.entries(on)) model.on(name, does);
-    this.observer = new ResizeObserver(() => { this.takeTheme(); this.draw(); this.ask(); });
+    this.observer = new ResizeObserver(() => {
+      this.wide = this.plot.clientWidth;
+      this.takeTheme();
+      this.draw();
+      this.ask();
+    });
     this.observer.observe(this.plot);
     this.observer.observe(this.room);
     this.themes = new MutationObserver(() => requestAnimationFrame(() => {
@@ -47,6 +53,7 @@ class View extends [
     this.leave = () => {
       for (const [name, does] of Object.entries(on)) model.off(name, does);
       this.observer.disconnect();
+      cancelAnimationFrame(this.frame);
       this.themes.disconnect();
     };
     this.showRange();
