@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import special
 
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
@@ -234,6 +233,8 @@ def check_period(source: str, messages: Mapping[str, Messages], period_ns: float
             total += float(off @ np.linalg.solve(spread, off))
             freedom += 2
     # The chi square's survival function.
+    from scipy import special  # noqa: PLC0415  (a third of a second)
+
     return Check(source, float(special.chdtrc(freedom, total))) if freedom else None
 
 

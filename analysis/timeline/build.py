@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.timeline.kernel import KernelIntervals, kernel_intervals
@@ -77,18 +75,23 @@ def executors_of(executing: pl.DataFrame) -> dict[Thread, list[int]]:
         executed the same callback belong together, directly or through others; null, where
         nobody knows which it was, says nothing.
     """
+    # Without scipy's graphs, whose import takes longer than all else before the first picture.
     threads = executing.select("host", "vpid", "vtid").unique(maintain_order=True)
-    known = executing.drop_nulls("callback_id")
-    rows = known.join(threads.with_row_index("thread"), on=["host", "vpid", "vtid"])
-    callbacks = rows["callback_id"].rank("dense").to_numpy().astype(np.int64)
-    size = threads.height + int(callbacks.max(initial=0)) + 1
-    pairs = (np.ones(rows.height), (rows["thread"].to_numpy(), threads.height + callbacks))
-    _, parts = connected_components(coo_array(pairs, shape=(size, size)), directed=False)
-    members: dict[int, list[int]] = {}
     named: list[Thread] = [(str(h), p, t) for h, p, t in threads.iter_rows()]
-    for thread, part in zip(named, parts, strict=False):
-        members.setdefault(int(part), []).append(thread[2])
-    return {thread: members[int(part)] for thread, part in zip(named, parts, strict=False)}
+    together = {thread: [thread] for thread in named}
+    first: dict[int, Thread] = {}
+    known = executing.drop_nulls("callback_id").select("host", "vpid", "vtid", "callback_id")
+    for host, vpid, vtid, callback in known.unique(maintain_order=True).iter_rows():
+        thread = (str(host), vpid, vtid)
+        mine, others = together[thread], together[first.setdefault(callback, thread)]
+        if mine is not others:
+            others += mine
+            together.update(dict.fromkeys(mine, others))
+    order = {thread: place for place, thread in enumerate(named)}
+    return {
+        thread: [vtid for _, _, vtid in sorted(together[thread], key=order.__getitem__)]
+        for thread in named
+    }
 
 
 def build_timeline(tables: TrackTables) -> Timeline:
