@@ -87,7 +87,6 @@ def run_lab(
     environment["JUPYTER_PATH"] = os.pathsep.join([str(_OWN), *([others] if others else [])])
     token, page = secrets.token_hex(24), notebook.as_posix()
     address = f"http://{_in_url(ip)}:{port}/lab?token={token}"
-    workspaces = folder.resolve() / ".workspaces"
     arguments = [
         f"--ServerApp.ip={ip}",
         f"--ServerApp.port={port}",
@@ -95,13 +94,13 @@ def run_lab(
         f"--ServerApp.root_dir={Path.cwd()}",
         f"--IdentityProvider.token={token}",
         "--LabApp.default_url=/lab",
-        f"--LabApp.workspaces_dir={workspaces}",
+        f"--LabApp.workspaces_dir={folder.resolve() / '.workspaces'}",
         *_WITHOUT,
         *(() if browser else ("--no-browser",)),
         *(("--allow-root",) if os.geteuid() == 0 else ()),
     ]
     # By the environment: everyone on the machine sees the arguments of a process, and so the token.
-    environment[ARGUMENTS] = json.dumps([address, page, str(workspaces), arguments])
+    environment[ARGUMENTS] = json.dumps([address, page, arguments])
     # In the place of this process, so that whoever ends it ends the server.
     server = [sys.executable, "-P", "-c", _SERVER]
     os.execve(sys.executable, server, environment)  # noqa: S606

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -14,12 +16,14 @@ import nbformat
 import psutil
 import pytest
 from hostile_lab import LAYOUT, NODE, SAMPLE, TOPIC, USERS_WORKSPACE, Lab
+from jupyter_client import BlockingKernelClient
 from rich.console import Console
-from running_lab import PANES, SECONDS, running_lab, wait_until
+from running_lab import PANES, SECONDS, running_lab, wait_for_picture, wait_until
 
 from roslens.lab import run_lab
 from roslens.report import run_report
 from roslens.tracing.recording import UsageError
+from roslens.widgets.kernel import PreparedKernel
 
 
 @pytest.mark.live
@@ -97,14 +101,76 @@ def test_the_users_layout_and_the_settings_of_the_folder_are_left_alone(lab: Lab
     assert not list(lab.folder.rglob("was-read"))
 
 
+def ask(url: str, path: str, method: str = "GET") -> Any:
+    """What the server of an address answers."""
+    base, _, token = url.partition("/lab?token=")
+    request = urllib.request.Request(f"{base}/api/{path}?token={token}", method=method)
+    with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+        assert answer.status == 200
+        return json.load(answer)
+
+
 @pytest.mark.live
-def test_the_server_answers_when_its_address_is_read(tmp_path: Path) -> None:
-    """At once, without a second try."""
-    with running_lab(SAMPLE, tmp_path) as (_, url, _):
-        base, _, token = url.partition("/lab?")
-        asked = f"{base}/api/status?token={token.split('token=')[1]}"
-        with urllib.request.urlopen(asked, timeout=SECONDS) as answer:
-            assert answer.status == 200
+def test_the_server_answers_at_once_and_its_kernel_is_the_prepared_one(tmp_path: Path) -> None:
+    with running_lab(SAMPLE, tmp_path) as (process, url, _):
+        assert ask(url, "status")["kernels"] <= 1
+        (session,) = wait_until("session", lambda: ask(url, "sessions"))
+        number = session["kernel"]["id"]
+
+        def answer() -> None:
+            """Wait until the kernel runs something."""
+            client = BlockingKernelClient()
+            client.load_connection_file(str(next(tmp_path.rglob(f"kernel-{number}.json"))))
+            client.start_channels()
+            client.wait_for_ready(SECONDS)
+            assert client.execute("1", reply=True, timeout=SECONDS)["content"]["status"] == "ok"
+            client.stop_channels()
+
+        def kernel(part: str) -> psutil.Process | None:
+            """The one kernel, if that stands in its command line."""
+            there = [
+                child
+                for child in psutil.Process(process.pid).children()
+                if {"kernel", "ipykernel_launcher"} & set(re.split(r"\W", " ".join(child.cmdline())))
+            ]
+            assert len(there) <= 1
+            return there[0] if there and part in " ".join(there[0].cmdline()) else None
+
+        answer()
+        first = kernel("roslens.widgets.kernel")
+        assert first is not None
+        assert first.cwd() == str(tmp_path / Path(session["path"]).parent)
+        assert "ROSLENS_LAB_ARGUMENTS" not in first.environ()
+        # Started anew it is a kernel as any other.
+        ask(url, f"kernels/{number}/restart", "POST")
+        wait_until("another kernel", lambda: kernel(number))
+        assert not first.is_running()
+        answer()
+        # A menu's list that waits until nobody needs the server.
+        assert "html" in ask(url, "nbconvert")
+
+
+def test_a_prepared_kernel_is_only_that_of_the_lab_and_ends_when_nobody_tells_it_more() -> None:
+    prepared = PreparedKernel()
+    process = prepared.process
+    assert process is not None
+    assert process.stdin is not None
+    assert prepared.take(["julia", "-f", "connection.json"], {}) is None
+    assert prepared.take([sys.executable, "-m", "ipykernel_launcher"], {}) is None
+    process.stdin.close()
+    assert process.wait(SECONDS) == 0
+
+
+@pytest.mark.live
+@pytest.mark.recording
+def test_a_second_window_shows_the_start_page_too(lab: Lab) -> None:
+    with lab.page.expect_popup() as opened:
+        lab.page.evaluate("url => { window.open(url); }", lab.url)
+    page = opened.value
+    try:
+        wait_for_picture(page)
+    finally:
+        page.close()
 
 
 def test_a_port_that_is_taken_is_refused() -> None:

@@ -6,7 +6,10 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from subprocess import PIPE, Popen
+from typing import Any
 
 _FLAGS = ("-P", "-Xfrozen_modules=off")
 _LAUNCHER = [sys.executable, *_FLAGS, "-m", "ipykernel_launcher"]
@@ -26,18 +29,23 @@ class PreparedKernel:
             command, stdin=PIPE, env=environment, start_new_session=True
         )
 
-    def take(
-        self, command: Sequence[str], environment: Mapping[str, str], folder: str
-    ) -> Popen[bytes] | None:
-        """The process, which now is what the command asks for; None where it cannot be, or is."""
+    def take(self, command: Sequence[str], options: Mapping[str, Any]) -> Popen[bytes] | None:
+        """The process, which now is what the command asks for; None where it cannot be, or is.
+
+        Parameters
+        ----------
+        command, options
+            As `jupyter_client` launches a kernel: of the options ``env`` and ``cwd``.
+        """
         process, own = self.process, list(command[: len(_LAUNCHER)]) == _LAUNCHER
         if process is None or not own or process.poll() is not None:
             return None
         self.process = None
-        told = json.dumps([list(command[len(_LAUNCHER) :]), dict(environment), folder])
+        environment = dict(options.get("env") or os.environ)
+        folder = str(options.get("cwd") or Path.cwd())
         assert process.stdin is not None
-        process.stdin.write(told.encode())
-        process.stdin.close()
+        with suppress(BrokenPipeError), process.stdin as told:
+            told.write(json.dumps([command[len(_LAUNCHER) :], environment, folder]).encode())
         return process
 
 

@@ -11,8 +11,7 @@ from typing import Any, NoReturn
 from roslens.widgets.kernel import PreparedKernel
 
 ARGUMENTS = "ROSLENS_LAB_ARGUMENTS"
-"""Holds the address, the notebook, the folder of workspaces and the arguments: everyone sees those
-of a command line."""
+"""Holds the address, the notebook and the arguments: everyone sees those of a command line."""
 
 _SLOW = "rfc3987_syntax"
 """A check of jsonschema's that nothing here asks for; its grammar is compiled when imported, which
@@ -24,7 +23,7 @@ _LATER_S = 5
 
 def serve() -> NoReturn:
     """Be the server; prints its address when it answers."""
-    address, notebook, workspaces, arguments = json.loads(os.environ.pop(ARGUMENTS))
+    address, notebook, arguments = json.loads(os.environ.pop(ARGUMENTS))
     kernel = PreparedKernel()
     sys.modules[_SLOW] = None  # type: ignore[assignment]  # cannot be imported
     from jupyterlab import commands  # noqa: PLC0415  (optional)
@@ -34,10 +33,11 @@ def serve() -> NoReturn:
     from jupyterlab.labapp import LabApp  # noqa: PLC0415
 
     server = LabApp.initialize_server(argv=arguments)
+    page = server.web_app.settings["page_config_data"]
     # Whether JupyterLab's own script should be built anew, which nothing here can make it need.
-    server.web_app.settings["page_config_data"]["buildCheck"] = False
+    page["buildCheck"] = False
+    page["roslensStart"] = notebook
     _hand_over(kernel)
-    _open_at_first(workspaces, notebook)
     _list_exports_later()
     # It listens by now, and answers as soon as its loop does anything at all.
     server.io_loop.add_callback(print, address, flush=True)
@@ -60,25 +60,10 @@ def _hand_over(kernel: PreparedKernel) -> None:
     launch = local_provisioner.launch_kernel
 
     def prepared(cmd: list[str], **options: Any) -> Any:
-        taken = kernel.take(cmd, options["env"], options["cwd"])
+        taken = kernel.take(cmd, options)
         return launch(cmd, **options) if taken is None else taken
 
     local_provisioner.launch_kernel = prepared
-
-
-def _open_at_first(workspaces: str, notebook: str) -> None:
-    """Let the notebook be what JupyterLab finds open: an address with its path waits a second."""
-    from jupyterlab_server.workspaces_handler import WorkspacesManager  # noqa: PLC0415  (optional)
-
-    name = f"notebook:{notebook}"
-    shown = {"dock": {"type": "tab-area", "currentIndex": 0, "widgets": [name]}, "current": name}
-    aside = {"collapsed": True, "visible": True}
-    data = {
-        "layout-restorer:data": {"main": shown, "left": aside, "right": aside},
-        name: {"data": {"path": notebook, "factory": "Notebook"}},
-    }
-    told = json.dumps({"data": data, "metadata": {"id": "default"}})
-    WorkspacesManager(workspaces).save("default", told)
 
 
 def _list_exports_later() -> None:

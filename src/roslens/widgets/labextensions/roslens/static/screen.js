@@ -74,6 +74,15 @@ async function open(app, panel) {
   await ran;
 }
 
+// The start page, where the address names nothing else: JupyterLab itself opens what an address names
+// only after it has waited for half a second and more.
+function openStart(app) {
+  const { roslensStart: path, treePath } = JSON.parse(
+    document.getElementById("jupyter-config-data").textContent);
+  const there = [...app.shell.widgets("main")].some((each) => each.context?.path === path);
+  if (path && !treePath && !there) app.commands.execute("docmanager:open", { path });
+}
+
 const plugin = {
   id: "roslens:screen",
   autoStart: true,
@@ -86,7 +95,11 @@ const plugin = {
         open(app, panel);
       }
     }
-    app.restored.then(() => { look(); app.shell.layoutModified.connect(look); });
+    app.restored.then(() => {
+      openStart(app);
+      look();
+      app.shell.layoutModified.connect(look);
+    });
   },
 };
 
