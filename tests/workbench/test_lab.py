@@ -163,14 +163,15 @@ def test_a_prepared_kernel_is_only_that_of_the_lab_and_ends_when_nobody_tells_it
 
 @pytest.mark.live
 @pytest.mark.recording
-def test_a_second_window_shows_the_start_page_too(lab: Lab) -> None:
-    with lab.page.expect_popup() as opened:
-        lab.page.evaluate("url => { window.open(url); }", lab.url)
-    page = opened.value
-    try:
-        wait_for_picture(page)
-    finally:
-        page.close()
+def test_a_second_window_shows_the_start_page_too(lab: Lab, tmp_path: Path) -> None:
+    browser = lab.page.context.browser
+    assert browser is not None
+    with running_lab(SAMPLE, tmp_path) as (_, url, _), browser.new_context() as windows:
+        windows.set_default_timeout(SECONDS * 1000)
+        for _ in range(2):
+            page = windows.new_page()
+            page.goto(url)
+            wait_for_picture(page)
 
 
 def test_a_port_that_is_taken_is_refused() -> None:
