@@ -16,7 +16,7 @@ import nbformat
 import psutil
 import pytest
 from hostile_lab import LAYOUT, NODE, SAMPLE, TOPIC, USERS_WORKSPACE, Lab
-from jupyter_client import BlockingKernelClient
+from jupyter_client.blocking.client import BlockingKernelClient
 from rich.console import Console
 from running_lab import PANES, SECONDS, running_lab, wait_for_picture, wait_until
 
@@ -131,7 +131,8 @@ def test_the_server_answers_at_once_and_its_kernel_is_the_prepared_one(tmp_path:
             there = [
                 child
                 for child in psutil.Process(process.pid).children()
-                if {"kernel", "ipykernel_launcher"} & set(re.split(r"\W", " ".join(child.cmdline())))
+                if {"kernel", "ipykernel_launcher"}
+                & set(re.split(r"\W", " ".join(child.cmdline())))
             ]
             assert len(there) <= 1
             return there[0] if there and part in " ".join(there[0].cmdline()) else None

@@ -1,4 +1,4 @@
-"""The start page's kernel, begun while the server still starts: it has imported all when asked for."""
+"""The start page's kernel, begun while the server still starts, so that it has imported by then."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from importlib import import_module
 from typing import Any, NoReturn
 
 from roslens.widgets.kernel import PreparedKernel
@@ -55,27 +56,23 @@ def serve() -> NoReturn:
 
 def _hand_over(kernel: PreparedKernel) -> None:
     """Let the first kernel that is asked for be the one that is prepared."""
-    from jupyter_client.provisioning import local_provisioner  # noqa: PLC0415  (optional)
-
-    launch = local_provisioner.launch_kernel
+    provisioner: Any = import_module("jupyter_client.provisioning.local_provisioner")
+    launch = provisioner.launch_kernel
 
     def prepared(cmd: list[str], **options: Any) -> Any:
         taken = kernel.take(cmd, options)
         return launch(cmd, **options) if taken is None else taken
 
-    local_provisioner.launch_kernel = prepared
+    provisioner.launch_kernel = prepared
 
 
 def _list_exports_later() -> None:
     """For a menu JupyterLab asks at once for what nbconvert can do, whose import holds all else."""
-    from jupyter_server.services.nbconvert.handlers import (  # noqa: PLC0415  (optional)
-        NbconvertRootHandler,
-    )
+    handlers: Any = import_module("jupyter_server.services.nbconvert.handlers")
+    get = handlers.NbconvertRootHandler.get
 
-    get = NbconvertRootHandler.get
-
-    async def get_later(handler: NbconvertRootHandler) -> None:
+    async def get_later(handler: Any) -> None:
         await asyncio.sleep(_LATER_S)
         await get(handler)
 
-    NbconvertRootHandler.get = get_later
+    handlers.NbconvertRootHandler.get = get_later

@@ -394,7 +394,8 @@ class StartPage:
         for name in _NOTEBOOKS:
             # As papermill does it, whose import takes as long as all panes, and nbformat's longer.
             notebook = json.loads(find_notebook(name).read_text(encoding="utf-8"))
-            tagged = ["parameters" in cell["metadata"].get("tags", ()) for cell in notebook["cells"]]
+            cells = notebook["cells"]
+            tagged = ["parameters" in cell["metadata"].get("tags", ()) for cell in cells]
             given = {
                 "cell_type": "code",
                 "id": "injected",
@@ -403,7 +404,7 @@ class StartPage:
                 "outputs": [],
                 "source": f"recordings = {recordings!r}\noutput_dir = {str(Path(folder, name))!r}",
             }
-            notebook["cells"].insert(tagged.index(True) + 1, given)
+            cells.insert(tagged.index(True) + 1, given)
             Path(folder, f"{name}.ipynb").write_text(json.dumps(notebook, indent=1), "utf-8")
             links.append(f'<a href="{name}.ipynb" target="_blank">{name}</a>')
         return ipywidgets.HTML("Ask further: " + ", ".join(links))
