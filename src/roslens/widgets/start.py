@@ -396,7 +396,7 @@ class StartPage:
             notebook = json.loads(find_notebook(name).read_text(encoding="utf-8"))
             cells = notebook["cells"]
             tagged = ["parameters" in cell["metadata"].get("tags", ()) for cell in cells]
-            given = {
+            given: dict[str, Any] = {
                 "cell_type": "code",
                 "id": "injected",
                 "metadata": {"tags": ["injected-parameters"]},
