@@ -40,7 +40,7 @@ def wait_until(what: str, condition: Callable[[], T]) -> T:
     while time.monotonic() < deadline:
         if found := condition():
             return found
-        time.sleep(0.2)
+        time.sleep(0.05)
     raise NotInTimeError(f"in {SECONDS} s: no {what}")
 
 
