@@ -16,6 +16,7 @@ from typing import Any
 
 from reference_model import actions, timers
 from reference_model.callbacks import Callbacks
+from reference_model.doubts import Doubts
 from reference_model.events import in_order
 from reference_model.evidence import BoundsOf
 from reference_model.executors import Executors
@@ -91,7 +92,9 @@ def tables(
         heap,
     )  # fmt: skip
     sequence = Succession(objects, callbacks, executors)
-    Walk(*parts, gaps=gaps, sequence=sequence).through(events)
+    doubts = Doubts(objects, callbacks, takes, buffers, sequence)
+    Walk(*parts, doubts, gaps=gaps, sequence=sequence).through(events)
+    doubts.decide(publications)
     for part in parts:
         if part is executors:
             executors.finish(callbacks.instances)

@@ -14,6 +14,8 @@ Of the events of ROS on one thread (allocations may come anywhere):
   subscription, callback, buffer or publisher;
 * what `FOLLOWS` names is followed by one of these, if it was the first time of that handle or
   buffer;
+* a callback that began last right after a take of a subscription or service, or of a buffer, does
+  not end right after one: what was taken begins it;
 * a ``callback_end`` has a start, unless it is the first that is told of the thread's executions and
   executor (the outer one of two of a callback that spins within itself seems to have none);
 * a callback that starts again had ended on that thread.
@@ -60,6 +62,13 @@ FOLLOWS = {
 }
 
 
+TAKES = {
+    "rmw_take": "rmw_subscription_handle",
+    "rmw_take_request": "rmw_service_handle",
+    "rclcpp_ring_buffer_dequeue": "buffer",
+}
+
+
 class Succession:
     """Who did what last; `missing` is host, begin and end of what is seen to be missing."""
 
@@ -73,6 +82,13 @@ class Succession:
         self._came: set[Any] = set()
         self._led: dict[Any, bool] = {}
         self._followed: dict[Any, bool] = {}
+        self._taking: dict[Any, tuple[str, Any]] = {}
+        """What a thread took last, and of what, if it did nothing else since."""
+        self._begins: dict[Any, Any] = {}
+        self.taken: tuple[str, Any] | None = None
+        """The same of the thread of the last ``callback_start``, right before that."""
+        self.broken = False
+        """Whether an order was broken anywhere so far."""
 
     def before(self, e: Event) -> bool:
         """Whether something is missing before an event; to be told before anyone else."""
@@ -85,6 +101,7 @@ class Succession:
         who = e["proc"] if name in {"rcl_take", "rclcpp_take"} else None
         if name == "rmw_publish" and e.get("rmw_publisher_handle") is not None:
             who = (e["proc"], e["rmw_publisher_handle"])
+        unseen = self._begun_unseen(e)
         if last is None:
             return False
         strays = self._ends(last, e["event"])
@@ -100,7 +117,25 @@ class Succession:
             return False
         broken = due is not None and (last["event"], due) in self._kept
         alone = who is not None and (name, who) in self._came
-        return (strays or broken or alone) and self._note(e)
+        self.broken |= strays or broken or alone or unseen
+        return (strays or broken or alone or unseen) and self._note(e)
+
+    def _begun_unseen(self, e: Event) -> bool:
+        """Whether a callback ends of which the thread just took what it begins with."""
+        thread, name = e["thread"], e["event"]
+        if name in {"rcl_take", "rclcpp_take"}:
+            return False
+        before = self._taking.pop(thread, None)
+        if name in TAKES and e.get(TAKES[name]) is not None and e.get("taken", 1):
+            self._taking[thread] = (name, e[TAKES[name]])
+        if name == "callback_start":
+            self.taken = before
+        if before is None or e.get("callback") is None:
+            return False
+        if name == "callback_start":
+            self._begins[e["proc"], before] = e["callback"]
+        began = self._begins.get((e["proc"], before))
+        return name == "callback_end" and began == e["callback"]
 
     def _ends(self, last: Event, name: str) -> bool:
         """Whether what must come after an event does not, though it did the first time."""

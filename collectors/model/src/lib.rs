@@ -27,6 +27,7 @@
 
 mod approximate;
 mod callbacks;
+mod doubts;
 mod evidence;
 mod gaps;
 mod heap;
@@ -58,6 +59,7 @@ pub use crate::rows::{Disk, NONE};
 pub use crate::tables::{Counts, Tables};
 
 use crate::callbacks::Callbacks;
+use crate::doubts::Skips;
 use crate::gaps::{Cuts, Moment};
 use crate::heap::Heap;
 use crate::intake::{Event, Intake};
@@ -105,6 +107,7 @@ pub struct Model {
     disk: Option<Arc<Disk>>,
     cuts: Cuts,
     sequence: Sequence,
+    skips: Skips,
     /// Host, begin and end of what is seen to be missing though nothing was declared; and whether an
     /// order was broken there.
     missing: Vec<(u32, i64, i64, bool)>,
@@ -137,6 +140,7 @@ impl Model {
             disk: None,
             cuts: Cuts::default(),
             sequence: Sequence::default(),
+            skips: Skips::default(),
             missing: Vec::new(),
         };
         made.cuts.gaps = std::mem::take(&mut made.about.gaps);
@@ -207,7 +211,7 @@ impl Model {
     /// missing before this event.
     fn cut(&mut self, event: &Event<'_>) {
         self.cuts.on_cut(event.thread, event.time);
-        self.callbacks.cut(event.thread);
+        self.callbacks.cut(event.thread, event.time);
         self.publications.cut(event.thread);
         self.takes.on_other(event.thread);
         self.services.on_other(event.thread);
@@ -266,20 +270,31 @@ impl Model {
                 }
             }
             Kind::Enqueue => {
+                self.skips.on_enqueue(event, process);
                 let publications = &mut self.publications;
                 self.ring_buffers
                     .on_enqueue(event, &self.known, process, publications, &self.cuts);
             }
             Kind::Dequeue => self.on_dequeue(event, process),
-            Kind::Clear => self.ring_buffers.on_clear(event, process),
-            Kind::TakeRequest => self.services.on_take_request(event, &self.known, process),
+            Kind::Clear => {
+                self.skips.on_clear(event, process);
+                self.ring_buffers.on_clear(event, process);
+            }
+            Kind::TakeRequest => {
+                self.takes.on_other(event.thread);
+                self.services.on_take_request(event, &self.known, process);
+            }
             Kind::SendRequest => {
                 let within = self.callbacks.around(event.thread);
                 self.services
                     .on_send_request(event, &self.known, process, within);
             }
             Kind::SendResponse => self.services.on_send_response(event, &self.known, process),
-            Kind::TakeResponse => self.services.on_take_response(event, &self.known, process),
+            Kind::TakeResponse => {
+                self.takes.on_other(event.thread);
+                self.services.on_other(event.thread);
+                self.services.on_take_response(event, &self.known, process);
+            }
             Kind::Malloc
             | Kind::Calloc
             | Kind::Realloc
@@ -294,6 +309,8 @@ impl Model {
 
     fn on_callback_start(&mut self, event: &Event<'_>, process: u32) {
         let (number, without_end) = self.callbacks.on_start(event, &self.known, process);
+        self.skips
+            .on_start(event, process, self.sequence.taken, number);
         self.on_missing(without_end, event, false);
         if let Some(execution) = self.callbacks.executions.get(number) {
             self.takes.on_start(number, &execution, &self.known);
@@ -339,6 +356,14 @@ impl Model {
             .on_dequeue(event, of.map_or(NONE, |of| of.subscription));
         self.ring_buffers
             .on_dequeue(event, process, take, &self.cuts);
+        let highest = self.ring_buffers.highest(process, event.get(0), buffer);
+        let (since, doubted) = self
+            .skips
+            .on_dequeue(event, process, (buffer, take), highest);
+        self.on_missing(since, event, true);
+        if let Some(take) = self.takes.rows.edit(doubted) {
+            take.execution = NONE;
+        }
     }
 
     /// All tables.
@@ -351,6 +376,7 @@ impl Model {
         if self.publications.disordered {
             self.renumber();
         }
+        self.doubt();
         let tables = Tables::new(self);
         tables.check()?;
         Ok(tables)

@@ -9,7 +9,8 @@
 //! not follow `get_next_ready`: rclpy's executors execute several that were ready at once);
 //! `rclcpp_take` or `dequeue` or `rmw_take_request`, then the callback; `intra_publish`, then each
 //! `enqueue`. Again where that was so the first time of that handle, callback or buffer; and so is a
-//! publisher's `rcl_publish` after an event of rclcpp.
+//! publisher's `rcl_publish` after an event of rclcpp. What was taken begins its callback: that does
+//! not end right after it.
 
 use ahash::{HashMap, HashSet};
 
@@ -40,6 +41,13 @@ pub struct Sequence {
     /// was not there and then a timer.
     led: HashMap<(Kind, u32, u64), bool>,
     followed: HashMap<(Kind, u32, u64), bool>,
+    /// Of each thread what it took last, and of what, if nothing else was since; and of the last
+    /// `callback_start` that came right after that.
+    taking: Vec<Option<(Kind, u64)>>,
+    /// As above.
+    pub taken: Option<(Kind, u64)>,
+    /// By process and what is taken the callback that began last right after it.
+    begins: HashMap<(u32, Kind, u64), u64>,
 }
 
 /// Whether the second is what must come right after the first. rclpy tells rcl of another message.
@@ -98,12 +106,42 @@ impl Sequence {
         *self.led.entry((kind, process, of)).or_insert(does) && !does
     }
 
+    /// Whether a callback ends of which the thread just took what it begins with.
+    fn begun_unseen(&mut self, kind: Kind, event: &Event<'_>, process: u32) -> bool {
+        let place = event.thread as usize;
+        if self.taking.len() <= place {
+            self.taking.resize(place + 1, None);
+        }
+        let taking = &mut self.taking[place];
+        let took = match kind {
+            Kind::RclTake | Kind::RclcppTake => return false,
+            Kind::RmwTake => event.get(3).is_some_and(|taken| taken != 0),
+            Kind::TakeRequest => event.get(4).is_some_and(|taken| taken != 0),
+            Kind::Dequeue => true,
+            _ => false,
+        };
+        let of = event.get(0);
+        let before = std::mem::replace(taking, of.filter(|_| took).map(|of| (kind, of)));
+        if kind == Kind::CallbackStart {
+            self.taken = before;
+        }
+        let Some(((of_kind, what), callback)) = before.zip(of) else {
+            return false;
+        };
+        let key = (process, of_kind, what);
+        if kind == Kind::CallbackStart {
+            self.begins.insert(key, callback);
+        }
+        kind == Kind::CallbackEnd && self.begins.get(&key) == Some(&callback)
+    }
+
     /// An event; returns since when something is missing, if that is so.
     pub fn on_event(&mut self, kind: Kind, event: &Event<'_>, process: u32) -> Option<i64> {
         let place = event.thread as usize;
         if self.last.len() <= place {
             self.last.resize(place + 1, None);
         }
+        let unseen = self.begun_unseen(kind, event, process);
         let message = match kind {
             Kind::RclTake | Kind::RclcppTake => event.get(0),
             Kind::RclcppPublish | Kind::RclPublish | Kind::RmwPublish | Kind::RmwTake => {
@@ -141,7 +179,8 @@ impl Sequence {
             }
             return None;
         }
-        let missing = strays
+        let missing = unseen
+            || strays
             || (last.due && self.kept.contains(&(last.kind, last.of)))
             || who.is_some_and(|who| self.came.contains(&(kind, process, who)));
         missing.then_some(last.time)

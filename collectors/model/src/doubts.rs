@@ -1,0 +1,178 @@
+//! Executions that seem to have ended, and of which later events make that doubtful.
+//!
+//! The end of one execution and the start of the next one of its callback can be missing together:
+//! what is left looks like a long one. Two things tell:
+//!
+//! * places of a ring buffer are emptied one after the other. Where some were left out, though none
+//!   was pushed out, more than callbacks that began without a `dequeue` account for, nobody knows when
+//!   those ended that began since the place before, or which message they had;
+//! * where something is seen to be missing anywhere: two publications of one publisher within an
+//!   execution, though of that callback but few ever did so twice.
+
+use ahash::{HashMap, HashMapExt};
+
+use crate::Model;
+use crate::intake::{Event, Kind};
+use crate::rows::{NEVER, NONE};
+
+/// So many executions between two messages of a buffer are remembered.
+const MOST: usize = 64;
+
+/// What is done by fewer than one of so many is not what a callback does.
+const RARE: u32 = 20;
+
+/// The last message out of a buffer.
+#[derive(Clone)]
+struct Out {
+    object: u32,
+    place: u64,
+    time: i64,
+    take: u32,
+    /// Whether a message was pushed out since.
+    pushed: bool,
+    /// What began since, and how many of these without a message.
+    begun: Vec<u32>,
+    without: u64,
+}
+
+/// What left each ring buffer last, by process and address.
+#[derive(Clone, Default)]
+pub struct Skips {
+    out: HashMap<(u32, u64), Out>,
+    /// The buffer that a callback had its messages of, by process and address.
+    of: HashMap<(u32, u64), u64>,
+    /// Executions that may have ended otherwise.
+    doubted: Vec<u32>,
+}
+
+impl Skips {
+    /// A message leaves a buffer, of which the highest place is known. Where places were left out:
+    /// since when, and the take of which nobody knows what it began; else `NEVER` and `NONE`.
+    pub fn on_dequeue(
+        &mut self,
+        event: &Event<'_>,
+        process: u32,
+        (object, take): (u32, u32),
+        highest: u64,
+    ) -> (i64, u32) {
+        let (Some(buffer), Some(place)) = (event.get(0), event.get(1)) else {
+            return (NEVER, NONE);
+        };
+        let now = Out {
+            object,
+            place,
+            time: event.time,
+            take,
+            pushed: false,
+            begun: Vec::new(),
+            without: 0,
+        };
+        let Some(last) = self.out.insert((process, buffer), now) else {
+            return (NEVER, NONE);
+        };
+        let next = if place > last.place {
+            last.place + 1
+        } else {
+            0
+        };
+        let rest = if place > last.place {
+            0
+        } else {
+            highest.saturating_sub(last.place)
+        };
+        let skipped = rest + (place - next);
+        if last.object != object || last.pushed || skipped <= last.without {
+            return (NEVER, NONE);
+        }
+        self.doubted.extend(last.begun);
+        (last.time, last.take)
+    }
+
+    /// A callback begins, of what its thread took right before.
+    pub fn on_start(
+        &mut self,
+        event: &Event<'_>,
+        process: u32,
+        taken: Option<(Kind, u64)>,
+        number: u32,
+    ) {
+        let callback = event.get(0).unwrap_or_default();
+        let led = taken.filter(|(kind, _)| *kind == Kind::Dequeue);
+        let buffer = if let Some((_, buffer)) = led {
+            self.of.insert((process, callback), buffer);
+            buffer
+        } else if event.get(1).is_some_and(|intra| intra != 0)
+            && let Some(buffer) = self.of.get(&(process, callback))
+        {
+            *buffer
+        } else {
+            return;
+        };
+        if let Some(out) = self.out.get_mut(&(process, buffer)) {
+            out.without += u64::from(led.is_none());
+            if out.begun.len() < MOST {
+                out.begun.push(number);
+            }
+        }
+    }
+
+    /// A message comes into a buffer, and may push another one out.
+    pub fn on_enqueue(&mut self, event: &Event<'_>, process: u32) {
+        if event.get(2).is_some_and(|overwritten| overwritten != 0)
+            && let Some(out) = self
+                .out
+                .get_mut(&(process, event.get(0).unwrap_or_default()))
+        {
+            out.pushed = true;
+        }
+    }
+
+    /// A buffer is emptied.
+    pub fn on_clear(&mut self, event: &Event<'_>, process: u32) {
+        self.out
+            .remove(&(process, event.get(0).unwrap_or_default()));
+    }
+}
+
+impl Model {
+    /// Executions that are doubtful have no end, once all has happened.
+    pub(crate) fn doubt(&mut self) {
+        let skipped = std::mem::take(&mut self.skips.doubted);
+        if !self.missing.iter().any(|(.., broken)| *broken) {
+            return;
+        }
+        self.callbacks.without_ends(&skipped);
+        let twice = self.published_twice();
+        self.callbacks.without_ends(&twice);
+    }
+
+    /// Executions that published twice with one publisher, as hardly any of their callback did.
+    fn published_twice(&self) -> Vec<u32> {
+        let mut counts: HashMap<(u32, u32), u32> = HashMap::new();
+        for (_, row) in self.publications.rows.iter() {
+            let execution = self.callbacks.enclosing(row.within, row.publish);
+            let publisher = self.source(&row).publisher;
+            if execution != NONE && publisher != NONE {
+                *counts.entry((execution, publisher)).or_default() += 1;
+            }
+        }
+        let key = |(execution, publisher): (u32, u32)| {
+            let of = self.callbacks.executions.get(execution);
+            (of.map_or(NONE, |of| of.callback), publisher)
+        };
+        let mut all: HashMap<(u32, u32), (u32, u32)> = HashMap::new();
+        for (of, count) in &counts {
+            let (some, twice) = all.entry(key(*of)).or_default();
+            *some += 1;
+            *twice += u32::from(*count > 1);
+        }
+        let rare = |of| {
+            let (some, twice) = all.get(&key(of)).copied().unwrap_or_default();
+            twice.saturating_mul(RARE) < some
+        };
+        let found = counts
+            .iter()
+            .filter(|(of, count)| **count > 1 && rare(**of));
+        found.map(|((execution, _), _)| *execution).collect()
+    }
+}
