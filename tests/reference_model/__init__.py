@@ -103,9 +103,9 @@ def tables(
     missing = gaps.rows + sequence.rows()
     messages = Messages(
         objects, publications=publications.rows, takes=takes.rows, enqueues=buffers.rows,
-        instances=callbacks.instances, losses=missing,
+        instances=callbacks.instances, losses=missing + sequence.suspects(),
         happened={e["event"] for e in events},
-        orphans=takes.orphans, bounds_of=bounds_of,
+        orphans=takes.orphans, bounds_of=bounds_of, broken=sequence.broken,
     )  # fmt: skip
     alone = one_sided(messages.takes_alone, publications.rows, objects, synchronisation)
     found = {

@@ -94,6 +94,7 @@ class Doubts:
 
     def decide(self, publications: Publications) -> None:
         """Take the ends of doubtful executions away, before anything else is decided."""
+        self.buffers.broken = self.sequence.broken
         if not self.sequence.broken:
             return
         for instance in self._doubted:
@@ -103,7 +104,7 @@ class Doubts:
         instances = {}
         for call in publications.rows:
             instance, publisher = within(call["_running"]), call["_publisher"]
-            if instance is not None and publisher is not None:
+            if instance is not None:
                 instances[id(instance)] = instance
                 times[id(instance), id(publisher)] += 1
         of_callback = defaultdict(list)

@@ -45,6 +45,8 @@ class RingBuffers:
     ) -> None:
         self.objects, self.publications, self.takes, self.gaps = objects, publications, takes, gaps
         self.rows: list[Row] = []
+        self.broken = False
+        """Whether an order was broken anywhere, once all is known."""
         self._held: dict[Any, dict[int, Row]] = defaultdict(dict)
         """By buffer and index."""
         self._filled: dict[Any, tuple[Row | None, int, int]] = {}
@@ -118,7 +120,11 @@ class RingBuffers:
 
     def finish(self) -> None:
         deliveries, got = [], set()
+        kept = {b["_proc"] for b in self.objects.rows["ring_buffers"] if b["_publisher"]}
         for row in self.rows:
+            if self.broken and row["_proc"] not in kept:
+                # Only a publisher's history is replayed within a process.
+                row["_whose"] = UNTOLD
             buffer, call = row["_buffer"], row["_call"]
             if buffer is not None and buffer["_publisher"] is not None:
                 continue

@@ -20,12 +20,17 @@ Of the events of ROS on one thread (allocations may come anywhere):
   executor (the outer one of two of a callback that spins within itself seems to have none);
 * a callback that starts again had ended on that thread.
 
-Where that is not so nothing goes on that the thread had begun, but for the last rule, and something
+An object that did not the first time need not do so. But where an order was broken anywhere, and it
+does in all but fewer than one of `RARE` times (of `FOLLOWS`: in most), something may be missing where
+it does not; and so where nothing came between two ``get_next_ready`` of a thread, as seldom as that.
+
+Where the other rules are broken nothing goes on that the thread had begun, but for the last rule, and something
 is missing since the thread's last event; since the start that has no end, by the last rule.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from reference_model.callbacks import Callbacks
@@ -62,6 +67,8 @@ FOLLOWS = {
 }
 
 
+READY = "rclcpp_executor_get_next_ready"
+MOST, RARE = 1024, 20
 TAKES = {
     "rmw_take": "rmw_subscription_handle",
     "rmw_take_request": "rmw_service_handle",
@@ -82,6 +89,9 @@ class Succession:
         self._came: set[Any] = set()
         self._led: dict[Any, bool] = {}
         self._followed: dict[Any, bool] = {}
+        self._does: dict[Any, int] = defaultdict(int)
+        self._not: dict[Any, list[tuple[str, int, int]]] = defaultdict(list)
+        """How often what need not be in order was, and where it was not."""
         self._taking: dict[Any, tuple[str, Any]] = {}
         """What a thread took last, and of what, if it did nothing else since."""
         self._begins: dict[Any, Any] = {}
@@ -104,8 +114,10 @@ class Succession:
         unseen = self._begun_unseen(e)
         if last is None:
             return False
-        strays = self._ends(last, e["event"])
+        strays = self._ends(last, e)
         strays = self._strays(last["event"], e) or strays
+        if name == READY:
+            self._count((READY, RARE, thread), e, does=last["event"] != READY)
         publishes = (last["event"], name) == ("rclcpp_publish", "rcl_publish")
         same = e.get("message") is not None and e.get("message") == last.get("message")
         if name in AFTER.get(last["event"], ()) and (same or publishes):
@@ -137,14 +149,33 @@ class Succession:
         began = self._begins.get((e["proc"], before))
         return name == "callback_end" and began == e["callback"]
 
-    def _ends(self, last: Event, name: str) -> bool:
+    def _ends(self, last: Event, e: Event) -> bool:
         """Whether what must come after an event does not, though it did the first time."""
+        name = e["event"]
         column, follows = FOLLOWS.get(last["event"], ("", set()))
         if not follows or last.get(column) is None:
             return False
         key = (last["event"], last["proc"], last[column])
         does = name in follows
-        return self._followed.setdefault(key, does) and not does
+        must = self._followed.setdefault(key, does)
+        if not must:
+            self._count(("follows", 1, *key), e, does=does)
+        return must and not does
+
+    def _count(self, key: Any, e: Event, *, does: bool) -> None:
+        if does:
+            self._does[key] += 1
+        elif len(self._not[key]) < MOST:
+            self._not[key].append((e["host"], self._since["time_ns"], e["time_ns"]))
+
+    def suspects(self) -> list[dict[str, Any]]:
+        """Where what need not be in order, but nearly always was, was not, as rows of losses."""
+        return [
+            {"host": host, "begin_ns": begin, "end_ns": end}
+            for key, places in self._not.items()
+            if self.broken and len(places) < MOST and len(places) * key[1] < self._does[key]
+            for host, begin, end in places
+        ]
 
     def _strays(self, before: str, e: Event) -> bool:
         """Whether it does not come after what leads to it, though it did the first time."""
@@ -154,7 +185,10 @@ class Succession:
         column, leads = LEADS[name]
         of = (name, e["proc"], e.get(column) or 0)
         does = before in leads
-        return self._led.setdefault(of, does) and not does
+        must = self._led.setdefault(of, does)
+        if not must:
+            self._count(("leads", RARE, *of), e, does=does)
+        return must and not does
 
     def rows(self) -> list[dict[str, Any]]:
         """What is missing, as rows of losses."""

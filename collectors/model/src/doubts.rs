@@ -135,10 +135,15 @@ impl Skips {
 }
 
 impl Model {
+    /// Whether an order was broken anywhere: events are missing, and nobody said so.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.missing.iter().any(|(.., broken)| *broken)
+    }
+
     /// Executions that are doubtful have no end, once all has happened.
     pub(crate) fn doubt(&mut self) {
         let skipped = std::mem::take(&mut self.skips.doubted);
-        if !self.missing.iter().any(|(.., broken)| *broken) {
+        if !self.is_broken() {
             return;
         }
         self.callbacks.without_ends(&skipped);
@@ -152,7 +157,7 @@ impl Model {
         for (_, row) in self.publications.rows.iter() {
             let execution = self.callbacks.enclosing(row.within, row.publish);
             let publisher = self.source(&row).publisher;
-            if execution != NONE && publisher != NONE {
+            if execution != NONE {
                 *counts.entry((execution, publisher)).or_default() += 1;
             }
         }
