@@ -18,7 +18,7 @@ two and not in the other cannot be decided from what is left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import TypeAlias
 
@@ -117,31 +117,23 @@ class Successions:
         self._stamps = _numbers(whole, "ros2:rmw_publish", "timestamp")
         self._takes = _numbers(whole, "ros2:rmw_take", "source_timestamp")
 
-    def completed(
-        self, left: Raw, *, others: bool, without: Set[int] = frozenset()
-    ) -> Raw | None:
+    def completed(self, left: Raw, *, others: bool) -> Raw:
         """What is left, and the least of what is gone that makes it whole.
 
         With `others`, processes that were not recorded may have published what was taken, and
-        asked and answered. Events `without` which it is to be made whole are not put back; None if
-        there is no such recording.
+        asked and answered.
         """
         there = {at for frame in left.values() for at in frame[AT]}
         stamps = {} if others else self._stamps
         kept = self._named if others else self._named | self._calls
         back = (kept | self._published(there, stamps)) - there
         while True:
-            if back & without:
-                return None
             there |= back
             more: set[int] = set()
             for line in self._lines:
                 if all(at in there or at < 0 for at, *_ in line):
                     continue
-                least = self._least(line, there, without)
-                if least is None:
-                    return None
-                more |= least
+                more |= self._least(line, there)
             back = more | (self._published(there | more, stamps) - there)
             if not back:
                 break
@@ -155,9 +147,7 @@ class Successions:
         taken = {stamp for at, stamp in self._takes.items() if at in there}
         return {at for at, stamp in stamps.items() if stamp in taken}
 
-    def _least(
-        self, line: Sequence[Step], there: Set[int], without: Set[int]
-    ) -> set[int] | None:
+    def _least(self, line: Sequence[Step], there: Iterable[int]) -> set[int]:
         """The fewest events of a line to put back."""
         found: set[int] = set()
         before = 0
@@ -165,31 +155,24 @@ class Successions:
             if line[after][0] not in there and line[after][0] >= 0:
                 continue
             if after > before + 1:
-                gone = [step for step in line[before + 1 : after] if step[0] not in without]
-                between = self._between([line[before], *gone, line[after]])
-                if between is None:
-                    return None
-                found |= between
+                found |= self._between(line[before : after + 1])
             before = after
         return found
 
-    def _between(self, steps: Sequence[Step]) -> set[int] | None:
+    def _between(self, steps: Sequence[Step]) -> set[int]:
         """The fewest steps between the first and the last over which one gets to the other."""
-        best: list[tuple[int, int] | None] = [(0, -1)]
+        best: list[tuple[int, int]] = [(0, -1)]
         for to in range(1, len(steps)):
             ways = (
-                (before[0] + 1, by)
-                for by, before in enumerate(best)
-                if before is not None and _way(steps[by], steps[to]) in self._legal
+                (best[by][0] + 1, by)
+                for by in range(to)
+                if _way(steps[by], steps[to]) in self._legal
             )
-            best.append(min(ways, default=None))
-        found: set[int] = set()
-        last = best[-1]
-        if last is None:
-            return None
-        while last is not None and last[1] > 0:
-            found.add(steps[last[1]][0])
-            last = best[last[1]]
+            best.append(min(ways))  # As it really was is one of them.
+        found, place = set(), best[-1][1]
+        while place > 0:
+            found.add(steps[place][0])
+            place = best[place][1]
         return found
 
 

@@ -377,7 +377,7 @@ def trials(
             found.removed = removed
             wrong = judge.wrong
             for others in (False, True):
-                if wrong and declared.is_empty():
+                if wrong and way != "declared":
                     completed = _tables(order.completed(left, others=others), raw.losses)
                     there = Judge(Truth(completed), tables)
                     there.all()

@@ -15,7 +15,8 @@ Of the events of ROS on one thread (allocations may come anywhere):
 * what `FOLLOWS` names is followed by one of these, if it was the first time of that handle or
   buffer;
 * a callback that began last right after a take of a subscription or service, or of a buffer, does
-  not end right after one: what was taken begins it;
+  not end right after one: what was taken begins it. (A callback may take, too, so of a take that no
+  executor began only if an order was broken before.);
 * a ``callback_end`` has a start, unless it is the first that is told of the thread's executions and
   executor (the outer one of two of a callback that spins within itself seems to have none);
 * a callback that starts again had ended on that thread.
@@ -93,6 +94,7 @@ class Succession:
         self._not: dict[Any, list[tuple[str, int, int]]] = defaultdict(list)
         """How often what need not be in order was, and where it was not."""
         self._taking: dict[Any, tuple[str, Any]] = {}
+        self._sure: dict[Any, bool] = {}
         """What a thread took last, and of what, if it did nothing else since."""
         self._begins: dict[Any, Any] = {}
         self.taken: tuple[str, Any] | None = None
@@ -140,6 +142,9 @@ class Succession:
         before = self._taking.pop(thread, None)
         if name in TAKES and e.get(TAKES[name]) is not None and e.get("taken", 1):
             self._taking[thread] = (name, e[TAKES[name]])
+            executed = self._since and self._since["event"] == "rclcpp_executor_execute"
+            sure = bool(executed) or name == "rclcpp_ring_buffer_dequeue"
+            self._sure[thread] = sure
         if name == "callback_start":
             self.taken = before
         if before is None or e.get("callback") is None:
@@ -147,7 +152,8 @@ class Succession:
         if name == "callback_start":
             self._begins[e["proc"], before] = e["callback"]
         began = self._begins.get((e["proc"], before))
-        return name == "callback_end" and began == e["callback"]
+        sure = self._sure[thread] or self.broken
+        return name == "callback_end" and sure and began == e["callback"]
 
     def _ends(self, last: Event, e: Event) -> bool:
         """Whether what must come after an event does not, though it did the first time."""

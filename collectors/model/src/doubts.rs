@@ -14,6 +14,7 @@ use ahash::{HashMap, HashMapExt};
 use crate::Model;
 use crate::intake::{Event, Kind};
 use crate::rows::{NEVER, NONE};
+use crate::sequence::Taking;
 
 /// So many executions between two messages of a buffer are remembered.
 const MOST: usize = 64;
@@ -93,14 +94,14 @@ impl Skips {
         &mut self,
         event: &Event<'_>,
         process: u32,
-        taken: Option<(Kind, u64)>,
+        taken: Option<Taking>,
         number: u32,
     ) {
         let callback = event.get(0).unwrap_or_default();
-        let led = taken.filter(|(kind, _)| *kind == Kind::Dequeue);
-        let buffer = if let Some((_, buffer)) = led {
-            self.of.insert((process, callback), buffer);
-            buffer
+        let led = taken.filter(|taken| taken.kind == Kind::Dequeue);
+        let buffer = if let Some(taken) = led {
+            self.of.insert((process, callback), taken.of);
+            taken.of
         } else if event.get(1).is_some_and(|intra| intra != 0)
             && let Some(buffer) = self.of.get(&(process, callback))
         {
@@ -137,7 +138,7 @@ impl Skips {
 impl Model {
     /// Whether an order was broken anywhere: events are missing, and nobody said so.
     pub(crate) fn is_broken(&self) -> bool {
-        self.missing.iter().any(|(.., broken)| *broken)
+        self.sequence.broken
     }
 
     /// Executions that are doubtful have no end, once all has happened.

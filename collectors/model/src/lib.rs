@@ -361,6 +361,7 @@ impl Model {
             .skips
             .on_dequeue(event, process, (buffer, take), highest);
         self.on_missing(since, event, true);
+        self.sequence.broken |= since != NEVER;
         if let Some(take) = self.takes.rows.edit(doubted) {
             take.execution = NONE;
         }

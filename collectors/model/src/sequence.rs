@@ -45,11 +45,24 @@ pub struct Sequence {
     readied: HashMap<(Kind, u32, u64), Habit>,
     /// Of each thread what it took last, and of what, if nothing else was since; and of the last
     /// `callback_start` that came right after that.
-    taking: Vec<Option<(Kind, u64)>>,
+    taking: Vec<Option<Taking>>,
     /// As above.
-    pub taken: Option<(Kind, u64)>,
+    pub taken: Option<Taking>,
+    /// Whether an order was broken anywhere so far.
+    pub broken: bool,
     /// By process and what is taken the callback that began last right after it.
     begins: HashMap<(u32, Kind, u64), u64>,
+}
+
+/// What a thread took.
+#[derive(Clone, Copy)]
+pub struct Taking {
+    /// The event that tells so.
+    pub kind: Kind,
+    /// The address of what it was taken of.
+    pub of: u64,
+    /// Whether an executor took it, not a callback.
+    sure: bool,
 }
 
 /// Whether an object does what it may have to.
@@ -174,19 +187,24 @@ impl Sequence {
             Kind::Dequeue => true,
             _ => false,
         };
+        let last = self.last.get(place).copied().flatten();
+        let executed = last.is_some_and(|last| last.kind == Kind::Execute);
+        let sure = executed || kind == Kind::Dequeue;
         let of = event.get(0);
-        let before = std::mem::replace(taking, of.filter(|_| took).map(|of| (kind, of)));
+        let now = of.filter(|_| took).map(|of| Taking { kind, of, sure });
+        let before = std::mem::replace(taking, now);
         if kind == Kind::CallbackStart {
             self.taken = before;
         }
-        let Some(((of_kind, what), callback)) = before.zip(of) else {
+        let Some((taking, callback)) = before.zip(of) else {
             return false;
         };
-        let key = (process, of_kind, what);
+        let key = (process, taking.kind, taking.of);
         if kind == Kind::CallbackStart {
             self.begins.insert(key, callback);
         }
-        kind == Kind::CallbackEnd && self.begins.get(&key) == Some(&callback)
+        let sure = taking.sure || self.broken;
+        kind == Kind::CallbackEnd && sure && self.begins.get(&key) == Some(&callback)
     }
 
     /// An event; returns since when something is missing, if that is so.
@@ -241,6 +259,7 @@ impl Sequence {
             || strays
             || (last.due && self.kept.contains(&(last.kind, last.of)))
             || who.is_some_and(|who| self.came.contains(&(kind, process, who)));
+        self.broken |= missing;
         missing.then_some(last.time)
     }
 
