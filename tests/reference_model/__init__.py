@@ -94,19 +94,27 @@ def tables(
     sequence = Succession(objects, callbacks, executors)
     doubts = Doubts(objects, callbacks, takes, buffers, sequence)
     Walk(*parts, doubts, gaps=gaps, sequence=sequence).through(events)
+    missing = gaps.rows + sequence.rows()
+
+    def make_messages() -> Messages:
+        return Messages(
+            objects, publications=publications.rows, takes=takes.rows, enqueues=buffers.rows,
+            instances=callbacks.instances, losses=missing + sequence.suspects(),
+            happened={e["event"] for e in events},
+            orphans=takes.orphans, bounds_of=bounds_of, broken=sequence.broken,
+        )  # fmt: skip
+
     doubts.decide(publications)
+    if sequence.broken:
+        for part in (objects, callbacks, publications, takes):
+            part.finish()
+        doubts.decide_unseen(make_messages().takes_alone, publications)
     for part in parts:
         if part is executors:
             executors.finish(callbacks.instances)
         else:
             part.finish()
-    missing = gaps.rows + sequence.rows()
-    messages = Messages(
-        objects, publications=publications.rows, takes=takes.rows, enqueues=buffers.rows,
-        instances=callbacks.instances, losses=missing + sequence.suspects(),
-        happened={e["event"] for e in events},
-        orphans=takes.orphans, bounds_of=bounds_of, broken=sequence.broken,
-    )  # fmt: skip
+    messages = make_messages()
     alone = one_sided(messages.takes_alone, publications.rows, objects, synchronisation)
     found = {
         "processes": list(objects.processes.values()),

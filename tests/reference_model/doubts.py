@@ -5,13 +5,19 @@
   of the two ended nobody knows when, and what that one's thread began may be of another message.
 * Where an order was broken anywhere: an execution within which one publisher published twice, though
   of those of its callback within which it published fewer than one of `RARE` had that.
+* Where an order was broken anywhere: an execution during which a message was published of which
+  only the take was recorded, on a topic on which its callback published on its thread; unless that
+  is not fewer than half as many as those that were recorded. When it was published is told by its
+  timestamp, as that of the latest recorded one before it (or the first one) tells.
 
 Decided at the end: such executions have no end.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from reference_model.callbacks import Callbacks, within
@@ -116,3 +122,32 @@ class Doubts:
             if len(twice) * RARE < len(counts):
                 for instance in twice:
                     instances[instance]["end_ns"] = None
+
+    def decide_unseen(self, alone: Iterable[Row], publications: Publications) -> None:
+        """The same by messages of which only the takes were recorded."""
+        unseen, seen = defaultdict(set), defaultdict(list)
+        callbacks = defaultdict(set)
+        for take in alone:
+            if take["topic"] is not None and take["source_timestamp_ns"] is not None:
+                unseen[take["topic"]].add(take["source_timestamp_ns"])
+        for call in publications.rows:
+            stamp, topic = call["source_timestamp_ns"], call["topic"]
+            if stamp is not None and call["rmw_publish_ns"] is not None:
+                seen[topic].append((stamp, stamp - call["rmw_publish_ns"]))
+                instance = call["_callback_instance"]
+                if instance is not None:
+                    callbacks[topic].add((instance["_thread"], id(instance["_callback"])))
+        moments = defaultdict(list)
+        for topic, stamps in unseen.items():
+            known = sorted(seen[topic])
+            if len(stamps) * 2 < len(known):
+                for stamp in stamps:
+                    place = bisect_right(known, stamp, key=lambda pair: pair[0])
+                    moment = stamp - known[max(place - 1, 0)][1]
+                    for callback in callbacks[topic]:
+                        moments[callback].append(moment)
+        for instance in self.callbacks.instances:
+            of = (instance["_thread"], id(instance["_callback"]))
+            start, end = instance["start_ns"], instance["end_ns"]
+            if end is not None and any(start <= moment <= end for moment in moments[of]):
+                instance["end_ns"] = None

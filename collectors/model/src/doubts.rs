@@ -7,11 +7,13 @@
 //!   was pushed out, more than callbacks that began without a `dequeue` account for, nobody knows when
 //!   those ended that began since the place before, or which message they had;
 //! * where something is seen to be missing anywhere: two publications of one publisher within an
-//!   execution, though of that callback but few ever did so twice.
+//!   execution, though of that callback but few ever did so twice; or a message that was published
+//!   meanwhile, on a topic of that callback, of which only the take was recorded.
 
-use ahash::{HashMap, HashMapExt};
+use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::Model;
+use crate::callbacks::Execution;
 use crate::intake::{Event, Kind};
 use crate::rows::{NEVER, NONE};
 use crate::sequence::Taking;
@@ -21,6 +23,35 @@ const MOST: usize = 64;
 
 /// What is done by fewer than one of so many is not what a callback does.
 const RARE: u32 = 20;
+
+/// What was published on a topic.
+#[derive(Default)]
+struct Topic {
+    /// Timestamps of messages that were taken and of which no publication was recorded.
+    unseen: Vec<i64>,
+    /// Timestamps of publications, and how far each is ahead of the event.
+    seen: Vec<(i64, i64)>,
+    /// Threads and callbacks that published.
+    callbacks: HashSet<(u32, u32)>,
+}
+
+impl Topic {
+    /// When the others were published.
+    fn moments(&mut self) -> Vec<i64> {
+        self.unseen.sort_unstable();
+        self.unseen.dedup();
+        self.seen.sort_unstable();
+        if self.unseen.len() * 2 >= self.seen.len() {
+            return Vec::new();
+        }
+        let moment = |stamp: &i64| {
+            let place = self.seen.partition_point(|(seen, _)| seen <= stamp);
+            let (_, ahead) = self.seen[place.saturating_sub(1)];
+            stamp.wrapping_sub(ahead)
+        };
+        self.unseen.iter().map(moment).collect()
+    }
+}
 
 /// The last message out of a buffer.
 #[derive(Clone)]
@@ -150,6 +181,54 @@ impl Model {
         self.callbacks.without_ends(&skipped);
         let twice = self.published_twice();
         self.callbacks.without_ends(&twice);
+    }
+
+    /// Executions as something was published of which only these takes tell, on a topic on which their
+    /// callback publishes, have no end; unless as much of the topic is published by who knows whom.
+    pub(crate) fn doubt_unseen(&mut self, alone: &[u32]) {
+        if !self.is_broken() || alone.is_empty() {
+            return;
+        }
+        let mut topics: HashMap<u32, Topic> = HashMap::new();
+        for take in alone.iter().filter_map(|take| self.takes.rows.get(*take)) {
+            let topic = self.take_topic(&take);
+            if topic != NONE && take.stamp != NEVER {
+                topics.entry(topic).or_default().unseen.push(take.stamp);
+            }
+        }
+        for (_, row) in self.publications.rows.iter() {
+            if row.stamp == NEVER || row.rmw == NEVER || row.estimated {
+                continue;
+            }
+            if let Some(topic) = topics.get_mut(&self.source(&row).topic) {
+                let ahead = row.stamp.wrapping_sub(row.rmw);
+                topic.seen.push((row.stamp, ahead));
+                let within = self.callbacks.enclosing(row.within, row.publish);
+                if let Some(of) = self.callbacks.executions.get(within) {
+                    topic.callbacks.insert((of.thread, of.callback));
+                }
+            }
+        }
+        let mut moments: HashMap<(u32, u32), Vec<i64>> = HashMap::new();
+        for mut topic in topics.into_values() {
+            let found = topic.moments();
+            for callback in topic.callbacks {
+                moments.entry(callback).or_default().extend(&found);
+            }
+        }
+        for times in moments.values_mut() {
+            times.sort_unstable();
+        }
+        let meanwhile = |of: &Execution| {
+            let times = moments.get(&(of.thread, of.callback));
+            let times = times.map_or(&[][..], Vec::as_slice);
+            let place = times.partition_point(|time| *time < of.start);
+            of.end != NEVER && times.get(place).is_some_and(|time| *time <= of.end)
+        };
+        let all = self.callbacks.executions.iter();
+        let found = all.filter(|(_, of)| meanwhile(of));
+        let found: Vec<u32> = found.map(|(number, _)| number).collect();
+        self.callbacks.without_ends(&found);
     }
 
     /// Executions that published twice with one publisher, as hardly any of their callback did.

@@ -10,8 +10,9 @@
 //!   asked and answered with a client and a sequence number (`services`).
 //!
 //! What only the end can say is a second phase over the rows (`messages`, `approximate`, `evidence`):
-//! which executions never end, what several publications with one key belong to, timestamps that were
-//! not recorded, `lost` against `unknown`, and the grid of a timer (`timers`).
+//! which executions never end, and which only seem to (`doubts`), what several publications with one
+//! key belong to, timestamps that were not recorded, `lost` against `unknown`, and the grid of a timer
+//! (`timers`).
 //!
 //! Rows have the number of their place, in the order of their first events; links between rows are
 //! such numbers. Rows that were not used for long lie in a file (`rows`), keys that nobody asked for

@@ -385,6 +385,7 @@ impl Model {
                 alone.push(number);
             }
         }
+        self.doubt_unseen(&alone);
         let mut making = Making {
             made: Messages {
                 rows: Rows::on(self.disk.as_ref()),
