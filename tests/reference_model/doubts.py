@@ -2,9 +2,9 @@
 
 * Places of a ring buffer are emptied in turn. Where some were left out between two dequeues, none
   was pushed out meanwhile, and fewer callbacks began without a dequeue: what began since the first
-  of the two ended nobody knows when, and what that one's thread began may be of another message.
-* Where an order was broken anywhere: an execution within which one publisher published twice, though
-  of those of its callback within which it published fewer than one of `RARE` had that.
+  of the two ended nobody knows when, and what its thread began may be of another message.
+* Where an order was broken anywhere: an execution within which one publisher published twice,
+  though of those of its callback within which it published fewer than one of `RARE` had that.
 * Where an order was broken anywhere: an execution during which a message was published of which
   only the take was recorded, on a topic on which its callback published on its thread; unless that
   is not fewer than half as many as those that were recorded. When it was published is told by its
@@ -128,8 +128,7 @@ class Doubts:
         unseen, seen = defaultdict(set), defaultdict(list)
         callbacks = defaultdict(set)
         for take in alone:
-            if take["topic"] is not None and take["source_timestamp_ns"] is not None:
-                unseen[take["topic"]].add(take["source_timestamp_ns"])
+            unseen[take["topic"]].add(take["source_timestamp_ns"])
         for call in publications.rows:
             stamp, topic = call["source_timestamp_ns"], call["topic"]
             if stamp is not None and call["rmw_publish_ns"] is not None:
@@ -138,16 +137,20 @@ class Doubts:
                 if instance is not None:
                     callbacks[topic].add((instance["_thread"], id(instance["_callback"])))
         moments = defaultdict(list)
-        for topic, stamps in unseen.items():
-            known = sorted(seen[topic])
-            if len(stamps) * 2 < len(known):
-                for stamp in stamps:
-                    place = bisect_right(known, stamp, key=lambda pair: pair[0])
-                    moment = stamp - known[max(place - 1, 0)][1]
-                    for callback in callbacks[topic]:
-                        moments[callback].append(moment)
+        for topic in unseen.keys() - {None}:
+            found = _moments(unseen[topic] - {None}, sorted(seen[topic]))
+            for callback in callbacks[topic]:
+                moments[callback] += found
         for instance in self.callbacks.instances:
             of = (instance["_thread"], id(instance["_callback"]))
             start, end = instance["start_ns"], instance["end_ns"]
             if end is not None and any(start <= moment <= end for moment in moments[of]):
                 instance["end_ns"] = None
+
+
+def _moments(unseen: set[int], seen: list[tuple[int, int]]) -> list[int]:
+    """When messages with these timestamps were published, as those of others tell."""
+    if len(unseen) * 2 >= len(seen):
+        return []
+    places = {stamp: bisect_right(seen, stamp, key=lambda pair: pair[0]) for stamp in unseen}
+    return [stamp - seen[max(place - 1, 0)][1] for stamp, place in places.items()]

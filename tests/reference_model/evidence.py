@@ -47,7 +47,7 @@ def weigh(
     """Change the outcomes of rows, which are in the order of publication.
 
     `hints` tell, by subscription or process, when something was taken that no take tells of;
-    `spacing` is the shortest time between two takes of each; `broken` whether an order was anywhere.
+    `spacing` is the shortest time between two takes of each; `broken` whether any order was.
     """
     ways = defaultdict(list)
     for row in rows:

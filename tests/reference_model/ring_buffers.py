@@ -52,7 +52,7 @@ class RingBuffers:
         self._filled: dict[Any, tuple[Row | None, int, int]] = {}
         """Of each buffer the object, the index that was filled last, and the highest one."""
         self._lost: dict[Any, Row | None] = {}
-        """Of each thread the publication under way as it filled a place after others were left out."""
+        """Of each thread the publication under way as it filled a place after some left out."""
         self._newest: dict[Any, int] = {}
         """When the newest one was put into each buffer that was taken of it."""
         self._takers: dict[Any, set[Any]] = defaultdict(set)

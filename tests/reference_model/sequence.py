@@ -15,18 +15,18 @@ Of the events of ROS on one thread (allocations may come anywhere):
 * what `FOLLOWS` names is followed by one of these, if it was the first time of that handle or
   buffer;
 * a callback that began last right after a take of a subscription or service, or of a buffer, does
-  not end right after one: what was taken begins it. (A callback may take, too, so of a take that no
-  executor began only if an order was broken before.);
+  not end right after one: what was taken begins it (a callback may take, too, so of a take that no
+  executor began only if an order was broken before);
 * a ``callback_end`` has a start, unless it is the first that is told of the thread's executions and
   executor (the outer one of two of a callback that spins within itself seems to have none);
 * a callback that starts again had ended on that thread.
 
-An object that did not the first time need not do so. But where an order was broken anywhere, and it
-does in all but fewer than one of `RARE` times (of `FOLLOWS`: in most), something may be missing where
-it does not; and so where nothing came between two ``get_next_ready`` of a thread, as seldom as that.
-
-Where the other rules are broken nothing goes on that the thread had begun, but for the last rule, and something
+Where that is not so nothing goes on that the thread had begun, but for the last rule, and something
 is missing since the thread's last event; since the start that has no end, by the last rule.
+
+An object that did not the first time need not do so. But where an order was broken anywhere, and it
+does in all but fewer than one of `RARE` times (of `FOLLOWS`: in most), a message is not lost where
+it does not; nor where nothing came between two ``get_next_ready`` of a thread, as seldom as that.
 """
 
 from __future__ import annotations

@@ -178,8 +178,8 @@ def test_a_rule_is_what_an_object_did_from_the_first() -> None:
 
 def test_nobody_knows_who_filled_a_place_after_others_that_were_left_out() -> None:
     """By hand: of four messages within a process all but the first `intra_publish` and the last
-    `enqueue` of the middle two are gone; their places are 1 and 2. What left the second one is gone,
-    too, so nobody knows whether the callback after the first take was for the first message.
+    `enqueue` of the middle two are gone; their places are 1 and 2. What left the second one is
+    gone, too, so nobody knows whether the callback after the first take was for its message.
     """
     trace = _talker()
     trace.ring_buffer(20, 0x500, subscription=SUB, callback=CALLBACK, capacity=10)
@@ -247,10 +247,18 @@ def test_a_buffer_gives_its_places_in_turn() -> None:
             trace.emit(us + 5, "rclcpp_ring_buffer_dequeue", **taken, tid=2)
         trace.run(us + 6, CALLBACK, intra=1, tid=2)
     gone = range(at(207), at(407))
-    trace.rows = [row for row in trace.rows if row[1].get("vtid") == 1 or row[1]["time_ns"] not in gone]
+    trace.rows = [
+        row for row in trace.rows if row[1].get("vtid") == 1 or row[1]["time_ns"] not in gone
+    ]
     tables = trace.tables()
     assert findings(tables)["undeclared_gaps"] == 2
-    assert tables["callback_instances"]["duration_ns"].to_list() == [5_000, None, 5_000, 5_000, 5_000]
+    assert tables["callback_instances"]["duration_ns"].to_list() == [
+        5_000,
+        None,
+        5_000,
+        5_000,
+        5_000,
+    ]
     messages = tables["messages"].sort("publish_ns")
     assert messages["outcome"].to_list() == [
         "delivered", "taken", "unknown", "unknown", "delivered", "unknown", "delivered",
@@ -276,7 +284,8 @@ def test_a_callback_hardly_publishes_twice_where_events_are_missing(
     trace.rows = [
         row
         for row in trace.rows
-        if (row[0], row[1]["time_ns"]) not in {("callback_end", at(220)), ("callback_start", at(300))}
+        if (row[0], row[1]["time_ns"])
+        not in {("callback_end", at(220)), ("callback_start", at(300))}
         and not (row[0] == "rmw_publish" and row[1]["time_ns"] > late)
     ]
     tables = trace.tables()
