@@ -16,11 +16,12 @@ approximate: a message with another callback or another outcome, an execution of
 a call, goal or publication with another partner. A row that says less (null, ``unknown``,
 ``taken`` without a callback) is not wrong; those that turned unknown are counted beside.
 
-A wrong row is undecidable if nothing was declared and it is right in another whole recording, which
-leaves the same events: `successions` makes one out of what is left and the least of what is gone
-without which some thread, or ring buffer, would do what it never does in the whole recording, or
-a message be taken that nobody published. ("Others": of those that nobody published, other processes
-did, which were not recorded.) Exit status 1 if any other row was wrong.
+A wrong row is undecidable if no number of events was declared (lost packets tell none) and it is
+right in another whole recording, which leaves the same events: `successions` makes one out of what
+is left and the least of what is gone without which some thread, or ring buffer, would do what it
+never does in the whole recording, or a message be taken that nobody published. ("Others": of those
+that nobody published, other processes did, which were not recorded.) Exit status 1 if any other row
+was wrong.
 """
 
 from __future__ import annotations
@@ -377,7 +378,7 @@ def trials(
             found.removed = removed
             wrong = judge.wrong
             for others in (False, True):
-                if wrong and declared.is_empty():
+                if wrong and way != "declared":
                     completed = _tables(order.completed(left, others=others), raw.losses)
                     there = Judge(Truth(completed), tables)
                     there.all()

@@ -8,6 +8,8 @@ at a time. Where events may be missing meanwhile, absence and order tell nothing
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import polars as pl
 
 from roslens.collectors.ros2.losses import gaps_of
@@ -223,6 +225,8 @@ def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     begin = pl.coalesce("goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns")
     until = pl.coalesce("result_taken_ns", "result_sent_ns", pl.lit(_FOREVER))
     doubted = _in_gap(goals, gaps, begin, until)
+    if gaps.height:
+        doubted |= goals.select(pl.any_horizontal(_torn()))["any"]
     return goals.with_columns(
         pl.when(~doubted).then("alone").alias("alone"),
         pl.when(doubted & pl.col("match").is_not_null())
@@ -230,6 +234,18 @@ def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
         .otherwise("match")
         .alias("match"),
     )
+
+
+def _torn() -> list[pl.Expr]:
+    """Whether a side tells a later time of a goal, but not an earlier one."""
+    orders = (
+        ("goal_sent_ns", "goal_response_taken_ns", "result_requested_ns", "result_taken_ns"),
+        ("goal_taken_ns", "goal_response_sent_ns", "result_sent_ns"),
+        ("result_request_taken_ns", "result_sent_ns"),
+    )
+    pairs = [pair for order in orders for pair in combinations(order, 2)]
+    torn = [pl.col(early).is_null() & pl.col(late).is_not_null() for early, late in pairs]
+    return [pl.any_horizontal(torn).alias("any")]
 
 
 def _with_rejected(goals: pl.DataFrame, status: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:

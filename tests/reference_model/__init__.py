@@ -16,6 +16,7 @@ from typing import Any
 
 from reference_model import actions, timers
 from reference_model.callbacks import Callbacks
+from reference_model.doubts import Doubts
 from reference_model.events import in_order
 from reference_model.evidence import BoundsOf
 from reference_model.executors import Executors
@@ -91,19 +92,29 @@ def tables(
         heap,
     )  # fmt: skip
     sequence = Succession(objects, callbacks, executors)
-    Walk(*parts, gaps=gaps, sequence=sequence).through(events)
+    doubts = Doubts(objects, callbacks, takes, buffers, sequence)
+    Walk(*parts, doubts, gaps=gaps, sequence=sequence).through(events)
+    missing = gaps.rows + sequence.rows()
+
+    def make_messages() -> Messages:
+        return Messages(
+            objects, publications=publications.rows, takes=takes.rows, enqueues=buffers.rows,
+            instances=callbacks.instances, losses=missing + sequence.suspects(),
+            happened={e["event"] for e in events},
+            orphans=takes.orphans, bounds_of=bounds_of, broken=sequence.broken,
+        )  # fmt: skip
+
+    doubts.decide(publications)
+    if sequence.broken:
+        for part in (objects, callbacks, publications, takes):
+            part.finish()
+        doubts.decide_unseen(make_messages().takes_alone, publications)
     for part in parts:
         if part is executors:
             executors.finish(callbacks.instances)
         else:
             part.finish()
-    missing = gaps.rows + sequence.rows()
-    messages = Messages(
-        objects, publications=publications.rows, takes=takes.rows, enqueues=buffers.rows,
-        instances=callbacks.instances, losses=missing,
-        happened={e["event"] for e in events},
-        orphans=takes.orphans, bounds_of=bounds_of,
-    )  # fmt: skip
+    messages = make_messages()
     alone = one_sided(messages.takes_alone, publications.rows, objects, synchronisation)
     found = {
         "processes": list(objects.processes.values()),

@@ -21,6 +21,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import combinations
 from typing import Any
 
 from reference_model.objects import ACTION, Objects, Row
@@ -118,9 +119,23 @@ def _doubt(goal: Row, losses: Iterable[Row]) -> None:
     """Take back what order and absence tell where something may be missing."""
     begin = _first(goal["goal_sent_ns"], goal["goal_taken_ns"], goal["goal_response_sent_ns"])
     until = _first(goal["result_taken_ns"], goal["result_sent_ns"], FOREVER)
-    if begin is not None and _missing(losses, begin, until):
+    if begin is not None and (_missing(losses, begin, until) or (losses and _torn(goal))):
         goal["alone"] = None
         goal["match"] = goal["match"] and "approximate"
+
+
+def _torn(goal: Row) -> bool:
+    """Whether a side tells a later time of it, but not an earlier one."""
+    orders = (
+        ("goal_sent_ns", "goal_response_taken_ns", "result_requested_ns", "result_taken_ns"),
+        ("goal_taken_ns", "goal_response_sent_ns", "result_sent_ns"),
+        ("result_request_taken_ns", "result_sent_ns"),
+    )
+    return any(
+        goal[early] is None and goal[late] is not None
+        for order in orders
+        for early, late in combinations(order, 2)
+    )
 
 
 def _parts(objects: Objects, calls: Iterable[Row]) -> dict[str, list[Row]]:

@@ -42,11 +42,12 @@ def weigh(
     hints: Sequence[tuple[Any, int]],
     *,
     spacing: Mapping[int, int],
+    broken: bool,
 ) -> None:
     """Change the outcomes of rows, which are in the order of publication.
 
     `hints` tell, by subscription or process, when something was taken that no take tells of;
-    `spacing` is the shortest time between two takes of each.
+    `spacing` is the shortest time between two takes of each; `broken` whether any order was.
     """
     ways = defaultdict(list)
     for row in rows:
@@ -63,11 +64,17 @@ def weigh(
                     row["outcome"] = "lost"
             doubtful = _hidden(way, place, losses, spacing) or _hinted(way, place, hints)
             if row["outcome"] == "lost":
-                row["outcome"] = "unknown" if doubtful else _fate(way, place, losses, longest)
+                strays = takes_alone if broken else ()
+                fate = _fate(way, place, losses, longest, strays)
+                row["outcome"] = "unknown" if doubtful else fate
 
 
 def _fate(
-    way: Sequence[Row], place: int, losses: Sequence[Mapping[str, Any]], longest: Mapping[int, int]
+    way: Sequence[Row],
+    place: int,
+    losses: Sequence[Mapping[str, Any]],
+    longest: Mapping[int, int],
+    strays: Sequence[Row],
 ) -> str:
     """What became of a message that was surely not taken."""
     row = way[place]
@@ -75,7 +82,26 @@ def _fate(
         return "lost"
     if _replaced(way, place, longest):
         return "replaced"
-    return "unknown" if missing(row, losses, row["publish_ns"], row["_until_ns"]) else "lost"
+    unseen = _unseen_later(way, place, strays)
+    hidden = missing(row, losses, row["publish_ns"], row["_until_ns"])
+    return "unknown" if hidden or unseen else "lost"
+
+
+def _unseen_later(way: Sequence[Row], place: int, strays: Sequence[Row]) -> bool:
+    """Whether something that was not recorded was published after it, before a later one's take."""
+    row, (_, after) = way[place], _taken(way, place)
+    stamp = row["_call"]["_key"]
+    return (
+        stamp is not None
+        and bool(after)
+        and any(
+            take["topic"] == row["_call"]["topic"]
+            and take["topic"] is not None
+            and take["source_timestamp_ns"] is not None
+            and 0 <= take["source_timestamp_ns"] - stamp <= after[0] - _pushed(row)
+            for take in strays
+        )
+    )
 
 
 def _hinted(way: Sequence[Row], place: int, hints: Sequence[tuple[Any, int]]) -> bool:

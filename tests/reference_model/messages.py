@@ -74,7 +74,9 @@ class Messages:
         happened: set[str],
         orphans: Iterable[tuple[Any, int]],
         bounds_of: BoundsOf,
+        broken: bool,
     ) -> None:
+        self.broken = broken
         self.objects = objects
         self.bounds_of = bounds_of
         self.losses = list(losses)
@@ -310,7 +312,10 @@ class Messages:
             row["_until_ns"] = _first(row["_next_ns"], (row["publish_ns"] or 0) + longest_ns)
             row["outcome"] = self._outcome(row, longest_ns, shared)
         out_of_buffers(rows)
-        weigh(rows, self.takes_alone, self.losses, longest, self.hints, spacing=apart(self.inter))
+        weigh(
+            rows, self.takes_alone, self.losses, longest, self.hints,
+            spacing=apart(self.inter), broken=self.broken,
+        )  # fmt: skip
         partial(rows)
         bound_clocks(rows, self.bounds_of)
         return rows

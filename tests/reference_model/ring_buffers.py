@@ -6,7 +6,8 @@ Decided when the event comes, with a state per place of each buffer:
   is an intra-process one, the buffer is not younger than that, and it did not get this message
   before. Else a publisher's history put it there for a late joiner: replayed; or nobody knows who,
   if events of the thread may be missing since its last publish event, or places of the buffer were
-  left out since the enqueue before: they are filled in turn.
+  left out since the enqueue before: they are filled in turn. Then nobody knows of the next enqueues
+  of that thread either, until it tells of another publication.
 * Where events may be missing, since a place was filled, of a thread that ever took something out of
   that buffer, nobody knows what left it.
 * What was at that place before is overwritten, if the event says so. If it says that the place
@@ -44,10 +45,14 @@ class RingBuffers:
     ) -> None:
         self.objects, self.publications, self.takes, self.gaps = objects, publications, takes, gaps
         self.rows: list[Row] = []
+        self.broken = False
+        """Whether an order was broken anywhere, once all is known."""
         self._held: dict[Any, dict[int, Row]] = defaultdict(dict)
         """By buffer and index."""
         self._filled: dict[Any, tuple[Row | None, int, int]] = {}
         """Of each buffer the object, the index that was filled last, and the highest one."""
+        self._lost: dict[Any, Row | None] = {}
+        """Of each thread the publication under way as it filled a place after some left out."""
         self._newest: dict[Any, int] = {}
         """When the newest one was put into each buffer that was taken of it."""
         self._takers: dict[Any, set[Any]] = defaultdict(set)
@@ -59,7 +64,11 @@ class RingBuffers:
         before, call = self.publications.last.get(e["thread"], (None, None))
         buffer = self.objects.now("buffer", e["proc"], e["buffer"])
         skips = self._skips(e, buffer)
-        of_call = before and before["event"] == "rclcpp_intra_publish" and not skips
+        intra = before is not None and before["event"] == "rclcpp_intra_publish"
+        if skips:
+            self._lost[e["thread"]] = call if intra else None
+        skips = skips or (intra and self._lost.get(e["thread"]) is call)
+        of_call = intra and not skips
         row = {
             **place(e),
             "time_ns": e["time_ns"],
@@ -95,17 +104,27 @@ class RingBuffers:
             self._newest[at] = row["time_ns"]
             row["_fate"], row["_take"] = DEQUEUED, self.takes.current(e["thread"])
 
+    def highest(self, e: Event, buffer: Row | None) -> int:
+        """The highest index of this buffer that was filled."""
+        of, _, highest = self._filled.get((e["proc"], e["buffer"]), (None, 0, 0))
+        return highest if of is buffer else 0
+
     def _missing(self, e: Event, since: int) -> bool:
         takers = self._takers[e["proc"], e["buffer"]]
         return any(self.gaps.since(thread, since, e) for thread in takers)
 
     def on_rclcpp_ring_buffer_clear(self, e: Event) -> None:
+        self._filled.pop((e["proc"], e["buffer"]), None)
         for row in self._held.pop((e["proc"], e["buffer"]), {}).values():
             row["_fate"] = CLEARED
 
     def finish(self) -> None:
         deliveries, got = [], set()
+        kept = {b["_proc"] for b in self.objects.rows["ring_buffers"] if b["_publisher"]}
         for row in self.rows:
+            if self.broken and row["_proc"] not in kept:
+                # Only a publisher's history is replayed within a process.
+                row["_whose"] = UNTOLD
             buffer, call = row["_buffer"], row["_call"]
             if buffer is not None and buffer["_publisher"] is not None:
                 continue

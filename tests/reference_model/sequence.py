@@ -14,16 +14,24 @@ Of the events of ROS on one thread (allocations may come anywhere):
   subscription, callback, buffer or publisher;
 * what `FOLLOWS` names is followed by one of these, if it was the first time of that handle or
   buffer;
+* a callback that began last right after a take of a subscription or service, or of a buffer, does
+  not end right after one: what was taken begins it (a callback may take, too, so of a take that no
+  executor began only if an order was broken before);
 * a ``callback_end`` has a start, unless it is the first that is told of the thread's executions and
   executor (the outer one of two of a callback that spins within itself seems to have none);
 * a callback that starts again had ended on that thread.
 
 Where that is not so nothing goes on that the thread had begun, but for the last rule, and something
 is missing since the thread's last event; since the start that has no end, by the last rule.
+
+An object that did not the first time need not do so. But where an order was broken anywhere, and it
+does in all but fewer than one of `RARE` times (of `FOLLOWS`: in most), a message is not lost where
+it does not; nor where nothing came between two ``get_next_ready`` of a thread, as seldom as that.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from reference_model.callbacks import Callbacks
@@ -60,6 +68,15 @@ FOLLOWS = {
 }
 
 
+READY = "rclcpp_executor_get_next_ready"
+MOST, RARE = 1024, 20
+TAKES = {
+    "rmw_take": "rmw_subscription_handle",
+    "rmw_take_request": "rmw_service_handle",
+    "rclcpp_ring_buffer_dequeue": "buffer",
+}
+
+
 class Succession:
     """Who did what last; `missing` is host, begin and end of what is seen to be missing."""
 
@@ -73,6 +90,17 @@ class Succession:
         self._came: set[Any] = set()
         self._led: dict[Any, bool] = {}
         self._followed: dict[Any, bool] = {}
+        self._does: dict[Any, int] = defaultdict(int)
+        self._not: dict[Any, list[tuple[str, int, int]]] = defaultdict(list)
+        """How often what need not be in order was, and where it was not."""
+        self._taking: dict[Any, tuple[str, Any]] = {}
+        self._sure: dict[Any, bool] = {}
+        """What a thread took last, and of what, if it did nothing else since."""
+        self._begins: dict[Any, Any] = {}
+        self.taken: tuple[str, Any] | None = None
+        """The same of the thread of the last ``callback_start``, right before that."""
+        self.broken = False
+        """Whether an order was broken anywhere so far."""
 
     def before(self, e: Event) -> bool:
         """Whether something is missing before an event; to be told before anyone else."""
@@ -85,10 +113,13 @@ class Succession:
         who = e["proc"] if name in {"rcl_take", "rclcpp_take"} else None
         if name == "rmw_publish" and e.get("rmw_publisher_handle") is not None:
             who = (e["proc"], e["rmw_publisher_handle"])
+        unseen = self._begun_unseen(e)
         if last is None:
             return False
-        strays = self._ends(last, e["event"])
+        strays = self._ends(last, e)
         strays = self._strays(last["event"], e) or strays
+        if name == READY:
+            self._count((READY, RARE, thread), e, does=last["event"] != READY)
         publishes = (last["event"], name) == ("rclcpp_publish", "rcl_publish")
         same = e.get("message") is not None and e.get("message") == last.get("message")
         if name in AFTER.get(last["event"], ()) and (same or publishes):
@@ -100,16 +131,57 @@ class Succession:
             return False
         broken = due is not None and (last["event"], due) in self._kept
         alone = who is not None and (name, who) in self._came
-        return (strays or broken or alone) and self._note(e)
+        self.broken |= strays or broken or alone or unseen
+        return (strays or broken or alone or unseen) and self._note(e)
 
-    def _ends(self, last: Event, name: str) -> bool:
+    def _begun_unseen(self, e: Event) -> bool:
+        """Whether a callback ends of which the thread just took what it begins with."""
+        thread, name = e["thread"], e["event"]
+        if name in {"rcl_take", "rclcpp_take"}:
+            return False
+        before = self._taking.pop(thread, None)
+        if name in TAKES and e.get(TAKES[name]) is not None and e.get("taken", 1):
+            self._taking[thread] = (name, e[TAKES[name]])
+            executed = self._since and self._since["event"] == "rclcpp_executor_execute"
+            sure = bool(executed) or name == "rclcpp_ring_buffer_dequeue"
+            self._sure[thread] = sure
+        if name == "callback_start":
+            self.taken = before
+        if before is None or e.get("callback") is None:
+            return False
+        if name == "callback_start":
+            self._begins[e["proc"], before] = e["callback"]
+        began = self._begins.get((e["proc"], before))
+        sure = self._sure[thread] or self.broken
+        return name == "callback_end" and sure and began == e["callback"]
+
+    def _ends(self, last: Event, e: Event) -> bool:
         """Whether what must come after an event does not, though it did the first time."""
+        name = e["event"]
         column, follows = FOLLOWS.get(last["event"], ("", set()))
         if not follows or last.get(column) is None:
             return False
         key = (last["event"], last["proc"], last[column])
         does = name in follows
-        return self._followed.setdefault(key, does) and not does
+        must = self._followed.setdefault(key, does)
+        if not must:
+            self._count(("follows", 1, *key), e, does=does)
+        return must and not does
+
+    def _count(self, key: Any, e: Event, *, does: bool) -> None:
+        if does:
+            self._does[key] += 1
+        elif len(self._not[key]) < MOST:
+            self._not[key].append((e["host"], self._since["time_ns"], e["time_ns"]))
+
+    def suspects(self) -> list[dict[str, Any]]:
+        """Where what need not be in order, but nearly always was, was not, as rows of losses."""
+        return [
+            {"host": host, "begin_ns": begin, "end_ns": end}
+            for key, places in self._not.items()
+            if self.broken and len(places) < MOST and len(places) * key[1] < self._does[key]
+            for host, begin, end in places
+        ]
 
     def _strays(self, before: str, e: Event) -> bool:
         """Whether it does not come after what leads to it, though it did the first time."""
@@ -119,7 +191,10 @@ class Succession:
         column, leads = LEADS[name]
         of = (name, e["proc"], e.get(column) or 0)
         does = before in leads
-        return self._led.setdefault(of, does) and not does
+        must = self._led.setdefault(of, does)
+        if not must:
+            self._count(("leads", RARE, *of), e, does=does)
+        return must and not does
 
     def rows(self) -> list[dict[str, Any]]:
         """What is missing, as rows of losses."""

@@ -4,8 +4,8 @@ The key of a request is the client's gid (its first 16 bytes) and the sequence n
 has that key too, and its timestamp tells apart those of several servers.
 
 Decided when the event comes: which client or service a handle names; the execution that serves a
-request: the first on the thread before its next request, the end of a callback or what an executor
-does next, if it is a service's, and may be one of this one.
+request: the first on the thread before its next request, the end of a callback, a response that it
+takes or what an executor does next, if it is a service's, and may be one of this one.
 Decided at the end, as Fast DDS tells of a request after it was taken: what has the same key. A
 response of a server that is not known to have taken the request is of the call that no server
 took, if there is one. The response that a client took is the one of this timestamp; else the only
@@ -82,6 +82,7 @@ class Services:
 
     def on_rmw_take_response(self, e: Event) -> None:
         client = self._client(e)
+        self.on_gap(e["thread"])
         if e["taken"]:
             gid = client and client["gid"]
             self._tell(e, "response_taken_ns", gid, _stamp=e["source_timestamp"])

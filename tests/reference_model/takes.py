@@ -3,7 +3,7 @@
 A thread's take: ``rmw_take``, ``rcl_take``, ``rclcpp_take``, ``callback_start``; or
 ``rclcpp_ring_buffer_dequeue``, ``callback_start``. Decided when the event comes: ``rmw_take``
 (whether it took something or not) and ``rclcpp_ring_buffer_dequeue`` begin the thread's take, a
-``callback_end`` and what an executor does end it; the
+``callback_end``, what an executor does, and a take of a request or response end it; the
 first ``rcl_take`` and the first ``rclcpp_take`` of the same message belong to it, and the first
 execution.
 
@@ -58,6 +58,7 @@ class Takes:
             "intra_process": intra,
             "_message": None,
             "_first": None,
+            "_doubted": None,
         }
         self._current[e["thread"]] = take
         return take
@@ -86,6 +87,7 @@ class Takes:
 
     on_callback_end = on_rclcpp_executor_wait_for_work = _over
     on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = _over
+    on_rmw_take_request = on_rmw_take_response = _over
 
     def on_callback_start(self, e: Event) -> None:
         take = self._current.get(e["thread"])
@@ -110,6 +112,7 @@ class Takes:
             subscription, instance = take["_subscription"], take["_first"]
             fits = (
                 instance is not None
+                and instance is not take["_doubted"]
                 and instance["intra_process"] == take["intra_process"]
                 and (
                     instance["_owner"] is None

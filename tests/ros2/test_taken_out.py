@@ -178,7 +178,8 @@ def test_a_rule_is_what_an_object_did_from_the_first() -> None:
 
 def test_nobody_knows_who_filled_a_place_after_others_that_were_left_out() -> None:
     """By hand: of four messages within a process all but the first `intra_publish` and the last
-    `enqueue` of the middle two are gone; their places are 1 and 2.
+    `enqueue` of the middle two are gone; their places are 1 and 2. What left the second one is
+    gone, too, so nobody knows whether the callback after the first take was for its message.
     """
     trace = _talker()
     trace.ring_buffer(20, 0x500, subscription=SUB, callback=CALLBACK, capacity=10)
@@ -195,8 +196,100 @@ def test_nobody_knows_who_filled_a_place_after_others_that_were_left_out() -> No
             trace.run(us + 6, CALLBACK, intra=1, tid=2)
     messages = trace.tables()["messages"].sort("publish_ns", nulls_last=True)
     assert messages.select("publish_ns", "take_ns", "outcome").rows() == [
-        (at(100), at(105), "delivered"),
+        (at(100), at(105), "taken"),
         (at(200), None, "unknown"),
         (at(400), at(405), "delivered"),
         (None, at(305), "unknown"),
     ]
+
+
+def _polled(name: str) -> list[int | None]:
+    """By hand: three messages, each taken by the executor and given to the callback.
+
+    The end of the second execution and the start of the third one are gone; and, of the first
+    message, an event of this name.
+    """
+    trace = _talker()
+    for us in (100, 200, 300):
+        trace.emit(us, "rclcpp_executor_get_next_ready")
+        trace.emit(us + 1, "rclcpp_executor_execute", handle=SUB)
+        trace.receive(us + 2, SUB, CALLBACK, stamp=at(us))
+    gone = {("callback_end", at(210)), ("callback_start", at(305))}
+    gone.add((name, next(row["time_ns"] for kind, row in trace.rows if kind == name)))
+    before = len(trace.rows)
+    trace.rows = [row for row in trace.rows if (row[0], row[1]["time_ns"]) not in gone]
+    assert len(trace.rows) == before - 3
+    tables = trace.tables()
+    assert findings(tables)["undeclared_gaps"] == 1
+    return tables["callback_instances"]["duration_ns"].to_list()
+
+
+def test_what_was_taken_began_its_callback_before_that_ended() -> None:
+    assert _polled("rclcpp_executor_get_next_ready") == [5_000, None]
+
+
+def test_a_buffer_gives_its_places_in_turn() -> None:
+    """By hand: of four executions the second's end, all of the third, and the fourth's start are
+    gone: what is left looks like a long one. The next place says that two were left out.
+
+    The one after that had its message taken unseen, which its start tells: nothing is doubted.
+    """
+    trace = _talker()
+    trace.ring_buffer(20, 0x500, subscription=SUB, callback=CALLBACK, capacity=4)
+    for number, us in enumerate((100, 200, 300, 400, 500, 600, 700)):
+        trace.emit(us, "rclcpp_intra_publish", publisher_handle=PUB, message=us)
+        trace.emit(
+            us + 1, "rclcpp_ring_buffer_enqueue", buffer=0x500, index=number % 4, size=1,
+            overwritten=0,
+        )  # fmt: skip
+        taken = {"buffer": 0x500, "index": number % 4, "size": 0}
+        if number not in {2, 3, 5}:
+            trace.emit(us + 5, "rclcpp_ring_buffer_dequeue", **taken, tid=2)
+        trace.run(us + 6, CALLBACK, intra=1, tid=2)
+    gone = range(at(207), at(407))
+    trace.rows = [
+        row for row in trace.rows if row[1].get("vtid") == 1 or row[1]["time_ns"] not in gone
+    ]
+    tables = trace.tables()
+    assert findings(tables)["undeclared_gaps"] == 2
+    assert tables["callback_instances"]["duration_ns"].to_list() == [
+        5_000,
+        None,
+        5_000,
+        5_000,
+        5_000,
+    ]
+    messages = tables["messages"].sort("publish_ns")
+    assert messages["outcome"].to_list() == [
+        "delivered", "taken", "unknown", "unknown", "delivered", "unknown", "delivered",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "second"), [(0, None), (2, 120_000)])
+def test_a_callback_hardly_publishes_twice_where_events_are_missing(
+    more: int, second: int | None
+) -> None:
+    """By hand: the end of the second execution and the start of the third are gone.
+
+    Of 41 executions 1, or 3, publish twice then: fewer than one of twenty, or not.
+    """
+    trace = _talker()
+    for number in range(43):
+        us = 100 + 100 * number
+        trace.emit(us, "callback_start", callback=0x77, is_intra_process=0)
+        for nth in range(2 if 10 <= number < 10 + more else 1):
+            trace.publish(us + 3 + 4 * nth, PUB, message=us + nth, stamp=at(us + 5 + 4 * nth))
+        trace.emit(us + 20, "callback_end", callback=0x77)
+    late = at(100 + 100 * 42)
+    trace.rows = [
+        row
+        for row in trace.rows
+        if (row[0], row[1]["time_ns"])
+        not in {("callback_end", at(220)), ("callback_start", at(300))}
+        and not (row[0] == "rmw_publish" and row[1]["time_ns"] > late)
+    ]
+    tables = trace.tables()
+    assert findings(tables)["undeclared_gaps"] == 1
+    assert tables["callback_instances"]["duration_ns"][1] == second
+    within = tables["publications"]["callback_instance_id"][1:3].to_list()
+    assert within == ([None, None] if second is None else [1, 1])

@@ -9,6 +9,8 @@
 //! `rclcpp_executor_wait_for_work` begins a wait, the thread's next executor event ends it; the time
 //! in callbacks is that in executions that ended, each stretch counted once.
 
+use ahash::{HashMap, HashMapExt};
+
 use crate::intake::{Event, Kind};
 use crate::known::{Known, Sort};
 use crate::rows::{NEVER, NONE, Rows, flag, known, plain};
@@ -60,7 +62,8 @@ pub struct Interval {
     /// events may be missing before its end, by then.
     executed: i64,
     covered: i64,
-    cut: bool,
+    /// When events may be missing, or `NEVER`.
+    cut: i64,
     executed_by: i64,
     covered_by: i64,
 }
@@ -97,6 +100,34 @@ struct Thread {
     covered: i64,
     executed: i64,
     interval: u32,
+}
+
+/// What a thread was in callbacks: begin and end of each stretch, and the time in those before it.
+#[derive(Default)]
+struct Spans(Vec<(i64, i64, i64)>);
+
+impl Spans {
+    /// An execution that began no sooner than those before.
+    fn add(&mut self, start: i64, end: i64) {
+        match self.0.last_mut() {
+            Some((_, last, _)) if start <= *last => *last = end.max(*last),
+            last => {
+                let before = last.map_or(0, |(start, end, before)| {
+                    before.wrapping_add(end.wrapping_sub(*start))
+                });
+                self.0.push((start, end, before));
+            }
+        }
+    }
+
+    /// The time in callbacks until some time.
+    fn until(&self, time: i64) -> i64 {
+        let place = self.0.partition_point(|(start, ..)| *start < time);
+        let last = place.checked_sub(1).and_then(|place| self.0.get(place));
+        last.map_or(0, |(start, end, before)| {
+            before.wrapping_add(time.min(*end).wrapping_sub(*start))
+        })
+    }
 }
 
 /// All executions and stretches.
@@ -214,14 +245,14 @@ impl Callbacks {
     }
 
     /// Events of a thread may be missing: when what is open ended, or whether, is not known.
-    pub fn cut(&mut self, thread: u32) {
+    pub fn cut(&mut self, thread: u32, time: i64) {
         let thread = self.thread(thread);
         for open in &mut thread.open {
             open.cut = true;
         }
         let (interval, executed, covered) = (thread.interval, thread.executed, thread.covered);
-        if let Some(of) = self.intervals.edit(interval).filter(|of| !of.cut) {
-            (of.cut, of.executed_by, of.covered_by) = (true, executed, covered);
+        if let Some(of) = self.intervals.edit(interval).filter(|of| of.cut == NEVER) {
+            (of.cut, of.executed_by, of.covered_by) = (time, executed, covered);
         }
     }
 
@@ -252,7 +283,7 @@ impl Callbacks {
         let number = self.intervals.count();
         let before = self.thread(event.thread).interval;
         let last = self.intervals.get(before);
-        let waited = last.is_none_or(|last| last.wait || last.cut);
+        let waited = last.is_none_or(|last| last.wait || last.cut != NEVER);
         let wait = kind == Kind::Wait;
         let thread = self.thread(event.thread);
         let (covered, executed) = (thread.covered, thread.executed);
@@ -273,7 +304,7 @@ impl Callbacks {
             before,
             executed,
             covered,
-            cut: false,
+            cut: NEVER,
             executed_by: 0,
             covered_by: 0,
         });
@@ -285,7 +316,7 @@ impl Callbacks {
         let thread = &self.threads[interval.thread as usize];
         let next = self.intervals.get(interval.next);
         let (end, executed, covered) = match next {
-            _ if interval.cut => (None, interval.executed_by, interval.covered_by),
+            _ if interval.cut != NEVER => (None, interval.executed_by, interval.covered_by),
             Some(next) => (Some(next.begin), next.executed, next.covered),
             None => (None, thread.executed, thread.covered),
         };
@@ -294,6 +325,40 @@ impl Callbacks {
             executed - interval.executed,
             covered.wrapping_sub(interval.covered),
         )
+    }
+
+    /// Let executions have no end, once all have happened, and count again what threads ran.
+    pub fn without_ends(&mut self, executions: &[u32]) {
+        let mut spans: HashMap<u32, Spans> = HashMap::new();
+        for number in executions {
+            if let Some(of) = self.executions.edit(*number) {
+                of.end = NEVER;
+                spans.entry(of.thread).or_default();
+            }
+        }
+        if spans.is_empty() {
+            return;
+        }
+        for (_, of) in self.executions.iter().filter(|(_, of)| of.end != NEVER) {
+            if let Some(spans) = spans.get_mut(&of.thread) {
+                spans.add(of.start, of.end);
+            }
+        }
+        for number in 0..self.intervals.count() {
+            let Some(of) = self.intervals.get(number) else {
+                continue;
+            };
+            let Some(spans) = spans.get(&of.thread) else {
+                continue;
+            };
+            let (covered, covered_by) = (spans.until(of.begin), spans.until(of.cut));
+            if let Some(of) = self.intervals.edit(number) {
+                (of.covered, of.covered_by) = (covered, covered_by);
+            }
+        }
+        for (thread, spans) in &spans {
+            self.thread(*thread).covered = spans.until(i64::MAX);
+        }
     }
 
     /// How long an execution lasted.

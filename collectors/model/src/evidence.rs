@@ -292,7 +292,9 @@ impl Model {
             LOST
         } else if overtaken && (behind || soon) {
             REPLACED
-        } else if self.cuts.gaps.between(host, row.publish, open.until) {
+        } else if self.cuts.gaps.between(host, row.publish, open.until)
+            || self.unseen_later(row, open, beside)
+        {
             // What replaced it may be what is missing.
             UNKNOWN
         } else {
@@ -312,6 +314,21 @@ impl Model {
         };
         let host = self.identity.host(row.process);
         from <= until && self.cuts.gaps.between(host, from, until)
+    }
+
+    /// Whether something was published on its topic after it, and before a later one was taken, that
+    /// was not recorded, where events are missing.
+    fn unseen_later(&self, row: &Message, open: &Open, beside: &Beside) -> bool {
+        let Some(source) = self.publications.rows.get(row.message) else {
+            return false;
+        };
+        let strays = beside.strays.get(&self.source(&source).topic);
+        let wait = open.after.saturating_sub(open.push);
+        let until = source.stamp.saturating_add(wait);
+        open.after != NEVER
+            && source.stamp != NEVER
+            && self.is_broken()
+            && first_from(strays, source.stamp).is_some_and(|stray| stray <= until)
     }
 
     /// Of each subscription with enough takes the shortest time between two.

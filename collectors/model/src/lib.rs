@@ -10,8 +10,9 @@
 //!   asked and answered with a client and a sequence number (`services`).
 //!
 //! What only the end can say is a second phase over the rows (`messages`, `approximate`, `evidence`):
-//! which executions never end, what several publications with one key belong to, timestamps that were
-//! not recorded, `lost` against `unknown`, and the grid of a timer (`timers`).
+//! which executions never end, and which only seem to (`doubts`), what several publications with one
+//! key belong to, timestamps that were not recorded, `lost` against `unknown`, and the grid of a timer
+//! (`timers`).
 //!
 //! Rows have the number of their place, in the order of their first events; links between rows are
 //! such numbers. Rows that were not used for long lie in a file (`rows`), keys that nobody asked for
@@ -27,6 +28,7 @@
 
 mod approximate;
 mod callbacks;
+mod doubts;
 mod evidence;
 mod gaps;
 mod heap;
@@ -59,6 +61,7 @@ pub use crate::rows::{Disk, NONE};
 pub use crate::tables::{Counts, Tables};
 
 use crate::callbacks::Callbacks;
+use crate::doubts::Skips;
 use crate::gaps::{Cuts, Moment};
 use crate::heap::Heap;
 use crate::intake::{Event, Intake};
@@ -108,6 +111,7 @@ pub struct Model {
     disk: Option<Arc<Disk>>,
     cuts: Cuts,
     sequence: Sequence,
+    skips: Skips,
     /// Host, begin and end of what is seen to be missing though nothing was declared; and whether an
     /// order was broken there.
     missing: Vec<(u32, i64, i64, bool)>,
@@ -141,6 +145,7 @@ impl Model {
             disk: None,
             cuts: Cuts::default(),
             sequence: Sequence::default(),
+            skips: Skips::default(),
             missing: Vec::new(),
         };
         made.cuts.gaps = std::mem::take(&mut made.about.gaps);
@@ -211,7 +216,7 @@ impl Model {
     /// missing before this event.
     fn cut(&mut self, event: &Event<'_>) {
         self.cuts.on_cut(event.thread, event.time);
-        self.callbacks.cut(event.thread);
+        self.callbacks.cut(event.thread, event.time);
         self.publications.cut(event.thread);
         self.takes.on_other(event.thread);
         self.services.on_other(event.thread);
@@ -273,13 +278,20 @@ impl Model {
                 }
             }
             Kind::Enqueue => {
+                self.skips.on_enqueue(event, process);
                 let publications = &mut self.publications;
                 self.ring_buffers
                     .on_enqueue(event, &self.known, process, publications, &self.cuts);
             }
             Kind::Dequeue => self.on_dequeue(event, process),
-            Kind::Clear => self.ring_buffers.on_clear(event, process),
-            Kind::TakeRequest => self.services.on_take_request(event, &self.known, process),
+            Kind::Clear => {
+                self.skips.on_clear(event, process);
+                self.ring_buffers.on_clear(event, process);
+            }
+            Kind::TakeRequest => {
+                self.takes.on_other(event.thread);
+                self.services.on_take_request(event, &self.known, process);
+            }
             Kind::SendRequest => {
                 let within = self.callbacks.around(event.thread);
                 self.services
@@ -289,7 +301,11 @@ impl Model {
                 self.services.on_send_response(event, &self.known, process);
                 self.on_stamp(event, event.signed(4).unwrap_or(NEVER));
             }
-            Kind::TakeResponse => self.services.on_take_response(event, &self.known, process),
+            Kind::TakeResponse => {
+                self.takes.on_other(event.thread);
+                self.services.on_other(event.thread);
+                self.services.on_take_response(event, &self.known, process);
+            }
             Kind::Malloc
             | Kind::Calloc
             | Kind::Realloc
@@ -304,6 +320,8 @@ impl Model {
 
     fn on_callback_start(&mut self, event: &Event<'_>, process: u32) {
         let (number, without_end) = self.callbacks.on_start(event, &self.known, process);
+        self.skips
+            .on_start(event, process, self.sequence.taken, number);
         self.on_missing(without_end, event, false);
         if let Some(execution) = self.callbacks.executions.get(number) {
             self.takes.on_start(number, &execution, &self.known);
@@ -356,6 +374,15 @@ impl Model {
             .on_dequeue(event, of.map_or(NONE, |of| of.subscription));
         self.ring_buffers
             .on_dequeue(event, process, take, &self.cuts);
+        let highest = self.ring_buffers.highest(process, event.get(0), buffer);
+        let (since, doubted) = self
+            .skips
+            .on_dequeue(event, process, (buffer, take), highest);
+        self.on_missing(since, event, true);
+        self.sequence.broken |= since != NEVER;
+        if let Some(take) = self.takes.rows.edit(doubted) {
+            take.execution = NONE;
+        }
     }
 
     /// All tables.
@@ -368,6 +395,7 @@ impl Model {
         if self.publications.disordered {
             self.renumber();
         }
+        self.doubt();
         let tables = Tables::new(self);
         tables.check()?;
         Ok(tables)

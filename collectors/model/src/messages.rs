@@ -360,6 +360,12 @@ impl Model {
         self.cuts
             .gaps
             .add(missing.map(|(host, begin, end, _)| (*host, *begin, *end)));
+        if self.is_broken() {
+            let suspects = self.sequence.suspects();
+            let identity = &self.identity;
+            let of_host = |(process, begin, end)| (identity.host(process), begin, end);
+            self.cuts.gaps.add(suspects.map(of_host));
+        }
         self.matches.finish(
             &mut self.publications.rows,
             &mut self.takes.rows,
@@ -384,6 +390,7 @@ impl Model {
                 alone.push(number);
             }
         }
+        self.doubt_unseen(&alone);
         let mut making = Making {
             made: Messages {
                 rows: Rows::on(self.disk.as_ref()),
@@ -459,6 +466,12 @@ impl Model {
             self.rows_of(making, (message, &row, topic), &matched, &pairs, &given);
         }
         self.sorted(making);
+        // Only a publisher's history is replayed within a process.
+        let buffers = self.known.ring_buffers.iter();
+        let kept = buffers.filter(|of| of.publisher != NONE);
+        let kept = kept.filter_map(|of| self.known.publishers.get(of.publisher as usize));
+        let kept: HashSet<u32> = kept.map(|of| of.process).collect();
+        let broken = self.is_broken();
         for (_, row) in self.ring_buffers.rows.iter() {
             if row.message == NONE {
                 let take = self.takes.rows.get(row.take);
@@ -476,7 +489,7 @@ impl Model {
                     taken: take.map_or(NEVER, |take| take.time),
                     below: false,
                     stampless: true,
-                    lot: if row.untold {
+                    lot: if row.untold || (broken && !kept.contains(&row.process)) {
                         Lot::Untold
                     } else {
                         Lot::Replayed

@@ -76,6 +76,9 @@ pub struct RingBuffers {
     takers: HashMap<(u32, u64), Vec<u32>>,
     /// The newest message that was taken of each buffer.
     newest: HashMap<(u32, u64), u32>,
+    /// Of each thread the publication under way as it filled a place before which some were left out:
+    /// that may have been of a later one, and the next one as well.
+    lost: HashMap<u32, u32>,
     /// Of each thread the publication under way and the buffers that have it.
     given: HashMap<u32, (u32, Vec<u64>)>,
 }
@@ -115,8 +118,13 @@ impl RingBuffers {
         };
         let place = event.get(1).unwrap_or_default();
         let skips = self.skips((process, buffer), object, place);
-        let message = publications
-            .under_way(event.thread)
+        let under_way = publications.under_way(event.thread);
+        let row = under_way.map_or(NONE, |(message, _)| message);
+        if skips {
+            self.lost.insert(event.thread, row);
+        }
+        let skips = skips || (row != NONE && self.lost.get(&event.thread) == Some(&row));
+        let message = under_way
             .filter(|_| !skips)
             .map_or(NONE, |(message, published)| {
                 let (of_message, given) = self.given.entry(event.thread).or_default();
@@ -178,9 +186,19 @@ impl RingBuffers {
         }
     }
 
+    /// The highest place of a buffer that was filled, while it is this object.
+    #[must_use]
+    pub fn highest(&self, process: u32, buffer: Option<u64>, object: u32) -> u64 {
+        let filled = buffer.and_then(|buffer| self.filled.get(&(process, buffer)));
+        let filled = filled.filter(|(of, ..)| *of == object);
+        filled.map_or(0, |(_, _, highest)| *highest)
+    }
+
     /// `rclcpp_ring_buffer_clear`.
     pub fn on_clear(&mut self, event: &Event<'_>, process: u32) {
         let buffer = event.get(0).unwrap_or_default();
+        // The first place is filled next.
+        self.filled.remove(&(process, buffer));
         let places = self.buffers.remove(&(process, buffer)).unwrap_or_default();
         for (number, _) in places.into_values() {
             if let Some(row) = self.rows.edit(number) {
