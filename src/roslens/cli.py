@@ -801,8 +801,9 @@ def collect(
     # Before polars is imported: it makes as many threads as it then finds here, and its allocator
     # so many pools of memory. With few of them, and large pieces in them, too, what one table does
     # not need any more is there for the next one; a new page from the system costs microseconds.
+    # After a second it goes back: what takes longer needs it for something else.
     arenas = threads or len(os.sched_getaffinity(0))
-    memory = f"narenas:{arenas},oversize_threshold:0,dirty_decay_ms:60000"
+    memory = f"narenas:{arenas},oversize_threshold:0,dirty_decay_ms:1000"
     os.environ.setdefault("_RJEM_MALLOC_CONF", memory)
     if threads:
         os.environ.setdefault("POLARS_MAX_THREADS", str(threads))
