@@ -113,6 +113,7 @@ def _own_copy(folder: Path) -> Path:
         # Markdown, of which there is no formula here, would have JupyterLab load MathJax.
         if cell["cell_type"] == "markdown":
             cell["cell_type"] = "raw"
+            cell["source"] = [line.removeprefix("# ") for line in cell["source"]]
     path = folder / f"{START}.ipynb"
     path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")
     return path

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -38,8 +39,11 @@ def serve() -> NoReturn:
     # Whether JupyterLab's own script should be built anew, which nothing here can make it need.
     page["buildCheck"] = False
     page["roslensStart"] = notebook
-    _hand_over(kernel)
-    _list_exports_later()
+    # Of another version, which has other names, all is as it is without; only slower.
+    with suppress(ImportError, AttributeError):
+        _hand_over(kernel)
+    with suppress(ImportError, AttributeError):
+        _list_exports_later()
     # It listens by now, and answers as soon as its loop does anything at all.
     server.io_loop.add_callback(print, address, flush=True)
     server.io_loop.add_callback(
