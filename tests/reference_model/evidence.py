@@ -190,12 +190,12 @@ def bound_clocks(rows: Sequence[Row], bounds_of: BoundsOf) -> None:
 
 
 def apart(takes: Sequence[Row]) -> dict[int, int]:
-    """The shortest time between two takes of each subscription that has enough of them."""
+    """Half the shortest time between two takes of each subscription that has enough of them."""
     times = defaultdict(list)
     for take in takes:
         times[id(take["_subscription"])].append(take["take_ns"])
     return {
-        of: min(b - a for a, b in pairwise(all_of))
+        of: min(b - a for a, b in pairwise(all_of)) // 2
         for of, all_of in times.items()
         if len(all_of) >= ENOUGH
     }

@@ -309,7 +309,7 @@ class Messages:
                 row["_next_ns"] = after
         for row in rows:
             longest_ns = longest.get(id(row["_subscription"]), USUAL_WAIT_NS)
-            row["_until_ns"] = _first(row["_next_ns"], (row["publish_ns"] or 0) + longest_ns)
+            row["_until_ns"] = _first(row["_next_ns"], FOREVER)
             row["outcome"] = self._outcome(row, longest_ns, shared)
         out_of_buffers(rows)
         weigh(

@@ -80,7 +80,7 @@ struct Open {
     /// When a later one was taken, and when the last one that the history holds was published.
     after: i64,
     full: i64,
-    /// When a later one was taken or its callback began; else when it would have been taken.
+    /// When a later one was taken or its callback began, if any was: what waits longest may be missing.
     until: i64,
 }
 
@@ -130,7 +130,6 @@ impl Back {
         way: &mut Way,
         (number, row): (u32, &mut Message),
         (publisher, of): (u32, Option<&Publication>),
-        until: i64,
     ) {
         let taken = row.take_time();
         if row.intra == Some(true) && row.publish != NEVER && taken != NEVER {
@@ -161,7 +160,11 @@ impl Back {
                 push,
                 after: way.after,
                 full: full.copied().unwrap_or(NEVER),
-                until: if way.next == NEVER { until } else { way.next },
+                until: if way.next == NEVER {
+                    i64::MAX
+                } else {
+                    way.next
+                },
             });
         }
         if depth > 0 {
@@ -302,8 +305,8 @@ impl Model {
         }
     }
 
-    /// Whether its take may be missing: between the takes around it, and no closer to these than any
-    /// two of the subscription ever were.
+    /// Whether its take may be missing: between the takes around it, and not closer to these than half
+    /// of what any two of the subscription were apart.
     fn may_hide(&self, row: &Message, open: &Open, before: i64, beside: &Beside) -> bool {
         let apart = beside.apart.get(&row.subscription).copied().unwrap_or(0);
         let from = row.publish.max(before.saturating_add(apart));
@@ -331,7 +334,8 @@ impl Model {
             && first_from(strays, source.stamp).is_some_and(|stray| stray <= until)
     }
 
-    /// Of each subscription with enough takes the shortest time between two.
+    /// Of each subscription with enough takes half the shortest time between two: the closest ones may
+    /// be among what is missing.
     fn apart(&self) -> HashMap<u32, i64> {
         let (mut found, mut last) = (HashMap::new(), HashMap::new());
         for (_, take) in self.takes.rows.iter().filter(|(_, take)| !take.intra) {
@@ -342,7 +346,9 @@ impl Model {
             }
         }
         let enough = found.into_iter().filter(|(_, (count, _))| *count >= ENOUGH);
-        enough.map(|(of, (_, shortest))| (of, shortest)).collect()
+        enough
+            .map(|(of, (_, shortest))| (of, shortest / 2))
+            .collect()
     }
 
     fn beside(&self, made: &Messages) -> Beside {

@@ -656,7 +656,7 @@ impl Model {
     /// * no later message of that publisher was taken by that subscription, and the receiver's last
     ///   event comes sooner after the publication than the longest wait seen there (1 s where none
     ///   was): it may have been on its way still;
-    /// * the tracer dropped something at the receiver before the next message was taken;
+    /// * the tracer dropped something at the receiver before the next message was taken, if any was;
     /// * the receiver's takes, or this publication's timestamp, were not recorded.
     fn settle(&self, making: Making) -> Messages {
         let Making {
@@ -698,7 +698,7 @@ impl Model {
                     let key = of.map_or(NEVER, |of| of.stamp);
                     let gap = || {
                         let gaps = &self.cuts.gaps;
-                        gaps.between(host, row.publish, next.unwrap_or(until))
+                        gaps.between(host, row.publish, next.unwrap_or(i64::MAX))
                     };
                     let unknown = (next.is_none() && until > end)
                         // Else `weigh` knows better what a gap may hide.
@@ -713,10 +713,8 @@ impl Model {
             if row.taken != NEVER {
                 way.next = row.taken;
             }
-            let longest = waited.get(&row.subscription).copied().unwrap_or(SECOND);
-            let until = row.publish.saturating_add(longest);
             let of = (source.publisher, of.as_ref());
-            back.on_message(self, way, (number, row), of, until);
+            back.on_message(self, way, (number, row), of);
         }
         self.weigh(&mut made, &back, &waited);
         made
