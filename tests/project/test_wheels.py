@@ -290,7 +290,7 @@ def kernels_offered(installed: Path, folder: Path, env: Mapping[str, str]) -> st
         said = process.stdout.readline()
         try:
             page, _, token = said.strip().partition("?token=")
-            address = f"{page.partition('/lab/')[0]}/api/kernelspecs?token={token}"
+            address = f"{page.partition('/lab')[0]}/api/kernelspecs?token={token}"
             while process.poll() is None:
                 with suppress(OSError), urllib.request.urlopen(address, timeout=60) as answer:
                     return str(answer.read().decode())
