@@ -118,6 +118,7 @@ def _upwards(pair: Pair) -> str:
 EVENTS_CBG, SINGLE = "EventsCBG", "SingleThreaded"
 LEAST_SAVING = 0.15
 MANY_PUBLISHERS = 10
+_SHOWN = 3
 
 
 def _publishers(conditions: Cell) -> float:
@@ -147,11 +148,14 @@ def saving_statement(cpu_pairs: Sequence[Pair]) -> Statement:
     if not ratios:
         return Statement(content, "not_in_these_recordings", "no such pair with an interval")
     of_its_load = [x for x in ratios if _publishers(x[3]) >= MANY_PUBLISHERS]
+    shown = of_its_load or ratios[:_SHOWN]
     told = "; ".join(
         f"{100 * (1 - ratio):.0f} % less [{100 * (1 - high):.0f}, {100 * (1 - low):.0f}]"
         f" ({cell_label(conditions)})"
-        for ratio, low, high, conditions in of_its_load or ratios
+        for ratio, low, high, conditions in shown
     )
+    if not of_its_load and len(ratios) > len(shown):
+        told += f"; {len(ratios) - len(shown)} more in pairs.csv"
     if not of_its_load:
         because = f"it is of many publishers; with fewer than {MANY_PUBLISHERS}: {told}"
         return Statement(content, "not_in_these_recordings", because)
