@@ -96,8 +96,10 @@ class Collected:
     @property
     def lacks_events(self) -> bool:
         """Whether there is none, though nothing says that there may be none."""
-        manifest = None if self.events else self.recording.manifest
-        return not self.events and (manifest is None or manifest.events_expected)
+        if self.events:
+            return False
+        manifest = self.recording.manifest
+        return manifest is None or manifest.events_expected
 
 
 def collect(

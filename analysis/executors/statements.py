@@ -154,9 +154,9 @@ def saving_statement(cpu_pairs: Sequence[Pair]) -> Statement:
         f" ({cell_label(conditions)})"
         for ratio, low, high, conditions in shown
     )
-    if not of_its_load and len(ratios) > len(shown):
-        told += f"; {len(ratios) - len(shown)} more in pairs.csv"
     if not of_its_load:
+        if len(ratios) > _SHOWN:
+            told += f"; {len(ratios) - _SHOWN} more in pairs.csv"
         because = f"it is of many publishers; with fewer than {MANY_PUBLISHERS}: {told}"
         return Statement(content, "not_in_these_recordings", because)
     verdict = borne_out(

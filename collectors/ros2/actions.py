@@ -226,7 +226,7 @@ def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     until = pl.coalesce("result_taken_ns", "result_sent_ns", pl.lit(_FOREVER))
     doubted = _in_gap(goals, gaps, begin, until)
     if gaps.height:
-        doubted |= goals.select(pl.any_horizontal(_torn()))["any"]
+        doubted |= goals.select(torn=_torn())["torn"]
     return goals.with_columns(
         pl.when(~doubted).then("alone").alias("alone"),
         pl.when(doubted & pl.col("match").is_not_null())
@@ -236,7 +236,7 @@ def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _torn() -> list[pl.Expr]:
+def _torn() -> pl.Expr:
     """Whether a side tells a later time of a goal, but not an earlier one."""
     orders = (
         ("goal_sent_ns", "goal_response_taken_ns", "result_requested_ns", "result_taken_ns"),
@@ -244,8 +244,9 @@ def _torn() -> list[pl.Expr]:
         ("result_request_taken_ns", "result_sent_ns"),
     )
     pairs = [pair for order in orders for pair in combinations(order, 2)]
-    torn = [pl.col(early).is_null() & pl.col(late).is_not_null() for early, late in pairs]
-    return [pl.any_horizontal(torn).alias("any")]
+    return pl.any_horizontal(
+        pl.col(early).is_null() & pl.col(late).is_not_null() for early, late in pairs
+    )
 
 
 def _with_rejected(goals: pl.DataFrame, status: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:

@@ -59,6 +59,24 @@ def find_cpp_compiler() -> list[str]:
     )
 
 
+def preprocessed(compiler: Sequence[str], language: str, text: str) -> str | None:
+    """What the preprocessor makes of a text; None where it cannot, such as without a header.
+
+    Parameters
+    ----------
+    language
+        Of the text: ``c`` or ``c++``.
+    """
+    run = subprocess.run(
+        [*compiler, "-E", "-P", "-x", language, "-"],
+        input=text,
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    return run.stdout if run.returncode == 0 else None
+
+
 def need_space(folder: Path, size: int, what: str) -> None:
     """Refuse where less than `size` bytes are free in `folder`.
 

@@ -6,14 +6,13 @@ that of Fast DDS. So programs preload the other one, and empty libraries in plac
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError
 from roslens.tracing.recording.files import shipped
-from roslens.tracing.ros.compiling import Step, find_cpp_compiler, run_steps
+from roslens.tracing.ros.compiling import Step, find_cpp_compiler, preprocessed, run_steps
 from roslens.tracing.ros.environment import RosEnvironment
 from roslens.tracing.ros.packages import (
     CPP,
@@ -126,7 +125,7 @@ def found_cyclone() -> Cyclone:
         There is no compiler, no Cyclone DDS, or one with another interface.
     """
     compiler = tuple(find_cpp_compiler())
-    said = _preprocessed(compiler, _PROBE)
+    said = preprocessed(compiler, "c++", _PROBE) or ""
     line = next((x for x in said.splitlines() if x.startswith("roslens_version")), None)
     if line is None:
         raise RunFailedError(
@@ -135,23 +134,12 @@ def found_cyclone() -> Cyclone:
     _, version, memory = line.replace('"', "").split()
     if not version.startswith("0.10."):
         raise RunFailedError(f"{NAME} is made for Cyclone DDS 0.10; the system's is {version}")
-    if memory == "without" or _preprocessed(compiler, "#include <iceoryx_binding_c/chunk.h>"):
+    iceoryx = "#include <iceoryx_binding_c/chunk.h>"
+    if memory == "without" or preprocessed(compiler, "c++", iceoryx) is not None:
         return Cyclone(compiler, version)
     return Cyclone(
         compiler, version, tuple(map(str, sorted(Path("/usr/include/iceoryx").glob("v*"))))
     )
-
-
-def _preprocessed(compiler: Sequence[str], text: str) -> str:
-    """What the preprocessor makes of a text; nothing where a header is missing."""
-    done = subprocess.run(
-        [*compiler, "-E", "-P", "-x", "c++", "-"],
-        input=text,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    return done.stdout if done.returncode == 0 else ""
 
 
 def _prefix(ros: RosEnvironment, cyclone: Cyclone) -> Path:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from roslens.tracing.recording import RunFailedError, UsageError
-from roslens.tracing.ros.compiling import Step, find_cpp_compiler, run_steps
+from roslens.tracing.ros.compiling import Step, find_cpp_compiler, preprocessed, run_steps
 from roslens.tracing.ros.environment import RosEnvironment
 from roslens.tracing.ros.packages import (
     AMENT_INDEX,
@@ -257,11 +256,7 @@ def _obtained(
 
 
 def _is_there(compiler: Sequence[str], library: OfSystem) -> bool:
-    command = [*compiler, "-E", "-include", library.header, "-x", "c++", os.devnull]
-    done = subprocess.run(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
-    )
-    return done.returncode == 0
+    return preprocessed(compiler, "c++", f"#include <{library.header}>") is not None
 
 
 def _prefix(ros: RosEnvironment, compiler: tuple[str, ...], lacking: Sequence[OfSystem]) -> Path:

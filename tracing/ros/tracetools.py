@@ -19,7 +19,7 @@ from pathlib import Path
 from roslens.tracing.recording import RunFailedError
 from roslens.tracing.recording.files import write_atomically
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
-from roslens.tracing.ros.compiling import named_compiler
+from roslens.tracing.ros.compiling import named_compiler, preprocessed
 from roslens.tracing.ros.header import read_instrumentation
 from roslens.tracing.ros.provider import HEADER_NAME, SOURCE_NAME, header_source, library_source
 
@@ -147,15 +147,9 @@ def ust_version(compiler: list[str]) -> str:
     CompileError
         Its headers are not there.
     """
-    run = subprocess.run(
-        [*compiler, "-E", "-P", "-x", "c", "-"],
-        input=_VERSION_PROBE,
-        text=True,
-        capture_output=True,
-        check=False,
-    )
-    line = next((x for x in run.stdout.splitlines() if x.startswith("roslens_version")), None)
-    if run.returncode != 0 or line is None:
+    said = preprocessed(compiler, "c", _VERSION_PROBE) or ""
+    line = next((x for x in said.splitlines() if x.startswith("roslens_version")), None)
+    if line is None:
         raise CompileError(
             "no lttng/tracepoint.h: libtracetools must be compiled against LTTng-UST; "
             "install its headers (apt-get install liblttng-ust-dev)"
