@@ -6,6 +6,8 @@ same files afterwards gives. The files are fuzzed under the reader.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import random
@@ -35,6 +37,7 @@ from roslens.tracing.native_tracer.growing import Growing, find_growing
 from roslens.tracing.native_tracer.library import prepare
 from roslens.tracing.native_tracer.trace_files import HEAD
 from roslens.tracing.recording import UsageError, find_recordings, read_manifest
+from roslens.tracing.recording.scratch import scratch_folder
 
 MESSAGES, SLOW, LOST = 1500, 400, 800
 
@@ -257,6 +260,66 @@ def test_nothing_to_tell(folder, library):
     watching = roslens(folder, "--once")
     assert watching.wait() == 2
     assert "before this machine started" in watching.stderr.read()
+
+
+@pytest.mark.live
+def test_what_a_killed_one_left_is_taken_away(folder, library, tmp_path):
+    """Its copies go with the next start; those of one that lives, and what is none, stay."""
+    prepare(library, folder)
+    place = tmp_path / "tmp"
+    place.mkdir()
+    (place / "roslens-live-file").touch()
+    (place / "roslens-live-link").symlink_to(tmp_path)
+    there = {"roslens-live-file", "roslens-live-link"}
+    env = {**os.environ, "TMPDIR": str(place)}
+
+    def made() -> set[str]:
+        return {path.name for path in place.iterdir()} - there
+
+    killed = roslens(folder, env=env)
+    wait_for(made)
+    (left,) = made()
+    living = roslens(folder, env=env)
+    try:
+        wait_for(lambda: len(made()) == 2)
+        (stays,) = made() - {left}
+        killed.kill()
+        killed.communicate()
+        (place / left / "copy").touch()
+        assert roslens(folder, "--once", env=env).wait() == 3
+        assert made() == {stays}
+        living.send_signal(signal.SIGINT)
+        assert living.wait() == 0
+        assert made() == set()
+        assert {path.name for path in place.iterdir()} == there
+    finally:
+        for one in (killed, living):
+            one.kill()
+            one.communicate()
+
+
+def test_what_another_user_left_stays(tmp_path, monkeypatch):
+    (tmp_path / "work-of-another").mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+    with scratch_folder(tmp_path, "work-") as own:
+        assert {path.name for path in tmp_path.iterdir()} == {"work-of-another", own.name}
+    monkeypatch.undo()
+    with scratch_folder(tmp_path, "work-") as own:
+        assert list(tmp_path.iterdir()) == [own]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_are_made_where_there_are_no_locks(tmp_path, monkeypatch):
+    """Nobody can tell there whose owner lives: nothing is taken away."""
+    (tmp_path / "work-left").mkdir()
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with scratch_folder(tmp_path, "work-") as own:
+        assert own.is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["work-left"]
 
 
 @pytest.mark.live
