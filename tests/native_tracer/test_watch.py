@@ -361,6 +361,32 @@ def test_a_flight_recorder_tells_what_went_wrong(talking, library, folder, tmp_p
 
 
 @pytest.mark.live
+def test_what_is_asked_for_does_not_wait_for_a_refresh(talking, library, folder, tmp_path):
+    """Refreshes are a minute apart; the clock beside tells when the snapshot was made."""
+    text = "{after_s: 1, triggers: [gap of /nothing > 1 s]}"
+    (tmp_path / "triggers.yaml").write_text(text)
+    program = subprocess.Popen(
+        [str(talking), "100000", "500", "0", "0"],
+        env=environment(library, folder, ROSLENS_TRACE_FLIGHT="60"),
+    )
+    wait_for(lambda: is_written(folder))
+    made = tmp_path / "made"
+    options = ("--triggers", tmp_path / "triggers.yaml", "-o", made, "--every", "60")
+    watched = roslens(folder, *options)
+    try:
+        watched.stdout.readline()
+        asked = time.monotonic()
+        watched.send_signal(signal.SIGUSR2)
+        line = next(line for line in watched.stdout if "snapshot " in line)
+        assert line.strip().endswith(": SIGUSR2")
+        assert 1 <= time.monotonic() - asked < 30
+    finally:
+        for one in (watched, program):
+            one.kill()
+            one.communicate()
+
+
+@pytest.mark.live
 def test_a_program_that_dies_is_recorded_by_the_gap_that_follows(
     talking, library, folder, tmp_path
 ):
