@@ -119,7 +119,8 @@ def make_tables(
     give("executor_intervals", _intervals(rows, events.places, shared=counts["shared"] > 0))
     told = rows["told"].frame("topic", "node", "publish_ns")
     calls = _calls_of_actions(objects, rows["service_calls"])
-    goals = find_action_goals(objects, calls, told, _gaps(losses, rows["missing"]))
+    gaps = _gaps(losses, rows["missing"])
+    goals = find_action_goals(objects, calls, told, gaps, events.places)
     states, lifecycle_gaps = find_lifecycle_states(events, objects)
     scheduling = _scheduling(events, rows["callback_instances"], losses)
     frames = {
@@ -186,9 +187,10 @@ def _intervals(
 
 
 def _gaps(losses: pl.DataFrame, missing: Rows) -> pl.DataFrame:
-    """begin_ns and end_ns of what the tracer dropped, and of what is seen to be missing."""
+    """Host, begin_ns and end_ns of what the tracer dropped; of what else is missing no host."""
     names = ("begin_ns", "end_ns")
-    return pl.concat([losses.filter(~of_kernel()).select(names), missing.frame(*names)])
+    dropped = losses.filter(~of_kernel()).select("host", *names)
+    return pl.concat([dropped, missing.frame(*names)], how="diagonal")
 
 
 def _calls_of_actions(objects: Objects, calls: Rows) -> pl.DataFrame:

@@ -11,9 +11,11 @@ An action is the services and topics ``<action>/_action/...``. All of it is deci
   other times.
 * Status, feedback and cancel are told apart only where the server had no other goal meanwhile;
   feedback only where its publisher is known.
-* Where something may be missing on any host between a goal and its result, its result is an
-  approximate one, and nothing tells whether it was alone; where something may be missing before
-  the server's next goal, nothing tells that it was rejected.
+* Where something may be missing between a goal and its result, its result is an approximate one,
+  and nothing tells whether it was alone; where something may be missing before the server's next
+  goal, nothing tells that it was rejected. What counts is what the tracer dropped on the hosts of
+  the server and of all clients that sent it goals (on any, where one of these is not known), and
+  wherever what is seen to be missing without a word.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def ends(objects: Objects) -> list[Row]:
 def goals(
     objects: Objects, calls: Iterable[Row], publications: Iterable[Row], losses: Iterable[Row]
 ) -> list[Row]:
-    """A row per goal sent; `losses` are those and what is seen to be missing."""
+    """A row per goal sent; `losses` are those and what is seen to be missing, with no host."""
     parts, told = _parts(objects, calls), _told(publications)
     tellers = {
         (end[2], end[1]) for role, part, end, _ in placed(objects)
@@ -93,8 +95,9 @@ def goals(
     for goal in sent:
         servers[goal["_server"]].append(goal)
         ways[goal["_server"], goal["_client_end"]].append(goal)
-    for of_server in servers.values():
-        _reject(of_server, told, losses)
+    matters = {server: _on_its_hosts(of_server, losses) for server, of_server in servers.items()}
+    for server, of_server in servers.items():
+        _reject(of_server, told, matters[server])
     for call in parts["get_result"]:
         results[call["_server"], call["_client_end"]].append(_renamed(call, RESULT))
     for way, of_way in ways.items():
@@ -103,9 +106,16 @@ def goals(
         _alone(of_server)
         cancels = [call for call in parts["cancel_goal"] if call["_server"] == server]
         for goal in of_server:
-            _doubt(goal, losses)
+            _doubt(goal, matters[server])
             _tell(goal, told, tellers, cancels)
     return sent
+
+
+def _on_its_hosts(of_server: Iterable[Row], losses: Iterable[Row]) -> list[Row]:
+    """The losses that tell of the goals of one server."""
+    ends = [goal[side] for goal in of_server for side in ("_client", "_service")]
+    hosts = {None} | {end["_proc"][0] for end in ends if end is not None}
+    return [loss for loss in losses if None in ends or loss["host"] in hosts]
 
 
 def _missing(losses: Iterable[Row], begin: int, until: int) -> bool:
@@ -174,7 +184,7 @@ def _reject(of_server: Sequence[Row], told: dict[Any, list[int]], losses: Iterab
     taken = sorted((g for g in of_server if g["goal_taken_ns"] is not None),
                    key=lambda g: g["goal_taken_ns"])  # fmt: skip
     counts = []
-    for goal, after in zip(taken, [*taken[1:], None], strict=True):
+    for goal, after in zip(taken, [*taken[1:], None], strict=False):
         status = told["status", goal["action"], goal["server_node"]]
         until = after["goal_taken_ns"] if after else FOREVER
         sure = not _missing(losses, goal["goal_taken_ns"], until)
