@@ -331,8 +331,12 @@ def _with_result(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
         pl.when("in_order").then("place").otherwise("goal_place").alias("goal_place"),
         pl.when("in_order").then(pl.lit("approximate")).otherwise("match").alias("match"),
     )
-    found = results.join(waiting, on=[*_WAY, "goal_place"]).select(
-        "action_goal_id", *(names[1] for names in _TIMES.values()), "match"
+    found = (
+        results.drop("answered_ns")
+        .join(waiting, on=[*_WAY, "goal_place"])
+        # In order, too, none is of a goal that comes later.
+        .filter(pl.col("answered_ns") <= pl.col("asked_ns"))
+        .select("action_goal_id", *(names[1] for names in _TIMES.values()), "match")
     )
     return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
 

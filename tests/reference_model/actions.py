@@ -6,7 +6,7 @@ An action is the services and topics ``<action>/_action/...``. All of it is deci
   one end of it: the first ``send_goal`` belongs to the first ``get_result``, and so on.
 * A goal is a call of ``send_goal``. Its result is the call of ``get_result`` that its client made
   after the goal was answered and before it had the answer to the next; where that gives a goal two
-  results, results and goals go together in order.
+  results, results and goals go together in order, if the goal was answered before.
 * It was rejected if its server published no status before it took its next goal, though it did at
   other times.
 * Status, feedback and cancel are told apart only where the server had no other goal meanwhile;
@@ -211,7 +211,7 @@ def _give_results(of_way: Sequence[Row], results: list[Row]) -> None:
     in_order = len(set(known)) < len(known)
     for nth, (result, found) in enumerate(zip(results, places, strict=True)):
         belongs = nth if in_order else found
-        if 0 <= belongs < len(waiting):
+        if 0 <= belongs < len(waiting) and answered[belongs] <= result["_asked"]:
             exact = nth == found and not in_order
             waiting[belongs] |= {name: result[name] for name in RESULT}
             waiting[belongs]["match"] = "exact" if exact else "approximate"

@@ -224,6 +224,21 @@ def test_results_asked_for_late_are_given_out_in_order() -> None:
     ]
 
 
+def test_no_result_is_of_a_goal_that_came_later() -> None:
+    """The first one's is asked for twice: in order, the second would be of a later goal."""
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    call(trace, RESULT, 1, 140, 150, 160, 170)
+    call(trace, RESULT, 2, 180, 181, 182, 183)
+    call(trace, GOAL, 2, 200, 210, 220, 230)
+    call(trace, RESULT, 3, 240, 250, 260, 270)
+    goals = trace.tables()["action_goals"]
+    assert rows(goals, "goal_sent_ns", "result_requested_ns", "result_taken_ns", "match") == [
+        (100, 140, 170, "approximate"),
+        (200, None, None, None),
+    ]
+
+
 def test_a_cancelled_goal() -> None:
     trace = action()
     call(trace, GOAL, 1, 100, 110, 120, 130)
