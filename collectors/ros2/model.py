@@ -27,9 +27,11 @@ from roslens.collectors.schema.tables import LOSSES, TABLES
 
 Give = Callable[[str, pl.DataFrame | Rows], object]
 _OF_THE_PASS = (
-    "callback_instances", "publications", "takes", "messages", "one_sided_messages",
+    "messages", "publications", "takes", "callback_instances", "one_sided_messages",
     "service_calls", "timer_activations", "heap", "callback_heap", "callback_allocations",
 )  # fmt: skip
+"""The largest first: it takes longest to reach the disk."""
+
 
 
 def build_tables(
