@@ -14,7 +14,7 @@ import polars as pl
 
 from roslens.collectors.ros2.losses import gaps_of
 from roslens.collectors.ros2.objects import Objects
-from roslens.collectors.ros2.types import I64, TEXT
+from roslens.collectors.ros2.types import I64, TEXT, none_of
 
 _NAME = r"^(.*)/_action/(send_goal|get_result|cancel_goal)$"
 _TOPIC = r"^(.*)/_action/(feedback|status)$"
@@ -114,6 +114,8 @@ def _placed(ends: pl.DataFrame, number: str, name: str) -> pl.DataFrame:
 
 def find_actions(objects: Objects) -> pl.DataFrame:
     """Servers and clients of actions; columns of the table ``actions``, and proc."""
+    if not objects.has_actions:
+        return none_of("actions")
     ends = [
         _action_ends(objects.services, objects.publishers, "server", "service", "publisher"),
         _action_ends(objects.clients, objects.subscriptions, "client", "client", "subscription"),
