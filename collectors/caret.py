@@ -114,12 +114,11 @@ def _clock(events: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame | None:
 
 def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | None]:
     """Publications with the timestamp of the write that followed them on their thread."""
-    own = events.get(_PUBLISH)
-    has_own = own is not None and _some(own)
-    if own is not None and has_own and "timestamp" in own.collect_schema().names():
-        return "", None
     source = next((x for x in WRITES if _has(events, *x)), None)
-    if source is None or not (has_own or _has(events, _RCL_PUBLISH, "message")):
+    if source is None or _has(events, _PUBLISH, "timestamp"):
+        return "", None
+    has_own = _PUBLISH in events and _some(events[_PUBLISH])
+    if not (has_own or _has(events, _RCL_PUBLISH, "message")):
         return "", None
     stamp = pl.col(source[1]).cast(pl.Int64).alias("timestamp")
     calls = events[_PUBLISH] if has_own else events[_RCL_PUBLISH]
@@ -155,8 +154,7 @@ def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | No
 
 def _dispatched(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | None]:
     """What was dispatched as what was taken, where nothing tells of the takes themselves."""
-    own = events.get(_TAKE)
-    if (own is not None and _some(own)) or not _has(events, _DISPATCH, "source_stamp"):
+    if not _has(events, _DISPATCH, "source_stamp") or (_TAKE in events and _some(events[_TAKE])):
         return "", None
     chain: Sequence[tuple[str, str, str]] = (
         ("rclcpp_subscription_callback_added", "callback", "subscription"),

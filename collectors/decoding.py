@@ -29,6 +29,8 @@ Progress: TypeAlias = Callable[[str], None]
 Done: TypeAlias = Callable[[int, int], object]
 """Called with the bytes of trace that were read, and how many there are."""
 
+_FEW = 10_000
+"""So many events of a name are held in memory: each look at a file takes a millisecond."""
 _NO_TRACE = "no program of this run made a CTF trace: there are no events"
 _NO_LOSSES = "the engine babeltrace2 does not tell what the tracer dropped: losses are not known"
 
@@ -160,6 +162,9 @@ def _scanned(folder: Path, trace: Trace, info: TraceInfo, clocks: Clocks | None)
     paths = sorted(folder.glob("*/*.parquet"))
     files = {f"{path.parent.name}:{path.stem}": path for path in paths}
     events = {n: pl.scan_parquet(text_path(path), glob=False) for n, path in files.items()}
+    few = [n for n in files if info.events_by_name.get(n, _FEW + 1) <= _FEW]
+    read = pl.collect_all([events[n] for n in few])
+    events |= {n: frame.lazy() for n, frame in zip(few, read, strict=True)}
     none = pl.LazyFrame(schema={c.name: c.dtype for c in RAW_EVENT_COLUMNS})
     for name in trace.event_names:
         if name not in info.events_by_name:

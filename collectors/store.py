@@ -164,7 +164,7 @@ def describing(made: Recording) -> Iterator[Describing]:
 
 def _described(path: Path) -> dict[str, Any]:
     sync(path)
-    return _stamp(path) | {"sha256": _sha256(path)}
+    return _stamp(path) | {"sha256": sha256(path)}
 
 
 def put_in_place(made: Recording, recording: Recording) -> None:
@@ -221,7 +221,7 @@ def examine(recording: Recording, files: Files, *, read_all: bool) -> tuple[bool
             same = all(noted.get(key) == value for key, value in stamp.items())
             touched |= not same
             if stamp["bytes"] != noted["bytes"] or (
-                (read_all or not same) and _sha256(path) != noted["sha256"]
+                (read_all or not same) and sha256(path) != noted["sha256"]
             ):
                 return False, touched
     except (OSError, KeyError, TypeError, AttributeError):
@@ -254,7 +254,8 @@ def _stamp(path: Path) -> dict[str, int]:
     }
 
 
-def _sha256(path: Path) -> str:
+def sha256(path: Path) -> str:
+    """The digest of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -24,4 +24,5 @@ def write_table(table: pl.DataFrame, path: Path) -> None:
     most = codes.select(pl.max_horizontal(pl.col(names).max())).item() if names else None
     known = pl.int_range(0 if most is None else most + 1, dtype=pl.UInt32)
     text = known.cat.to(pl.Categorical, strict=False).cast(pl.String).fill_null("").alias("text")
-    _native.write_table(codes, path, names, pl.select(text), pl.thread_pool_size())
+    texts = pl.select(text) if names else pl.DataFrame(schema={"text": pl.String})
+    _native.write_table(codes, path, names, texts, pl.thread_pool_size())

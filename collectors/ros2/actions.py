@@ -12,10 +12,9 @@ from itertools import combinations
 
 import polars as pl
 
-from roslens.collectors.ros2.joins import pick
 from roslens.collectors.ros2.losses import gaps_of
 from roslens.collectors.ros2.objects import Objects
-from roslens.collectors.ros2.types import I64, TEXT
+from roslens.collectors.ros2.types import I64, TEXT, none_of
 
 _NAME = r"^(.*)/_action/(send_goal|get_result|cancel_goal)$"
 _TOPIC = r"^(.*)/_action/(feedback|status)$"
@@ -112,7 +111,7 @@ def _calls(objects: Objects, service_calls: pl.DataFrame, places: pl.DataFrame) 
     ):
         name = pl.format("{} {} {}", "proc", pl.col("node").fill_null("?"), "place").alias(side)
         ends = _placed(objects_of, number, "service")
-        host = pick(places, ends["proc"], "host")["host"].cast(TEXT).alias(f"{side}_host")
+        host = pl.lit(places["host"].cast(TEXT)).gather("proc").alias(f"{side}_host")
         ends = ends.select(number, name, host)
         calls = calls.join(ends, on=number, how="left", maintain_order="left")
     # A side that is not traced is one, as nothing tells more.
@@ -127,6 +126,8 @@ def _placed(ends: pl.DataFrame, number: str, name: str) -> pl.DataFrame:
 
 def find_actions(objects: Objects) -> pl.DataFrame:
     """Servers and clients of actions; columns of the table ``actions``, and proc."""
+    if not objects.has_actions:
+        return none_of("actions")
     ends = [
         _action_ends(objects.services, objects.publishers, "server", "service", "publisher"),
         _action_ends(objects.clients, objects.subscriptions, "client", "client", "subscription"),

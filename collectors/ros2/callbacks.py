@@ -9,8 +9,6 @@ from roslens.collectors.ros2.joins import as_of, nearest
 from roslens.collectors.ros2.objects import Objects, numbered
 from roslens.collectors.ros2.types import NAME, TEXT, label, with_names
 
-_HANDLE_KEY = {"service": "service_handle", "timer": "timer_handle"}
-
 
 def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
     """Callback objects with their owners.
@@ -21,11 +19,12 @@ def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
         ``callback_id``, proc, callback (address), kind, owner_id, name, node_id, node, symbol,
         created_ns.
     """
+    services, timers = (events[f"rclcpp_{x}_callback_added"] for x in ("service", "timer"))
     added = pl.concat(
         [
             _of_subscriptions(events, objects),
-            _of(events, "service", objects.services, pl.col("service")),
-            _of(events, "timer", objects.timers, _period("period_ns")),
+            _owned(services, "service", objects.services, pl.col("service")),
+            _owned(timers, "timer", objects.timers, _period("period_ns")),
         ]
     )
     registered = with_names(events["rclcpp_callback_register"])
@@ -48,23 +47,12 @@ def _of_subscriptions(events: Events, objects: Objects) -> pl.DataFrame:
     inits = events["rclcpp_subscription_init"]
     # The intra-process twin of a subscription gets its callback before its own init event.
     added = nearest(added, inits, ["proc", "subscription"], ["subscription_handle"])
-    handle = pl.col("subscription_handle").fill_null(pl.col("subscription"))
-    return _owned(
-        added.with_columns(handle),
-        "subscription",
-        objects.subscriptions,
-        "subscription_handle",
-        pl.col("topic"),
-    )
+    added = added.with_columns(pl.col("subscription_handle").fill_null(pl.col("subscription")))
+    return _owned(added, "subscription", objects.subscriptions, pl.col("topic"))
 
 
-def _of(events: Events, kind: str, owners: pl.DataFrame, name: pl.Expr) -> pl.DataFrame:
-    return _owned(events[f"rclcpp_{kind}_callback_added"], kind, owners, _HANDLE_KEY[kind], name)
-
-
-def _owned(
-    added: pl.DataFrame, kind: str, owners: pl.DataFrame, handle: str, name: pl.Expr
-) -> pl.DataFrame:
+def _owned(added: pl.DataFrame, kind: str, owners: pl.DataFrame, name: pl.Expr) -> pl.DataFrame:
+    handle = f"{kind}_handle"
     owners = owners.select(
         "proc", "created_ns", handle, pl.col(f"{kind}_id").alias("owner_id"),
         name.cast(NAME).alias("name"), "node_id", "node",

@@ -155,14 +155,12 @@ class Events:
 
     def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
-        # Kernel events have no provider; their files lie in a folder of that name.
-        self._raw = {
-            name.removeprefix("ros2:").removeprefix("kernel:"): frame
-            for name, frame in lazy.items()
-        }
+        counts = pl.collect_all(frame.select(pl.len()) for frame in lazy.values())
+        there = {x: lazy[x] for x, count in zip(lazy, counts, strict=True) if count.item()}
+        self._raw, self._happened = _short(lazy), _short(there)
         self._columns: dict[str, set[str]] = {}
         self.found = find_processes(
-            lazy,
+            there,
             [f"ros2:{name}" for name in INIT_EVENTS],
             hosts[0] if len(hosts) == 1 else None,
         )
@@ -171,7 +169,6 @@ class Events:
         self._twice: dict[tuple[str, Span], int] = {}
         self._without_context: dict[tuple[str, Span], int] = {}
         self._frames: dict[str, pl.DataFrame] = {}
-        self._happened: dict[str, bool] = {}
 
     @cached_property
     def places(self) -> pl.DataFrame:
@@ -223,7 +220,7 @@ class Events:
 
     def _load_init_events(self) -> None:
         """All of them at once: there are many kinds, and few of each."""
-        wanted = {name: self._scanned(name, EVER) for name in INIT_EVENTS if name in self._raw}
+        wanted = {name: self._scanned(name, EVER) for name in INIT_EVENTS if self.happened(name)}
         found = dict(zip(wanted, pl.collect_all(wanted.values()), strict=True))
         for name in INIT_EVENTS:
             frame = found.get(name)
@@ -235,10 +232,7 @@ class Events:
 
     def happened(self, name: str) -> bool:
         """Whether the event was recorded at least once."""
-        frame = self._raw.get(name)
-        if name not in self._happened:
-            self._happened[name] = frame is not None and frame.select(pl.len()).collect().item() > 0
-        return self._happened[name]
+        return name in self._happened
 
     def has_column(self, name: str, column: str) -> bool:
         """Whether the frame of an event has this column, payload or context."""
@@ -302,7 +296,7 @@ class Events:
             self._repeated[name] = frame.height - unique.height
         if trace:
             unique = recorded_once(unique, [column for column in own if column != "time_ns"])
-            unique = during(unique.lazy(), span).collect()
+            unique = during(unique, span)
             recorded = frame.filter(pl.col("time_ns") >= span[0]) if span[0] is not None else frame
             self._twice[name, span] = recorded.height - unique.height - self._repeated.get(name, 0)
         self._without_context[name, span] = int(unique["nowhere"].sum())
@@ -310,6 +304,11 @@ class Events:
         if not unique["time_ns"].is_sorted():
             unique = unique.sort("time_ns", maintain_order=True)
         return unique.rechunk()
+
+
+def _short(events: Mapping[str, pl.LazyFrame]) -> Mapping[str, pl.LazyFrame]:
+    # Kernel events have no provider; their files lie in a folder of that name.
+    return {x.removeprefix("ros2:").removeprefix("kernel:"): events[x] for x in events}
 
 
 def _fields(name: str) -> Mapping[str, pl.DataType]:

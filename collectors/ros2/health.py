@@ -172,6 +172,8 @@ def _losses(model: Facts) -> Iterator[Finding]:
 
 
 def _undeclared(model: Facts) -> Iterator[Finding]:
+    if model.broken.is_empty():
+        return
     declared = (
         model.losses.filter(~of_kernel())
         .select(pl.col("begin_ns").fill_null(_EVER[0]), pl.col("end_ns").fill_null(_EVER[1]))
@@ -309,7 +311,7 @@ def _unmatched_goals(model: Facts) -> Iterator[Finding]:
             "action goals whose result was found by order, while others of the client waited too",
             where=_some(guessed["action"], "action_goals"),
         )
-    if service_events_recorded(model.events):
+    if service_events_recorded(model.events) or not model.objects.has_actions:
         return
     for row in untold_goals(model.objects, model.told).iter_rows(named=True):
         yield finding(

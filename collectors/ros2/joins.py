@@ -102,10 +102,3 @@ def nearest(
         .sort(_ORDER)
         .drop(_ORDER)
     )
-
-
-def pick(frame: pl.DataFrame, rows: pl.Series, *columns: str) -> pl.DataFrame:
-    """The rows of these numbers, null where the number is; in the order of `rows`."""
-    if frame.is_empty():
-        return frame.select(columns).clear(rows.len())
-    return frame.select(pl.col(columns).gather(rows))

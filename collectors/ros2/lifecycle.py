@@ -11,7 +11,7 @@ import polars as pl
 from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.joins import as_of
 from roslens.collectors.ros2.objects import Objects, numbered
-from roslens.collectors.ros2.types import I32
+from roslens.collectors.ros2.types import I32, none_of
 
 FIRST = "unconfigured"
 
@@ -33,9 +33,11 @@ def find_state_machines(events: Events, objects: Objects) -> pl.DataFrame:
     )
 
 
-def find_lifecycle_states(events: Events, objects: Objects) -> tuple[pl.DataFrame, int]:
+def find_lifecycle_states(events: Events, machines: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """One row per state and stretch, and the number of transitions that must be missing."""
-    machines = find_state_machines(events, objects).select(
+    if machines.is_empty() and not events.happened("rcl_lifecycle_transition"):
+        return none_of("lifecycle_states"), 0
+    machines = machines.select(
         "proc",
         "state_machine",
         "node_id",

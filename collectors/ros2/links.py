@@ -7,13 +7,15 @@ import polars as pl
 from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.joins import as_of
 from roslens.collectors.ros2.objects import Objects
-from roslens.collectors.ros2.types import I64
+from roslens.collectors.ros2.types import I64, none_of
 
 KINDS = ("periodic_async", "partial_sync")
 
 
 def find_message_links(events: Events, objects: Objects) -> pl.DataFrame:
     """One row per declared pair; columns of the table, and proc."""
+    if not any(events.happened(f"message_link_{kind}") for kind in KINDS):
+        return none_of("message_links")
     declared = pl.concat(
         events[f"message_link_{kind}"].with_columns(pl.lit(kind).alias("kind")) for kind in KINDS
     )

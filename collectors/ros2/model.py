@@ -14,22 +14,23 @@ from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import Events, Raw, vtid
 from roslens.collectors.ros2.health import Facts, find_health, reader_warning
 from roslens.collectors.ros2.host_clocks import find_crossings
-from roslens.collectors.ros2.joins import pick
 from roslens.collectors.ros2.lifecycle import find_lifecycle_states, find_state_machines
 from roslens.collectors.ros2.links import find_message_links
 from roslens.collectors.ros2.losses import of_kernel
 from roslens.collectors.ros2.middleware import loaded_middleware
-from roslens.collectors.ros2.objects import Objects, find_objects
+from roslens.collectors.ros2.objects import find_objects
 from roslens.collectors.ros2.one_pass import Pass, Rows, batches_of
 from roslens.collectors.ros2.scheduling import EXECUTIONS, Scheduling, find_scheduling
-from roslens.collectors.ros2.types import I32, I64, NAME, NOTHING, TEXT
+from roslens.collectors.ros2.types import I32, I64, NAME, NOTHING, TEXT, none_of
 from roslens.collectors.schema.tables import LOSSES, TABLES
 
 Give = Callable[[str, pl.DataFrame | Rows], object]
 _OF_THE_PASS = (
-    "callback_instances", "publications", "takes", "messages", "one_sided_messages",
+    "messages", "publications", "takes", "callback_instances", "one_sided_messages",
     "service_calls", "timer_activations", "heap", "callback_heap", "callback_allocations",
 )  # fmt: skip
+"""The largest first: it takes longest to reach the disk."""
+
 
 
 def build_tables(
@@ -118,14 +119,19 @@ def make_tables(
         give(name, rows[name])
     give("executor_intervals", _intervals(rows, events.places, shared=counts["shared"] > 0))
     told = rows["told"].frame("topic", "node", "publish_ns")
-    calls = _calls_of_actions(objects, rows["service_calls"])
-    gaps = _gaps(losses, rows["missing"])
-    goals = find_action_goals(objects, calls, told, gaps, events.places)
-    states, lifecycle_gaps = find_lifecycle_states(events, objects)
+    goals = none_of("action_goals")
+    if objects.has_actions:
+        calls = rows["service_calls"].frame(*TABLES["service_calls"].schema, "proc")
+        calls = calls.with_columns(pl.col("proc").cast(I32))
+        gaps = _gaps(losses, rows["missing"])
+        goals = find_action_goals(objects, calls, told, gaps, events.places)
+    machines = find_state_machines(events, objects)
+    states, lifecycle_gaps = find_lifecycle_states(events, machines)
     scheduling = _scheduling(events, rows["callback_instances"], losses)
     frames = {
         **objects.tables,
-        **_derived_objects(events, objects),
+        "state_machines": machines,
+        "actions": find_actions(objects),
         "callbacks": callbacks,
         "action_goals": goals,
         "lifecycle_states": states,
@@ -147,7 +153,7 @@ def make_tables(
         alone_on=counts["alone_on"],
         ways=rows["ways"].frame("subscription_id", "publisher_id", "all", "len"),
         clocks=clocks.findings,
-        offsets=_text(rows["clock_offsets"].frame("host", "block", "offset", "len")),
+        offsets=rows["clock_offsets"].frame("host", "block", "offset", "len").cast({NAME: TEXT}),
         told=told,
         losses=losses,
         action_goals=goals,
@@ -187,47 +193,27 @@ def _intervals(
 
 
 def _gaps(losses: pl.DataFrame, missing: Rows) -> pl.DataFrame:
-    """Host, begin_ns and end_ns of what the tracer dropped; of what else is missing no host."""
-    names = ("begin_ns", "end_ns")
-    dropped = losses.filter(~of_kernel()).select("host", *names)
-    return pl.concat([dropped, missing.frame(*names)], how="diagonal")
-
-
-def _calls_of_actions(objects: Objects, calls: Rows) -> pl.DataFrame:
-    """The calls that goals may be told from; none is read where there is no action."""
-    services = pl.concat([objects.services["service"], objects.clients["service"]]).cast(TEXT)
-    found = calls.frame(*TABLES[calls.name].schema, "proc")
-    if not services.str.contains("/_action/", literal=True).any():
-        found = found.clear()
-    return found.with_columns(pl.col("proc").cast(I32))
+    """Host, begin_ns and end_ns of what the tracer dropped, and of what is seen to be missing."""
+    names = ("host", "begin_ns", "end_ns")
+    seen = missing.frame(*names).cast({NAME: TEXT})
+    return pl.concat([losses.filter(~of_kernel()).select(names), seen])
 
 
 def _scheduling(events: Events, executions: Rows, losses: pl.DataFrame) -> Scheduling:
     if not events.happened("sched_switch"):
-        nothing = pl.DataFrame(schema={"proc": I32, "thread": I64})
-        return Scheduling(rows=nothing)
+        return Scheduling(rows=none_of("callback_scheduling"))
     ran = executions.frame(*EXECUTIONS).with_columns(pl.col("proc").cast(I32))
     return find_scheduling(events, ran, losses)
 
 
-def _text(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.with_columns(pl.col(NAME).cast(TEXT))
-
-
 def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
     """Add host, vpid and, where there is a thread, vtid."""
-    if "thread" in frame.columns:
-        frame = frame.with_columns(vtid().alias("vtid"))
+    if frame.is_empty():
+        return frame
     # Processes are numbered in their order.
-    return frame.hstack(pick(processes, frame["proc"], "host", "vpid"))
-
-
-def _derived_objects(events: Events, objects: Objects) -> dict[str, pl.DataFrame]:
-    """What belongs to nodes and is made up of other objects, or has one event only."""
-    return {
-        "state_machines": find_state_machines(events, objects),
-        "actions": find_actions(objects),
-    }
+    places = [pl.lit(processes[name]).gather("proc").alias(name) for name in ("host", "vpid")]
+    threads = [vtid().alias("vtid")] if "thread" in frame.columns else []
+    return frame.with_columns(*places, *threads)
 
 
 def _host_rows(events: Events, hosts: Sequence[str]) -> pl.DataFrame:

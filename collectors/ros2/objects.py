@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import polars as pl
 
 from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.joins import as_of, nearest
-from roslens.collectors.ros2.types import I64, TEXT, with_names
+from roslens.collectors.ros2.types import I64, TEXT, none_of, with_names
+from roslens.collectors.schema.tables import TABLES
 
 DISCOVERY = "ros_discovery_info"
 """Topic of the middleware's own graph messages, whose endpoints have no rcl event."""
@@ -45,19 +47,16 @@ class Objects:
     publisher_by_rmw: pl.DataFrame
     subscription_by_rmw: pl.DataFrame
 
+    @cached_property
+    def has_actions(self) -> bool:
+        """Whether there is a service or client of an action."""
+        services = pl.concat([self.services["service"], self.clients["service"]]).cast(TEXT)
+        return services.str.contains("/_action/", literal=True).any()
+
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
         """The objects by the name of their table."""
-        return {
-            "contexts": self.contexts,
-            "nodes": self.nodes,
-            "publishers": self.publishers,
-            "subscriptions": self.subscriptions,
-            "services": self.services,
-            "clients": self.clients,
-            "timers": self.timers,
-            "ring_buffers": self.ring_buffers,
-        }
+        return {name: frame for name, frame in vars(self).items() if name in TABLES}
 
 
 def find_objects(events: Events) -> Objects:
@@ -175,6 +174,8 @@ def _endpoints(events: Events, nodes: pl.DataFrame, kind: str) -> tuple[pl.DataF
 
 def _service_ends(events: Events, nodes: pl.DataFrame, kind: str) -> pl.DataFrame:
     handle, rmw = f"{kind}_handle", f"rmw_{kind}_handle"
+    if not events.happened(f"rcl_{kind}_init"):
+        return none_of(f"{kind}s")
     frame = events[f"rcl_{kind}_init"].select(
         "proc",
         pl.col("time_ns").alias("created_ns"),
@@ -194,6 +195,8 @@ def _clients(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _timers(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
+    if not events.happened("rcl_timer_init"):
+        return none_of("timers")
     timers = events["rcl_timer_init"].select(
         "proc",
         pl.col("time_ns").alias("created_ns"),
@@ -224,6 +227,8 @@ def _ring_buffers(
     that to the subscription, all at once. The history that a transient local publisher keeps for
     late joiners is one that it links to nothing, made right after the publisher.
     """
+    if not any(map(events.happened, ("rclcpp_construct_ring_buffer", "rclcpp_buffer_to_ipb"))):
+        return none_of("ring_buffers")
     made = events["rclcpp_construct_ring_buffer"].select(
         "proc", "thread", "buffer", "time_ns", "capacity"
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import polars as pl
 
@@ -24,6 +24,7 @@ _FEW = 8
 Span: TypeAlias = tuple[int | None, int | None]
 """A stretch of time: its begin, and its end, which is excluded; None where it is open."""
 EVER: Span = (None, None)
+Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def identified(columns: Collection[str], host: str | None) -> list[pl.Expr]:
     ]
 
 
-def during(frame: pl.LazyFrame, span: Span) -> pl.LazyFrame:
+def during(frame: Frame, span: Span) -> Frame:
     """The events of a stretch of time."""
     begin, end = span
     if begin is not None:
@@ -228,8 +229,7 @@ def _reuse(
         pl.concat(pl.collect_all(mains))
         .drop_nulls("procname")
         .sort("time_ns")
-        .with_columns((pl.col("procname") != pl.col("procname").shift(1)).over(key).alias("other"))
-        .filter(pl.col("other").fill_null(value=True))
+        .filter((pl.col("procname") != pl.col("procname").shift(1)).over(key).fill_null(value=True))
     )
     boundaries: list[Boundary] = []
     collisions: list[tuple[str, int]] = []

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import polars as pl
+
+from roslens.collectors.schema.tables import TABLES
 
 U64 = pl.UInt64()
 I64 = pl.Int64()
@@ -15,6 +19,17 @@ POINTERS = pl.List(pl.UInt64)
 
 NOTHING = -1
 """Process and thread number in place of a missing context."""
+
+
+@cache
+def none_of(table: str) -> pl.DataFrame:
+    """No row of a table, as the model holds it: a process by its number, text as `NAME`."""
+    kinds = {
+        column: NAME if kind == TEXT else kind
+        for column, kind in TABLES[table].schema.items()
+        if column not in ("host", "vpid")
+    }
+    return pl.DataFrame(schema={"proc": I32, **kinds})
 
 
 def label(text: str) -> pl.Expr:

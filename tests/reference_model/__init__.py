@@ -95,7 +95,6 @@ def tables(
     doubts = Doubts(objects, callbacks, takes, buffers, sequence)
     Walk(*parts, doubts, gaps=gaps, sequence=sequence).through(events)
     missing = gaps.rows + sequence.rows()
-    anywhere = [row | {"host": None} for row in sequence.rows()]
 
     def make_messages() -> Messages:
         return Messages(
@@ -127,9 +126,7 @@ def tables(
         "messages": messages.rows,
         "one_sided_messages": alone,
         "service_calls": services.rows,
-        "action_goals": actions.goals(
-            objects, services.rows, publications.rows, gaps.rows + anywhere
-        ),
+        "action_goals": actions.goals(objects, services.rows, publications.rows, missing),
         "timer_activations": timers.activations(callbacks.instances),
         "executor_intervals": executors.rows,
         "lifecycle_states": lifecycle.rows,

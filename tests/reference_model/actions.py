@@ -13,9 +13,8 @@ An action is the services and topics ``<action>/_action/...``. All of it is deci
   feedback only where its publisher is known.
 * Where something may be missing between a goal and its result, its result is an approximate one,
   and nothing tells whether it was alone; where something may be missing before the server's next
-  goal, nothing tells that it was rejected. What counts is what the tracer dropped on the hosts of
-  the server and of all clients that sent it goals (on any, where one of these is not known), and
-  wherever what is seen to be missing without a word.
+  goal, nothing tells that it was rejected. What counts is what is missing on the hosts of the
+  server and of all clients that sent it goals (on any, where one of these is not known).
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def ends(objects: Objects) -> list[Row]:
 def goals(
     objects: Objects, calls: Iterable[Row], publications: Iterable[Row], losses: Iterable[Row]
 ) -> list[Row]:
-    """A row per goal sent; `losses` are those and what is seen to be missing, with no host."""
+    """A row per goal sent; `losses` are those and what is seen to be missing."""
     parts, told = _parts(objects, calls), _told(publications)
     tellers = {
         (end[2], end[1]) for role, part, end, _ in placed(objects)
@@ -114,7 +113,7 @@ def goals(
 def _on_its_hosts(of_server: Iterable[Row], losses: Iterable[Row]) -> list[Row]:
     """The losses that tell of the goals of one server."""
     ends = [goal[side] for goal in of_server for side in ("_client", "_service")]
-    hosts = {None} | {end["_proc"][0] for end in ends if end is not None}
+    hosts = {end["_proc"][0] for end in ends if end is not None}
     return [loss for loss in losses if None in ends or loss["host"] in hosts]
 
 

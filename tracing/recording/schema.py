@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Table:
     columns: tuple[Column, ...]
     needs: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def schema(self) -> pl.Schema:
         """The polars schema."""
         import polars as pl  # noqa: PLC0415
@@ -95,8 +95,12 @@ class Table:
         """
         import polars as pl  # noqa: PLC0415
 
+        if frame.is_empty():
+            return self.empty()
+        there = frame.schema
+
         def typed(column: Column) -> pl.Expr:
-            found = frame.schema.get(column.name)
+            found = there.get(column.name)
             if found is None:
                 return pl.lit(None, dtype=column.dtype).alias(column.name)
             if names and column.dtype == pl.String and isinstance(found, pl.Categorical):
@@ -108,7 +112,7 @@ class Table:
             series = selected[column.name]
             if not column.nullable and series.null_count():
                 raise ValueError(f"table {self.name}: column {column.name} holds a null")
-            if column.values and not series.drop_nulls().is_in(column.values).all():
+            if column.values and not {*column.values, None}.issuperset(series.unique()):
                 raise ValueError(f"table {self.name}: column {column.name} has an unknown value")
         return selected
 

@@ -161,7 +161,7 @@ impl Callbacks {
 
     /// `callback_start`; returns the number of the execution, and when one of the same callback began
     /// of which the end is missing, or `NEVER`.
-    pub fn on_start(&mut self, event: &Event<'_>, objects: &Known, process: u32) -> (u32, i64) {
+    pub fn on_start(&mut self, event: &Event, objects: &Known, process: u32) -> (u32, i64) {
         let address = event.get(0);
         let callback = objects.object(Sort::Callback, process, address, event.time);
         let execution = self.executions.count();
@@ -209,7 +209,7 @@ impl Callbacks {
 
     /// `callback_end`; returns whether its start is known, or need not be: it was before the
     /// thread's first event.
-    pub fn on_end(&mut self, event: &Event<'_>) -> bool {
+    pub fn on_end(&mut self, event: &Event) -> bool {
         let address = event.get(0).unwrap_or_default();
         let thread = self.thread(event.thread);
         let Some(place) = thread
@@ -279,7 +279,7 @@ impl Callbacks {
     }
 
     /// An event of an executor.
-    pub fn on_executor(&mut self, kind: Kind, event: &Event<'_>) {
+    pub fn on_executor(&mut self, kind: Kind, event: &Event) {
         let number = self.intervals.count();
         let before = self.thread(event.thread).interval;
         let last = self.intervals.get(before);

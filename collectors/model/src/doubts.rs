@@ -82,7 +82,7 @@ impl Skips {
     /// since when, and the take of which nobody knows what it began; else `NEVER` and `NONE`.
     pub fn on_dequeue(
         &mut self,
-        event: &Event<'_>,
+        event: &Event,
         process: u32,
         (object, take): (u32, u32),
         highest: u64,
@@ -121,13 +121,7 @@ impl Skips {
     }
 
     /// A callback begins, of what its thread took right before.
-    pub fn on_start(
-        &mut self,
-        event: &Event<'_>,
-        process: u32,
-        taken: Option<Taking>,
-        number: u32,
-    ) {
+    pub fn on_start(&mut self, event: &Event, process: u32, taken: Option<Taking>, number: u32) {
         let callback = event.get(0).unwrap_or_default();
         let led = taken.filter(|taken| taken.kind == Kind::Dequeue);
         let buffer = if let Some(taken) = led {
@@ -149,7 +143,7 @@ impl Skips {
     }
 
     /// A message comes into a buffer, and may push another one out.
-    pub fn on_enqueue(&mut self, event: &Event<'_>, process: u32) {
+    pub fn on_enqueue(&mut self, event: &Event, process: u32) {
         if event.get(2).is_some_and(|overwritten| overwritten != 0)
             && let Some(out) = self
                 .out
@@ -160,7 +154,7 @@ impl Skips {
     }
 
     /// A buffer is emptied.
-    pub fn on_clear(&mut self, event: &Event<'_>, process: u32) {
+    pub fn on_clear(&mut self, event: &Event, process: u32) {
         self.out
             .remove(&(process, event.get(0).unwrap_or_default()));
     }

@@ -41,10 +41,10 @@ pub struct Moment {
 impl Moment {
     /// Of an event.
     #[must_use]
-    pub fn of(event: &Event<'_>) -> Self {
+    pub fn of(event: &Event) -> Self {
         Self {
             time: event.time,
-            cpu: event.cpu(),
+            cpu: event.cpu,
         }
     }
 

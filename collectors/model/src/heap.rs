@@ -76,7 +76,7 @@ pub struct Heap {
 
 impl Heap {
     /// Any call of the allocator; in no known process one address is many blocks.
-    pub fn on_call(&mut self, kind: Kind, event: &Event<'_>, process: u32, within: u32) {
+    pub fn on_call(&mut self, kind: Kind, event: &Event, process: u32, within: u32) {
         if process == NONE {
             return;
         }
@@ -107,7 +107,7 @@ impl Heap {
         }
     }
 
-    fn allocate(&mut self, event: &Event<'_>, process: u32, address: u64, size: u64, within: u32) {
+    fn allocate(&mut self, event: &Event, process: u32, address: u64, size: u64, within: u32) {
         let number = self.blocks.count();
         let before = self.live.insert((process, address), number).unwrap_or(NONE);
         if let Some(block) = self.blocks.edit(before) {
@@ -125,7 +125,7 @@ impl Heap {
         });
     }
 
-    fn free(&mut self, event: &Event<'_>, process: u32, address: u64, within: u32, late: bool) {
+    fn free(&mut self, event: &Event, process: u32, address: u64, within: u32, late: bool) {
         let mut freed = self.live.get(&(process, address)).copied().unwrap_or(NONE);
         // realloc tells after it has freed: meanwhile another thread may have got the address.
         if late

@@ -4,8 +4,8 @@
 //! on where a number was given again.
 
 use ahash::HashMap;
+use arrow_array::Array;
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 
 /// Number in place of a context that is missing.
@@ -88,13 +88,11 @@ impl Identity {
         }
     }
 
-    /// The hosts of a batch's rows: one, or what the column `host` says.
+    /// The hosts of a batch's rows: one, or what the column of hosts says.
     #[must_use]
-    pub fn places(&self, batch: &RecordBatch) -> Places {
+    pub fn places(&self, column: Option<&dyn Array>) -> Places {
         let number = |name: &str| self.hosts.get(name).copied().unwrap_or(NOBODY);
-        let column = batch
-            .column_by_name("host")
-            .filter(|_| self.hosts.len() != 1);
+        let column = column.filter(|_| self.hosts.len() != 1);
         let rows = match column.map(|array| (array, array.data_type())) {
             Some((array, DataType::Utf8View)) => array
                 .as_string_view()

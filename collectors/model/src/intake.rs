@@ -1,14 +1,14 @@
 //! Where events come from: batches of each kind, merged by time.
 //!
 //! Each kind of event has a fixed list of fields. They are found by name once per batch, as 64 bits
-//! and a validity each, whatever width they were recorded in; from there on a field is a number.
+//! each, whatever width they were recorded in; from there on a field is a number, and an event a row.
 
 use ahash::HashMap;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{Array, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType};
 
@@ -78,7 +78,38 @@ impl Kind {
 }
 
 /// Batches of one kind of event, in the order of time.
-pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+pub type Batches = Box<dyn Iterator<Item = Result<Batch, ArrowError>> + Send>;
+
+/// Most fields that a kind has.
+const MOST: usize = 5;
+
+/// One event: what is asked of it lies together.
+#[derive(Clone, Copy)]
+pub struct Event {
+    /// Its time.
+    pub time: i64,
+    fields: [u64; MOST],
+    /// The number of its thread.
+    pub thread: u32,
+    /// The CPU that recorded it, where that was asked for and is known.
+    pub cpu: Option<i32>,
+    /// A bit for each field that it has.
+    there: u8,
+}
+
+impl Event {
+    /// A field, by its place in the list of its kind.
+    #[must_use]
+    pub fn get(&self, field: usize) -> Option<u64> {
+        (self.there >> field & 1 == 1).then(|| self.fields[field])
+    }
+
+    /// The same of a signed one.
+    #[must_use]
+    pub fn signed(&self, field: usize) -> Option<i64> {
+        self.get(field).map(u64::cast_signed)
+    }
+}
 
 /// A column of integers as 64 bits each; one that was not recorded has no values.
 struct Ints {
@@ -175,117 +206,87 @@ fn bits(array: &dyn Array) -> ScalarBuffer<u64> {
     }
 }
 
-/// One batch, its columns found.
-struct Loaded {
-    times: ScalarBuffer<i64>,
-    threads: Vec<u32>,
-    fields: Vec<Ints>,
-    cpus: Ints,
-    /// Its rows by time and thread, where they are not in that order.
-    order: Option<Vec<usize>>,
+/// A batch, event by event; of which threads they are is found when it is its turn.
+pub struct Batch {
+    events: Vec<Event>,
+    vpid: Ints,
+    vtid: Ints,
+    namespace: Ints,
+    thread: Ints,
+    hosts: Option<ArrayRef>,
 }
 
-impl Loaded {
-    #[expect(clippy::similar_names, reason = "as the tracer calls them")]
-    fn new(batch: &RecordBatch, fields: &[&str], identity: &mut Identity) -> Self {
-        let [time, vpid, vtid, namespace, known] =
-            ["time_ns", "vpid", "vtid", "ctx_pid_ns", "thread"].map(|name| Ints::of(batch, name));
-        let times: ScalarBuffer<i64> =
-            ScalarBuffer::new(time.values.inner().clone(), 0, time.values.len());
-        let place = identity.places(batch);
-        let mut threads = Vec::with_capacity(times.len());
+impl Batch {
+    /// Of columns by name: `time_ns`, what says where the events were, and the fields of their kind.
+    #[must_use]
+    pub fn new(batch: &RecordBatch, fields: &[&str]) -> Self {
+        let of = |name: &str| Ints::of(batch, name);
+        let (time, cpu) = (of("time_ns"), of("cpu_id"));
+        let fields: Vec<Ints> = fields.iter().copied().map(of).collect();
+        let event = |row: usize| {
+            let mut event = Event {
+                time: time.values[row].cast_signed(),
+                fields: [0; MOST],
+                thread: u32::MAX,
+                cpu: cpu.get(row).map(narrow),
+                there: 0,
+            };
+            for (place, field) in fields.iter().enumerate() {
+                if let Some(value) = field.get(row) {
+                    event.fields[place] = value;
+                    event.there |= 1 << place;
+                }
+            }
+            event
+        };
+        Self {
+            events: (0..time.values.len()).map(event).collect(),
+            vpid: of("vpid"),
+            vtid: of("vtid"),
+            namespace: of("ctx_pid_ns"),
+            thread: of("thread"),
+            hosts: batch.column_by_name("host").cloned(),
+        }
+    }
+
+    /// The events in the order of time and threads.
+    fn events(self, identity: &mut Identity) -> Vec<Event> {
+        let mut events = self.events;
+        let place = identity.places(self.hosts.as_deref());
         // Events of one thread come one after the other.
         let mut last = (None, 0);
-        for (row, time) in times.iter().enumerate() {
-            if let Some(thread) = known.get(row) {
-                threads.push(identity.numbered(thread.cast_signed()));
+        for (row, event) in events.iter_mut().enumerate() {
+            if let Some(thread) = self.thread.get(row) {
+                event.thread = identity.numbered(thread.cast_signed());
                 continue;
             }
             let small = |of: &Ints| of.get(row).map(narrow);
-            let namespace = namespace.get(row).map_or(0, u64::cast_signed);
-            let asked = (place.host(row), namespace, small(&vpid), small(&vtid));
+            let namespace = self.namespace.get(row).map_or(0, u64::cast_signed);
+            let asked = (
+                place.host(row),
+                namespace,
+                small(&self.vpid),
+                small(&self.vtid),
+            );
             if last.0 != Some(asked) {
-                let (thread, alone) = identity.thread(asked, *time);
+                let (thread, alone) = identity.thread(asked, event.time);
                 last = (alone.then_some(asked), thread);
             }
-            threads.push(last.1);
+            event.thread = last.1;
         }
-        let order = in_order(&times, |row| identity.number(threads[row]));
-        let fields = fields.iter().map(|name| Ints::of(batch, name));
-        Self {
-            fields: fields.collect(),
-            cpus: Ints::of(batch, "cpu_id"),
-            times,
-            threads,
-            order,
+        let key = |event: &Event| (event.time, identity.number(event.thread));
+        let sorted = |two: &[Event]| two[0].time < two[1].time || key(&two[0]) <= key(&two[1]);
+        if !events.windows(2).all(sorted) {
+            events.sort_by_key(key);
         }
-    }
-
-    fn row(&self, place: usize) -> Option<usize> {
-        match &self.order {
-            Some(order) => order.get(place).copied(),
-            None => (place < self.times.len()).then_some(place),
-        }
-    }
-}
-
-/// Rows by time and thread, where they are not in that order.
-fn in_order(times: &[i64], thread: impl Fn(usize) -> i64) -> Option<Vec<usize>> {
-    let mut order: Option<Vec<usize>> = None;
-    if !times.is_sorted() {
-        let mut sorted: Vec<usize> = (0..times.len()).collect();
-        sorted.sort_by_key(|row| (times[*row], thread(*row)));
-        return Some(sorted);
-    }
-    for (begin, same) in (1..).zip(times.windows(2)) {
-        if same[0] != same[1] || thread(begin - 1) <= thread(begin) {
-            continue;
-        }
-        // Few rows have one time.
-        let all = order.get_or_insert_with(|| (0..times.len()).collect());
-        let first = times.partition_point(|time| *time < same[0]);
-        let last = times.partition_point(|time| *time <= same[0]);
-        all[first..last].sort_by_key(|row| thread(*row));
-    }
-    order
-}
-
-/// One event.
-pub struct Event<'a> {
-    /// Its time.
-    pub time: i64,
-    /// The number of its thread.
-    pub thread: u32,
-    row: usize,
-    fields: &'a [Ints],
-    cpus: &'a Ints,
-}
-
-impl Event<'_> {
-    /// The CPU that recorded it, where that was asked for and is known.
-    #[must_use]
-    pub fn cpu(&self) -> Option<i32> {
-        self.cpus.get(self.row).map(narrow)
-    }
-
-    /// A field, by its place in the list of its kind.
-    #[must_use]
-    pub fn get(&self, field: usize) -> Option<u64> {
-        self.fields.get(field)?.get(self.row)
-    }
-
-    /// The same of a signed one.
-    #[must_use]
-    pub fn signed(&self, field: usize) -> Option<i64> {
-        self.get(field).map(u64::cast_signed)
+        events
     }
 }
 
 struct Source {
     kind: Kind,
-    fields: &'static [&'static str],
     batches: Batches,
-    loaded: Option<Loaded>,
+    events: Vec<Event>,
     place: usize,
 }
 
@@ -293,34 +294,21 @@ impl Source {
     /// The time of the next event, from the next batch where this one is at its end.
     fn head(&mut self, identity: &mut Identity) -> Result<Option<i64>, ArrowError> {
         loop {
-            if let Some(loaded) = &self.loaded
-                && let Some(row) = loaded.row(self.place)
-            {
-                return Ok(Some(loaded.times[row]));
+            if let Some(event) = self.events.get(self.place) {
+                return Ok(Some(event.time));
             }
-            let Some(batch) = self.batches.next().transpose()? else {
-                self.loaded = None;
-                return Ok(None);
-            };
-            self.loaded = Some(Loaded::new(&batch, self.fields, identity));
             self.place = 0;
+            self.events.clear();
+            match self.batches.next().transpose()? {
+                Some(batch) => self.events = batch.events(identity),
+                None => return Ok(None),
+            }
         }
     }
 
     fn thread(&self) -> u32 {
-        self.event().map_or(u32::MAX, |event| event.thread)
-    }
-
-    fn event(&self) -> Option<Event<'_>> {
-        let loaded = self.loaded.as_ref()?;
-        let row = loaded.row(self.place)?;
-        Some(Event {
-            time: loaded.times[row],
-            thread: loaded.threads[row],
-            row,
-            fields: &loaded.fields,
-            cpus: &loaded.cpus,
-        })
+        let next = self.events.get(self.place);
+        next.map_or(u32::MAX, |event| event.thread)
     }
 }
 
@@ -341,12 +329,11 @@ impl Intake {
     /// What is given by name, without the provider; other names are left out.
     #[must_use]
     pub fn new(mut given: HashMap<String, Batches>) -> Self {
-        let sources = KINDS.iter().filter_map(|(kind, name, fields)| {
+        let sources = KINDS.iter().filter_map(|(kind, name, _)| {
             Some(Source {
                 kind: *kind,
-                fields,
                 batches: given.remove(*name)?,
-                loaded: None,
+                events: Vec::new(),
                 place: 0,
             })
         });
@@ -363,7 +350,7 @@ impl Intake {
     pub fn visit(
         &mut self,
         identity: &mut Identity,
-        mut visit: impl FnMut(&Identity, Kind, &Event<'_>),
+        mut visit: impl FnMut(&Identity, Kind, &Event),
     ) -> Result<(), ArrowError> {
         // Of each source the time of its next event; one at its end is never the first one.
         let mut heads = Vec::new();
@@ -386,8 +373,8 @@ impl Intake {
                 number = alike.min_by_key(thread).unwrap_or(number);
             }
             let source = &mut self.sources[number];
-            if let Some(event) = source.event() {
-                visit(identity, source.kind, &event);
+            if let Some(event) = source.events.get(source.place) {
+                visit(identity, source.kind, event);
             }
             source.place += 1;
             heads[number] = before_the_end(source.head(identity)?, first);

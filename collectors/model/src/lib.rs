@@ -54,7 +54,7 @@ use arrow_schema::ArrowError;
 
 pub use crate::gaps::{Gap, Gaps};
 pub use crate::identity::{Identity, Process};
-pub use crate::intake::{Batches, KINDS, Kind};
+pub use crate::intake::{Batch, Batches, KINDS, Kind};
 pub use crate::known::Known;
 pub use crate::publications::{Guesses, guesses};
 pub use crate::rows::{Disk, NONE};
@@ -214,7 +214,7 @@ impl Model {
 
     /// Nothing that a thread had begun goes on: what ended it, and what began the next one, may be
     /// missing before this event.
-    fn cut(&mut self, event: &Event<'_>) {
+    fn cut(&mut self, event: &Event) {
         self.cuts.on_cut(event.thread, event.time);
         self.callbacks.cut(event.thread, event.time);
         self.publications.cut(event.thread);
@@ -223,7 +223,7 @@ impl Model {
     }
 
     /// Something is missing on a thread, since one of its events.
-    fn on_missing(&mut self, since: i64, event: &Event<'_>, broken: bool) {
+    fn on_missing(&mut self, since: i64, event: &Event, broken: bool) {
         if since != NEVER {
             self.missing
                 .push((self.cuts.here.0, since, event.time, broken));
@@ -231,7 +231,7 @@ impl Model {
     }
 
     /// What happened in a process.
-    fn on(&mut self, kind: Kind, event: &Event<'_>, process: u32) {
+    fn on(&mut self, kind: Kind, event: &Event, process: u32) {
         self.known.go_to(event.time);
         let since = self.sequence.since(event.thread);
         if kind.of_ros()
@@ -318,7 +318,7 @@ impl Model {
         }
     }
 
-    fn on_callback_start(&mut self, event: &Event<'_>, process: u32) {
+    fn on_callback_start(&mut self, event: &Event, process: u32) {
         let (number, without_end) = self.callbacks.on_start(event, &self.known, process);
         self.skips
             .on_start(event, process, self.sequence.taken, number);
@@ -329,7 +329,7 @@ impl Model {
         }
     }
 
-    fn on_publish(&mut self, kind: Kind, event: &Event<'_>, process: u32) -> u32 {
+    fn on_publish(&mut self, kind: Kind, event: &Event, process: u32) -> u32 {
         let within = self.callbacks.around(event.thread);
         let row = self
             .publications
@@ -344,13 +344,13 @@ impl Model {
     }
 
     /// The middleware stamped something by the system clock.
-    fn on_stamp(&mut self, event: &Event<'_>, stamp: i64) {
+    fn on_stamp(&mut self, event: &Event, stamp: i64) {
         if stamp != NEVER {
             self.offsets.on_stamp(self.cuts.here.0, event.time, stamp);
         }
     }
 
-    fn on_rmw_take(&mut self, event: &Event<'_>, process: u32) {
+    fn on_rmw_take(&mut self, event: &Event, process: u32) {
         let take = self.takes.on_rmw_take(event, &self.known, process);
         if let Some(of) = self.takes.rows.get(take) {
             let topic = self.known.topic_at(of.subscription);
@@ -364,7 +364,7 @@ impl Model {
         }
     }
 
-    fn on_dequeue(&mut self, event: &Event<'_>, process: u32) {
+    fn on_dequeue(&mut self, event: &Event, process: u32) {
         let buffer = self
             .known
             .object(Sort::RingBuffer, process, event.get(0), event.time);

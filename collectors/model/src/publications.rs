@@ -96,7 +96,7 @@ pub struct Publications {
 }
 
 /// A publication of one event.
-fn begun(event: &Event<'_>, within: u32) -> Publication {
+fn begun(event: &Event, within: u32) -> Publication {
     Publication {
         publish: event.time,
         intra: NEVER,
@@ -143,7 +143,7 @@ impl Publications {
     pub fn on_publish(
         &mut self,
         kind: Kind,
-        event: &Event<'_>,
+        event: &Event,
         objects: &Known,
         process: u32,
         within: u32,
@@ -225,13 +225,7 @@ impl Publications {
     }
 
     /// `rcl_publish` right after `rclcpp_publish`: whether it continues that, and that an intra one.
-    fn rcl_after_rclcpp(
-        &mut self,
-        before: &Last,
-        event: &Event<'_>,
-        process: u32,
-        within: u32,
-    ) -> u32 {
+    fn rcl_after_rclcpp(&mut self, before: &Last, event: &Event, process: u32, within: u32) -> u32 {
         let (publisher, message) = (event.get(0), event.get(1));
         let mut row = before.row;
         if let Some((_, of_intra)) = before.intra

@@ -84,7 +84,7 @@ pub struct RingBuffers {
 }
 
 /// Whether one of these threads may have taken something since some time that was not recorded.
-fn missing(cuts: &Cuts, takers: Option<&Vec<u32>>, since: i64, event: &Event<'_>) -> bool {
+fn missing(cuts: &Cuts, takers: Option<&Vec<u32>>, since: i64, event: &Event) -> bool {
     let mut takers = takers.into_iter().flatten();
     takers.any(|thread| cuts.since(*thread, since, event.time))
 }
@@ -104,7 +104,7 @@ impl RingBuffers {
     /// `rclcpp_ring_buffer_enqueue`, of the publication under way on its thread, if one is.
     pub fn on_enqueue(
         &mut self,
-        event: &Event<'_>,
+        event: &Event,
         objects: &Known,
         process: u32,
         publications: &mut Publications,
@@ -164,7 +164,7 @@ impl RingBuffers {
     }
 
     /// `rclcpp_ring_buffer_dequeue`, which is a take.
-    pub fn on_dequeue(&mut self, event: &Event<'_>, process: u32, take: u32, cuts: &Cuts) {
+    pub fn on_dequeue(&mut self, event: &Event, process: u32, take: u32, cuts: &Cuts) {
         let buffer = event.get(0).unwrap_or_default();
         let takers = self.takers.entry((process, buffer)).or_default();
         if !takers.contains(&event.thread) {
@@ -195,7 +195,7 @@ impl RingBuffers {
     }
 
     /// `rclcpp_ring_buffer_clear`.
-    pub fn on_clear(&mut self, event: &Event<'_>, process: u32) {
+    pub fn on_clear(&mut self, event: &Event, process: u32) {
         let buffer = event.get(0).unwrap_or_default();
         // The first place is filled next.
         self.filled.remove(&(process, buffer));

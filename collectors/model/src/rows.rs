@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{Error, Read, Seek, SeekFrom, Write};
+use std::io::Error;
+use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::types::UInt32Type;
@@ -129,7 +130,8 @@ pub(crate) use plain;
 
 /// A file for what does not fit into memory.
 pub struct Disk {
-    file: Mutex<(File, u64)>,
+    file: File,
+    end: Mutex<u64>,
     failure: Mutex<Option<Error>>,
     /// Pages of each kind of rows that stay in memory.
     pages: usize,
@@ -140,7 +142,8 @@ impl Disk {
     #[must_use]
     pub fn new(file: File, rows: usize) -> Self {
         Self {
-            file: Mutex::new((file, 0)),
+            file,
+            end: Mutex::default(),
             failure: Mutex::new(None),
             pages: (rows >> SHIFT).max(2),
         }
@@ -164,23 +167,16 @@ impl Disk {
     }
 
     fn write(&self, bytes: &[u8]) -> Option<u64> {
-        let mut guard = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let (file, end) = &mut *guard;
+        let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let place = *end;
-        let written = file
-            .seek(SeekFrom::Start(place))
-            .and_then(|_| file.write_all(bytes));
         *end += bytes.len() as u64;
+        let written = self.file.write_all_at(bytes, place);
         self.done(written).map(|()| place)
     }
 
     fn read(&self, place: u64, size: usize) -> Option<Vec<u8>> {
-        let mut guard = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes = vec![0; size];
-        let read = guard
-            .0
-            .seek(SeekFrom::Start(place))
-            .and_then(|_| guard.0.read_exact(&mut bytes));
+        let read = self.file.read_exact_at(&mut bytes, place);
         self.done(read).map(|()| bytes)
     }
 }
@@ -281,10 +277,15 @@ impl<T: Plain> Rows<T> {
 
     /// All of them, with their numbers; of those on the disk a page at once.
     pub fn iter(&self) -> impl Iterator<Item = (u32, T)> {
+        self.from(0)
+    }
+
+    /// The same from a row on.
+    pub fn from(&self, first: u32) -> impl Iterator<Item = (u32, T)> {
         let mut page = Cow::Borrowed(&[][..]);
-        (0..self.count).map_while(move |number| {
+        (first..self.count).map_while(move |number| {
             let row = number as usize % PAGE;
-            if row == 0 {
+            if row == 0 || number == first {
                 let next = self.pages.get(number as usize >> SHIFT)?;
                 page = match next.rows.as_slice() {
                     [] => Cow::Owned(self.read(next)?),

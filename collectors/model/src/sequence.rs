@@ -152,7 +152,7 @@ impl Sequence {
     }
 
     /// Whether an event does not come after what leads to it, though it did the first time.
-    fn strays(&mut self, last: &Last, kind: Kind, event: &Event<'_>, process: u32) -> bool {
+    fn strays(&mut self, last: &Last, kind: Kind, event: &Event, process: u32) -> bool {
         let Some((_, leads)) = LEADS.iter().find(|(led, _)| *led == kind) else {
             return false;
         };
@@ -174,7 +174,7 @@ impl Sequence {
     }
 
     /// Whether a callback ends of which the thread just took what it begins with.
-    fn begun_unseen(&mut self, kind: Kind, event: &Event<'_>, process: u32) -> bool {
+    fn begun_unseen(&mut self, kind: Kind, event: &Event, process: u32) -> bool {
         let place = event.thread as usize;
         if self.taking.len() <= place {
             self.taking.resize(place + 1, None);
@@ -208,7 +208,7 @@ impl Sequence {
     }
 
     /// An event; returns since when something is missing, if that is so.
-    pub fn on_event(&mut self, kind: Kind, event: &Event<'_>, process: u32) -> Option<i64> {
+    pub fn on_event(&mut self, kind: Kind, event: &Event, process: u32) -> Option<i64> {
         let place = event.thread as usize;
         if self.last.len() <= place {
             self.last.resize(place + 1, None);

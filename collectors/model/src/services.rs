@@ -103,13 +103,7 @@ impl Services {
             .any(|x| !x.is_empty())
     }
 
-    fn side(
-        event: &Event<'_>,
-        process: u32,
-        object: u32,
-        gid: [Option<u64>; 2],
-        key: usize,
-    ) -> Side {
+    fn side(event: &Event, process: u32, object: u32, gid: [Option<u64>; 2], key: usize) -> Side {
         Side {
             key: [gid[0], gid[1], event.get(key)],
             object,
@@ -121,25 +115,25 @@ impl Services {
         }
     }
 
-    fn of_client(event: &Event<'_>, known: &Known, process: u32) -> Side {
+    fn of_client(event: &Event, known: &Known, process: u32) -> Side {
         let client = known.object(Sort::Client, process, event.get(0), event.time);
         let gid = known.gids.get(client as usize).copied().unwrap_or_default();
         Self::side(event, process, client, gid, 1)
     }
 
-    fn of_service(event: &Event<'_>, known: &Known, process: u32) -> Side {
+    fn of_service(event: &Event, known: &Known, process: u32) -> Side {
         let service = known.object(Sort::Service, process, event.get(0), event.time);
         Self::side(event, process, service, [event.get(1), event.get(2)], 3)
     }
 
     /// `rmw_send_request`.
-    pub fn on_send_request(&mut self, event: &Event<'_>, known: &Known, process: u32, within: u32) {
+    pub fn on_send_request(&mut self, event: &Event, known: &Known, process: u32, within: u32) {
         let side = Self::of_client(event, known, process);
         self.requested.push(Side { within, ..side });
     }
 
     /// `rmw_take_request`.
-    pub fn on_take_request(&mut self, event: &Event<'_>, known: &Known, process: u32) {
+    pub fn on_take_request(&mut self, event: &Event, known: &Known, process: u32) {
         if event.get(4).is_some_and(|taken| taken != 0) {
             self.waiting.insert(
                 event.thread,
@@ -173,14 +167,14 @@ impl Services {
     }
 
     /// `rmw_send_response`.
-    pub fn on_send_response(&mut self, event: &Event<'_>, known: &Known, process: u32) {
+    pub fn on_send_response(&mut self, event: &Event, known: &Known, process: u32) {
         let side = Self::of_service(event, known, process);
         let stamp = event.signed(4);
         self.sent.push(Side { stamp, ..side });
     }
 
     /// `rmw_take_response`.
-    pub fn on_take_response(&mut self, event: &Event<'_>, known: &Known, process: u32) {
+    pub fn on_take_response(&mut self, event: &Event, known: &Known, process: u32) {
         if event.get(3).is_some_and(|taken| taken != 0) {
             let side = Self::of_client(event, known, process);
             let stamp = event.signed(2);

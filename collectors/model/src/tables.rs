@@ -65,8 +65,7 @@ struct Told {
 
 /// Some rows with their numbers.
 fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(u32, T)> {
-    let found = range.map_while(|number| Some((number, rows.get(number)?)));
-    found.collect()
+    rows.from(range.start).take(range.len()).collect()
 }
 
 /// All tables, made batch by batch as they are asked for.
@@ -743,7 +742,8 @@ impl Tables {
 
     /// What is seen to be missing though nothing was declared.
     fn missing<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
-        columns!(columns, self.model.missing, |(_, begin, end, broken)|
+        columns!(columns, self.model.missing, |(host, begin, end, broken)|
+            host "host" *host;
             long "begin_ns" *begin;
             long "end_ns" *end;
             truth "broken" Some(*broken);

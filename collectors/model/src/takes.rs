@@ -90,13 +90,7 @@ impl Takes {
         });
     }
 
-    fn add(
-        &mut self,
-        event: &Event<'_>,
-        subscription: u32,
-        stamp: Option<i64>,
-        intra: bool,
-    ) -> u32 {
+    fn add(&mut self, event: &Event, subscription: u32, stamp: Option<i64>, intra: bool) -> u32 {
         self.rows.push(Take {
             time: event.time,
             rcl: NEVER,
@@ -112,7 +106,7 @@ impl Takes {
     }
 
     /// `rmw_take`; returns the take, `NONE` where nothing was taken.
-    pub fn on_rmw_take(&mut self, event: &Event<'_>, objects: &Known, process: u32) -> u32 {
+    pub fn on_rmw_take(&mut self, event: &Event, objects: &Known, process: u32) -> u32 {
         let mut take = NONE;
         let place = event.thread as usize;
         if self.nothing.len() <= place {
@@ -132,7 +126,7 @@ impl Takes {
     }
 
     /// `rclcpp_ring_buffer_dequeue` of a buffer of a subscription; returns the take.
-    pub fn on_dequeue(&mut self, event: &Event<'_>, subscription: u32) -> u32 {
+    pub fn on_dequeue(&mut self, event: &Event, subscription: u32) -> u32 {
         let take = self.add(event, subscription, None, true);
         self.begin(event.thread, take, 0);
         take
@@ -146,7 +140,7 @@ impl Takes {
     }
 
     /// `rcl_take` or `rclcpp_take`; returns whether the take is known.
-    pub fn on_taken_above(&mut self, event: &Event<'_>, rclcpp: bool) -> bool {
+    pub fn on_taken_above(&mut self, event: &Event, rclcpp: bool) -> bool {
         let Some(Some(head)) = self.heads.get_mut(event.thread as usize) else {
             return false;
         };
@@ -171,7 +165,7 @@ impl Takes {
     }
 
     /// The same where no take is known to be it, unless rmw had nothing, which they call a take, too.
-    pub fn on_untold(&mut self, event: &Event<'_>, process: u32) {
+    pub fn on_untold(&mut self, event: &Event, process: u32) {
         let nothing = self.nothing.get(event.thread as usize).copied().flatten();
         if process != NOBODY && (nothing.is_none() || nothing != event.get(0)) {
             self.above.entry(process).or_default().push(event.time);

@@ -22,7 +22,8 @@ use arrow_array::{
     ArrayRef, Int32Array, Int64Array, PrimitiveArray, RecordBatch, StringArray, UInt64Array,
 };
 use roslens_model::{
-    About, Batches, Disk, Gap, Gaps, Identity, KINDS, Known, Model, NONE, Process, Tables, guesses,
+    About, Batch, Batches, Disk, Gap, Gaps, Identity, KINDS, Known, Model, NONE, Process, Tables,
+    guesses,
 };
 
 /// An event: time, vpid, vtid, fields; and those of a kind.
@@ -126,7 +127,7 @@ fn batches(happened: &BTreeMap<&str, Happened>, rows: usize) -> HashMap<String, 
         };
         let parts: Vec<_> = all
             .chunks(rows)
-            .map(|part| Ok(batch(fields, part)))
+            .map(|part| Ok(Batch::new(&batch(fields, part), fields)))
             .collect();
         found.insert((*name).to_owned(), Box::new(parts.into_iter()));
     }

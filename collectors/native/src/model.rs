@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use roslens_ctf::Failure;
 use roslens_model::{
-    About, Disk, Gap, Gaps, Identity, KINDS, Known, Model, NONE, Process, Tables, guesses,
+    About, Batch, Disk, Gap, Gaps, Identity, KINDS, Known, Model, NONE, Process, Tables, guesses,
 };
 use roslens_parquet::{Order, TableWriter};
 
@@ -74,22 +74,30 @@ fn wrong(error: impl ToString) -> PyErr {
 /// Batches of a Parquet file, with the columns that the model reads.
 fn batches_of(
     path: &Path,
-    fields: &[&'static str],
+    fields: &'static [&'static str],
     context: &[&'static str],
 ) -> PyResult<roslens_model::Batches> {
     let file = File::open(path)
         .map_err(|error| raised(Failure::Output(format!("{}: {error}", path.display()))))?;
     let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(wrong)?;
-    let fields = fields.iter().map(|field| column(field));
-    let wanted = context.iter().copied().chain(fields);
+    let payload = fields.iter().map(|field| column(field));
+    let wanted = context.iter().copied().chain(payload);
     let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
     let reader = builder
         .with_projection(mask)
-        // Columns of it stay in the cache of the processor.
-        .with_batch_size(8192)
+        // Its events stay in the cache of the processor.
+        .with_batch_size(2048)
         .build()
         .map_err(wrong)?;
-    Ok(Box::new(reader))
+    Ok(Box::new(Ahead::of(with_fields(reader, fields))))
+}
+
+/// The events of batches with these fields.
+fn with_fields(
+    batches: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
+    fields: &'static [&'static str],
+) -> impl Iterator<Item = Result<Batch, ArrowError>> {
+    batches.map(|batch| Ok(Batch::new(&batch?, fields)))
 }
 
 fn whole(table: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
@@ -105,13 +113,13 @@ fn whole(table: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
 }
 
 /// Batches that are made on a thread of their own while those before are used.
-struct Ahead {
-    batches: Receiver<Result<RecordBatch, ArrowError>>,
+struct Ahead<T> {
+    batches: Receiver<Result<T, ArrowError>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Ahead {
-    fn of(batches: impl Iterator<Item = Result<RecordBatch, ArrowError>> + Send + 'static) -> Self {
+impl<T: Send + 'static> Ahead<T> {
+    fn of(batches: impl Iterator<Item = Result<T, ArrowError>> + Send + 'static) -> Self {
         let (here, there) = sync_channel(1);
         let thread = std::thread::spawn(move || {
             // Whoever uses them may have enough.
@@ -128,8 +136,8 @@ impl Ahead {
     }
 }
 
-impl Iterator for Ahead {
-    type Item = Result<RecordBatch, ArrowError>;
+impl<T> Iterator for Ahead<T> {
+    type Item = Result<T, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if let Ok(batch) = self.batches.recv() {
@@ -144,8 +152,8 @@ impl Iterator for Ahead {
 /// Batches that let Ctrl-C through.
 struct Interruptible<T>(T);
 
-impl<T: Iterator<Item = Result<RecordBatch, ArrowError>>> Iterator for Interruptible<T> {
-    type Item = Result<RecordBatch, ArrowError>;
+impl<B, T: Iterator<Item = Result<B, ArrowError>>> Iterator for Interruptible<T> {
+    type Item = T::Item;
 
     fn next(&mut self) -> Option<Self::Item> {
         let stop = |error| ArrowError::ExternalError(Box::new(error));
@@ -387,13 +395,10 @@ impl Pass {
                 continue;
             };
             let batches: roslens_model::Batches = match source.extract::<String>() {
-                Ok(path) => {
-                    let batches = batches_of(Path::new(&path), fields, &context)?;
-                    Box::new(Interruptible(Ahead::of(batches)))
-                }
-                Err(_) => Box::new(Interruptible(stream_of(source)?)),
+                Ok(path) => batches_of(Path::new(&path), fields, &context)?,
+                Err(_) => Box::new(with_fields(stream_of(source)?, fields)),
             };
-            sources.insert((*name).to_owned(), batches);
+            sources.insert((*name).to_owned(), Box::new(Interruptible(batches)));
         }
         py.detach(|| {
             let mut state = self.state();
