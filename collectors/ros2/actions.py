@@ -343,25 +343,31 @@ def _with_result(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
-    """Add whether the server had no other goal between goal_taken and result_sent."""
-    end = (
-        pl.when(pl.col("rejected"))
-        .then("goal_taken_ns")
-        .otherwise(pl.col("result_sent_ns").fill_null(_FOREVER))
-    )
-    goals = goals.sort("goal_taken_ns", maintain_order=True).with_columns(end.alias("until_ns"))
-    before = pl.col("until_ns").cum_max().shift(1).over(_SERVER).fill_null(0)
-    after = pl.col("goal_taken_ns").shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
-    taken = pl.col("goal_taken_ns")
-    rejected_next = pl.col("rejected").shift(-1).over(_SERVER).fill_null(value=False)
+    """Add whether the server had no other goal between goal_taken and result_sent.
+
+    Null where that hangs on when one ended of which no end is known.
+    """
+    taken = pl.coalesce("goal_taken_ns", "goal_response_sent_ns")
+    ended = pl.when("rejected").then(taken).otherwise("result_sent_ns")
     # A goal rejected meanwhile is none; the one that follows it may be.
-    later = pl.when(~pl.col("rejected")).then("goal_taken_ns")
-    next_kept = later.backward_fill().shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
-    after = pl.when(rejected_next).then(next_kept).otherwise(after)
-    alone = (before <= taken) & (after > pl.col("until_ns"))
-    return goals.with_columns(
-        pl.when(taken.is_not_null()).then(pl.col("rejected") | alone).alias("alone")
-    ).sort("action_goal_id")
+    later = pl.when(~pl.col("rejected")).then(taken)
+    after = later.backward_fill().shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
+
+    def alone(until: pl.Expr) -> pl.Expr:
+        known = pl.when(taken.is_not_null()).then(until)
+        before = known.cum_max().forward_fill().shift(1).over(_SERVER).fill_null(0)
+        return pl.col("rejected") | ((before <= taken) & (after > until))
+
+    # At once, or never.
+    soonest, latest = alone(ended.fill_null(taken)), alone(ended.fill_null(_FOREVER))
+    told = pl.col("goal_taken_ns").is_not_null() & (soonest == latest)
+    return (
+        goals.sort(taken, maintain_order=True)
+        .with_columns(
+            ended.fill_null(_FOREVER).alias("until_ns"), pl.when(told).then(latest).alias("alone")
+        )
+        .sort("action_goal_id")
+    )
 
 
 def _with_status(goals: pl.DataFrame, status: pl.DataFrame) -> pl.DataFrame:

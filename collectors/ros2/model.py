@@ -32,7 +32,6 @@ _OF_THE_PASS = (
 """The largest first: it takes longest to reach the disk."""
 
 
-
 def build_tables(
     raw: Raw,
     losses: pl.DataFrame | None = None,

@@ -113,7 +113,7 @@ def goals(
 def _on_its_hosts(of_server: Iterable[Row], losses: Iterable[Row]) -> list[Row]:
     """The losses that tell of the goals of one server."""
     ends = [goal[side] for goal in of_server for side in ("_client", "_service")]
-    hosts = {end["_proc"][0] for end in ends if end is not None}
+    hosts = {None} | {end["_proc"][0] for end in ends if end is not None}
     return [loss for loss in losses if None in ends or loss["host"] in hosts]
 
 
@@ -217,16 +217,26 @@ def _give_results(of_way: Sequence[Row], results: list[Row]) -> None:
 
 
 def _alone(of_server: Sequence[Row]) -> None:
-    taken = sorted((g for g in of_server if g["goal_taken_ns"] is not None),
-                   key=lambda g: g["goal_taken_ns"])  # fmt: skip
     for goal in of_server:
         goal["alone"], until = None, _first(goal["result_sent_ns"], FOREVER)
+        goal["_begin"] = _first(goal["goal_taken_ns"], goal["goal_response_sent_ns"])
         goal["_until"] = goal["goal_taken_ns"] if goal["_rejected"] else until
+    taken = sorted((g for g in of_server if g["_begin"] is not None), key=lambda g: g["_begin"])
     for i, goal in enumerate(taken):
-        before = max((g["_until"] for g in taken[:i]), default=0)
-        after = [g["goal_taken_ns"] for g in taken[i + 1 :] if not g["_rejected"]]
-        alone = before <= goal["goal_taken_ns"] and (not after or after[0] > goal["_until"])
-        goal["alone"] = goal["_rejected"] or alone
+        if goal["goal_taken_ns"] is None:
+            continue
+        after = [g["_begin"] for g in taken[i + 1 :] if not g["_rejected"]]
+        alone = set()
+        # One without an end may have ended at once, or never.
+        for at_once in (True, False):
+            until = [
+                g["_begin"] if at_once and g["_until"] == FOREVER else g["_until"]
+                for g in taken[: i + 1]
+            ]
+            before = max(until[:i], default=0)
+            fits = before <= goal["goal_taken_ns"] and (not after or after[0] > until[i])
+            alone.add(goal["_rejected"] or fits)
+        goal["alone"] = alone.pop() if len(alone) == 1 else None
 
 
 def _tell(goal: Row, told: dict[Any, list[int]], tellers: set[Any], cancels: Iterable[Row]) -> None:

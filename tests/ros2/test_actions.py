@@ -278,3 +278,19 @@ def test_before_kilted_goals_are_not_told_apart() -> None:
     seen = health.filter(kind="goals_not_recorded").row(0, named=True)
     assert (seen["count"], seen["where"]) == (1, "/move")
     assert "2 feedback messages" in seen["what"]
+
+
+@pytest.mark.parametrize(
+    ("ended", "alone"), [(165, [True, True]), (245, [False, False]), (None, [None, None])]
+)
+def test_a_goal_without_an_end_may_have_ended_before_the_next(
+    ended: int | None, alone: list[bool | None]
+) -> None:
+    """The second goal was taken at 210 and ended at 265; the first was taken at 110."""
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    if ended is not None:
+        call(trace, RESULT, 1, 135, 138, ended, ended + 5)
+    call(trace, GOAL, 2, 200, 210, 220, 230)
+    call(trace, RESULT, 2, 235, 238, 265, 275)
+    assert trace.tables()["action_goals"]["alone"].to_list() == alone
