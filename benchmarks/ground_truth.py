@@ -17,8 +17,10 @@ chain workload, a
 * every logged callback of a timer is one row, within the logged times;
 * what was received is delivered; what was not is lost, overwritten, or unknown at the edge;
 * every logged call is one row: with its callback, and from Kilted on with request and response;
+  where services were not recorded, it is one execution of a callback that is of nothing known;
 * how much longer the logged latency is than the trace's (median, P99, extremes); for calls before
-  Kilted, how much later the callback's first line was logged than callback_start;
+  Kilted, how much later the callback's first line was logged than callback_start; for executions,
+  how much longer the logged span is, which for a call is one moment;
 * every logged goal is one row (from Kilted on), accepted, executed and ended in the order of the
   log, with its result where one was received and as much feedback as was logged (or more, where
   some came before the client knew the goal);
@@ -31,8 +33,9 @@ chain workload, a
 With ``--distro iron``, ``humble`` or ``galactic`` each recording is first rewritten to what that
 distribution would have recorded: events that it has not are left out, ``rmw_publish`` has no
 timestamp and comes before the middleware's stamp, and Galactic's ``rclcpp_publish`` names its
-publisher. Of messages and calls then nothing may be said that the log contradicts, and the loss
-that was logged lies within the bounds [lost / sent, (lost + unknown) / sent].
+publisher. Of messages then nothing may be said that the log contradicts, and the loss that was
+logged lies within the bounds [lost / sent, (lost + unknown) / sent]; goals and samples of the chain
+cannot be told. All else is held against the log as above.
 
 Exit status 1 if any recording fails.
 """
@@ -194,11 +197,30 @@ def timers_of(run: Path) -> pl.DataFrame | None:
 
 
 def compare_timers(instances: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
-    """Hold the timers' callbacks of a callback_instances table against a log.
+    """Hold the timers' callbacks of a callback_instances table against a log."""
+    return _compare_executions(instances.filter(pl.col("kind") == "timer"), truth)
+
+
+def compare_unowned(instances: pl.DataFrame, calls: pl.DataFrame) -> Verdict:
+    """Hold what a callback_instances table says of callbacks of nothing known against logged calls.
+
+    Callbacks that served none are not looked at: the log need not tell all that ran.
+    """
+    unowned = instances.filter(pl.col("kind").is_null()).sort("start_ns")
+    called = pl.col("called_ns")
+    truth = calls.drop_nulls("called_ns").select(called.alias("first_ns"), called.alias("last_ns"))
+    served = truth.sort("first_ns").join_asof(unowned, left_on="first_ns", right_on="start_ns")
+    served_by = served["callback_id"].implode()
+    rows = unowned.filter(pl.col("callback_id").is_in(served_by, nulls_equal=True))
+    return _compare_executions(rows, truth)
+
+
+def _compare_executions(rows: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
+    """Hold rows of callback_instances against logged spans: first_ns, last_ns.
 
     In one thread none overlaps another, so that they are matched by where they lie in time.
     """
-    rows = instances.filter(pl.col("kind") == "timer").sort("start_ns")
+    rows = rows.sort("start_ns")
     verdict = Verdict(logged=truth.height, received=truth.height, outcomes={"run": rows.height})
     both = truth.sort("first_ns").join_asof(
         rows.select("start_ns", "end_ns", "callback_instance_id"),
@@ -570,13 +592,22 @@ def _figures(longer: pl.Series) -> str:
     return " ".join(f"{value / 1e3:10.1f}" for value in quantile)
 
 
-def _verdicts(
-    run: Path, tables: dict[str, pl.DataFrame], recorded: set[str]
+def verdicts_of(
+    run: Path, tables: dict[str, pl.DataFrame], recorded: set[str], *, whole: bool = True
 ) -> Iterator[tuple[str, Verdict]]:
-    """What each file of the run's ground truth says of its table."""
+    """What each file of the run's ground truth says of its table.
+
+    Parameters
+    ----------
+    whole
+        False for what an older distribution would have recorded.
+    """
+    called = "ros2:callback_start"
+    named = "ros2:rcl_service_init" in recorded
+    calls = (compare_calls, "service_calls") if named else (compare_unowned, "callback_instances")
     checks = (
-        ("messages", truth_of, compare, "messages", "ros2:callback_start"),
-        ("calls", calls_of, compare_calls, "service_calls", "ros2:rcl_service_init"),
+        ("messages", truth_of, compare if whole else compare_told, "messages", called),
+        ("calls" if named else "calls, of services not recorded", calls_of, *calls, called),
         ("goals", goals_of, compare_goals, "action_goals", "ros2:rmw_send_request"),
         (
             "transitions",
@@ -593,16 +624,9 @@ def _verdicts(
             print(f"{run.parent.name}/{run.name}\n    {what}: {needed} was not recorded")
         elif logged is not None:
             yield what, check(tables[table], logged)
-    if (samples := chain_samples_of(run)) is not None:
+    if whole and (samples := chain_samples_of(run)) is not None:
         yield "chain, by callback", compare_chain(tables, samples, linked=False)
         yield "chain, by link", compare_chain(tables, samples, linked=True)
-
-
-def _old_verdicts(run: Path, tables: dict[str, pl.DataFrame]) -> Iterator[tuple[str, Verdict]]:
-    if (messages := truth_of(run)) is not None:
-        yield "messages", compare_told(tables["messages"], messages)
-    if (calls := calls_of(run)) is not None:
-        yield "calls", compare_calls(tables["service_calls"], calls)
 
 
 def main() -> int:
@@ -630,10 +654,7 @@ def main() -> int:
                 continue
             events = as_recorded_by(distro, events)
         tables = build_tables(events, raw.losses, raw.warnings)
-        if distro is None:
-            verdicts = list(_verdicts(run, tables, set(events)))
-        else:
-            verdicts = list(_old_verdicts(run, tables))
+        verdicts = list(verdicts_of(run, tables, set(events), whole=distro is None))
         if not verdicts:
             continue
         gaps = tables["health"].filter(pl.col("kind") == "undeclared_gaps")["count"].sum()

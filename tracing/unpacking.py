@@ -8,7 +8,6 @@ all of it takes.
 
 from __future__ import annotations
 
-import fcntl
 import gzip
 import hashlib
 import itertools
@@ -20,11 +19,9 @@ import stat
 import struct
 import sys
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Literal, cast
@@ -38,6 +35,7 @@ from roslens.tracing.opening import bare_name
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.files import text_path
 from roslens.tracing.recording.layout import find_traces
+from roslens.tracing.recording.scratch import scratch_folder
 
 _SMALL = 256 << 20
 _HIGHEST_RATIO = 500
@@ -119,7 +117,7 @@ def unpack(
         raise UsageError(f"{archive}: no such file")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _scratch(folder) as scratch:
+        with scratch_folder(folder, _SCRATCH) as scratch:
             if raw:
                 convert(archive, scratch / KERNEL_NAME, beside=folder)
                 return _move(scratch, folder)
@@ -161,48 +159,6 @@ def unpack_stream(read: Read, folder: Path, name: str) -> None:
     """
     folder.mkdir(parents=True)
     _Unpacked(Path(name), folder, sys.maxsize, _MOST_ENTRIES).regular(read)
-
-
-@contextmanager
-def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder of our own; those that earlier ones left because they were ended are taken away.
-
-    Whoever works in one holds its lock.
-    """
-    for old in folder.glob(f"{_SCRATCH}*"):
-        with _held(old) as free:
-            if free:
-                shutil.rmtree(old, ignore_errors=True)
-    while True:
-        scratch = Path(tempfile.mkdtemp(prefix=_SCRATCH, dir=folder))
-        with _held(scratch) as free:
-            # Whoever looked for old ones may have been quicker.
-            if not free or not scratch.exists():
-                continue
-            try:
-                yield scratch
-            finally:
-                shutil.rmtree(scratch, ignore_errors=True)
-            return
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[bool]:
-    """Whether nobody else holds the lock of the folder; it is ours until the block ends."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        yield False
-        return
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)
 
 
 def _limit(archive: Path, folder: Path, max_bytes: int | None) -> int:

@@ -88,11 +88,14 @@ class Backlog:
         Of the subscriptions, the smallest; None where it was not recorded.
     pushed_out
         Messages that were lost because a queue was full.
+    most_seen
+        The largest ``behind`` of received messages; None where none was taken.
     """
 
     depth_seen: float | None
     queue_depth: int | None
     pushed_out: int = 0
+    most_seen: int | None = None
 
     @property
     def waited(self) -> bool:
@@ -113,7 +116,9 @@ def backlogs(messages: pl.DataFrame, queues: pl.DataFrame) -> dict[str, Backlog]
     """The backlog of each run, from messages with ``behind``."""
     depths = dict(queues.group_by("run").agg(pl.col("queue_depth").min()).iter_rows())
     taken, behind = pl.col("take_ns").is_not_null(), pl.col("behind")
-    seen = dict(messages.filter(taken).group_by("run").agg(behind.median()).iter_rows())
+    of_taken = messages.filter(taken).group_by("run")
+    seen = dict(of_taken.agg(behind.median()).iter_rows())
+    most = dict(of_taken.agg(behind.max()).iter_rows())
     depth = pl.col("queue_depth")
     outrun = (pl.col("outcome") == "lost") & (depth > 0) & (behind >= depth)
     lost = (
@@ -123,6 +128,6 @@ def backlogs(messages: pl.DataFrame, queues: pl.DataFrame) -> dict[str, Backlog]
     )
     pushed_out = dict(lost.group_by("run").len().iter_rows())
     return {
-        run: Backlog(seen.get(run), depths.get(run), pushed_out.get(run, 0))
+        run: Backlog(seen.get(run), depths.get(run), pushed_out.get(run, 0), most.get(run))
         for run in {**depths, **seen, **pushed_out}
     }

@@ -55,7 +55,7 @@ from roslens.analysis.measures.latency import latency_estimates, latency_metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
 from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
 from roslens.analysis.reports.front import with_interval
-from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table, statements_table
 from roslens.analysis.runs import Run, cells_of, constant_factors
@@ -383,12 +383,14 @@ class CommunicationReport(Report[CommunicationParameters]):
             if not full:
                 continue
             seen = [self.backlogs[run.name] for run in members if run.name in self.backlogs]
-            depths = ", ".join(sorted({significant(b.depth_seen, 3) for b in seen if b.full}))
-            queue = ", ".join(sorted({str(b.queue_depth) for b in seen if b.full}))
-            lost = sum(b.pushed_out for b in seen)
+            depths = sorted({b.queue_depth for b in seen if b.full and b.queue_depth})
+            queue = f" (depth {', '.join(map(str, depths))})" if depths else ""
+            most = max((b.most_seen for b in seen if b.full and b.most_seen), default=0)
+            behind = f"; those received had up to {most:,} later ones behind them" if most else ""
+            lost = counted(sum(b.pushed_out for b in seen), "message")
             text = (
-                f"{label}: the queue was full in {full} of {count_of_runs(known)} (depth seen "
-                f"{depths} of {queue}; {lost:,} messages were pushed out of it). "
+                f"{label}: the queue{queue} was full in {full} of {count_of_runs(known)}. "
+                f"It pushed out {lost}{behind}. "
             )
             text += (
                 "Its latency measures the backlog, about depth x publisher period, and not the "

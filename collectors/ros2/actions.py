@@ -27,16 +27,23 @@ _TIMES = {
 _SERVER = ["action", "server"]
 _WAY = [*_SERVER, "client"]
 _FOREVER = 2**62
+_ANYWHERE = ""
+"""The host of a gap of which it is not known."""
 
 
 def find_action_goals(
-    objects: Objects, service_calls: pl.DataFrame, publications: pl.DataFrame, gaps: pl.DataFrame
+    objects: Objects,
+    service_calls: pl.DataFrame,
+    publications: pl.DataFrame,
+    gaps: pl.DataFrame,
+    places: pl.DataFrame,
 ) -> pl.DataFrame:
     """One row per goal sent; columns of the table, and proc.
 
-    `gaps` are begin_ns and end_ns of what may be missing, on whatever host.
+    `gaps` are host (null: not known), begin_ns and end_ns of what may be missing; `places` tell the
+    host of each process.
     """
-    calls = _calls(objects, service_calls)
+    calls = _calls(objects, service_calls, places)
     status, feedback = (_told(publications, topic) for topic in ("status", "feedback"))
     goals = _part(calls, "send_goal", 0).with_columns(
         pl.coalesce("goal_response_taken_ns", "goal_response_sent_ns").alias("answered_ns")
@@ -45,7 +52,8 @@ def find_action_goals(
         pl.coalesce("goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns"), maintain_order=True
     ).with_row_index("action_goal_id")
     goals = goals.with_columns(pl.col("action_goal_id").cast(I64))
-    gaps = gaps_of(gaps.with_columns(pl.lit("").alias("host"))).drop("host")
+    gaps = gaps_of(gaps.with_columns(pl.col("host").fill_null(_ANYWHERE)))
+    goals = _with_hosts(goals, gaps["host"].unique())
     goals = _with_rejected(goals, status, gaps)
     goals = _with_result(goals, _part(calls, "get_result", 1))
     goals = _doubted(_with_alone(goals), gaps)
@@ -85,8 +93,10 @@ def untold_goals(objects: Objects, publications: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _calls(objects: Objects, service_calls: pl.DataFrame) -> pl.DataFrame:
+def _calls(objects: Objects, service_calls: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
     """Calls of action services, with text that names the action client and server they are of.
+
+    And with client_host and server_host.
 
     The three services of one action client are three clients: those of one node and action that
     were created at the same place in the order belong together.
@@ -100,7 +110,9 @@ def _calls(objects: Objects, service_calls: pl.DataFrame) -> pl.DataFrame:
         ("server", objects.services, "service_id"),
     ):
         name = pl.format("{} {} {}", "proc", pl.col("node").fill_null("?"), "place").alias(side)
-        ends = _placed(objects_of, number, "service").select(number, name)
+        ends = _placed(objects_of, number, "service")
+        host = pl.lit(places["host"].cast(TEXT)).gather("proc").alias(f"{side}_host")
+        ends = ends.select(number, name, host)
         calls = calls.join(ends, on=number, how="left", maintain_order="left")
     # A side that is not traced is one, as nothing tells more.
     return calls.with_columns(pl.col("client", "server").fill_null("?"))
@@ -162,8 +174,8 @@ def _action_ends(
 def _part(calls: pl.DataFrame, part: str, which: int) -> pl.DataFrame:
     renamed = {name: names[which] for name, names in _TIMES.items()}
     columns = [
-        *_WAY, "proc", "client_node", "server_node", "sequence_number",
-        "client_callback_instance_id",
+        *_WAY, "proc", "client_node", "server_node", "client_host", "server_host",
+        "sequence_number", "client_callback_instance_id",
     ]  # fmt: skip
     return calls.filter(part=part).select(*columns, *_TIMES).rename(renamed)
 
@@ -204,22 +216,44 @@ def _until(goals: pl.DataFrame, told: pl.DataFrame, moment: str, names: list[str
     return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
 
 
+def _with_hosts(goals: pl.DataFrame, everywhere: pl.Series) -> pl.DataFrame:
+    """Add the ``hosts`` on which a gap tells of a goal: of its server and of all clients of that.
+
+    The goals of the others tell whether it was alone. Where one is not known, it is any host.
+    """
+    ends = pl.col("client_host").append(pl.col("server_host"))
+    hosts = goals.group_by(_SERVER).agg(
+        ends.unique().alias("hosts"), ends.is_null().any().alias("any")
+    )
+    hosts = hosts.select(
+        *_SERVER,
+        pl.when("any")
+        .then(pl.lit(everywhere.implode()).first())
+        .otherwise(pl.concat_list("hosts", pl.lit(_ANYWHERE)))
+        .alias("hosts"),
+    )
+    return goals.join(hosts, on=_SERVER, how="left", maintain_order="left")
+
+
 def _in_gap(goals: pl.DataFrame, gaps: pl.DataFrame, begin: pl.Expr, until: pl.Expr) -> pl.Series:
     """Of each goal whether something may be missing from one time to another."""
-    spans = goals.select("action_goal_id", begin.alias("from_ns"), until.alias("until_ns"))
+    host, of = pl.col("hosts").alias("host"), "action_goal_id"
+    spans = goals.select(of, host, begin.alias("from_ns"), until.alias("until_ns"))
     found = (
         spans.drop_nulls("from_ns")
+        .explode("host")
         .sort("from_ns")
         .join_asof(
             gaps,
             left_on="from_ns",
             right_on="gap_end_ns",
+            by="host",
             strategy="forward",
             check_sortedness=False,
         )
     )
-    doubted = found.filter(pl.col("gap_begin_ns") <= pl.col("until_ns"))["action_goal_id"]
-    return goals["action_goal_id"].is_in(doubted.implode())
+    doubted = found.filter(pl.col("gap_begin_ns") <= pl.col("until_ns"))[of]
+    return goals[of].is_in(doubted.implode())
 
 
 def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
@@ -227,8 +261,7 @@ def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     begin = pl.coalesce("goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns")
     until = pl.coalesce("result_taken_ns", "result_sent_ns", pl.lit(_FOREVER))
     doubted = _in_gap(goals, gaps, begin, until)
-    if gaps.height:
-        doubted |= goals.select(torn=_torn())["torn"]
+    doubted |= goals.select(_torn()).to_series() & _in_gap(goals, gaps, pl.lit(0), pl.lit(_FOREVER))
     return goals.with_columns(
         pl.when(~doubted).then("alone").alias("alone"),
         pl.when(doubted & pl.col("match").is_not_null())
@@ -299,32 +332,42 @@ def _with_result(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
         pl.when("in_order").then("place").otherwise("goal_place").alias("goal_place"),
         pl.when("in_order").then(pl.lit("approximate")).otherwise("match").alias("match"),
     )
-    found = results.join(waiting, on=[*_WAY, "goal_place"]).select(
-        "action_goal_id", *(names[1] for names in _TIMES.values()), "match"
+    found = (
+        results.drop("answered_ns")
+        .join(waiting, on=[*_WAY, "goal_place"])
+        # In order, too, none is of a goal that comes later.
+        .filter(pl.col("answered_ns") <= pl.col("asked_ns"))
+        .select("action_goal_id", *(names[1] for names in _TIMES.values()), "match")
     )
     return goals.join(found, on="action_goal_id", how="left", maintain_order="left")
 
 
 def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
-    """Add whether the server had no other goal between goal_taken and result_sent."""
-    end = (
-        pl.when(pl.col("rejected"))
-        .then("goal_taken_ns")
-        .otherwise(pl.col("result_sent_ns").fill_null(_FOREVER))
-    )
-    goals = goals.sort("goal_taken_ns", maintain_order=True).with_columns(end.alias("until_ns"))
-    before = pl.col("until_ns").cum_max().shift(1).over(_SERVER).fill_null(0)
-    after = pl.col("goal_taken_ns").shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
-    taken = pl.col("goal_taken_ns")
-    rejected_next = pl.col("rejected").shift(-1).over(_SERVER).fill_null(value=False)
+    """Add whether the server had no other goal between goal_taken and result_sent.
+
+    Null where that hangs on when one ended of which no end is known.
+    """
+    taken = pl.coalesce("goal_taken_ns", "goal_response_sent_ns")
+    ended = pl.when("rejected").then(taken).otherwise("result_sent_ns")
     # A goal rejected meanwhile is none; the one that follows it may be.
-    later = pl.when(~pl.col("rejected")).then("goal_taken_ns")
-    next_kept = later.backward_fill().shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
-    after = pl.when(rejected_next).then(next_kept).otherwise(after)
-    alone = (before <= taken) & (after > pl.col("until_ns"))
-    return goals.with_columns(
-        pl.when(taken.is_not_null()).then(pl.col("rejected") | alone).alias("alone")
-    ).sort("action_goal_id")
+    later = pl.when(~pl.col("rejected")).then(taken)
+    after = later.backward_fill().shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
+
+    def alone(until: pl.Expr) -> pl.Expr:
+        known = pl.when(taken.is_not_null()).then(until)
+        before = known.cum_max().forward_fill().shift(1).over(_SERVER).fill_null(0)
+        return pl.col("rejected") | ((before <= taken) & (after > until))
+
+    # At once, or never.
+    soonest, latest = alone(ended.fill_null(taken)), alone(ended.fill_null(_FOREVER))
+    told = pl.col("goal_taken_ns").is_not_null() & (soonest == latest)
+    return (
+        goals.sort(taken, maintain_order=True)
+        .with_columns(
+            ended.fill_null(_FOREVER).alias("until_ns"), pl.when(told).then(latest).alias("alone")
+        )
+        .sort("action_goal_id")
+    )
 
 
 def _with_status(goals: pl.DataFrame, status: pl.DataFrame) -> pl.DataFrame:

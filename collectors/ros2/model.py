@@ -32,7 +32,6 @@ _OF_THE_PASS = (
 """The largest first: it takes longest to reach the disk."""
 
 
-
 def build_tables(
     raw: Raw,
     losses: pl.DataFrame | None = None,
@@ -123,7 +122,8 @@ def make_tables(
     if objects.has_actions:
         calls = rows["service_calls"].frame(*TABLES["service_calls"].schema, "proc")
         calls = calls.with_columns(pl.col("proc").cast(I32))
-        goals = find_action_goals(objects, calls, told, _gaps(losses, rows["missing"]))
+        gaps = _gaps(losses, rows["missing"])
+        goals = find_action_goals(objects, calls, told, gaps, events.places)
     machines = find_state_machines(events, objects)
     states, lifecycle_gaps = find_lifecycle_states(events, machines)
     scheduling = _scheduling(events, rows["callback_instances"], losses)
@@ -192,9 +192,10 @@ def _intervals(
 
 
 def _gaps(losses: pl.DataFrame, missing: Rows) -> pl.DataFrame:
-    """begin_ns and end_ns of what the tracer dropped, and of what is seen to be missing."""
-    names = ("begin_ns", "end_ns")
-    return pl.concat([losses.filter(~of_kernel()).select(names), missing.frame(*names)])
+    """Host, begin_ns and end_ns of what the tracer dropped, and of what is seen to be missing."""
+    names = ("host", "begin_ns", "end_ns")
+    seen = missing.frame(*names).cast({NAME: TEXT})
+    return pl.concat([losses.filter(~of_kernel()).select(names), seen])
 
 
 def _scheduling(events: Events, executions: Rows, losses: pl.DataFrame) -> Scheduling:

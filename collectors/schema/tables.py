@@ -511,7 +511,8 @@ ACTION_GOALS = Table(
             "alone",
             "bool",
             "whether the server had no other goal meanwhile; if not, status, feedback and cancel "
-            "cannot be told apart and are null",
+            "cannot be told apart and are null; null where events may be missing, or no end of one "
+            "is known that began before",
         ),
         _CLIENT_EXECUTION,
     ),

@@ -138,7 +138,7 @@ def test_the_backlog_of_a_run_is_the_median_and_the_smallest_queue() -> None:
     )  # fmt: skip
     # Three of which nothing was sent after, that is 1, 2 and 3 publications behind the others.
     found = backlogs(with_publications_behind(messages, messages), queues(10, 5))
-    assert found == {"r": Backlog(0.5, 5)}
+    assert found == {"r": Backlog(0.5, 5, most_seen=3)}
 
 
 def queues(*depths: int) -> pl.DataFrame:

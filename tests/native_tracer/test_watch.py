@@ -6,6 +6,8 @@ same files afterwards gives. The files are fuzzed under the reader.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import random
@@ -35,6 +37,7 @@ from roslens.tracing.native_tracer.growing import Growing, find_growing
 from roslens.tracing.native_tracer.library import prepare
 from roslens.tracing.native_tracer.trace_files import HEAD
 from roslens.tracing.recording import UsageError, find_recordings, read_manifest
+from roslens.tracing.recording.scratch import scratch_folder
 
 MESSAGES, SLOW, LOST = 1500, 400, 800
 
@@ -260,6 +263,66 @@ def test_nothing_to_tell(folder, library):
 
 
 @pytest.mark.live
+def test_what_a_killed_one_left_is_taken_away(folder, library, tmp_path):
+    """Its copies go with the next start; those of one that lives, and what is none, stay."""
+    prepare(library, folder)
+    place = tmp_path / "tmp"
+    place.mkdir()
+    (place / "roslens-live-file").touch()
+    (place / "roslens-live-link").symlink_to(tmp_path)
+    there = {"roslens-live-file", "roslens-live-link"}
+    env = {**os.environ, "TMPDIR": str(place)}
+
+    def made() -> set[str]:
+        return {path.name for path in place.iterdir()} - there
+
+    killed = roslens(folder, env=env)
+    wait_for(made)
+    (left,) = made()
+    living = roslens(folder, env=env)
+    try:
+        wait_for(lambda: len(made()) == 2)
+        (stays,) = made() - {left}
+        killed.kill()
+        killed.communicate()
+        (place / left / "copy").touch()
+        assert roslens(folder, "--once", env=env).wait() == 3
+        assert made() == {stays}
+        living.send_signal(signal.SIGINT)
+        assert living.wait() == 0
+        assert made() == set()
+        assert {path.name for path in place.iterdir()} == there
+    finally:
+        for one in (killed, living):
+            one.kill()
+            one.communicate()
+
+
+def test_what_another_user_left_stays(tmp_path, monkeypatch):
+    (tmp_path / "work-of-another").mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
+    with scratch_folder(tmp_path, "work-") as own:
+        assert {path.name for path in tmp_path.iterdir()} == {"work-of-another", own.name}
+    monkeypatch.undo()
+    with scratch_folder(tmp_path, "work-") as own:
+        assert list(tmp_path.iterdir()) == [own]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_folders_are_made_where_there_are_no_locks(tmp_path, monkeypatch):
+    """Nobody can tell there whose owner lives: nothing is taken away."""
+    (tmp_path / "work-left").mkdir()
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with scratch_folder(tmp_path, "work-") as own:
+        assert own.is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["work-left"]
+
+
+@pytest.mark.live
 def test_a_flight_recorder_tells_what_went_wrong(talking, library, folder, tmp_path):
     """The callback of one message takes 60 ms: its recording has it, and what was before."""
     (tmp_path / "triggers.yaml").write_text(
@@ -295,6 +358,32 @@ def test_a_flight_recorder_tells_what_went_wrong(talking, library, folder, tmp_p
     assert ran["start_ns"].min() < hit.at_ns
     (asked,) = read_manifest(second.path / "manifest.json").triggered
     assert (asked.trigger, asked.value) == ("SIGUSR2", None)
+
+
+@pytest.mark.live
+def test_what_is_asked_for_does_not_wait_for_a_refresh(talking, library, folder, tmp_path):
+    """Refreshes are a minute apart; the clock beside tells when the snapshot was made."""
+    text = "{after_s: 1, triggers: [gap of /nothing > 1 s]}"
+    (tmp_path / "triggers.yaml").write_text(text)
+    program = subprocess.Popen(
+        [str(talking), "100000", "500", "0", "0"],
+        env=environment(library, folder, ROSLENS_TRACE_FLIGHT="60"),
+    )
+    wait_for(lambda: is_written(folder))
+    made = tmp_path / "made"
+    options = ("--triggers", tmp_path / "triggers.yaml", "-o", made, "--every", "60")
+    watched = roslens(folder, *options)
+    try:
+        watched.stdout.readline()
+        asked = time.monotonic()
+        watched.send_signal(signal.SIGUSR2)
+        line = next(line for line in watched.stdout if "snapshot " in line)
+        assert line.strip().endswith(": SIGUSR2")
+        assert 1 <= time.monotonic() - asked < 30
+    finally:
+        for one in (watched, program):
+            one.kill()
+            one.communicate()
 
 
 @pytest.mark.live

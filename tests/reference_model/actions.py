@@ -6,14 +6,15 @@ An action is the services and topics ``<action>/_action/...``. All of it is deci
   one end of it: the first ``send_goal`` belongs to the first ``get_result``, and so on.
 * A goal is a call of ``send_goal``. Its result is the call of ``get_result`` that its client made
   after the goal was answered and before it had the answer to the next; where that gives a goal two
-  results, results and goals go together in order.
+  results, results and goals go together in order, if the goal was answered before.
 * It was rejected if its server published no status before it took its next goal, though it did at
   other times.
 * Status, feedback and cancel are told apart only where the server had no other goal meanwhile;
   feedback only where its publisher is known.
-* Where something may be missing on any host between a goal and its result, its result is an
-  approximate one, and nothing tells whether it was alone; where something may be missing before
-  the server's next goal, nothing tells that it was rejected.
+* Where something may be missing between a goal and its result, its result is an approximate one,
+  and nothing tells whether it was alone; where something may be missing before the server's next
+  goal, nothing tells that it was rejected. What counts is what is missing on the hosts of the
+  server and of all clients that sent it goals (on any, where one of these is not known).
 """
 
 from __future__ import annotations
@@ -93,8 +94,9 @@ def goals(
     for goal in sent:
         servers[goal["_server"]].append(goal)
         ways[goal["_server"], goal["_client_end"]].append(goal)
-    for of_server in servers.values():
-        _reject(of_server, told, losses)
+    matters = {server: _on_its_hosts(of_server, losses) for server, of_server in servers.items()}
+    for server, of_server in servers.items():
+        _reject(of_server, told, matters[server])
     for call in parts["get_result"]:
         results[call["_server"], call["_client_end"]].append(_renamed(call, RESULT))
     for way, of_way in ways.items():
@@ -103,9 +105,16 @@ def goals(
         _alone(of_server)
         cancels = [call for call in parts["cancel_goal"] if call["_server"] == server]
         for goal in of_server:
-            _doubt(goal, losses)
+            _doubt(goal, matters[server])
             _tell(goal, told, tellers, cancels)
     return sent
+
+
+def _on_its_hosts(of_server: Iterable[Row], losses: Iterable[Row]) -> list[Row]:
+    """The losses that tell of the goals of one server."""
+    ends = [goal[side] for goal in of_server for side in ("_client", "_service")]
+    hosts = {None} | {end["_proc"][0] for end in ends if end is not None}
+    return [loss for loss in losses if None in ends or loss["host"] in hosts]
 
 
 def _missing(losses: Iterable[Row], begin: int, until: int) -> bool:
@@ -174,7 +183,7 @@ def _reject(of_server: Sequence[Row], told: dict[Any, list[int]], losses: Iterab
     taken = sorted((g for g in of_server if g["goal_taken_ns"] is not None),
                    key=lambda g: g["goal_taken_ns"])  # fmt: skip
     counts = []
-    for goal, after in zip(taken, [*taken[1:], None], strict=True):
+    for goal, after in zip(taken, [*taken[1:], None], strict=False):
         status = told["status", goal["action"], goal["server_node"]]
         until = after["goal_taken_ns"] if after else FOREVER
         sure = not _missing(losses, goal["goal_taken_ns"], until)
@@ -201,23 +210,33 @@ def _give_results(of_way: Sequence[Row], results: list[Row]) -> None:
     in_order = len(set(known)) < len(known)
     for nth, (result, found) in enumerate(zip(results, places, strict=True)):
         belongs = nth if in_order else found
-        if 0 <= belongs < len(waiting):
+        if 0 <= belongs < len(waiting) and answered[belongs] <= result["_asked"]:
             exact = nth == found and not in_order
             waiting[belongs] |= {name: result[name] for name in RESULT}
             waiting[belongs]["match"] = "exact" if exact else "approximate"
 
 
 def _alone(of_server: Sequence[Row]) -> None:
-    taken = sorted((g for g in of_server if g["goal_taken_ns"] is not None),
-                   key=lambda g: g["goal_taken_ns"])  # fmt: skip
     for goal in of_server:
         goal["alone"], until = None, _first(goal["result_sent_ns"], FOREVER)
+        goal["_begin"] = _first(goal["goal_taken_ns"], goal["goal_response_sent_ns"])
         goal["_until"] = goal["goal_taken_ns"] if goal["_rejected"] else until
+    taken = sorted((g for g in of_server if g["_begin"] is not None), key=lambda g: g["_begin"])
     for i, goal in enumerate(taken):
-        before = max((g["_until"] for g in taken[:i]), default=0)
-        after = [g["goal_taken_ns"] for g in taken[i + 1 :] if not g["_rejected"]]
-        alone = before <= goal["goal_taken_ns"] and (not after or after[0] > goal["_until"])
-        goal["alone"] = goal["_rejected"] or alone
+        if goal["goal_taken_ns"] is None:
+            continue
+        after = [g["_begin"] for g in taken[i + 1 :] if not g["_rejected"]]
+        alone = set()
+        # One without an end may have ended at once, or never.
+        for at_once in (True, False):
+            until = [
+                g["_begin"] if at_once and g["_until"] == FOREVER else g["_until"]
+                for g in taken[: i + 1]
+            ]
+            before = max(until[:i], default=0)
+            fits = before <= goal["goal_taken_ns"] and (not after or after[0] > until[i])
+            alone.add(goal["_rejected"] or fits)
+        goal["alone"] = alone.pop() if len(alone) == 1 else None
 
 
 def _tell(goal: Row, told: dict[Any, list[int]], tellers: set[Any], cancels: Iterable[Row]) -> None:

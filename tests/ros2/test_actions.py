@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+import twin
 from ros2_trace import Trace, at, findings, rows
+
+from roslens.collectors.clocks import Clocks
+from roslens.collectors.ros2 import model
 
 CLIENT_NODE, SERVER_NODE = 0x900, 0x910
 PARTS = {"send_goal": 0x100, "cancel_goal": 0x200, "get_result": 0x300}
@@ -88,6 +93,64 @@ def test_over_a_gap_order_and_absence_tell_nothing_of_a_goal() -> None:
     ]
 
 
+@pytest.fixture
+def clocks_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fitting the clocks of three hosts takes seconds, and says nothing of goals."""
+    monkeypatch.setattr(model, "_as_they_are", lambda _: Clocks())
+    monkeypatch.setattr(twin, "clock_bounds", lambda _: {})
+
+
+def each_on_its_host(trace: Trace) -> Trace:
+    """Process n on host hn; one of another host, h5, has nothing to do with the action."""
+    trace.node(1, 0x950, "bystander", pid=5)
+    for _, row in trace.rows:
+        row["host"] = f"h{row['vpid']}"
+    return trace
+
+
+@pytest.mark.usefixtures("clocks_as_they_are")
+@pytest.mark.parametrize(
+    ("host", "traced", "tells"),
+    [("h1", True, False), ("h9", True, False), ("h5", True, True), ("h5", False, False)],
+)
+def test_what_was_dropped_on_another_host_says_nothing_of_a_goal(
+    host: str, traced: bool, tells: bool
+) -> None:
+    """The client is on h1, the server on h9; a client that is not traced may be anywhere."""
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    tell(trace, STATUS, 122, 160)
+    tell(trace, FEEDBACK, 140)
+    call(trace, RESULT, 1, 135, 138, 165, 175)
+    each_on_its_host(trace)
+    if not traced:
+        trace.rows = [row for row in trace.rows if row[1]["vpid"] != 1]
+    trace.lose(142, 150, 3, host=host)
+    goals = trace.tables()["action_goals"]
+    assert goals.select("alone", "match", "feedback_count").rows() == [
+        (True, "exact", 1) if tells else (None, "approximate", None)
+    ]
+    # So does what is missing without a word: a callback starts twice, and its first end is gone.
+    for us in (142, 150):
+        trace.emit(us, "callback_start", callback=0x77, is_intra_process=0, pid=5, host="h5")
+    assert trace.tables()["action_goals"]["alone"].to_list() == [True if tells else None]
+
+
+@pytest.mark.usefixtures("clocks_as_they_are")
+def test_a_goal_may_seem_not_alone_by_what_another_client_lost() -> None:
+    """The second goal was alone: the first ended at 120, but who asked for its result is lost."""
+    trace = action(clients=2)
+    call(trace, GOAL, 1, 50, 55, 57, 60, pid=2)
+    call(trace, RESULT, 1, 110, 112, 120, 125, pid=2)
+    call(trace, GOAL, 1, 100, 130, 140, 150)
+    call(trace, RESULT, 1, 155, 158, 185, 195)
+    each_on_its_host(trace)
+    trace.rows = [row for row in trace.rows if row[1]["time_ns"] != at(110)]
+    trace.lose(105, 115, 1, host="h2")
+    goals = trace.tables()["action_goals"].filter(client_node="/client1")
+    assert goals.select("alone", "match").rows() == [(None, "approximate")]
+
+
 def test_a_goal_from_sending_to_result() -> None:
     trace = action()
     call(trace, GOAL, 1, 100, 110, 120, 130)
@@ -161,6 +224,21 @@ def test_results_asked_for_late_are_given_out_in_order() -> None:
     ]
 
 
+def test_no_result_is_of_a_goal_that_came_later() -> None:
+    """The first one's is asked for twice: in order, the second would be of a later goal."""
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    call(trace, RESULT, 1, 140, 150, 160, 170)
+    call(trace, RESULT, 2, 180, 181, 182, 183)
+    call(trace, GOAL, 2, 200, 210, 220, 230)
+    call(trace, RESULT, 3, 240, 250, 260, 270)
+    goals = trace.tables()["action_goals"]
+    assert rows(goals, "goal_sent_ns", "result_requested_ns", "result_taken_ns", "match") == [
+        (100, 140, 170, "approximate"),
+        (200, None, None, None),
+    ]
+
+
 def test_a_cancelled_goal() -> None:
     trace = action()
     call(trace, GOAL, 1, 100, 110, 120, 130)
@@ -200,3 +278,19 @@ def test_before_kilted_goals_are_not_told_apart() -> None:
     seen = health.filter(kind="goals_not_recorded").row(0, named=True)
     assert (seen["count"], seen["where"]) == (1, "/move")
     assert "2 feedback messages" in seen["what"]
+
+
+@pytest.mark.parametrize(
+    ("ended", "alone"), [(165, [True, True]), (245, [False, False]), (None, [None, None])]
+)
+def test_a_goal_without_an_end_may_have_ended_before_the_next(
+    ended: int | None, alone: list[bool | None]
+) -> None:
+    """The second goal was taken at 210 and ended at 265; the first was taken at 110."""
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    if ended is not None:
+        call(trace, RESULT, 1, 135, 138, ended, ended + 5)
+    call(trace, GOAL, 2, 200, 210, 220, 230)
+    call(trace, RESULT, 2, 235, 238, 265, 275)
+    assert trace.tables()["action_goals"]["alone"].to_list() == alone

@@ -17,17 +17,20 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from ground_truth import (  # noqa: E402
     along_the_chain,
+    as_recorded_by,
     calls_of,
     compare,
     compare_calls,
     compare_goals,
     compare_timers,
     compare_transitions,
+    compare_unowned,
     goals_of,
     recordings,
     timers_of,
     transitions_of,
     truth_of,
+    verdicts_of,
 )
 
 SAMPLES = list(recordings([ROOT / "data" / "samples"]))
@@ -315,3 +318,42 @@ def test_the_check_of_timers(tmp_path: Path) -> None:
         (instances((100, 400)), "2 more than one in a row"),
     ):
         assert problem in compare_timers(wrong, truth).problems
+
+
+def test_the_check_of_calls_whose_service_is_not_known() -> None:
+    """By hand: callback 3 served both calls, callback 4 something that nobody logged."""
+    logged = pl.DataFrame({"called_ns": [110, 310, None], "received_ns": [190, 390, None]})
+
+    def instances(*rows: tuple[int, int, int, str | None]) -> pl.DataFrame:
+        names = ("callback_id", "start_ns", "end_ns", "kind")
+        frame = pl.DataFrame(rows, dict.fromkeys(names, pl.Int64()) | {"kind": pl.String()},
+                             orient="row")  # fmt: skip
+        return frame.with_row_index("callback_instance_id")
+
+    first, other, timers = (3, 100, 200, None), (4, 220, 240, None), (1, 310, 320, "timer")
+    right = compare_unowned(instances(first, other, timers, (3, 300, 400, None)), logged)
+    assert right.problems == []
+    assert right.outcomes == {"run": 2}
+    for wrong, problem in (
+        (instances(first, timers), "1 logged, but not in the table"),
+        (instances(first, other, (3, 300, 305, None)), "1 logged, but not in the table"),
+        (instances(first, (3, 300, 400, None), (3, 500, 600, None)), "1 in the table, but not log"),
+        (instances((3, 100, 400, None)), "2 more than one in a row"),
+    ):
+        assert any(problem in found for found in compare_unowned(wrong, logged).problems)
+
+
+@pytest.mark.recording
+@pytest.mark.parametrize("distro", [None, "iron", "humble", "galactic"])
+def test_services_that_were_not_recorded_are_not_asked_for(distro: str | None) -> None:
+    """The workload's log: each call ran a callback, whoever recorded what service it is of."""
+    run = next(path for path in SAMPLES if path.parent.name == "demo")
+    raw = read_raw(Recording.at(run))
+    few = ("ros2:rcl_service_init", "ros2:rclcpp_service_callback_added", "ros2:rcl_client_init")
+    events = {name: frame for name, frame in raw.events.items() if name not in few}
+    if distro is not None:
+        events = as_recorded_by(distro, events)
+    tables = build_tables(events, raw.losses)
+    found = dict(verdicts_of(run, tables, set(events), whole=distro is None))
+    calls = found["calls, of services not recorded"]
+    assert (calls.problems, calls.logged, calls.outcomes) == ([], 22, {"run": 22})

@@ -742,7 +742,8 @@ impl Tables {
 
     /// What is seen to be missing though nothing was declared.
     fn missing<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
-        columns!(columns, self.model.missing, |(_, begin, end, broken)|
+        columns!(columns, self.model.missing, |(host, begin, end, broken)|
+            host "host" *host;
             long "begin_ns" *begin;
             long "end_ns" *end;
             truth "broken" Some(*broken);

@@ -30,6 +30,11 @@ class Snapshots:
     noted
         The file that tells of all hits; None for none.
 
+    Attributes
+    ----------
+    due
+        When, of `time.monotonic`, the next one is made; None for none.
+
     Raises
     ------
     RunFailedError
@@ -45,7 +50,7 @@ class Snapshots:
         self._noted = noted
         self._hits: list[Hit] = []
         self._last: dict[str, float] = {}
-        self._due: float | None = None
+        self.due: float | None = None
         self._waiting: list[Hit] = []
         if folder is not None and settings.triggers:
             try:
@@ -78,15 +83,15 @@ class Snapshots:
                 raise RunFailedError(f"{self._noted}: not written: {error.strerror}") from error
         if heeded and self._folder is not None:
             self._waiting += heeded
-            self._due = self._due or now + self._settings.after_s
+            self.due = self.due or now + self._settings.after_s
         return heeded
 
     def take(self, *, at_once: bool = False) -> str | None:
         """Make the snapshot that is due; what was made, or why none, or None."""
-        due = self._due is not None and (at_once or time.monotonic() >= self._due)
+        due = self.due is not None and (at_once or time.monotonic() >= self.due)
         if self._folder is None or not due:
             return None
-        hits, self._waiting, self._due = self._waiting, [], None
+        hits, self._waiting, self.due = self._waiting, [], None
         taken = sum(x.stat().st_size for x in self._output.rglob("*") if x.is_file())
         needed = sum(x.stat().st_size for x in self._folder.rglob("*") if x.is_file())
         if taken + needed > self._settings.most_mb * 1e6:

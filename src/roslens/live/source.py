@@ -18,6 +18,7 @@ from roslens.tracing.native_tracer.growing import Growing, find_growing, is_of_t
 from roslens.tracing.recording import RunFailedError, UsageError
 from roslens.tracing.recording.layout import MANIFEST_NAME
 from roslens.tracing.recording.manifest import read_manifest
+from roslens.tracing.recording.scratch import scratch_folder
 
 _MARGIN_NS = 50_000_000
 """For so long a thread may be at writing an event down."""
@@ -189,8 +190,5 @@ def following(path: Path, keep_ns: int | None) -> Iterator[Source]:
     UsageError
         No native tracer writes there, or it did on another machine or before this one started.
     """
-    own = Path(tempfile.mkdtemp(prefix="roslens-live-"))
-    try:
+    with scratch_folder(Path(tempfile.gettempdir()), "roslens-live-") as own:
         yield Source(path, own, keep_ns)
-    finally:
-        shutil.rmtree(own, ignore_errors=True)

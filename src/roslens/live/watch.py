@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import select
 import signal
 import sys
@@ -183,6 +184,11 @@ class Watch:
         made = None if self._snapshots is None else self._snapshots.take(at_once=at_once)
         return [made] if made else []
 
+    @property
+    def due(self) -> float | None:
+        """When, of `time.monotonic`, a snapshot is due; None for none."""
+        return None if self._snapshots is None else self._snapshots.due
+
     def _figures(self, tables: Mapping[str, Rows], end: int) -> LastSeconds:
         messages = tables["messages"].frame(*MESSAGES)
         instances = tables["callback_instances"].frame(*INSTANCES)
@@ -223,8 +229,8 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
             snapshots = Snapshots(source.flight, output, settings or Settings(()), noted)
         shows = options.beside is None
         watch = Watch(source, options.window_ns, limits, settings, snapshots, shows=shows)
-        with suppress(KeyboardInterrupt), _shown(options, console) as show, _asked(watch):
-            for moment in _moments(watch, source, options):
+        with suppress(KeyboardInterrupt), _shown(options, console) as show, _asked() as asked:
+            for moment in _moments(watch, source, options, asked):
                 show(moment)
         # Nobody is there later for what is not due yet.
         for made in watch.make_due(at_once=True):
@@ -236,7 +242,7 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
     return EXIT_OK
 
 
-def _moments(watch: Watch, source: Source, options: Options) -> Iterator[Moment]:
+def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iterator[Moment]:
     begun, is_first, is_last = time.monotonic(), True, False
     while True:
         woken, used = time.monotonic(), time.process_time()
@@ -249,22 +255,27 @@ def _moments(watch: Watch, source: Source, options: Options) -> Iterator[Moment]
         used = 0.0 if is_first else time.process_time() - used
         pause = max(options.every_s, min(used / _MOST_CPU, _LONGEST * options.every_s))
         is_first = False
-        who = [] if options.beside is None else [options.beside]
-        is_last = bool(select.select(who, [], [], max(0.0, woken + pause - time.monotonic()))[0])
+        until = woken + pause
+        if watch.due is not None:
+            until = min(until, watch.due)
+        who = [asked] if options.beside is None else [asked, options.beside]
+        ready, _, _ = select.select(who, [], [], max(0.0, until - time.monotonic()))
+        is_last = options.beside in ready
+        if asked in ready:
+            os.eventfd_read(asked)
+            watch.asked = True
 
 
 @contextmanager
-def _asked(watch: Watch) -> Iterator[None]:
-    """SIGUSR2 asks for a snapshot, as a trigger does."""
-
-    def ask(*_: object) -> None:
-        watch.asked = True
-
-    before = signal.signal(signal.SIGUSR2, ask)
+def _asked() -> Iterator[int]:
+    """SIGUSR2 asks for a snapshot, as a trigger does: a descriptor that may then be read."""
+    asked = os.eventfd(0)
+    before = signal.signal(signal.SIGUSR2, lambda *_: os.eventfd_write(asked, 1))
     try:
-        yield
+        yield asked
     finally:
         signal.signal(signal.SIGUSR2, before)
+        os.close(asked)
 
 
 def _say_new(moment: Moment) -> None:

@@ -1,0 +1,70 @@
+"""Folders to work in that are taken away also if whoever works in one was killed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+
+@contextmanager
+def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
+    """A folder of our own; those that earlier ones left because they were ended are taken away.
+
+    Whoever works in one holds its lock. What belongs to another user stays.
+
+    Parameters
+    ----------
+    place
+        Where it is made.
+    prefix
+        What the names of all of a kind begin with.
+
+    Raises
+    ------
+    OSError
+        It cannot be made.
+    """
+    for old in place.glob(f"{prefix}*"):
+        with _held(old) as free, suppress(OSError):
+            if free and old.lstat().st_uid == os.getuid():
+                shutil.rmtree(old, ignore_errors=True)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        with _held(folder) as free:
+            # Whoever looked for old ones may have been quicker.
+            if free is False or not folder.exists():
+                continue
+            try:
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[bool | None]:
+    """Whether nobody else holds the lock of the folder; it is ours until the block ends.
+
+    None where there is no such folder, or its file system has no locks.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        except OSError:
+            yield None
+        else:
+            yield True
+    finally:
+        os.close(descriptor)
