@@ -73,7 +73,8 @@ def depth_estimates(
         full, known = full_runs(of_cell[label], backlogs)
         verdict = None
         if known:
-            verdict = FULL if full == known else NOT_FULL if not full else f"{FULL} in {full} runs"
+            some = f"{FULL} in {full} of {known} runs"
+            verdict = FULL if full == known else some if full else NOT_FULL
         judged.append(replace(estimate, verdict=verdict))
     return judged
 
