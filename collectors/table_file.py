@@ -18,11 +18,13 @@ def write_table(table: pl.DataFrame, path: Path) -> None:
         The file cannot be written.
     """
     names = [name for name, kind in table.schema.items() if kind == pl.Categorical]
-    codes = table.with_columns(pl.col(names).to_physical()) if names else table
-    # All categories have their numbers in common. Handed over as they are, each column's would be
-    # numbered anew, row by row.
-    most = codes.select(pl.max_horizontal(pl.col(names).max())).item() if names else None
-    known = pl.int_range(0 if most is None else most + 1, dtype=pl.UInt32)
-    text = known.cat.to(pl.Categorical, strict=False).cast(pl.String).fill_null("").alias("text")
-    texts = pl.select(text) if names else pl.DataFrame(schema={"text": pl.String})
-    _native.write_table(codes, path, names, texts, pl.thread_pool_size())
+    texts = pl.DataFrame(schema={"text": pl.String})
+    if names:
+        # All categories have their numbers in common. Handed over as they are, each column's would
+        # be numbered anew, row by row.
+        table = table.with_columns(pl.col(names).to_physical())
+        most = table.select(pl.max_horizontal(pl.col(names).max())).item()
+        known = pl.int_range(0 if most is None else most + 1, dtype=pl.UInt32)
+        text = known.cat.to(pl.Categorical, strict=False).cast(pl.String).fill_null("")
+        texts = pl.select(text.alias("text"))
+    _native.write_table(table, path, names, texts, pl.thread_pool_size())

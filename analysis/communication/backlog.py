@@ -116,9 +116,8 @@ def backlogs(messages: pl.DataFrame, queues: pl.DataFrame) -> dict[str, Backlog]
     """The backlog of each run, from messages with ``behind``."""
     depths = dict(queues.group_by("run").agg(pl.col("queue_depth").min()).iter_rows())
     taken, behind = pl.col("take_ns").is_not_null(), pl.col("behind")
-    of_taken = messages.filter(taken).group_by("run")
-    seen = dict(of_taken.agg(behind.median()).iter_rows())
-    most = dict(of_taken.agg(behind.max()).iter_rows())
+    of_taken = messages.filter(taken).group_by("run").agg(behind.median(), most=behind.max())
+    seen = {run: (median, most) for run, median, most in of_taken.iter_rows()}
     depth = pl.col("queue_depth")
     outrun = (pl.col("outcome") == "lost") & (depth > 0) & (behind >= depth)
     lost = (
@@ -128,6 +127,7 @@ def backlogs(messages: pl.DataFrame, queues: pl.DataFrame) -> dict[str, Backlog]
     )
     pushed_out = dict(lost.group_by("run").len().iter_rows())
     return {
-        run: Backlog(seen.get(run), depths.get(run), pushed_out.get(run, 0), most.get(run))
+        run: Backlog(median, depths.get(run), pushed_out.get(run, 0), most)
         for run in {**depths, **seen, **pushed_out}
+        for median, most in [seen.get(run, (None, None))]
     }

@@ -51,13 +51,34 @@ def talking(tmp_path_factory, library) -> Path:
 
 @pytest.fixture
 def start(talking, library, folder):
-    def started(count: int, rate: int, **more: str) -> subprocess.Popen:
+    def started(
+        count: int, rate: int, slow: int = SLOW, lost: int = LOST, **more: str
+    ) -> subprocess.Popen:
         return subprocess.Popen(
-            [str(talking), str(count), str(rate), str(SLOW), str(LOST)],
+            [str(talking), *map(str, (count, rate, slow, lost))],
             env=environment(library, folder, **more),
         )
 
     return started
+
+
+@pytest.fixture
+def flying(start, folder, tmp_path):
+    """A program of which the last minute is kept, and who watches it; both end with the test."""
+    begun = []
+
+    def started(triggers: str, slow: int, every: float) -> list[subprocess.Popen]:
+        (tmp_path / "triggers.yaml").write_text(triggers)
+        begun.append(start(100_000, 500, slow, 0, ROSLENS_TRACE_FLIGHT="60"))
+        wait_for(lambda: is_written(folder))
+        settings = ("--triggers", tmp_path / "triggers.yaml", "--every", every)
+        begun.append(roslens(folder, *settings, "-o", tmp_path / "made"))
+        return begun
+
+    yield started
+    for one in begun:
+        one.kill()
+        one.communicate()
 
 
 def wait_for(condition) -> None:
@@ -323,30 +344,17 @@ def test_folders_are_made_where_there_are_no_locks(tmp_path, monkeypatch):
 
 
 @pytest.mark.live
-def test_a_flight_recorder_tells_what_went_wrong(talking, library, folder, tmp_path):
+def test_a_flight_recorder_tells_what_went_wrong(flying, tmp_path):
     """The callback of one message takes 60 ms: its recording has it, and what was before."""
-    (tmp_path / "triggers.yaml").write_text(
-        "after_s: 0.2\ntriggers: [callback of /listener > 50 ms]\n"
-    )
-    program = subprocess.Popen(
-        [str(talking), "100000", "500", "1500", "0"],
-        env=environment(library, folder, ROSLENS_TRACE_FLIGHT="30"),
-    )
-    wait_for(lambda: is_written(folder))
-    options = ("--triggers", tmp_path / "triggers.yaml", "-o", tmp_path / "made", "--every", "0.2")
-    watching = roslens(folder, *options)
-    try:
-        line = next(line for line in watching.stdout if "; snapshot " in line)
-        assert "callback of /listener > 50 ms" in line
-        watching.send_signal(signal.SIGUSR2)
-        line = next(line for line in watching.stdout if "; snapshot " in line)
-        assert line.strip().endswith(": SIGUSR2")
-        watching.send_signal(signal.SIGINT)
-        assert watching.wait() == 0
-    finally:
-        for one in (watching, program):
-            one.kill()
-            one.communicate()
+    triggers = "after_s: 0.2\ntriggers: [callback of /listener > 50 ms]\n"
+    _, watched = flying(triggers, slow=1500, every=0.2)
+    line = next(line for line in watched.stdout if "; snapshot " in line)
+    assert "callback of /listener > 50 ms" in line
+    watched.send_signal(signal.SIGUSR2)
+    line = next(line for line in watched.stdout if "; snapshot " in line)
+    assert line.strip().endswith(": SIGUSR2")
+    watched.send_signal(signal.SIGINT)
+    assert watched.wait() == 0
     first, second = find_recordings(tmp_path / "made")
     (hit,) = read_manifest(first.path / "manifest.json").triggered
     assert hit.value > 50_000_000
@@ -361,67 +369,39 @@ def test_a_flight_recorder_tells_what_went_wrong(talking, library, folder, tmp_p
 
 
 @pytest.mark.live
-def test_what_is_asked_for_does_not_wait_for_a_refresh(talking, library, folder, tmp_path):
+def test_what_is_asked_for_does_not_wait_for_a_refresh(flying):
     """Refreshes are a minute apart; the clock beside tells when the snapshot was made."""
-    text = "{after_s: 1, triggers: [gap of /nothing > 1 s]}"
-    (tmp_path / "triggers.yaml").write_text(text)
-    program = subprocess.Popen(
-        [str(talking), "100000", "500", "0", "0"],
-        env=environment(library, folder, ROSLENS_TRACE_FLIGHT="60"),
-    )
-    wait_for(lambda: is_written(folder))
-    made = tmp_path / "made"
-    options = ("--triggers", tmp_path / "triggers.yaml", "-o", made, "--every", "60")
-    watched = roslens(folder, *options)
-    try:
-        watched.stdout.readline()
-        asked = time.monotonic()
-        watched.send_signal(signal.SIGUSR2)
-        line = next(line for line in watched.stdout if "snapshot " in line)
-        assert line.strip().endswith(": SIGUSR2")
-        assert 1 <= time.monotonic() - asked < 30
-    finally:
-        for one in (watched, program):
-            one.kill()
-            one.communicate()
+    _, watched = flying("{after_s: 1, triggers: [gap of /nothing > 1 s]}", slow=0, every=60)
+    watched.stdout.readline()
+    asked = time.monotonic()
+    watched.send_signal(signal.SIGUSR2)
+    line = next(line for line in watched.stdout if "snapshot " in line)
+    assert line.strip().endswith(": SIGUSR2")
+    assert 1 <= time.monotonic() - asked < 30
 
 
 @pytest.mark.live
-def test_a_program_that_dies_is_recorded_by_the_gap_that_follows(
-    talking, library, folder, tmp_path
-):
+def test_a_program_that_dies_is_recorded_by_the_gap_that_follows(flying, tmp_path):
     """Two triggers at once; the gap begins with the last publication that there is."""
-    text = "{after_s: 0, cooldown_s: 0, triggers: [gap of /chatter > 1 s, callback > 50 ms]}"
-    (tmp_path / "triggers.yaml").write_text(text)
-    program = subprocess.Popen(
-        [str(talking), "100000", "500", "100", "0"],
-        env=environment(library, folder, ROSLENS_TRACE_FLIGHT="60"),
-    )
-    wait_for(lambda: is_written(folder))
+    triggers = "{after_s: 0, cooldown_s: 0, triggers: [gap of /chatter > 1 s, callback > 50 ms]}"
+    program, watched = flying(triggers, slow=100, every=0.2)
     made = tmp_path / "made"
-    options = ("--triggers", tmp_path / "triggers.yaml", "-o", made, "--every", "0.2")
-    watched = roslens(folder, *options)
-    try:
-        watched.stdout.readline()
-        program.kill()
-        program.wait()
+    watched.stdout.readline()
+    program.kill()
+    program.wait()
 
-        def is_recorded() -> bool:
-            for found in find_recordings(made) if list(made.glob("*/manifest.json")) else ():
-                model = Model()
-                model.feed(open_trace(found.path).read())
-                last = model.tables()["publications"].frame("publish_ns")["publish_ns"].max()
-                hits = read_manifest(found.path / "manifest.json").triggered
-                if last + 1_000_000_000 in [hit.at_ns for hit in hits]:
-                    return True
-            return False
+    def is_recorded() -> bool:
+        for found in find_recordings(made) if list(made.glob("*/manifest.json")) else ():
+            model = Model()
+            model.feed(open_trace(found.path).read())
+            last = model.tables()["publications"].frame("publish_ns")["publish_ns"].max()
+            hits = read_manifest(found.path / "manifest.json").triggered
+            if last + 1_000_000_000 in [hit.at_ns for hit in hits]:
+                return True
+        return False
 
-        wait_for(is_recorded)
-        assert watched.poll() is None
-    finally:
-        for one in (watched, program):
-            one.kill()
-            one.communicate()
+    wait_for(is_recorded)
+    assert watched.poll() is None
 
 
 def record(run: Path, triggers: str, *arguments: object) -> subprocess.Popen:
