@@ -22,7 +22,6 @@ Severity: TypeAlias = Literal["info", "warning", "error"]
 Finding: TypeAlias = dict[str, object]
 
 _STEP_NS = 1_000_000
-_EVER = (-(2**63), 2**63 - 1)
 _BENT = (
     "every table may lack rows of that time, messages without a take in it are 'unknown', and "
     "starts may lack ends (enlarge the buffers or record fewer events)"
@@ -53,8 +52,9 @@ class Facts:
         Subscriptions whose callbacks ran and of which no take was recorded.
     alone_on
         Topics of takes without publication.
-    ways
-        subscription_id, publisher_id, all (whether all messages were lost), len; as they come.
+    connections
+        By publisher and subscription: subscription_id, never_taken (whether nothing was ever
+        taken), len.
     clocks
         What is known of the hosts' clocks: kind, severity, host, count, what.
     offsets
@@ -70,7 +70,7 @@ class Facts:
     gone: pl.DataFrame
     untaken: Sequence[int]
     alone_on: Sequence[str]
-    ways: pl.DataFrame
+    connections: pl.DataFrame
     clocks: Sequence[Mapping[str, Any]]
     offsets: pl.DataFrame
     told: pl.DataFrame
@@ -174,27 +174,17 @@ def _losses(model: Facts) -> Iterator[Finding]:
 def _undeclared(model: Facts) -> Iterator[Finding]:
     if model.broken.is_empty():
         return
-    declared = (
-        model.losses.filter(~of_kernel())
-        .select(pl.col("begin_ns").fill_null(_EVER[0]), pl.col("end_ns").fill_null(_EVER[1]))
-        .sort("begin_ns")
-        .select(pl.col("begin_ns").alias("since"), pl.col("end_ns").cum_max().alias("until"))
+    begin, end = model.broken.select(pl.min("begin_ns"), pl.max("end_ns")).row(0)
+    when = _when(begin, end, model.events.processes["begin_ns"].min())
+    yield finding(
+        "undeclared_gaps",
+        "warning",
+        model.broken.height,
+        "places where a thread's events cannot all have been recorded, though no tracer says "
+        f"that it lost any: {when}; what was under way there has no end, messages there are "
+        "'approximate', and those never taken 'unknown' (reason order_broken)",
+        where="trace",
     )
-    broken = model.broken.sort("end_ns")
-    beside = broken.join_asof(declared, left_on="end_ns", right_on="since", strategy="backward")
-    silent = beside.filter(pl.col("until").is_null() | (pl.col("until") < pl.col("begin_ns")))
-    if silent.height:
-        begin, end = silent.select(pl.min("begin_ns"), pl.max("end_ns")).row(0)
-        when = _when(begin, end, model.events.processes["begin_ns"].min())
-        yield finding(
-            "undeclared_gaps",
-            "warning",
-            silent.height,
-            "places where a thread's events cannot all have been recorded, though no tracer says "
-            f"that it lost any: {when}; what was under way there has no end, and messages there "
-            "may be 'unknown'",
-            where="trace",
-        )
 
 
 def _when(begin_ns: int | None, end_ns: int | None, origin: object) -> str:
@@ -399,7 +389,7 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
 def _silent_subscriptions(model: Facts) -> Iterator[Finding]:
     names = model.objects.subscriptions.select("subscription_id", "topic", "node")
     never = (
-        model.ways.filter(pl.col("all") & pl.col("subscription_id").is_not_null())
+        model.connections.filter(pl.col("never_taken") & pl.col("subscription_id").is_not_null())
         .group_by("subscription_id", maintain_order=True)
         .agg(pl.col("len").sum())
         .join(names, on="subscription_id", maintain_order="left")
@@ -410,7 +400,7 @@ def _silent_subscriptions(model: Facts) -> Iterator[Finding]:
             "info" if row["topic"] in INTERNAL else "warning",
             row["len"],
             "none of a publisher's messages was ever taken: it may not be matched (QoS, domain), "
-            "or its executor did not spin; they count as lost",
+            "or its executor did not spin; nothing tells which, and they are 'not_matched'",
             where=f"{row['topic']} at {row['node']}",
         )
     for row in model.gone.join(names, on="subscription_id").iter_rows(named=True):

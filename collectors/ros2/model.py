@@ -122,7 +122,7 @@ def make_tables(
     if objects.has_actions:
         calls = rows["service_calls"].frame(*TABLES["service_calls"].schema, "proc")
         calls = calls.with_columns(pl.col("proc").cast(I32))
-        gaps = _gaps(losses, rows["missing"])
+        gaps = _gaps(losses, rows["broken_orders"])
         goals = find_action_goals(objects, calls, told, gaps, events.places)
     machines = find_state_machines(events, objects)
     states, lifecycle_gaps = find_lifecycle_states(events, machines)
@@ -146,11 +146,11 @@ def make_tables(
         events=events,
         objects=objects,
         counts=counts,
-        broken=rows["missing"].frame("begin_ns", "end_ns", "broken").filter("broken"),
+        broken=rows["broken_orders"].frame("begin_ns", "end_ns"),
         gone=pl.DataFrame(counts["gone"], {"subscription_id": I64, "count": I64}, orient="row"),
         untaken=counts["untaken"],
         alone_on=counts["alone_on"],
-        ways=rows["ways"].frame("subscription_id", "publisher_id", "all", "len"),
+        connections=rows["connections"].frame("subscription_id", "never_taken", "len"),
         clocks=clocks.findings,
         offsets=rows["clock_offsets"].frame("host", "block", "offset", "len").cast({NAME: TEXT}),
         told=told,
@@ -191,10 +191,10 @@ def _intervals(
     return table.conform(_placed(split, places), names=True)
 
 
-def _gaps(losses: pl.DataFrame, missing: Rows) -> pl.DataFrame:
+def _gaps(losses: pl.DataFrame, broken_orders: Rows) -> pl.DataFrame:
     """Host, begin_ns and end_ns of what the tracer dropped, and of what is seen to be missing."""
     names = ("host", "begin_ns", "end_ns")
-    seen = missing.frame(*names).cast({NAME: TEXT})
+    seen = broken_orders.frame(*names).cast({NAME: TEXT})
     return pl.concat([losses.filter(~of_kernel()).select(names), seen])
 
 

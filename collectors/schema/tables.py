@@ -319,6 +319,7 @@ OUTCOMES = (
     "unknown",
     "replayed",
     "no_subscriber",
+    "not_matched",
 )
 
 MESSAGES = Table(
@@ -366,9 +367,10 @@ MESSAGES = Table(
             "delivered: its callback ran; taken: taken, no callback seen; overwritten: in an "
             "intra-process ring buffer; replaced: newer messages took its place in the "
             "subscription's keep_last history before it was taken; lost: inter-process, never "
-            "taken; unknown: the trace's edge, tracer loss or an event that was not recorded "
-            "forbids saying; replayed: to a late joiner; no_subscriber: no subscription of the "
-            "topic was recorded",
+            "taken, though it must have been; unknown: the trace's edge, tracer loss or an event "
+            "that was not recorded forbids saying; replayed: to a late joiner; no_subscriber: no "
+            "subscription of the topic was recorded; not_matched: no earlier message of this "
+            "publisher was taken by this subscription, which may not have discovered it yet",
             nullable=False,
             values=OUTCOMES,
         ),
@@ -377,6 +379,12 @@ MESSAGES = Table(
             "string",
             "how publication and take were joined; null where nothing was",
             values=("exact", "approximate", "ambiguous"),
+        ),
+        Column(
+            "reason",
+            "string",
+            "the rule that decided outcome and match: see [the model](model.md#reasons)",
+            nullable=False,
         ),
         _ref("callback_instance"),
     ),

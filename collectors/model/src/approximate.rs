@@ -4,11 +4,11 @@ use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::Model;
 use crate::matches::{Key, mark};
-use crate::messages::{Existing, Match, Matched, joined};
+use crate::messages::{Existing, Join, Matched, joined};
 use crate::rows::{NEVER, NONE};
 
 /// How long after the event of a publication the middleware stamps it, at most.
-pub const TOLERANCE: i64 = 10_000_000;
+const TOLERANCE: i64 = 10_000_000;
 
 /// Guess source timestamps of publications that were recorded without.
 ///
@@ -28,7 +28,7 @@ pub fn estimate(model: &mut Model) {
             continue;
         }
         let topic = model.source(&row).topic;
-        if topic != NONE && topic != model.known.discovery {
+        if topic != NONE && topic != model.registry.discovery {
             sent.entry(topic).or_default().push((called, message));
         }
     }
@@ -67,7 +67,7 @@ fn claimed(sent: &Sent, (topic, stamp): Key) -> Option<u32> {
 fn waiting(model: &mut Model, sent: &Sent) -> HashMap<Key, u32> {
     let rows = model.publications.rows.iter();
     let published: HashSet<Key> = rows
-        .map(|(_, row)| (model.known.topic(row.publisher), row.stamp))
+        .map(|(_, row)| (model.registry.topic(row.publisher), row.stamp))
         .filter(|key| claimed(sent, *key).is_some())
         .collect();
     let mut found = HashMap::new();
@@ -75,7 +75,7 @@ fn waiting(model: &mut Model, sent: &Sent) -> HashMap<Key, u32> {
         let Some(take) = model.takes.rows.get(number) else {
             continue;
         };
-        let key = (model.known.topic_at(take.subscription), take.stamp);
+        let key = (model.registry.topic_at(take.subscription), take.stamp);
         if !take.intra
             && take.stamp != NEVER
             && claimed(sent, key).is_some()
@@ -90,7 +90,7 @@ fn waiting(model: &mut Model, sent: &Sent) -> HashMap<Key, u32> {
 
 /// Where an init event is missing, a timestamp that is unique in the recording joins alone.
 pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
-    let discovery = model.known.discovery;
+    let discovery = model.registry.discovery;
     let alone = model.takes.rows.iter();
     let alone = alone.filter(|(_, take)| !take.matched && !take.intra && take.stamp != NEVER);
     let alone = alone.map(|(number, take)| (number, model.take_topic(&take)));
@@ -120,17 +120,17 @@ pub fn without_topic(model: &mut Model, found: &mut Vec<Matched>) {
             && (*of == NONE || topic == NONE)
         {
             take.matched = true;
-            found.push(joined(*message, (number, take), Match::Approximate));
+            found.push(joined(*message, (number, take), Join::TimestampAlone));
         }
     }
 }
 
 /// Executions for messages between processes: subscription, start and number.
-pub fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
+fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
     let executions = model.callbacks.executions.iter();
     executions.filter_map(|(number, execution)| {
-        let callback = model.known.callbacks.get(execution.callback as usize)?;
-        let own = callback.kind == model.known.subscription && execution.intra == Some(false);
+        let callback = model.registry.callbacks.get(execution.callback as usize)?;
+        let own = callback.kind == model.registry.subscription && execution.intra == Some(false);
         (own && callback.owner != NONE).then_some((callback.owner, execution.start, number))
     })
 }
@@ -140,9 +140,12 @@ pub fn ran(model: &Model) -> impl Iterator<Item = (u32, i64, u32)> {
 /// Middleware does not trace every way of taking: loaned messages are taken without an event up to
 /// Kilted, serialized ones in Humble.
 pub fn without_takes(model: &Model) -> Vec<u32> {
-    let ran = (0..).zip(&model.known.callbacks).zip(&model.callbacks.ran);
-    let ran = ran
-        .filter(|((_, of), ran)| **ran && of.kind == model.known.subscription && of.owner != NONE);
+    let ran = (0..)
+        .zip(&model.registry.callbacks)
+        .zip(&model.callbacks.ran);
+    let ran = ran.filter(|((_, of), ran)| {
+        **ran && of.kind == model.registry.subscription && of.owner != NONE
+    });
     let taken = |of: &u32| model.takes.of.get(*of as usize) == Some(&true);
     let found: HashSet<u32> = ran
         .map(|((_, of), _)| of.owner)

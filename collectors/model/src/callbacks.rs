@@ -9,10 +9,8 @@
 //! `rclcpp_executor_wait_for_work` begins a wait, the thread's next executor event ends it; the time
 //! in callbacks is that in executions that ended, each stretch counted once.
 
-use ahash::{HashMap, HashMapExt};
-
 use crate::intake::{Event, Kind};
-use crate::known::{Known, Sort};
+use crate::registry::{HandleKind, Registry};
 use crate::rows::{NEVER, NONE, Rows, flag, known, plain};
 
 /// Starts of one thread that are open at once; what lies below them can no longer end.
@@ -102,34 +100,6 @@ struct Thread {
     interval: u32,
 }
 
-/// What a thread was in callbacks: begin and end of each stretch, and the time in those before it.
-#[derive(Default)]
-struct Spans(Vec<(i64, i64, i64)>);
-
-impl Spans {
-    /// An execution that began no sooner than those before.
-    fn add(&mut self, start: i64, end: i64) {
-        match self.0.last_mut() {
-            Some((_, last, _)) if start <= *last => *last = end.max(*last),
-            last => {
-                let before = last.map_or(0, |(start, end, before)| {
-                    before.wrapping_add(end.wrapping_sub(*start))
-                });
-                self.0.push((start, end, before));
-            }
-        }
-    }
-
-    /// The time in callbacks until some time.
-    fn until(&self, time: i64) -> i64 {
-        let place = self.0.partition_point(|(start, ..)| *start < time);
-        let last = place.checked_sub(1).and_then(|place| self.0.get(place));
-        last.map_or(0, |(start, end, before)| {
-            before.wrapping_add(time.min(*end).wrapping_sub(*start))
-        })
-    }
-}
-
 /// All executions and stretches.
 #[derive(Clone, Default)]
 pub struct Callbacks {
@@ -159,11 +129,10 @@ impl Callbacks {
         &mut self.threads[place]
     }
 
-    /// `callback_start`; returns the number of the execution, and when one of the same callback began
-    /// of which the end is missing, or `NEVER`.
-    pub fn on_start(&mut self, event: &Event, objects: &Known, process: u32) -> (u32, i64) {
+    /// `callback_start`; returns the number of the execution.
+    pub fn on_start(&mut self, event: &Event, objects: &Registry, process: u32) -> u32 {
         let address = event.get(0);
-        let callback = objects.object(Sort::Callback, process, address, event.time);
+        let callback = objects.object(HandleKind::Callback, process, address, event.time);
         let execution = self.executions.count();
         let thread = self.thread(event.thread);
         thread.last = execution;
@@ -171,13 +140,7 @@ impl Callbacks {
             thread.open.drain(..DEEPEST / 2);
         }
         let of = address.unwrap_or_default();
-        let mut without_end = NEVER;
-        thread.open.retain(|open| {
-            if open.callback == of {
-                without_end = open.start;
-            }
-            open.callback != of
-        });
+        thread.open.retain(|open| open.callback != of);
         let below = thread.open.last().map_or(NONE, |open| open.execution);
         let covered = thread.covered;
         thread.open.push(Open {
@@ -204,7 +167,7 @@ impl Callbacks {
             below,
             intra,
         });
-        (execution, without_end)
+        execution
     }
 
     /// `callback_end`; returns whether its start is known, or need not be: it was before the
@@ -325,40 +288,6 @@ impl Callbacks {
             executed - interval.executed,
             covered.wrapping_sub(interval.covered),
         )
-    }
-
-    /// Let executions have no end, once all have happened, and count again what threads ran.
-    pub fn without_ends(&mut self, executions: &[u32]) {
-        let mut spans: HashMap<u32, Spans> = HashMap::new();
-        for number in executions {
-            if let Some(of) = self.executions.edit(*number) {
-                of.end = NEVER;
-                spans.entry(of.thread).or_default();
-            }
-        }
-        if spans.is_empty() {
-            return;
-        }
-        for (_, of) in self.executions.iter().filter(|(_, of)| of.end != NEVER) {
-            if let Some(spans) = spans.get_mut(&of.thread) {
-                spans.add(of.start, of.end);
-            }
-        }
-        for number in 0..self.intervals.count() {
-            let Some(of) = self.intervals.get(number) else {
-                continue;
-            };
-            let Some(spans) = spans.get(&of.thread) else {
-                continue;
-            };
-            let (covered, covered_by) = (spans.until(of.begin), spans.until(of.cut));
-            if let Some(of) = self.intervals.edit(number) {
-                (of.covered, of.covered_by) = (covered, covered_by);
-            }
-        }
-        for (thread, spans) in &spans {
-            self.thread(*thread).covered = spans.until(i64::MAX);
-        }
     }
 
     /// How long an execution lasted.

@@ -1,183 +1,214 @@
-//! When the tracer dropped something, and of whom.
+//! When events may be missing, and of whom.
 //!
-//! `LTTng` has a buffer per CPU: what was dropped is of threads that ran there. A thread is taken to
-//! have run on the CPUs of its last event before and its first one after; that it moved to another
-//! one and back in between cannot be seen. The native tracer has a buffer per thread: what was
-//! dropped is of that process. Where neither is known it may be of any thread of the host.
+//! A gap is what the trace itself tells of: events that the tracer discarded, packets or streams that
+//! are not there. What `LTTng` dropped may be of any thread of the host, as threads move between CPUs;
+//! what the native tracer dropped is of the process that wrote the file. A broken order is a place
+//! in a process where an event must be missing though no tracer says so.
 
 use ahash::HashMap;
 
-use crate::intake::Event;
 use crate::rows::NEVER;
 
-/// In place of the number of a process or CPU: not known, and any that is.
-const NOT_KNOWN: i32 = -1;
-const ANY: i32 = -2;
-
-/// One gap.
+/// Events may be missing after `begin` and before `end`.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
     /// Its host.
     pub host: u32,
-    /// The only process and the only CPU of which something is missing, where there is one.
+    /// The only process of which something is missing, where there is one.
     pub vpid: Option<i32>,
-    /// As above.
-    pub cpu: Option<i32>,
-    /// It began after this time, and ended before this one.
+    /// A recorded moment, or the first time there is.
     pub begin: i64,
-    /// As above.
+    /// A recorded moment, or the last time there is.
     pub end: i64,
 }
 
-/// An event of a thread.
-#[derive(Clone, Copy)]
-pub struct Moment {
-    /// Its time.
-    pub time: i64,
-    /// Where it happened.
-    pub cpu: Option<i32>,
-}
+/// Stretches of time by their ends, each with the earliest begin of those from it on.
+#[derive(Clone, Default)]
+struct Stretches(Vec<(i64, i64)>);
 
-impl Moment {
-    /// Of an event.
-    #[must_use]
-    pub fn of(event: &Event) -> Self {
-        Self {
-            time: event.time,
-            cpu: event.cpu,
+impl Stretches {
+    fn sort(&mut self) {
+        self.0.sort_unstable();
+        let mut earliest = i64::MAX;
+        for (_, begin) in self.0.iter_mut().rev() {
+            earliest = earliest.min(*begin);
+            *begin = earliest;
         }
     }
 
-    /// Before the first one.
-    pub const NEVER: Self = Self {
-        time: NEVER,
-        cpu: None,
-    };
-}
+    /// Whether one has a moment in common with `from..=until`.
+    fn overlap(&self, from: i64, until: i64) -> bool {
+        let place = self.0.partition_point(|(end, _)| *end < from);
+        self.0.get(place).is_some_and(|(_, begin)| *begin <= until)
+    }
 
-fn in_order(gaps: &mut [(i64, i64)]) {
-    gaps.sort_unstable();
-    let mut first = i64::MAX;
-    for (_, begin) in gaps.iter_mut().rev() {
-        first = first.min(*begin);
-        *begin = first;
+    /// Whether something may be missing between two moments that were recorded.
+    fn between(&self, from: i64, until: i64) -> bool {
+        let place = self.0.partition_point(|(end, _)| *end <= from);
+        self.0.get(place).is_some_and(|(_, begin)| *begin < until)
     }
 }
 
-/// All gaps: of each host, process and CPU ends, and the earliest begin of those from it on.
+/// Where a process is: its host, and its number there.
+pub type Place = (u32, i32);
+
+/// All gaps and broken orders.
 #[derive(Clone, Default)]
-pub struct Gaps(HashMap<(u32, i32, i32), Vec<(i64, i64)>>);
+pub struct Gaps {
+    /// By host, and by process where only that one lacks events.
+    declared: HashMap<(u32, Option<i32>), Stretches>,
+    /// By process: begin and end of each, in the order in which they were found.
+    broken: HashMap<u32, Vec<(i64, i64)>>,
+    sorted: HashMap<u32, Stretches>,
+}
 
 impl Gaps {
-    /// Of these.
+    /// What the trace tells of.
     #[must_use]
     pub fn new(gaps: &[Gap]) -> Self {
-        let mut found: HashMap<_, Vec<(i64, i64)>> = HashMap::default();
+        let mut found = Self::default();
         for gap in gaps {
-            let (vpid, cpu) = (gap.vpid.unwrap_or(NOT_KNOWN), gap.cpu.unwrap_or(NOT_KNOWN));
-            let mut add = |vpid, cpu| {
-                let of = found.entry((gap.host, vpid, cpu)).or_default();
-                of.push((gap.end, gap.begin));
-            };
-            add(ANY, ANY);
-            add(vpid, cpu);
-            if gap.cpu.is_some() {
-                add(vpid, ANY);
-            }
+            let of = found.declared.entry((gap.host, gap.vpid)).or_default();
+            of.0.push((gap.end, gap.begin));
         }
-        for gaps in found.values_mut() {
-            in_order(gaps);
-        }
-        Self(found)
+        found.declared.values_mut().for_each(Stretches::sort);
+        found
     }
 
-    /// Gaps of hosts, from one time to another.
-    pub fn add(&mut self, gaps: impl Iterator<Item = (u32, i64, i64)>) {
-        for (host, begin, end) in gaps {
-            let of = self.0.entry((host, ANY, ANY)).or_default();
-            of.push((end, begin));
-        }
-        for gaps in self.0.values_mut() {
-            in_order(gaps);
-        }
-    }
-
-    /// Whether there is none.
+    /// Whether the trace tells of none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.declared.is_empty()
     }
 
-    /// When the first one began.
+    /// When the first one began that the trace tells of.
     #[must_use]
     pub fn first(&self) -> Option<i64> {
-        let gaps = self.0.values().filter_map(|gaps| gaps.first());
+        let gaps = self.declared.values().filter_map(|gaps| gaps.0.first());
         gaps.map(|(_, begin)| *begin).min()
     }
 
-    /// Whether there is one on a host from one time to another.
+    fn of(&self, (host, vpid): Place) -> impl Iterator<Item = &Stretches> {
+        let keys = [(host, None), (host, Some(vpid))];
+        keys.into_iter().filter_map(|key| self.declared.get(&key))
+    }
+
+    /// Whether events of a process may be missing between two moments at which some were recorded.
     #[must_use]
-    pub fn between(&self, host: u32, from: i64, until: i64) -> bool {
-        let gaps = self.0.get(&(host, ANY, ANY)).map_or(&[][..], Vec::as_slice);
-        let place = gaps.partition_point(|(end, _)| *end < from);
-        from != NEVER && gaps.get(place).is_some_and(|(_, begin)| *begin <= until)
+    pub fn between(&self, place: Place, from: i64, until: i64) -> bool {
+        from != NEVER && self.of(place).any(|gaps| gaps.between(from, until))
     }
 
-    /// Whether one lies within two times, which themselves were recorded.
-    fn within(&self, key: (u32, i32, i32), from: i64, until: i64) -> bool {
-        let gaps = self.0.get(&key).map_or(&[][..], Vec::as_slice);
-        let place = gaps.partition_point(|(end, _)| *end <= from);
-        from != NEVER && gaps.get(place).is_some_and(|(_, begin)| *begin < until)
-    }
-
-    /// Whether an event of a thread may be missing between two that follow each other.
+    /// Whether events of a process may be missing from one time to another, both included.
     #[must_use]
-    pub fn of_thread(&self, (host, vpid): (u32, i32), last: Moment, now: Moment) -> bool {
-        let near = |vpid, cpu| self.within((host, vpid, cpu), last.time, now.time);
-        let on = |vpid| {
-            let (last, now) = (last.cpu.unwrap_or(ANY), now.cpu.unwrap_or(ANY));
-            near(vpid, NOT_KNOWN) || near(vpid, last) || (now != last && near(vpid, now))
-        };
-        on(NOT_KNOWN) || on(vpid)
+    pub fn overlap(&self, place: Place, from: i64, until: i64) -> bool {
+        self.of(place).any(|gaps| gaps.overlap(from, until))
     }
-}
 
-/// Which threads were cut, and when.
-#[derive(Clone, Default)]
-pub struct Cuts {
-    /// What the tracer dropped.
-    pub gaps: Gaps,
-    /// Host and number of the process now.
-    pub here: (u32, i32),
-    /// Of each thread its last event, where there are gaps; and when it was cut last.
-    last: Vec<Moment>,
-    at: HashMap<u32, i64>,
-}
+    /// An order was broken in a process.
+    pub fn on_broken(&mut self, process: u32, begin: i64, end: i64) {
+        self.broken.entry(process).or_default().push((begin, end));
+    }
 
-impl Cuts {
-    /// The next event of a thread; returns whether one before it may be missing.
-    pub fn on_event(&mut self, thread: u32, now: Moment) -> bool {
-        let place = thread as usize;
-        if self.last.len() <= place {
-            self.last.resize(place + 1, Moment::NEVER);
+    /// Whether an order was broken in a process after this time, as far as is known by now.
+    #[must_use]
+    pub fn broken_since(&self, process: u32, since: i64) -> bool {
+        let last = self.broken.get(&process).and_then(|found| found.last());
+        last.is_some_and(|(_, end)| *end > since)
+    }
+
+    /// All events were seen.
+    pub fn finish(&mut self) {
+        for (process, found) in &self.broken {
+            let mut stretches =
+                Stretches(found.iter().map(|(begin, end)| (*end, *begin)).collect());
+            stretches.sort();
+            self.sorted.insert(*process, stretches);
         }
-        let last = std::mem::replace(&mut self.last[place], now);
-        self.gaps.of_thread(self.here, last, now)
     }
 
-    /// A thread was cut.
-    pub fn on_cut(&mut self, thread: u32, time: i64) {
-        self.at.insert(thread, time);
-    }
-
-    /// Whether an event of a thread of this process may be missing since some time.
+    /// After `finish`: whether an order was broken in a process from one time to another.
     #[must_use]
-    pub fn since(&self, thread: u32, since: i64, time: i64) -> bool {
-        let last = self.last.get(thread as usize).copied();
-        let last = last.unwrap_or(Moment::NEVER);
-        self.at.get(&thread).is_some_and(|at| *at > since)
-            || self
-                .gaps
-                .of_thread(self.here, last, Moment { time, ..last })
+    pub fn broken(&self, process: u32, from: i64, until: i64) -> bool {
+        let found = self.sorted.get(&process);
+        found.is_some_and(|found| found.overlap(from, until))
+    }
+
+    /// Process, begin and end of each broken order, in the order of time.
+    #[must_use]
+    pub fn all_broken(&self) -> Vec<(u32, i64, i64)> {
+        let each = self.broken.iter();
+        let mut all: Vec<_> = each
+            .flat_map(|(process, found)| found.iter().map(|(begin, end)| (*process, *begin, *end)))
+            .collect();
+        all.sort_unstable_by_key(|(process, begin, end)| (*end, *begin, *process));
+        all
+    }
+}
+
+/// When each thread was seen last.
+#[derive(Clone, Default)]
+pub struct Continuity(Vec<LastSeen>);
+
+/// The last event of a thread; `NEVER` where there was none.
+#[derive(Clone, Copy)]
+pub struct LastSeen {
+    /// Of any kind.
+    pub any: i64,
+    /// Of ROS 2.
+    pub ros: i64,
+}
+
+impl Continuity {
+    /// An event of a thread; returns when it was seen before.
+    pub fn on_event(&mut self, thread: u32, of_ros: bool, time: i64) -> LastSeen {
+        let place = thread as usize;
+        if self.0.len() <= place {
+            let never = LastSeen {
+                any: NEVER,
+                ros: NEVER,
+            };
+            self.0.resize(place + 1, never);
+        }
+        let last = &mut self.0[place];
+        let before = *last;
+        last.any = time;
+        if of_ros {
+            last.ros = time;
+        }
+        before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Gap, Gaps};
+
+    fn gap(vpid: Option<i32>, begin: i64, end: i64) -> Gap {
+        Gap {
+            host: 0,
+            vpid,
+            begin,
+            end,
+        }
+    }
+
+    /// By hand: a long gap that began first, and a short one within it.
+    #[test]
+    fn a_gap_is_found_behind_a_shorter_one() {
+        let gaps = Gaps::new(&[gap(None, 10, 100), gap(None, 30, 40)]);
+        assert!(gaps.between((0, 1), 50, 60));
+        assert!(!gaps.between((0, 1), 100, 200));
+        assert!(gaps.overlap((0, 1), 100, 200));
+        assert!(!gaps.overlap((0, 1), 101, 200));
+        assert!(!gaps.between((1, 1), 50, 60));
+    }
+
+    /// By hand: what the native tracer dropped is of one process.
+    #[test]
+    fn a_gap_of_one_process_is_not_another_ones() {
+        let gaps = Gaps::new(&[gap(Some(7), 10, 20)]);
+        assert!(gaps.between((0, 7), 0, 15));
+        assert!(!gaps.between((0, 8), 0, 15));
     }
 }

@@ -181,6 +181,12 @@ impl Identity {
         Some(self.host(process)).filter(|host| *host != NOBODY)
     }
 
+    /// Where a process is.
+    #[must_use]
+    pub fn place_of(&self, process: u32) -> (u32, i32) {
+        (self.host(process), self.vpid(process))
+    }
+
     /// The number that a process had, or -1.
     #[must_use]
     pub fn vpid(&self, process: u32) -> i32 {

@@ -77,6 +77,26 @@ impl Kind {
     }
 }
 
+/// Some kinds of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds(u32);
+
+impl Kinds {
+    /// Those with these names, as in `KINDS`; other names are left out.
+    #[must_use]
+    pub fn named(names: &[String]) -> Self {
+        let there = |name: &str| names.iter().any(|of| of == name);
+        let found = KINDS.iter().filter(|(_, name, _)| there(name));
+        Self(found.fold(0, |bits, (kind, ..)| bits | 1 << *kind as u32))
+    }
+
+    /// Whether a kind is among them.
+    #[must_use]
+    pub const fn has(self, kind: Kind) -> bool {
+        self.0 >> kind as u32 & 1 == 1
+    }
+}
+
 /// Batches of one kind of event, in the order of time.
 pub type Batches = Box<dyn Iterator<Item = Result<Batch, ArrowError>> + Send>;
 
@@ -91,8 +111,6 @@ pub struct Event {
     fields: [u64; MOST],
     /// The number of its thread.
     pub thread: u32,
-    /// The CPU that recorded it, where that was asked for and is known.
-    pub cpu: Option<i32>,
     /// A bit for each field that it has.
     there: u8,
 }
@@ -221,14 +239,13 @@ impl Batch {
     #[must_use]
     pub fn new(batch: &RecordBatch, fields: &[&str]) -> Self {
         let of = |name: &str| Ints::of(batch, name);
-        let (time, cpu) = (of("time_ns"), of("cpu_id"));
+        let time = of("time_ns");
         let fields: Vec<Ints> = fields.iter().copied().map(of).collect();
         let event = |row: usize| {
             let mut event = Event {
                 time: time.values[row].cast_signed(),
                 fields: [0; MOST],
                 thread: u32::MAX,
-                cpu: cpu.get(row).map(narrow),
                 there: 0,
             };
             for (place, field) in fields.iter().enumerate() {

@@ -4,20 +4,20 @@
 //!
 //! * each thread: open callbacks and the stretch of its executor (`callbacks`), the publish call in
 //!   progress (`publications`), the take in progress (`takes`);
-//! * each object: what an address means now (`known`), what lies in each place of a ring buffer
+//! * each object: what an address means now (`registry`), what lies in each place of a ring buffer
 //!   (`ring_buffers`), which blocks of memory live (`heap`);
 //! * each key: what was published and taken with a topic and a source timestamp (`matches`), and
 //!   asked and answered with a client and a sequence number (`services`).
 //!
-//! What only the end can say is a second phase over the rows (`messages`, `approximate`, `evidence`):
-//! which executions never end, and which only seem to (`doubts`), what several publications with one
-//! key belong to, timestamps that were not recorded, `lost` against `unknown`, and the grid of a timer
-//! (`timers`).
+//! What only the end can say is a second phase over the rows: what several publications with one key
+//! belong to and timestamps that were not recorded (`approximate`), what became of each message
+//! (`messages`, `connections`, `decide`), and the grid of a timer (`timers`). Where events may be
+//! missing is known to `gaps`.
 //!
 //! Rows have the number of their place, in the order of their first events; links between rows are
 //! such numbers. Rows that were not used for long lie in a file (`rows`), keys that nobody asked for
 //! leave (`matches`), and tables are made batch by batch as they are asked for (`tables`). Objects come
-//! from init events, which are few, and whose joins are relational: they are given as tables (`known`),
+//! from init events, which are few, and whose joins are relational: they are given as tables (`registry`),
 //! and each takes effect at its time.
 //!
 //! `collectors/ros2` makes the objects before the pass, and of its tables what is relational: goals,
@@ -28,20 +28,19 @@
 
 mod approximate;
 mod callbacks;
-mod doubts;
-mod evidence;
+mod connections;
+mod decide;
 mod gaps;
 mod heap;
 mod identity;
 mod intake;
-mod known;
 mod matches;
 mod messages;
 mod offsets;
 mod publications;
+mod registry;
 mod ring_buffers;
 mod rows;
-mod sequence;
 mod services;
 mod tables;
 mod takes;
@@ -52,44 +51,39 @@ use std::sync::Arc;
 use ahash::HashMap;
 use arrow_schema::ArrowError;
 
+pub use crate::decide::{Match, Outcome, Reason};
 pub use crate::gaps::{Gap, Gaps};
 pub use crate::identity::{Identity, Process};
-pub use crate::intake::{Batch, Batches, KINDS, Kind};
-pub use crate::known::Known;
+pub use crate::intake::{Batch, Batches, KINDS, Kind, Kinds};
 pub use crate::publications::{Guesses, guesses};
+pub use crate::registry::Registry;
 pub use crate::rows::{Disk, NONE};
 pub use crate::tables::{Counts, Tables};
 
 use crate::callbacks::Callbacks;
-use crate::doubts::Skips;
-use crate::gaps::{Cuts, Moment};
+use crate::gaps::{Continuity, Place};
 use crate::heap::Heap;
 use crate::intake::{Event, Intake};
-use crate::known::Sort;
 use crate::matches::Matches;
 use crate::offsets::Offsets;
 use crate::publications::Publications;
+use crate::registry::HandleKind;
 use crate::ring_buffers::RingBuffers;
 use crate::rows::{NEVER, Rows};
-use crate::sequence::Sequence;
 use crate::services::Services;
 use crate::takes::Takes;
 
 /// What is known of a recording beside its events.
 #[derive(Clone)]
 pub struct About {
-    /// Whether `rcl_publish` and `rcl_take` were enabled, and whether `rmw_take` happened.
-    pub rcl_publish: bool,
-    /// As above.
-    pub rcl_take: bool,
-    /// As above.
-    pub rmw_take: bool,
+    /// Kinds of events that were enabled.
+    pub enabled: Kinds,
+    /// Kinds of events that happened.
+    pub happened: Kinds,
     /// How the clocks of hosts were synchronised, as a name; or `NONE`.
     pub synchronisation: u32,
     /// Since when a process could publish on one topic only.
     pub guesses: Guesses,
-    /// What the tracer dropped of the events of programs.
-    pub gaps: Gaps,
     /// By two hosts: times, and by how much their clocks may be apart there; at most that between.
     pub clocks: HashMap<(u32, u32), Vec<(i64, i64)>>,
 }
@@ -98,8 +92,10 @@ pub struct About {
 #[derive(Clone)]
 pub struct Model {
     identity: Identity,
-    known: Known,
+    registry: Registry,
     about: About,
+    gaps: Gaps,
+    continuity: Continuity,
     callbacks: Callbacks,
     publications: Publications,
     takes: Takes,
@@ -109,12 +105,6 @@ pub struct Model {
     offsets: Offsets,
     heap: Heap,
     disk: Option<Arc<Disk>>,
-    cuts: Cuts,
-    sequence: Sequence,
-    skips: Skips,
-    /// Host, begin and end of what is seen to be missing though nothing was declared; and whether an
-    /// order was broken there.
-    missing: Vec<(u32, i64, i64, bool)>,
 }
 
 impl Model {
@@ -123,8 +113,9 @@ impl Model {
     #[must_use]
     pub fn new(
         identity: Identity,
-        known: Known,
+        registry: Registry,
         about: About,
+        gaps: Gaps,
         disk: Option<Disk>,
         keys: usize,
     ) -> Self {
@@ -132,8 +123,10 @@ impl Model {
         let on = disk.as_ref();
         let mut made = Self {
             identity,
-            known,
+            registry,
             about,
+            gaps,
+            continuity: Continuity::default(),
             callbacks: Callbacks::default(),
             publications: Publications::default(),
             takes: Takes::default(),
@@ -143,12 +136,7 @@ impl Model {
             offsets: Offsets::default(),
             heap: Heap::default(),
             disk: None,
-            cuts: Cuts::default(),
-            sequence: Sequence::default(),
-            skips: Skips::default(),
-            missing: Vec::new(),
         };
-        made.cuts.gaps = std::mem::take(&mut made.about.gaps);
         made.callbacks.executions = Rows::on(on);
         made.callbacks.intervals = Rows::on(on);
         made.publications.rows = Rows::on(on);
@@ -179,15 +167,10 @@ impl Model {
         let mut ends: Vec<i64> = identity.processes.iter().map(|of| of.end).collect();
         let done = intake.visit(&mut identity, |identity, kind, event| {
             let process = identity.process(event.thread);
-            self.cuts.here = (identity.host(process), identity.vpid(process));
-            let now = Moment::of(event);
-            if self.has_gaps() && self.cuts.on_event(event.thread, now) {
-                self.cut(event);
-            }
             if let Some(end) = ends.get_mut(process as usize) {
                 *end = event.time.max(*end);
             }
-            self.on(kind, event, process);
+            self.on(kind, event, process, identity);
         });
         // What is fed bit by bit goes on after the last event that was known in the beginning.
         for (of, end) in identity.processes.iter_mut().zip(ends) {
@@ -202,50 +185,41 @@ impl Model {
     #[must_use]
     pub fn context(&self) -> Vec<&'static str> {
         let several = (self.identity.hosts().len() != 1).then_some("host");
-        let cpu = self.has_gaps().then_some("cpu_id");
         let always = ["time_ns", "vpid", "vtid", "ctx_pid_ns"];
-        always.into_iter().chain(several).chain(cpu).collect()
-    }
-
-    /// Whether the tracer dropped anything.
-    fn has_gaps(&self) -> bool {
-        !self.cuts.gaps.is_empty()
+        always.into_iter().chain(several).collect()
     }
 
     /// Nothing that a thread had begun goes on: what ended it, and what began the next one, may be
     /// missing before this event.
     fn cut(&mut self, event: &Event) {
-        self.cuts.on_cut(event.thread, event.time);
         self.callbacks.cut(event.thread, event.time);
         self.publications.cut(event.thread);
         self.takes.on_other(event.thread);
         self.services.on_other(event.thread);
     }
 
-    /// Something is missing on a thread, since one of its events.
-    fn on_missing(&mut self, since: i64, event: &Event, broken: bool) {
-        if since != NEVER {
-            self.missing
-                .push((self.cuts.here.0, since, event.time, broken));
+    /// Something is missing on a thread since another event, unless a gap tells of it already.
+    fn on_broken(&mut self, since: i64, event: &Event, process: u32, place: Place) {
+        if since != NEVER && !self.gaps.between(place, since, event.time) {
+            self.gaps.on_broken(process, since, event.time);
+            self.cut(event);
         }
     }
 
     /// What happened in a process.
-    fn on(&mut self, kind: Kind, event: &Event, process: u32) {
-        self.known.go_to(event.time);
-        let since = self.sequence.since(event.thread);
-        if kind.of_ros()
-            && let Some(since) = self.sequence.on_event(kind, event, process)
-        {
+    fn on(&mut self, kind: Kind, event: &Event, process: u32, identity: &Identity) {
+        self.registry.advance_to(event.time);
+        let place = identity.place_of(process);
+        let of_ros = kind.of_ros();
+        let seen = self.continuity.on_event(event.thread, of_ros, event.time);
+        if !self.gaps.is_empty() && self.gaps.between(place, seen.any, event.time) {
             self.cut(event);
-            self.on_missing(since, event, true);
         }
         match kind {
             Kind::CallbackStart => self.on_callback_start(event, process),
             Kind::CallbackEnd => {
                 if !self.callbacks.on_end(event) {
-                    self.cut(event);
-                    self.on_missing(since, event, false);
+                    self.on_broken(seen.ros, event, process, place);
                 }
                 self.takes.on_other(event.thread);
                 self.services.on_other(event.thread);
@@ -262,49 +236,54 @@ impl Model {
                 let row = self.on_publish(kind, event, process);
                 let (rows, takes) = (&mut self.publications.rows, &mut self.takes.rows);
                 if let Some(of) = rows.get(row) {
-                    let topic = self.known.topic(of.publisher);
+                    let topic = self.registry.topic(of.publisher);
                     self.matches.on_publish(rows, takes, row, topic);
-                    if self.source_in(process, &of).topic != self.known.discovery {
-                        self.on_stamp(event, of.stamp);
+                    if self.source_in(process, &of).topic != self.registry.discovery {
+                        self.on_stamp(place, event, of.stamp);
                     }
                 }
             }
             Kind::RmwTake => self.on_rmw_take(event, process),
             Kind::RclTake | Kind::RclcppTake => {
-                let of_rclcpp = kind == Kind::RclcppTake;
-                let told = self.takes.on_taken_above(event, of_rclcpp);
-                if !told && self.about.rmw_take {
-                    self.takes.on_untold(event, process);
-                }
+                self.takes.on_taken_above(event, kind == Kind::RclcppTake);
             }
             Kind::Enqueue => {
-                self.skips.on_enqueue(event, process);
+                let buffer =
+                    self.registry
+                        .object(HandleKind::RingBuffer, process, event.get(0), event.time);
+                let since = self.ring_buffers.out_of_turn(event, process, buffer);
+                self.on_broken(since, event, process, place);
                 let publications = &mut self.publications;
-                self.ring_buffers
-                    .on_enqueue(event, &self.known, process, publications, &self.cuts);
+                self.ring_buffers.on_enqueue(
+                    event,
+                    &self.registry,
+                    (process, place),
+                    publications,
+                    &self.gaps,
+                );
             }
-            Kind::Dequeue => self.on_dequeue(event, process),
-            Kind::Clear => {
-                self.skips.on_clear(event, process);
-                self.ring_buffers.on_clear(event, process);
-            }
+            Kind::Dequeue => self.on_dequeue(event, process, place),
+            Kind::Clear => self.ring_buffers.on_clear(event, process),
             Kind::TakeRequest => {
                 self.takes.on_other(event.thread);
-                self.services.on_take_request(event, &self.known, process);
+                self.services
+                    .on_take_request(event, &self.registry, process);
             }
             Kind::SendRequest => {
                 let within = self.callbacks.around(event.thread);
                 self.services
-                    .on_send_request(event, &self.known, process, within);
+                    .on_send_request(event, &self.registry, process, within);
             }
             Kind::SendResponse => {
-                self.services.on_send_response(event, &self.known, process);
-                self.on_stamp(event, event.signed(4).unwrap_or(NEVER));
+                self.services
+                    .on_send_response(event, &self.registry, process);
+                self.on_stamp(place, event, event.signed(4).unwrap_or(NEVER));
             }
             Kind::TakeResponse => {
                 self.takes.on_other(event.thread);
                 self.services.on_other(event.thread);
-                self.services.on_take_response(event, &self.known, process);
+                self.services
+                    .on_take_response(event, &self.registry, process);
             }
             Kind::Malloc
             | Kind::Calloc
@@ -319,13 +298,10 @@ impl Model {
     }
 
     fn on_callback_start(&mut self, event: &Event, process: u32) {
-        let (number, without_end) = self.callbacks.on_start(event, &self.known, process);
-        self.skips
-            .on_start(event, process, self.sequence.taken, number);
-        self.on_missing(without_end, event, false);
+        let number = self.callbacks.on_start(event, &self.registry, process);
         if let Some(execution) = self.callbacks.executions.get(number) {
-            self.takes.on_start(number, &execution, &self.known);
-            self.services.on_start(number, &execution, &self.known);
+            self.takes.on_start(number, &execution, &self.registry);
+            self.services.on_start(number, &execution, &self.registry);
         }
     }
 
@@ -333,10 +309,10 @@ impl Model {
         let within = self.callbacks.around(event.thread);
         let row = self
             .publications
-            .on_publish(kind, event, &self.known, process, within);
+            .on_publish(kind, event, &self.registry, process, within);
         for (from, to) in std::mem::take(&mut self.publications.moved) {
             if let Some(of) = self.publications.rows.get(to) {
-                let key = (self.known.topic(of.publisher), of.stamp);
+                let key = (self.registry.topic(of.publisher), of.stamp);
                 self.matches.on_move(key, from, to);
             }
         }
@@ -344,45 +320,31 @@ impl Model {
     }
 
     /// The middleware stamped something by the system clock.
-    fn on_stamp(&mut self, event: &Event, stamp: i64) {
+    fn on_stamp(&mut self, (host, _): Place, event: &Event, stamp: i64) {
         if stamp != NEVER {
-            self.offsets.on_stamp(self.cuts.here.0, event.time, stamp);
+            self.offsets.on_stamp(host, event.time, stamp);
         }
     }
 
     fn on_rmw_take(&mut self, event: &Event, process: u32) {
-        let take = self.takes.on_rmw_take(event, &self.known, process);
+        let take = self.takes.on_rmw_take(event, &self.registry, process);
         if let Some(of) = self.takes.rows.get(take) {
-            let topic = self.known.topic_at(of.subscription);
-            let announced = self.known.subscriptions.get(of.subscription as usize);
-            let announced = announced.is_some_and(|of| of.created <= event.time);
-            if announced && topic != NONE && topic != self.known.discovery {
-                self.sequence.on_taken(event.thread, of.subscription);
-            }
+            let topic = self.registry.topic_at(of.subscription);
             let (takes, sent) = (&mut self.takes.rows, &mut self.publications.rows);
             self.matches.on_take(takes, sent, take, topic);
         }
     }
 
-    fn on_dequeue(&mut self, event: &Event, process: u32) {
-        let buffer = self
-            .known
-            .object(Sort::RingBuffer, process, event.get(0), event.time);
-        let of = self.known.ring_buffers.get(buffer as usize);
+    fn on_dequeue(&mut self, event: &Event, process: u32, place: Place) {
+        let buffer =
+            self.registry
+                .object(HandleKind::RingBuffer, process, event.get(0), event.time);
+        let of = self.registry.ring_buffers.get(buffer as usize);
         let take = self
             .takes
             .on_dequeue(event, of.map_or(NONE, |of| of.subscription));
         self.ring_buffers
-            .on_dequeue(event, process, take, &self.cuts);
-        let highest = self.ring_buffers.highest(process, event.get(0), buffer);
-        let (since, doubted) = self
-            .skips
-            .on_dequeue(event, process, (buffer, take), highest);
-        self.on_missing(since, event, true);
-        self.sequence.broken |= since != NEVER;
-        if let Some(take) = self.takes.rows.edit(doubted) {
-            take.execution = NONE;
-        }
+            .on_dequeue(event, (process, place), take, &self.gaps);
     }
 
     /// All tables.
@@ -395,7 +357,6 @@ impl Model {
         if self.publications.disordered {
             self.renumber();
         }
-        self.doubt();
         let tables = Tables::new(self);
         tables.check()?;
         Ok(tables)

@@ -9,8 +9,8 @@
 
 use ahash::{HashMap, HashMapExt, HashSet};
 
-use crate::known::Known;
 use crate::publications::Publication;
+use crate::registry::Registry;
 use crate::rows::{NEVER, NONE, Rows};
 use crate::takes::Take;
 
@@ -145,7 +145,12 @@ impl Matches {
     }
 
     /// Put together again what belongs to keys that came late.
-    pub fn finish(&mut self, rows: &mut Rows<Publication>, takes: &mut Rows<Take>, known: &Known) {
+    pub fn finish(
+        &mut self,
+        rows: &mut Rows<Publication>,
+        takes: &mut Rows<Take>,
+        known: &Registry,
+    ) {
         let late = std::mem::take(&mut self.late);
         if late.is_empty() {
             return;

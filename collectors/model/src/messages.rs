@@ -1,78 +1,75 @@
-//! After the pass: what became of each publication at each subscription that existed then.
+//! After the pass: a row for each publication and each subscription that existed then.
 
 use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::Model;
 use crate::approximate;
-use crate::evidence::{Back, Way};
-use crate::known::Endpoint;
+use crate::connections::Connection;
+use crate::decide::{Decision, Judge, Match, Outcome, Reason, USUAL_WAIT};
+use crate::intake::Kind;
 use crate::matches::chained;
 use crate::publications::Publication;
+use crate::registry::Endpoint;
 use crate::ring_buffers::{Enqueue, Fate};
-use crate::rows::{NEVER, NONE, Rows, plain};
+use crate::rows::{NEVER, NONE, Plain, Rows, plain};
 use crate::takes::Take;
 
-/// How long after its last event a process is still taken to live, and how long a message may be on
-/// its way where no other of the subscription shows it.
-const SECOND: i64 = 1_000_000_000;
-
-/// How publication and take were joined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Match {
-    /// By a key, or within the process.
-    Exact,
-    /// By time or order.
-    Approximate,
-    /// By order, of several of one key.
-    Ambiguous,
-    /// Not at all.
-    None,
-}
-
-plain!(enum Match [Exact, Approximate, Ambiguous, None]);
-
-/// What a row is, beside what its take tells.
+/// By what a publication and a take belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lot {
-    /// Nothing else.
-    Open,
-    /// It came to a late joiner.
-    Replayed,
-    /// It came out of a ring buffer, and who put it there may be missing.
-    Untold,
-    /// There was no one to take it.
-    NoSubscriber,
-    /// It was overwritten in a ring buffer, or cleared there.
-    Overwritten,
-    /// Nobody can say, yet.
-    Pending,
+pub enum Join {
+    /// Nothing: there is no take.
+    Nothing,
+    /// Topic and source timestamp.
+    SameTimestamp,
+    /// A place in a ring buffer.
+    RingBuffer,
+    /// The order of several publications with one topic and timestamp.
+    SharedTimestamp,
+    /// The nearest timestamp, where the publication holds none.
+    NearestTimestamp,
+    /// A timestamp that no other publication has, where a topic is not known.
+    TimestampAlone,
+    /// The order of publications and callbacks.
+    InOrder,
 }
 
-plain!(enum Lot [Open, Replayed, Untold, NoSubscriber, Overwritten, Pending]);
+plain!(enum Join [
+    Nothing, SameTimestamp, RingBuffer, SharedTimestamp, NearestTimestamp, TimestampAlone, InOrder
+]);
 
-/// What became of a message; by the place in `OUTCOMES`.
-pub const OUTCOMES: &[&str] = &[
-    "delivered",
-    "taken",
-    "overwritten",
-    "lost",
-    "unknown",
-    "replayed",
-    "no_subscriber",
-    "replaced",
-];
-const DELIVERED: u8 = 0;
-const TAKEN: u8 = 1;
-const OVERWRITTEN: u8 = 2;
-/// By their places in `OUTCOMES`.
-pub const LOST: u8 = 3;
-/// As above.
-pub const UNKNOWN: u8 = 4;
-/// As above.
-pub const REPLAYED: u8 = 5;
-const NO_SUBSCRIBER: u8 = 6;
-/// As above.
-pub const REPLACED: u8 = 7;
+/// Which way a message took, or had to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leg {
+    /// Through the middleware.
+    Middleware,
+    /// Through the middleware, to a subscription that is younger than it.
+    BeforeSubscription,
+    /// Into a ring buffer.
+    Buffer,
+    /// Into a ring buffer in which a later one took its place.
+    Overwritten,
+    /// Into a ring buffer that was cleared.
+    Cleared,
+    /// Out of a ring buffer into which a publisher's history may have put it.
+    LateJoiner,
+    /// Out of a ring buffer, and who published it was not recorded.
+    Unpublished,
+    /// None: its topic had no subscription.
+    NoSubscription,
+    /// Not known: a subscription may be missing.
+    UnknownSubscription,
+}
+
+plain!(enum Leg [
+    Middleware, BeforeSubscription, Buffer, Overwritten, Cleared, LateJoiner, Unpublished,
+    NoSubscription, UnknownSubscription
+]);
+
+plain!(Decision {
+    outcome,
+    how,
+    reason
+});
 
 /// What a publication is of, once all is known.
 #[derive(Clone, Copy)]
@@ -101,43 +98,56 @@ pub struct Matched {
     subscription: u32,
     take: u32,
     execution: u32,
-    how: Match,
+    join: Join,
 }
 
-/// One message.
+/// One message; numbers are `NONE` and times `NEVER` where there is none.
 #[derive(Clone, Copy)]
 #[expect(
     clippy::struct_field_names,
     reason = "its publication is what it is of"
 )]
 pub struct Message {
-    /// Its publication and the publisher of that, or `NONE`.
+    /// Its publication.
     pub message: u32,
-    /// As above.
+    /// Its publisher.
     pub publisher: u32,
-    /// Its subscription, or `NONE`, and the process of that.
+    /// Its subscription.
     pub subscription: u32,
-    /// As above.
+    /// The process of the subscription.
     pub process: u32,
-    /// Its take and the execution for it, or `NONE`.
+    /// Its take.
     pub take: u32,
-    /// As above.
+    /// The execution for it.
     pub execution: u32,
-    /// How it was joined.
-    pub how: Match,
+    /// How it was joined to these.
+    pub join: Join,
     /// Whether it came within the process, where that can be said.
     pub intra: Option<bool>,
-    /// What became of it.
-    pub outcome: u8,
-    /// When it was published, and taken or, where no take was recorded, its callback began.
+    /// When it was published.
     pub publish: i64,
-    /// As above.
+    /// When it was taken or, where no take was recorded, its callback began.
     pub taken: i64,
-    /// Whether its publication begins with an event of rcl or rmw, and has no timestamp.
-    pub below: bool,
-    /// As above.
-    pub stampless: bool,
-    lot: Lot,
+    /// Which way it took.
+    pub leg: Leg,
+    /// What is said of it, once all is known.
+    pub decision: Option<Decision>,
+}
+
+impl Plain for Option<Decision> {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.is_some().put(to);
+        if let Some(decision) = self {
+            decision.put(to);
+        }
+    }
+    fn got(from: &mut &[u8]) -> Option<Self> {
+        Some(if bool::got(from)? {
+            Some(Decision::got(from)?)
+        } else {
+            None
+        })
+    }
 }
 
 plain!(Message {
@@ -147,14 +157,12 @@ plain!(Message {
     process,
     take,
     execution,
-    how,
+    join,
     intra,
-    outcome,
     publish,
     taken,
-    below,
-    stampless,
-    lot
+    leg,
+    decision
 });
 
 impl Message {
@@ -164,12 +172,21 @@ impl Message {
     }
 
     /// Whether it went, or should have gone, through the middleware from one known end to another.
-    pub fn between(&self) -> bool {
+    pub fn is_between(&self) -> bool {
         self.publisher != NONE
             && self.subscription != NONE
             && self.publish != NEVER
             && self.intra != Some(true)
-            && self.lot != Lot::Replayed
+            && self.leg != Leg::BeforeSubscription
+    }
+
+    /// What is said of it.
+    pub fn decided(&self) -> Decision {
+        self.decision.unwrap_or(Decision {
+            outcome: Outcome::Unknown,
+            how: Match::Nothing,
+            reason: Reason::RecordingEnded,
+        })
     }
 }
 
@@ -194,7 +211,7 @@ pub struct Messages {
     /// Subscriptions whose callbacks ran and of which no take was recorded.
     pub untaken: Vec<u32>,
     /// By publisher and subscription.
-    pub ways: HashMap<(u32, u32), Way>,
+    pub connections: HashMap<(u32, u32), Connection>,
     /// Rows joined by time or order.
     pub approximate: u64,
     /// Rows of which nobody knows whether they were lost, as events were not recorded.
@@ -214,15 +231,15 @@ impl<'a> Existing<'a> {
     /// Of these subscriptions.
     pub(crate) fn new(model: &'a Model, wanted: impl Fn(u32) -> bool) -> Self {
         let mut on_topic: HashMap<u32, Vec<(u32, &Endpoint)>> = HashMap::new();
-        for (number, of) in (0..).zip(&model.known.subscriptions) {
-            if of.topic != NONE && of.topic != model.known.discovery && wanted(number) {
+        for (number, of) in (0..).zip(&model.registry.subscriptions) {
+            if of.topic != NONE && of.topic != model.registry.discovery && wanted(number) {
                 on_topic.entry(of.topic).or_default().push((number, of));
             }
         }
         Self {
             on_topic,
             after: HashMap::new(),
-            gone: vec![0; model.known.subscriptions.len()],
+            gone: vec![0; model.registry.subscriptions.len()],
         }
     }
 
@@ -236,9 +253,12 @@ impl<'a> Existing<'a> {
             let end = model.identity.end(of.process);
             if publish > end {
                 // It has gone when more than a second, and more than one publication, follows its
-                // last event.
+                // last event, and nothing of it may be missing.
                 let first = *self.after.entry(*number).or_insert(publish);
-                if publish > first.max(end.saturating_add(SECOND)) {
+                let place = model.identity.place_of(of.process);
+                if publish > first.max(end.saturating_add(USUAL_WAIT))
+                    && !model.gaps.overlap(place, end, publish)
+                {
                     self.gone[*number as usize] += 1;
                     continue;
                 }
@@ -249,15 +269,14 @@ impl<'a> Existing<'a> {
 }
 
 /// Messages as they are made.
-struct Making {
-    made: Messages,
+pub struct Making<'a> {
+    /// Those that are.
+    pub made: Messages,
     /// Of publications of one time, and those without one.
     group: Vec<Message>,
     rest: Vec<Message>,
-    /// Of each subscription the longest that a message waited.
-    waited: HashMap<u32, i64>,
-    /// Topic and timestamp of several publications.
-    shared: HashSet<(u32, i64)>,
+    /// Who will decide.
+    pub judge: Judge<'a>,
     /// Whether something was taken by a subscription of which nobody knows the topic; and since
     /// when it may be that the init event of one is missing.
     nameless: bool,
@@ -267,12 +286,12 @@ struct Making {
 impl Model {
     /// The topic of a take: the middleware's own have no event of rcl.
     pub(crate) fn take_topic(&self, take: &Take) -> u32 {
-        let of = self.known.subscriptions.get(take.subscription as usize);
+        let of = self.registry.subscriptions.get(take.subscription as usize);
         let own = of.is_none() && take.rcl == NEVER && !take.intra;
         let topic = of.map_or(NONE, |of| of.topic);
-        if own && self.about.rcl_take {
-            self.known.discovery
-        } else if take.rcl != NEVER && topic == self.known.discovery {
+        if own && self.about.enabled.has(Kind::RclTake) {
+            self.registry.discovery
+        } else if take.rcl != NEVER && topic == self.registry.discovery {
             // What rcl took is of a subscription of which rcl's event is missing.
             NONE
         } else {
@@ -287,41 +306,45 @@ impl Model {
 
     /// The same of a publication of this process.
     pub(crate) fn source_in(&self, process: u32, row: &Publication) -> Source {
-        let discovery = self.known.discovery;
+        let discovery = self.registry.discovery;
         let mut found = Source {
             publisher: row.publisher,
             ..Source::NONE
         };
-        let known = self.known.publishers.get(row.publisher as usize);
+        let known = self.registry.publishers.get(row.publisher as usize);
         if let Some(of) = known {
             (found.topic, found.node) = (of.topic, of.node);
         }
         let above = row.rclcpp != NEVER || row.intra != NEVER;
         let rcl = row.rcl != NEVER;
-        if self.about.rcl_publish && !above && !rcl {
+        if self.about.enabled.has(Kind::RclPublish) && !above && !rcl {
             if known.is_none() {
                 found.topic = discovery;
             }
-        } else if self.about.rcl_publish && found.topic == discovery {
+        } else if self.about.enabled.has(Kind::RclPublish) && found.topic == discovery {
             // It went through rcl, of whose publisher the event is missing.
             found.topic = NONE;
         } else if known.is_none()
             && rcl
             && !above
             && !row.by_rmw
-            && self.known.loggers.contains(&process)
+            && self.registry.loggers.contains(&process)
         {
-            found.topic = self.known.rosout;
+            found.topic = self.registry.rosout;
         }
         // Where rcl has its events one is missing, and perhaps that of the publisher, too.
-        if found.topic == NONE && row.rclcpp != NEVER && !rcl && !self.about.rcl_publish {
+        if found.topic == NONE
+            && row.rclcpp != NEVER
+            && !rcl
+            && !self.about.enabled.has(Kind::RclPublish)
+        {
             let steps = self.about.guesses.get(&process);
             let steps = steps.map_or(&[][..], Vec::as_slice);
             let after = steps.partition_point(|(since, ..)| *since <= row.publish);
             let last = steps[..after].last();
             (found.topic, found.publisher) =
                 last.map_or((NONE, NONE), |(_, topic, publisher)| (*topic, *publisher));
-            let of = self.known.publishers.get(found.publisher as usize);
+            let of = self.registry.publishers.get(found.publisher as usize);
             found.node = of.map_or(NONE, |of| of.node);
         }
         found
@@ -344,7 +367,7 @@ impl Model {
                         take.matched = message.is_some();
                     }
                     if let Some(message) = message {
-                        found.push(joined(*message, (*number, take), Match::Ambiguous));
+                        found.push(joined(*message, (*number, take), Join::SharedTimestamp));
                     }
                     *rank += 1;
                 }
@@ -356,20 +379,11 @@ impl Model {
 
     /// All messages.
     pub(crate) fn messages(&mut self) -> Messages {
-        let missing = self.missing.iter();
-        self.cuts
-            .gaps
-            .add(missing.map(|(host, begin, end, _)| (*host, *begin, *end)));
-        if self.is_broken() {
-            let suspects = self.sequence.suspects();
-            let identity = &self.identity;
-            let of_host = |(process, begin, end)| (identity.host(process), begin, end);
-            self.cuts.gaps.add(suspects.map(of_host));
-        }
+        self.gaps.finish();
         self.matches.finish(
             &mut self.publications.rows,
             &mut self.takes.rows,
-            &self.known,
+            &self.registry,
         );
         approximate::estimate(self);
         let (mut more, shared) = self.ambiguous();
@@ -386,12 +400,20 @@ impl Model {
             let topic = self.take_topic(&take);
             nameless |= topic == NONE;
             unknown += u64::from(topic == NONE && take.subscription == NONE);
-            if !take.intra && !take.matched && topic != self.known.discovery {
+            if !take.intra && !take.matched && topic != self.registry.discovery {
                 alone.push(number);
             }
         }
-        self.doubt_unseen(&alone);
         let mut making = Making {
+            judge: Judge {
+                model: self,
+                longest_wait: HashMap::new(),
+                untaken: untaken.iter().copied().collect(),
+                shared: HashSet::default(),
+                above: Vec::new(),
+                ordinary: HashMap::new(),
+                alone: self.taken_alone(&alone),
+            },
             made: Messages {
                 rows: Rows::on(self.disk.as_ref()),
                 ambiguous: shared.len() as u64,
@@ -402,8 +424,6 @@ impl Model {
             },
             group: Vec::new(),
             rest: Vec::new(),
-            waited: HashMap::new(),
-            shared: HashSet::default(),
             nameless,
             unseen: self.unseen(),
         };
@@ -413,12 +433,17 @@ impl Model {
 
     /// Since when a subscription may have been made that nothing tells of: while others were.
     fn unseen(&self) -> Option<i64> {
-        let made = self.known.subscriptions.iter().map(|of| of.created).max()?;
-        self.cuts.gaps.first().filter(|begin| *begin <= made)
+        let made = self
+            .registry
+            .subscriptions
+            .iter()
+            .map(|of| of.created)
+            .max()?;
+        self.gaps.first().filter(|begin| *begin <= made)
     }
 
     /// A row of each publication and subscription, publication by publication.
-    fn all_rows(&self, making: &mut Making, more: &[Matched], shared: &HashSet<u32>) {
+    fn all_rows(&self, making: &mut Making<'_>, more: &[Matched], shared: &HashSet<u32>) {
         let mut existing = Existing::new(self, |_| true);
         let (mut chain, mut pairs) = (Vec::new(), Vec::new());
         let (mut matched, mut given): (Vec<Matched>, Vec<Enqueue>) = (Vec::new(), Vec::new());
@@ -429,21 +454,20 @@ impl Model {
                 self.sorted(making);
                 publish = row.publish;
             }
-            let Source {
-                publisher, topic, ..
-            } = self.source(&row);
+            let source = self.source(&row);
+            let topic = source.topic;
             if topic == NONE {
                 let alone = row.rclcpp != NEVER && row.rcl == NEVER;
                 making.made.unnamed += u64::from(alone);
-                making.made.unknown_publishers += u64::from(!alone && publisher == NONE);
+                making.made.unknown_publishers += u64::from(!alone && source.publisher == NONE);
             }
             matched.clear();
             if row.taken != NONE && !shared.contains(&message) {
                 chained(&self.takes.rows, row.taken, &mut chain);
                 let how = if row.estimated {
-                    Match::Approximate
+                    Join::NearestTimestamp
                 } else {
-                    Match::Exact
+                    Join::SameTimestamp
                 };
                 // Of several takes of one subscription the first.
                 let first = chain.iter().filter(|(_, take)| take.matched);
@@ -463,15 +487,14 @@ impl Model {
                 number = one.next;
             }
             given.reverse();
-            self.rows_of(making, (message, &row, topic), &matched, &pairs, &given);
+            self.rows_of(making, (message, &row, source), &matched, &pairs, &given);
         }
         self.sorted(making);
         // Only a publisher's history is replayed within a process.
-        let buffers = self.known.ring_buffers.iter();
+        let buffers = self.registry.ring_buffers.iter();
         let kept = buffers.filter(|of| of.publisher != NONE);
-        let kept = kept.filter_map(|of| self.known.publishers.get(of.publisher as usize));
+        let kept = kept.filter_map(|of| self.registry.publishers.get(of.publisher as usize));
         let kept: HashSet<u32> = kept.map(|of| of.process).collect();
-        let broken = self.is_broken();
         for (_, row) in self.ring_buffers.rows.iter() {
             if row.message == NONE {
                 let take = self.takes.rows.get(row.take);
@@ -482,18 +505,16 @@ impl Model {
                     process: row.process,
                     take: row.take,
                     execution: take.map_or(NONE, |take| take.execution),
-                    how: Match::None,
+                    join: Join::Nothing,
                     intra: Some(true),
-                    outcome: UNKNOWN,
                     publish: NEVER,
                     taken: take.map_or(NEVER, |take| take.time),
-                    below: false,
-                    stampless: true,
-                    lot: if row.untold || (broken && !kept.contains(&row.process)) {
-                        Lot::Untold
+                    leg: if row.untold || !kept.contains(&row.process) {
+                        Leg::Unpublished
                     } else {
-                        Lot::Replayed
+                        Leg::LateJoiner
                     },
+                    decision: None,
                 });
             }
         }
@@ -506,38 +527,37 @@ impl Model {
     /// The rows of one publication.
     fn rows_of(
         &self,
-        making: &mut Making,
-        (message, row, topic): (u32, &Publication, u32),
+        making: &mut Making<'_>,
+        (message, row, source): (u32, &Publication, Source),
         matched: &[Matched],
         pairs: &[u32],
         given: &[Enqueue],
     ) {
-        let discovery = self.known.discovery;
+        let discovery = self.registry.discovery;
         let begin = making.group.len();
         let time = |take: u32| self.takes.rows.get(take).map_or(NEVER, |take| take.time);
         // Of a message of the middleware's own there is no row.
-        for one in given.iter().filter(|_| topic != discovery) {
-            let (lot, how) = match one.fate {
-                Fate::Pending => (Lot::Pending, Match::None),
-                Fate::Dequeued => (Lot::Open, Match::Exact),
-                Fate::Overwritten | Fate::Cleared => (Lot::Overwritten, Match::Exact),
+        for one in given.iter().filter(|_| source.topic != discovery) {
+            let (leg, join) = match one.fate {
+                Fate::Pending => (Leg::Buffer, Join::Nothing),
+                Fate::Dequeued => (Leg::Buffer, Join::RingBuffer),
+                Fate::Overwritten => (Leg::Overwritten, Join::RingBuffer),
+                Fate::Cleared => (Leg::Cleared, Join::RingBuffer),
             };
             let take = self.takes.rows.get(one.take);
             making.group.push(Message {
                 message,
-                publisher: NONE,
+                publisher: source.publisher,
                 subscription: one.subscription,
                 process: self.process_of(one.subscription),
                 take: one.take,
                 execution: take.map_or(NONE, |take| take.execution),
-                how,
+                join,
                 intra: Some(true),
-                outcome: UNKNOWN,
                 publish: row.publish,
                 taken: take.map_or(NEVER, |take| take.time),
-                below: false,
-                stampless: true,
-                lot,
+                leg,
+                decision: None,
             });
         }
         // The copy that also came through the middleware is dropped by rclcpp: one row, the intra one.
@@ -549,31 +569,29 @@ impl Model {
                     .iter()
                     .any(|one| one.subscription == subscription)
         };
-        let one = |subscription: u32, of: Option<&Matched>, lot: Lot| {
+        let one = |subscription: u32, of: Option<&Matched>, leg: Leg| {
             let take = of.map_or(NONE, |of| of.take);
             Message {
                 message,
-                publisher: NONE,
+                publisher: source.publisher,
                 subscription,
                 process: self.process_of(subscription),
                 take,
                 execution: of.map_or(NONE, |of| of.execution),
-                how: of.map_or(Match::None, |of| of.how),
+                join: of.map_or(Join::Nothing, |of| of.join),
                 intra: (subscription != NONE || take != NONE).then_some(false),
-                outcome: UNKNOWN,
                 publish: row.publish,
                 taken: time(take),
-                below: false,
-                stampless: true,
-                lot,
+                leg,
+                decision: None,
             }
         };
         let mut there = matched.iter().peekable();
         let late = |group: &mut Vec<Message>, of: &Matched| {
             if of.subscription == NONE {
-                group.push(one(NONE, Some(of), Lot::Open));
+                group.push(one(NONE, Some(of), Leg::Middleware));
             } else if !within(group, of.subscription) {
-                group.push(one(of.subscription, Some(of), Lot::Replayed));
+                group.push(one(of.subscription, Some(of), Leg::BeforeSubscription));
             }
         };
         for subscription in pairs {
@@ -587,26 +605,30 @@ impl Model {
             {}
             if !within(&making.group, *subscription) {
                 let pending = of.is_none() && unresolved;
-                let lot = if pending { Lot::Pending } else { Lot::Open };
-                making.group.push(one(*subscription, of, lot));
+                let leg = if pending {
+                    Leg::Buffer
+                } else {
+                    Leg::Middleware
+                };
+                making.group.push(one(*subscription, of, leg));
             }
         }
         for of in there {
             late(&mut making.group, of);
         }
-        if making.group.len() == begin && topic != discovery {
+        if making.group.len() == begin && source.topic != discovery {
             let unseen = making.unseen.is_some_and(|since| since <= row.publish);
-            let lot = if topic == NONE || making.nameless || unseen {
-                Lot::Pending
+            let leg = if source.topic == NONE || making.nameless || unseen {
+                Leg::UnknownSubscription
             } else {
-                Lot::NoSubscriber
+                Leg::NoSubscription
             };
-            making.group.push(one(NONE, None, lot));
+            making.group.push(one(NONE, None, leg));
         }
     }
 
     /// Append the rows of publications of one time.
-    fn sorted(&self, making: &mut Making) {
+    fn sorted(&self, making: &mut Making<'_>) {
         if making.group.len() > 1 {
             making.group.sort_by_key(|row| {
                 let taken = if row.take == NONE {
@@ -622,22 +644,26 @@ impl Model {
                 let of = self.callbacks.executions.get(row.execution);
                 row.taken = of.map_or(NEVER, |of| of.start);
             }
-            if row.lot == Lot::Replayed
-                && let Some(of) = self.known.subscriptions.get(row.subscription as usize)
+            if row.leg == Leg::BeforeSubscription
+                && let Some(of) = self.registry.subscriptions.get(row.subscription as usize)
                 && row.publish != NEVER
                 && row.publish >= of.created
             {
                 // Of a publisher that is not known nobody could say to whom it published.
-                row.lot = Lot::Open;
+                row.leg = Leg::Middleware;
             }
-            if row.lot != Lot::Replayed && row.publish != NEVER && row.taken != NEVER {
-                let longest = making.waited.entry(row.subscription).or_insert(i64::MIN);
+            if row.leg != Leg::BeforeSubscription && row.publish != NEVER && row.taken != NEVER {
+                let longest = &mut making.judge.longest_wait;
+                let longest = longest.entry(row.subscription).or_insert(i64::MIN);
                 *longest = row.taken.wrapping_sub(row.publish).max(*longest);
             }
-            if row.how == Match::Ambiguous
+            if row.join == Join::SharedTimestamp
                 && let Some(of) = self.publications.rows.get(row.message)
             {
-                making.shared.insert((self.source(&of).topic, of.stamp));
+                making
+                    .judge
+                    .shared
+                    .insert((self.source(&of).topic, of.stamp));
             }
             making.made.rows.push(row);
         }
@@ -645,90 +671,19 @@ impl Model {
 
     /// The process of a subscription, or `NONE`.
     pub(crate) fn process_of(&self, subscription: u32) -> u32 {
-        let of = self.known.subscriptions.get(subscription as usize);
+        let of = self.registry.subscriptions.get(subscription as usize);
         of.map_or(NONE, |of| of.process)
-    }
-
-    /// Say what became of each message.
-    ///
-    /// One between processes that was never taken is lost, unless the recording cannot know:
-    ///
-    /// * no later message of that publisher was taken by that subscription, and the receiver's last
-    ///   event comes sooner after the publication than the longest wait seen there (1 s where none
-    ///   was): it may have been on its way still;
-    /// * the tracer dropped something at the receiver before the next message was taken, if any was;
-    /// * the receiver's takes, or this publication's timestamp, were not recorded.
-    fn settle(&self, making: Making) -> Messages {
-        let Making {
-            mut made,
-            waited,
-            shared,
-            ..
-        } = making;
-        let untaken: HashSet<u32> = made.untaken.iter().copied().collect();
-        let mut back = Back::new(self);
-        for number in (0..made.rows.count()).rev() {
-            let Some(row) = made.rows.edit(number) else {
-                continue;
-            };
-            let of = self.publications.rows.get(row.message);
-            let source = of.map_or(Source::NONE, |of| self.source(&of));
-            row.publisher = source.publisher;
-            let way = made.ways.entry((source.publisher, row.subscription));
-            let way = way.or_insert_with(Way::new);
-            row.outcome = match row.lot {
-                Lot::Replayed => REPLAYED,
-                Lot::Untold => UNKNOWN,
-                _ if row.execution != NONE => DELIVERED,
-                _ if row.take != NONE => TAKEN,
-                Lot::NoSubscriber => NO_SUBSCRIBER,
-                Lot::Overwritten => OVERWRITTEN,
-                Lot::Pending => UNKNOWN,
-                Lot::Open => {
-                    let known = (row.subscription != NONE).then(|| waited.get(&row.subscription));
-                    let longest = known.flatten().copied().unwrap_or(SECOND);
-                    let until = row.publish.saturating_add(longest);
-                    let next = (way.next != NEVER).then_some(way.next);
-                    let end = self.identity.end(row.process);
-                    let host = self.identity.host(row.process);
-                    let topic = match source.topic {
-                        NONE => self.known.topic_at(row.subscription),
-                        topic => topic,
-                    };
-                    let key = of.map_or(NEVER, |of| of.stamp);
-                    let gap = || {
-                        let gaps = &self.cuts.gaps;
-                        gaps.between(host, row.publish, next.unwrap_or(i64::MAX))
-                    };
-                    let unknown = (next.is_none() && until > end)
-                        // Else `weigh` knows better what a gap may hide.
-                        || (!row.between() && gap())
-                        || key == NEVER
-                        || shared.contains(&(topic, key))
-                        || !self.about.rmw_take
-                        || untaken.contains(&row.subscription);
-                    if unknown { UNKNOWN } else { LOST }
-                }
-            };
-            if row.taken != NEVER {
-                way.next = row.taken;
-            }
-            let of = (source.publisher, of.as_ref());
-            back.on_message(self, way, (number, row), of);
-        }
-        self.weigh(&mut made, &back, &waited);
-        made
     }
 }
 
 /// A publication and a take of it.
-pub(crate) const fn joined(message: u32, (number, take): (u32, &Take), how: Match) -> Matched {
+pub(crate) const fn joined(message: u32, (number, take): (u32, &Take), join: Join) -> Matched {
     Matched {
         message,
         subscription: take.subscription,
         take: number,
         execution: take.execution,
-        how,
+        join,
     }
 }
 
@@ -740,7 +695,7 @@ impl Matched {
             subscription,
             take: NONE,
             execution,
-            how: Match::Approximate,
+            join: Join::InOrder,
         }
     }
 }

@@ -13,7 +13,7 @@
 use ahash::{HashMap, HashMapExt, HashSet};
 
 use crate::intake::{Event, Kind};
-use crate::known::{Known, Sort};
+use crate::registry::{HandleKind, Registry};
 use crate::rows::{NEVER, NONE, Rows, plain};
 
 /// One publication.
@@ -144,7 +144,7 @@ impl Publications {
         &mut self,
         kind: Kind,
         event: &Event,
-        objects: &Known,
+        objects: &Registry,
         process: u32,
         within: u32,
     ) -> u32 {
@@ -202,13 +202,13 @@ impl Publications {
             of.by_rmw = publisher.is_some();
             of.stamp = event.signed(2).unwrap_or(NEVER);
             self.stamped += u32::from(of.stamp != NEVER);
-            let found = objects.object(Sort::RmwPublisher, process, publisher, of.publish);
+            let found = objects.object(HandleKind::RmwPublisher, process, publisher, of.publish);
             if found != NONE {
                 of.publisher = found;
             }
         } else if kind == Kind::RclPublish || of.publisher == NONE {
             // What rcl says goes before what the others say.
-            let found = objects.object(Sort::Publisher, process, publisher, of.publish);
+            let found = objects.object(HandleKind::Publisher, process, publisher, of.publish);
             if found != NONE || publisher.is_some() {
                 of.publisher = found;
             }

@@ -3,17 +3,17 @@
 //! A message is put there by the publication whose intra-process event is the last publish event of
 //! its thread, unless the buffer was made later, or has that message already: then it is replayed to
 //! a late joiner. What comes next at its place takes it out, or overwrites it. The history that a
-//! publisher keeps for late joiners of its process delivers nothing. Where events of a thread
-//! that takes of it may be missing meanwhile, nothing tells what left a place. Places are filled one
-//! after the other: where some were left out, nobody knows who filled the next one.
+//! publisher keeps for late joiners of its process delivers nothing. Where events of the process may be
+//! missing meanwhile, nothing tells what left a place. Places are filled one after the other: where some
+//! were left out, an event is missing.
 
 use ahash::HashMap;
 
-use crate::gaps::Cuts;
+use crate::gaps::{Gaps, Place};
 use crate::intake::Event;
-use crate::known::{Known, Sort};
 use crate::publications::Publications;
-use crate::rows::{NONE, Rows, plain};
+use crate::registry::{HandleKind, Registry};
+use crate::rows::{NEVER, NONE, Rows, plain};
 
 /// What became of a message in a ring buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -62,6 +62,15 @@ plain!(Enqueue {
 /// A buffer, by its address: what is in each of its places, and since when.
 type Places = HashMap<u64, (u32, i64)>;
 
+/// What a buffer was filled with last, while it is one object.
+#[derive(Clone, Copy)]
+struct Filled {
+    object: u32,
+    place: u64,
+    highest: u64,
+    time: i64,
+}
+
 /// All messages in ring buffers.
 #[derive(Clone, Default)]
 pub struct RingBuffers {
@@ -70,62 +79,61 @@ pub struct RingBuffers {
     /// How many were cleared.
     pub cleared: u64,
     buffers: HashMap<(u32, u64), Places>,
-    /// Of each buffer, while it is one object, the place that was filled last, and the highest one.
-    filled: HashMap<(u32, u64), (u32, u64, u64)>,
-    /// The threads that took something out of each buffer.
-    takers: HashMap<(u32, u64), Vec<u32>>,
+    filled: HashMap<(u32, u64), Filled>,
     /// The newest message that was taken of each buffer.
     newest: HashMap<(u32, u64), u32>,
-    /// Of each thread the publication under way as it filled a place before which some were left out:
-    /// that may have been of a later one, and the next one as well.
-    lost: HashMap<u32, u32>,
     /// Of each thread the publication under way and the buffers that have it.
     given: HashMap<u32, (u32, Vec<u64>)>,
 }
 
-/// Whether one of these threads may have taken something since some time that was not recorded.
-fn missing(cuts: &Cuts, takers: Option<&Vec<u32>>, since: i64, event: &Event) -> bool {
-    let mut takers = takers.into_iter().flatten();
-    takers.any(|thread| cuts.since(*thread, since, event.time))
+/// Whether something may be missing in a process since one of its places was filled.
+fn missing(gaps: &Gaps, (process, place): (u32, Place), since: i64, event: &Event) -> bool {
+    gaps.between(place, since, event.time) || gaps.broken_since(process, since)
 }
 
 impl RingBuffers {
-    /// Whether places were left out since one of a buffer was filled before.
-    fn skips(&mut self, buffer: (u32, u64), object: u32, place: u64) -> bool {
-        let before = self.filled.get(&buffer).filter(|(of, ..)| *of == object);
-        let (skips, highest) = before.map_or((false, place), |(_, last, highest)| {
-            let goes_on = place == last.wrapping_add(1) || (place == 0 && last == highest);
-            (!goes_on, place.max(*highest))
-        });
-        self.filled.insert(buffer, (object, place, highest));
-        skips
+    /// A place is filled, and those before it were left out: when one was filled before; else `NEVER`.
+    pub fn out_of_turn(&mut self, event: &Event, process: u32, object: u32) -> i64 {
+        let Some(buffer) = event.get(0) else {
+            return NEVER;
+        };
+        let place = event.get(1).unwrap_or_default();
+        let now = Filled {
+            object,
+            place,
+            highest: place,
+            time: event.time,
+        };
+        let before = self.filled.insert((process, buffer), now);
+        let Some(before) = before.filter(|before| before.object == object) else {
+            return NEVER;
+        };
+        let highest = place.max(before.highest);
+        self.filled
+            .insert((process, buffer), Filled { highest, ..now });
+        let in_turn =
+            place == before.place.wrapping_add(1) || (place == 0 && before.place == before.highest);
+        if in_turn { NEVER } else { before.time }
     }
 
     /// `rclcpp_ring_buffer_enqueue`, of the publication under way on its thread, if one is.
     pub fn on_enqueue(
         &mut self,
         event: &Event,
-        objects: &Known,
-        process: u32,
+        objects: &Registry,
+        (process, host): (u32, Place),
         publications: &mut Publications,
-        cuts: &Cuts,
+        gaps: &Gaps,
     ) {
         let buffer = event.get(0);
-        let object = objects.object(Sort::RingBuffer, process, buffer, event.time);
+        let object = objects.object(HandleKind::RingBuffer, process, buffer, event.time);
         let of = objects.ring_buffers.get(object as usize);
         let Some(buffer) = buffer.filter(|_| of.is_none_or(|of| of.publisher == NONE)) else {
             return;
         };
         let place = event.get(1).unwrap_or_default();
-        let skips = self.skips((process, buffer), object, place);
-        let under_way = publications.under_way(event.thread);
-        let row = under_way.map_or(NONE, |(message, _)| message);
-        if skips {
-            self.lost.insert(event.thread, row);
-        }
-        let skips = skips || (row != NONE && self.lost.get(&event.thread) == Some(&row));
-        let message = under_way
-            .filter(|_| !skips)
+        let message = publications
+            .under_way(event.thread)
             .map_or(NONE, |(message, published)| {
                 let (of_message, given) = self.given.entry(event.thread).or_default();
                 if *of_message != message {
@@ -146,17 +154,16 @@ impl RingBuffers {
             process,
             take: NONE,
             fate: Fate::Pending,
-            untold: skips || (message == NONE && publications.is_cut(event.thread)),
+            untold: message == NONE && publications.is_cut(event.thread),
             next,
         });
-        let takers = self.takers.get(&(process, buffer));
         let places = self.buffers.entry((process, buffer)).or_default();
         let now = (number, event.time);
         let before = places.insert(place, now);
         // Where the place was free again the message had been taken, which was not recorded.
         let pushed_out = event.get(2).is_some_and(|overwritten| overwritten != 0);
         if let Some(row) = before
-            .filter(|(_, since)| pushed_out && !missing(cuts, takers, *since, event))
+            .filter(|(_, since)| pushed_out && !missing(gaps, (process, host), *since, event))
             .and_then(|(row, _)| self.rows.edit(row))
         {
             row.fate = Fate::Overwritten;
@@ -164,15 +171,17 @@ impl RingBuffers {
     }
 
     /// `rclcpp_ring_buffer_dequeue`, which is a take.
-    pub fn on_dequeue(&mut self, event: &Event, process: u32, take: u32, cuts: &Cuts) {
+    pub fn on_dequeue(
+        &mut self,
+        event: &Event,
+        (process, host): (u32, Place),
+        take: u32,
+        gaps: &Gaps,
+    ) {
         let buffer = event.get(0).unwrap_or_default();
-        let takers = self.takers.entry((process, buffer)).or_default();
-        if !takers.contains(&event.thread) {
-            takers.push(event.thread);
-        }
         if let Some(places) = self.buffers.get_mut(&(process, buffer))
             && let Some((number, since)) = places.remove(&event.get(1).unwrap_or_default())
-            && !missing(cuts, Some(takers), since, event)
+            && !missing(gaps, (process, host), since, event)
         {
             // Messages leave a buffer in their order: what an older one's place gives is another.
             let newest = self.newest.entry((process, buffer)).or_default();
@@ -184,14 +193,6 @@ impl RingBuffers {
                 (row.fate, row.take) = (Fate::Dequeued, take);
             }
         }
-    }
-
-    /// The highest place of a buffer that was filled, while it is this object.
-    #[must_use]
-    pub fn highest(&self, process: u32, buffer: Option<u64>, object: u32) -> u64 {
-        let filled = buffer.and_then(|buffer| self.filled.get(&(process, buffer)));
-        let filled = filled.filter(|(of, ..)| *of == object);
-        filled.map_or(0, |(_, _, highest)| *highest)
     }
 
     /// `rclcpp_ring_buffer_clear`.

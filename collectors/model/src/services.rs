@@ -10,7 +10,7 @@ use ahash::HashMap;
 
 use crate::callbacks::Execution;
 use crate::intake::Event;
-use crate::known::{Known, Sort};
+use crate::registry::{HandleKind, Registry};
 use crate::rows::{NEVER, NONE, plain};
 
 /// Client and sequence number.
@@ -115,25 +115,25 @@ impl Services {
         }
     }
 
-    fn of_client(event: &Event, known: &Known, process: u32) -> Side {
-        let client = known.object(Sort::Client, process, event.get(0), event.time);
+    fn of_client(event: &Event, known: &Registry, process: u32) -> Side {
+        let client = known.object(HandleKind::Client, process, event.get(0), event.time);
         let gid = known.gids.get(client as usize).copied().unwrap_or_default();
         Self::side(event, process, client, gid, 1)
     }
 
-    fn of_service(event: &Event, known: &Known, process: u32) -> Side {
-        let service = known.object(Sort::Service, process, event.get(0), event.time);
+    fn of_service(event: &Event, known: &Registry, process: u32) -> Side {
+        let service = known.object(HandleKind::Service, process, event.get(0), event.time);
         Self::side(event, process, service, [event.get(1), event.get(2)], 3)
     }
 
     /// `rmw_send_request`.
-    pub fn on_send_request(&mut self, event: &Event, known: &Known, process: u32, within: u32) {
+    pub fn on_send_request(&mut self, event: &Event, known: &Registry, process: u32, within: u32) {
         let side = Self::of_client(event, known, process);
         self.requested.push(Side { within, ..side });
     }
 
     /// `rmw_take_request`.
-    pub fn on_take_request(&mut self, event: &Event, known: &Known, process: u32) {
+    pub fn on_take_request(&mut self, event: &Event, known: &Registry, process: u32) {
         if event.get(4).is_some_and(|taken| taken != 0) {
             self.waiting.insert(
                 event.thread,
@@ -149,7 +149,7 @@ impl Services {
     }
 
     /// `callback_start`: it serves what its thread took last, if it is of that service.
-    pub fn on_start(&mut self, number: u32, execution: &Execution, known: &Known) {
+    pub fn on_start(&mut self, number: u32, execution: &Execution, known: &Registry) {
         if self.waiting.is_empty() {
             return;
         }
@@ -167,14 +167,14 @@ impl Services {
     }
 
     /// `rmw_send_response`.
-    pub fn on_send_response(&mut self, event: &Event, known: &Known, process: u32) {
+    pub fn on_send_response(&mut self, event: &Event, known: &Registry, process: u32) {
         let side = Self::of_service(event, known, process);
         let stamp = event.signed(4);
         self.sent.push(Side { stamp, ..side });
     }
 
     /// `rmw_take_response`.
-    pub fn on_take_response(&mut self, event: &Event, known: &Known, process: u32) {
+    pub fn on_take_response(&mut self, event: &Event, known: &Registry, process: u32) {
         if event.get(3).is_some_and(|taken| taken != 0) {
             let side = Self::of_client(event, known, process);
             let stamp = event.signed(2);
@@ -184,7 +184,7 @@ impl Services {
 
     /// All calls, in the order of their begins.
     #[must_use]
-    pub fn calls(&self, known: &Known) -> Vec<Call> {
+    pub fn calls(&self, known: &Registry) -> Vec<Call> {
         let sides = [&self.requested, &self.taken, &self.sent, &self.answered];
         let orders = sides.map(|rows| {
             let mut order: Vec<usize> = (0..rows.len()).collect();
@@ -282,7 +282,14 @@ impl Services {
         found
     }
 
-    fn call(&self, key: &Key, of: Joined, answered: &[usize], alone: bool, known: &Known) -> Call {
+    fn call(
+        &self,
+        key: &Key,
+        of: Joined,
+        answered: &[usize],
+        alone: bool,
+        known: &Registry,
+    ) -> Call {
         let requested = self.requested.get(of.requested as usize);
         let taken = self.taken.get(of.taken as usize);
         let sent = self.sent.get(of.sent as usize);

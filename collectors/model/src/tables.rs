@@ -10,14 +10,13 @@ use arrow_schema::ArrowError;
 
 use crate::Model;
 use crate::callbacks::{Callbacks, Execution};
-use crate::messages::{Message, Messages, OUTCOMES, Source};
+use crate::decide::{Decision, Match, Outcome, Reason};
+use crate::messages::{Message, Messages, Source};
 use crate::publications::Publication;
 use crate::rows::{Columns, NEVER, NONE, Plain, Rows, Texts, columns, flag};
 use crate::services::Call;
 use crate::takes::Take;
 use crate::timers::{Activation, activations};
-
-const HOW: &[&str] = &["exact", "approximate", "ambiguous"];
 
 /// The heap is told of once in so many nanoseconds.
 const STEP: i64 = 100_000_000;
@@ -55,8 +54,9 @@ pub struct Counts {
 }
 
 /// A message with what it is of.
-struct Told {
+struct MessageView {
     row: Message,
+    decision: Decision,
     sent: Option<Publication>,
     source: Source,
     take: Option<Take>,
@@ -93,9 +93,9 @@ impl Tables {
         "callback_heap",
         "callback_allocations",
         "told",
-        "ways",
+        "connections",
         "clock_offsets",
-        "missing",
+        "broken_orders",
     ];
 
     pub(crate) fn new(mut model: Model) -> Self {
@@ -103,10 +103,17 @@ impl Tables {
         let calls = Self::served(&model);
         let hosts = model.identity.hosts();
         let texts = Texts {
-            names: Arc::new(StringViewArray::from_iter_values(model.known.names.texts())),
+            names: Arc::new(StringViewArray::from_iter_values(
+                model.registry.names.texts(),
+            )),
             hosts: Arc::new(StringViewArray::from_iter_values(hosts)),
         };
-        let topics = model.known.publishers.iter().map(|of| of.topic).collect();
+        let topics = model
+            .registry
+            .publishers
+            .iter()
+            .map(|of| of.topic)
+            .collect();
         let mut found = Self {
             model,
             messages,
@@ -149,9 +156,9 @@ impl Tables {
             "callback_heap" => self.heap(columns, true),
             "callback_allocations" => self.allocations(columns),
             "told" => self.told(columns),
-            "ways" => self.ways(columns),
+            "connections" => self.connections(columns),
             "clock_offsets" => self.clock_offsets(columns),
-            "missing" => self.missing(columns),
+            "broken_orders" => self.broken_orders(columns),
             _ => return Ok(None),
         };
         let found = found.batch()?;
@@ -200,7 +207,7 @@ impl Tables {
     fn executions<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
         let rows = some(&self.model.callbacks.executions, range);
         self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
-        let of = |row: &Execution| self.model.known.callback(row.callback);
+        let of = |row: &Execution| self.model.registry.callback(row.callback);
         columns!(columns, rows, |(number, row)|
             number "callback_instance_id" *number;
             number "callback_id" row.callback;
@@ -259,7 +266,7 @@ impl Tables {
     }
 
     fn node_at(&self, subscription: u32) -> u32 {
-        let of = self.model.known.subscriptions.get(subscription as usize);
+        let of = self.model.registry.subscriptions.get(subscription as usize);
         of.map_or(NONE, |of| of.node)
     }
 
@@ -268,7 +275,8 @@ impl Tables {
         let rows = some(&self.messages.rows, range).into_iter();
         let rows = rows.map(|(_, row)| {
             let sent = model.publications.rows.get(row.message);
-            Told {
+            MessageView {
+                decision: row.decided(),
                 row,
                 sent,
                 source: sent.map_or(Source::NONE, |of| model.source(&of)),
@@ -276,37 +284,40 @@ impl Tables {
                 execution: self.execution(row.execution),
             }
         });
-        let rows: Vec<Told> = rows.collect();
-        let topic = |of: &Told| match of.source.topic {
-            NONE => model.known.topic_at(of.row.subscription),
+        let rows: Vec<MessageView> = rows.collect();
+        let topic = |of: &MessageView| match of.source.topic {
+            NONE => model.registry.topic_at(of.row.subscription),
             topic => topic,
         };
-        let publisher = |of: &Told| of.sent.map_or(NONE, |sent| identity.process(sent.thread));
-        let host = |of: &Told| match identity.host(publisher(of)) {
+        let publisher =
+            |of: &MessageView| of.sent.map_or(NONE, |sent| identity.process(sent.thread));
+        let host = |of: &MessageView| match identity.host(publisher(of)) {
             NONE => identity.host(of.row.process),
             host => host,
         };
-        let sent = |of: &Told, time: fn(&Publication) -> i64| of.sent.as_ref().map_or(NEVER, time);
-        let take = |of: &Told, time: fn(&Take) -> i64| of.take.as_ref().map_or(NEVER, time);
-        let ran =
-            |of: &Told, time: fn(&Execution) -> i64| of.execution.as_ref().map_or(NEVER, time);
-        let measured = |of: &Told| match (&of.execution, &of.sent) {
+        let sent =
+            |of: &MessageView, time: fn(&Publication) -> i64| of.sent.as_ref().map_or(NEVER, time);
+        let take = |of: &MessageView, time: fn(&Take) -> i64| of.take.as_ref().map_or(NEVER, time);
+        let ran = |of: &MessageView, time: fn(&Execution) -> i64| {
+            of.execution.as_ref().map_or(NEVER, time)
+        };
+        let measured = |of: &MessageView| match (&of.execution, &of.sent) {
             (Some(execution), Some(sent)) => execution.start.wrapping_sub(sent.publish),
             _ => NEVER,
         };
         // Not the subscription's host: nothing tells of that where tracing began late.
-        let hosts = |of: &Told| {
+        let hosts = |of: &MessageView| {
             let ran = of
                 .execution
                 .as_ref()
                 .map_or(NONE, |it| identity.process(it.thread));
             (identity.host(publisher(of)), identity.host(ran))
         };
-        let between = |of: &Told| {
+        let between = |of: &MessageView| {
             let (from, to) = hosts(of);
             from != to && measured(of) != NEVER
         };
-        let bound = |of: &Told| {
+        let bound = |of: &MessageView| {
             let (from, to) = hosts(of);
             let time = of.sent.as_ref().map_or(NEVER, |sent| sent.publish);
             if between(of) {
@@ -316,7 +327,7 @@ impl Tables {
             }
         };
         // No latency that is no longer than it may be wrong.
-        let latency = |of: &Told| match (measured(of), bound(of)) {
+        let latency = |of: &MessageView| match (measured(of), bound(of)) {
             (measured, NEVER) if !between(of) => measured,
             (measured, bound) if bound != NEVER && measured > bound => measured,
             _ => NEVER,
@@ -346,8 +357,15 @@ impl Tables {
             long "clock_bound_ns" bound(of);
             number "callback_instance_id" of.row.execution;
         );
-        columns.word("outcome", rows.iter().map(|of| of.row.outcome), OUTCOMES);
-        columns.word("match", rows.iter().map(|of| of.row.how as u8), HOW);
+        let decided = || rows.iter().map(|of| of.decision);
+        columns.word(
+            "outcome",
+            decided().map(|of| of.outcome as u8),
+            Outcome::WORDS,
+        );
+        let joined = &Match::WORDS[..Match::Nothing as usize];
+        columns.word("match", decided().map(|of| of.how as u8), joined);
+        columns.word("reason", decided().map(|of| of.reason as u8), Reason::WORDS);
         columns
     }
 
@@ -401,7 +419,7 @@ impl Tables {
             let ahead = if offset == NEVER { 0 } else { offset };
             let sent = take.stamp.saturating_sub(ahead);
             let start = self.start(take.execution);
-            let created = model.known.subscriptions.get(take.subscription as usize);
+            let created = model.registry.subscriptions.get(take.subscription as usize);
             let stamped = take.stamp != NEVER;
             let (latency, outcome) = if stamped && created.is_some_and(|of| sent < of.created) {
                 (NEVER, 2)
@@ -466,12 +484,12 @@ impl Tables {
     fn served(model: &Model) -> Rows<Call> {
         let mut found = Rows::on(model.disk.as_ref());
         if model.services.happened() {
-            for call in model.services.calls(&model.known) {
+            for call in model.services.calls(&model.registry) {
                 found.push(call);
             }
             return found;
         }
-        let known = &model.known;
+        let known = &model.registry;
         if known.callbacks.iter().all(|of| of.kind != known.service) {
             return found;
         }
@@ -493,7 +511,7 @@ impl Tables {
     }
 
     fn calls<'a>(&self, mut columns: Columns<'a>, range: Range<u32>) -> Columns<'a> {
-        let (model, known) = (&self.model, &self.model.known);
+        let (model, known) = (&self.model, &self.model.registry);
         let rows = some(&self.calls, range).into_iter();
         let rows: Vec<Call> = rows.map(|(_, row)| row).collect();
         let client = |row: &Call| known.clients.get(row.client as usize);
@@ -524,7 +542,7 @@ impl Tables {
     }
 
     fn activations<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
-        let known = &self.model.known;
+        let known = &self.model.registry;
         let mut timers: BTreeMap<u32, Vec<(u32, Execution)>> = BTreeMap::new();
         // Where there is no timer, nothing is read.
         let executions =
@@ -537,10 +555,16 @@ impl Tables {
         }
         let mut rows: Vec<(u32, Execution, u32, Activation)> = Vec::new();
         for (timer, executions) in timers {
-            let starts: Vec<i64> = executions.iter().map(|(_, row)| row.start).collect();
-            let found = activations(&starts, known.periods[timer as usize]);
-            let found = executions.into_iter().zip(found);
-            rows.extend(found.map(|((number, row), of)| (number, row, timer, of)));
+            // What is missing between two activations may be others.
+            let unbroken = |(_, one): &(u32, Execution), (_, next): &(u32, Execution)| {
+                !self.is_missing_between(next.thread, one.start, next.start)
+            };
+            for executions in executions.chunk_by(unbroken) {
+                let starts: Vec<i64> = executions.iter().map(|(_, row)| row.start).collect();
+                let found = activations(&starts, known.periods[timer as usize]);
+                let found = executions.iter().zip(found);
+                rows.extend(found.map(|((number, row), of)| (*number, *row, timer, of)));
+            }
         }
         rows.sort_by_key(|(number, ..)| *number);
         let period = |timer: u32| known.periods[timer as usize];
@@ -563,6 +587,13 @@ impl Tables {
             long "skipped" of.skipped;
         );
         columns
+    }
+
+    /// Whether events of a thread's process may be missing between two that were recorded.
+    fn is_missing_between(&self, thread: u32, from: i64, until: i64) -> bool {
+        let (model, process) = (&self.model, self.model.process(thread));
+        let place = model.identity.place_of(process);
+        model.gaps.between(place, from, until) || model.gaps.broken(process, from, until)
     }
 
     /// The live blocks of each process, or of each of its callbacks, in steps of time.
@@ -615,7 +646,7 @@ impl Tables {
         }
         rows.sort_by_key(|row| (row.time, row.process, row.callback));
         self.of_processes(&mut columns, rows.iter().map(|row| row.process));
-        let of = |row: &HeapRow| self.model.known.callback(row.callback);
+        let of = |row: &HeapRow| self.model.registry.callback(row.callback);
         if of_callbacks {
             columns!(columns, rows, |row|
                 number "callback_id" row.callback;
@@ -661,7 +692,7 @@ impl Tables {
         let rows: Vec<(u32, Execution, [i64; 5])> = rows
             .map(|(number, row)| (number, row, sums.get(&number).copied().unwrap_or_default()))
             .collect();
-        let of = |row: &Execution| model.known.callback(row.callback);
+        let of = |row: &Execution| model.registry.callback(row.callback);
         self.of_threads(&mut columns, rows.iter().map(|(_, row, _)| row.thread));
         columns!(columns, rows, |(number, row, sums)|
             number "callback_instance_id" *number;
@@ -682,7 +713,7 @@ impl Tables {
 
     /// What tells of actions: publications on their topics.
     fn told<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
-        let names = self.model.known.names.texts().iter();
+        let names = self.model.registry.names.texts().iter();
         let of_actions: Vec<bool> = names.map(|name| name.contains("/_action/")).collect();
         // Most recordings have none.
         let some = of_actions.contains(&true);
@@ -699,15 +730,15 @@ impl Tables {
         columns
     }
 
-    /// Messages by subscription and publisher, as they come: whether all were lost, how many.
-    fn ways<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
-        let mut rows: Vec<_> = self.messages.ways.iter().collect();
-        rows.sort_unstable_by_key(|(_, way)| way.first);
-        columns!(columns, rows, |((publisher, subscription), way)|
+    /// Messages by subscription and publisher, as they come: whether none was taken, how many.
+    fn connections<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+        let mut rows: Vec<_> = self.messages.connections.iter().collect();
+        rows.sort_unstable_by_key(|(_, connection)| connection.first);
+        columns!(columns, rows, |((publisher, subscription), connection)|
             number "publisher_id" *publisher;
             number "subscription_id" *subscription;
-            truth "all" Some(way.count == way.lost);
-            long "len" way.count;
+            truth "never_taken" Some(connection.count == connection.never_taken);
+            long "len" connection.count;
         );
         columns
     }
@@ -740,13 +771,13 @@ impl Tables {
         columns
     }
 
-    /// What is seen to be missing though nothing was declared.
-    fn missing<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
-        columns!(columns, self.model.missing, |(host, begin, end, broken)|
-            host "host" *host;
+    /// Broken orders: where an event is missing though no tracer tells of it.
+    fn broken_orders<'a>(&self, mut columns: Columns<'a>) -> Columns<'a> {
+        let rows = self.model.gaps.all_broken();
+        columns!(columns, rows, |(process, begin, end)|
+            host "host" self.model.identity.host(*process);
             long "begin_ns" *begin;
             long "end_ns" *end;
-            truth "broken" Some(*broken);
         );
         columns
     }
@@ -757,7 +788,7 @@ impl Tables {
         let model = &self.model;
         let mut ran = Vec::new();
         let [mut unfinished, mut nameless, mut ownerless] = [0; 3];
-        let mut runs_in = vec![NONE; model.known.callbacks.len()];
+        let mut runs_in = vec![NONE; model.registry.callbacks.len()];
         let mut shared = false;
         for (_, row) in model.callbacks.executions.iter() {
             flag(&mut ran, row.thread);
@@ -767,7 +798,7 @@ impl Tables {
             }
             unfinished += u64::from(row.end == NEVER);
             nameless += u64::from(row.callback == NONE);
-            let of = model.known.callbacks.get(row.callback as usize);
+            let of = model.registry.callbacks.get(row.callback as usize);
             ownerless += u64::from(of.is_some_and(|of| of.owner == NONE));
         }
         let mut seen = Vec::new();
@@ -784,7 +815,7 @@ impl Tables {
             .collect();
         let calls = self.calls.iter().filter(|(_, call)| call.nameless());
         let calls = calls.count();
-        let texts = model.known.names.texts();
+        let texts = model.registry.names.texts();
         Counts {
             numbers: vec![
                 ("without_context", model.identity.without_context),

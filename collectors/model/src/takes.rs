@@ -5,12 +5,9 @@
 //! subscription, and if the thread did nothing else in between: neither ended a callback nor went on
 //! with its executor.
 
-use ahash::HashMap;
-
 use crate::callbacks::Execution;
-use crate::identity::NOBODY;
 use crate::intake::Event;
-use crate::known::{Known, Sort};
+use crate::registry::{HandleKind, Registry};
 use crate::rows::{NEVER, NONE, Rows, flag, plain};
 
 /// One message taken.
@@ -68,11 +65,7 @@ pub struct Takes {
     pub rows: Rows<Take>,
     /// Of each subscription whether something was taken between processes.
     pub of: Vec<bool>,
-    /// By process, what rcl or rclcpp took though no take of rmw is known to be it.
-    pub above: HashMap<u32, Vec<i64>>,
     heads: Vec<Option<Head>>,
-    /// Of each thread the message that rmw was asked for last, if it had none.
-    nothing: Vec<Option<u64>>,
 }
 
 impl Takes {
@@ -106,16 +99,12 @@ impl Takes {
     }
 
     /// `rmw_take`; returns the take, `NONE` where nothing was taken.
-    pub fn on_rmw_take(&mut self, event: &Event, objects: &Known, process: u32) -> u32 {
+    pub fn on_rmw_take(&mut self, event: &Event, objects: &Registry, process: u32) -> u32 {
         let mut take = NONE;
-        let place = event.thread as usize;
-        if self.nothing.len() <= place {
-            self.nothing.resize(place + 1, None);
-        }
-        self.nothing[place] = event.get(1).filter(|_| event.get(3) == Some(0));
         if event.get(3).is_some_and(|taken| taken != 0) {
             let handle = event.get(0);
-            let subscription = objects.object(Sort::RmwSubscription, process, handle, event.time);
+            let subscription =
+                objects.object(HandleKind::RmwSubscription, process, handle, event.time);
             if subscription != NONE {
                 flag(&mut self.of, subscription);
             }
@@ -139,10 +128,10 @@ impl Takes {
         }
     }
 
-    /// `rcl_take` or `rclcpp_take`; returns whether the take is known.
-    pub fn on_taken_above(&mut self, event: &Event, rclcpp: bool) -> bool {
+    /// `rcl_take` or `rclcpp_take`, if it is of what the thread took last.
+    pub fn on_taken_above(&mut self, event: &Event, rclcpp: bool) {
         let Some(Some(head)) = self.heads.get_mut(event.thread as usize) else {
-            return false;
+            return;
         };
         let seen = if rclcpp {
             &mut head.rclcpp
@@ -150,30 +139,20 @@ impl Takes {
             &mut head.rcl
         };
         if *seen || event.get(0) != Some(head.message) {
-            return false;
+            return;
         }
         *seen = true;
-        let Some(take) = self.rows.edit(head.take) else {
-            return false;
-        };
-        *(if rclcpp {
-            &mut take.rclcpp
-        } else {
-            &mut take.rcl
-        }) = event.time;
-        true
-    }
-
-    /// The same where no take is known to be it, unless rmw had nothing, which they call a take, too.
-    pub fn on_untold(&mut self, event: &Event, process: u32) {
-        let nothing = self.nothing.get(event.thread as usize).copied().flatten();
-        if process != NOBODY && (nothing.is_none() || nothing != event.get(0)) {
-            self.above.entry(process).or_default().push(event.time);
+        if let Some(take) = self.rows.edit(head.take) {
+            *(if rclcpp {
+                &mut take.rclcpp
+            } else {
+                &mut take.rcl
+            }) = event.time;
         }
     }
 
     /// `callback_start` of an execution: it is of what its thread took last, if that fits.
-    pub fn on_start(&mut self, number: u32, execution: &Execution, objects: &Known) {
+    pub fn on_start(&mut self, number: u32, execution: &Execution, objects: &Registry) {
         let Some(Some(head)) = self.heads.get_mut(execution.thread as usize) else {
             return;
         };

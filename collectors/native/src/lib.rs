@@ -327,7 +327,7 @@ mod _native {
     #[pymodule_export]
     use super::{Batches, Reader, Stream, TraceError, concat_files};
     #[pymodule_export]
-    use crate::model::{Pass, model_events};
+    use crate::model::{Pass, model_events, model_reasons};
     #[pymodule_export]
     use crate::output::write_table;
 }

@@ -18,15 +18,16 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use roslens_ctf::Failure;
 use roslens_model::{
-    About, Batch, Disk, Gap, Gaps, Identity, KINDS, Known, Model, NONE, Process, Tables, guesses,
+    About, Batch, Disk, Gap, Gaps, Identity, KINDS, Kinds, Model, NONE, Process, Reason, Registry,
+    Tables, guesses,
 };
 use roslens_parquet::{Order, TableWriter};
 
 use crate::failure::raised;
 use crate::given::stream_of;
 
-/// Host, process and CPU where that is known, begin and end.
-type Loss = (u32, Option<i32>, Option<i32>, i64, i64);
+/// Host, process where only that one is concerned, begin and end.
+type Loss = (u32, Option<i32>, i64, i64);
 /// Two hosts; times, and by how much their clocks may be apart there.
 type Apart = (u32, u32, Vec<(i64, i64)>);
 
@@ -64,6 +65,13 @@ pub fn model_events() -> HashMap<&'static str, Vec<&'static str>> {
         .iter()
         .map(|(_, name, fields)| (*name, fields.iter().map(|field| column(field)).collect()))
         .collect()
+}
+
+/// The rules by which a message is decided, as the column `reason` names them, and what each means.
+#[pyfunction]
+pub fn model_reasons() -> Vec<(&'static str, &'static str)> {
+    let words = Reason::WORDS.iter().copied();
+    words.zip(Reason::MEANINGS.iter().copied()).collect()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
@@ -332,7 +340,7 @@ impl Pass {
         let objects = objects
             .iter()
             .map(|(name, table)| Ok((name.clone(), whole(table)?)));
-        let mut known = Known::new(&objects.collect::<PyResult<_>>()?);
+        let mut registry = Registry::new(&objects.collect::<PyResult<_>>()?);
         let processes = given.processes.into_iter();
         let processes = processes.map(|(host, namespace, vpid, since, end)| Process {
             host,
@@ -343,32 +351,30 @@ impl Pass {
         });
         let identity = Identity::new(&given.hosts, processes.collect());
         let synchronisation = given.synchronisation.as_deref();
-        let synchronisation = synchronisation.map_or(NONE, |text| known.names.number(text));
+        let synchronisation = synchronisation.map_or(NONE, |text| registry.names.number(text));
         let steps = given
             .guesses
             .into_iter()
             .map(|(process, since, topic, publisher)| {
-                let topic = topic.map_or(NONE, |topic| known.names.number(&topic));
+                let topic = topic.map_or(NONE, |topic| registry.names.number(&topic));
                 (process, since, topic, publisher.unwrap_or(NONE))
             });
         let gaps = given.losses.iter();
-        let gaps = gaps.map(|&(host, vpid, cpu, begin, end)| Gap {
+        let gaps = gaps.map(|&(host, vpid, begin, end)| Gap {
             host,
             vpid,
-            cpu,
             begin,
             end,
         });
+        let gaps: Vec<Gap> = gaps.collect();
         let about = About {
             synchronisation,
             guesses: guesses(steps),
-            gaps: Gaps::new(&gaps.collect::<Vec<_>>()),
             clocks: (given.clocks.into_iter())
                 .map(|(one, other, bounds)| ((one, other), bounds))
                 .collect(),
-            rcl_publish: given.declared.iter().any(|name| name == "rcl_publish"),
-            rcl_take: given.declared.iter().any(|name| name == "rcl_take"),
-            rmw_take: given.happened.iter().any(|name| name == "rmw_take"),
+            enabled: Kinds::named(&given.declared),
+            happened: Kinds::named(&given.happened),
         };
         let file = path.map(|path| {
             let mut options = File::options();
@@ -380,7 +386,7 @@ impl Pass {
         });
         let file = file.transpose()?;
         let disk = file.map(|file| Disk::new(file, rows));
-        let model = Model::new(identity, known, about, disk, keys);
+        let model = Model::new(identity, registry, about, Gaps::new(&gaps), disk, keys);
         Ok(Self(Mutex::new(Some(model))))
     }
 

@@ -38,9 +38,9 @@ impl Names {
 }
 
 /// A table of objects, one row each.
-struct Given<'a>(&'a RecordBatch);
+struct ObjectTable<'a>(&'a RecordBatch);
 
-impl Given<'_> {
+impl ObjectTable<'_> {
     fn len(&self) -> usize {
         self.0.num_rows()
     }
@@ -137,7 +137,7 @@ pub struct RingBuffer {
 
 /// What an address may mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Sort {
+pub enum HandleKind {
     /// A publisher of rcl.
     Publisher,
     /// A publisher of the middleware.
@@ -155,48 +155,60 @@ pub enum Sort {
 }
 
 /// From a time on, what an address of a process means: the number of an object.
-type Birth = (i64, Sort, u32, u64, u32);
+type Birth = (i64, HandleKind, u32, u64, u32);
 
 fn nothing() -> RecordBatch {
     RecordBatch::new_empty(std::sync::Arc::new(arrow_schema::Schema::empty()))
 }
 
 /// What all addresses mean, in the order of time.
-fn births<'a>(table: impl Fn(&str) -> Given<'a>) -> Vec<Birth> {
+fn births<'a>(table: impl Fn(&str) -> ObjectTable<'a>) -> Vec<Birth> {
     let mut found = Vec::new();
     for (sort, name, handle, since, number) in [
         (
-            Sort::Publisher,
+            HandleKind::Publisher,
             "publishers",
             "publisher_handle",
             "created_ns",
             "",
         ),
-        (Sort::Callback, "callbacks", "callback", "created_ns", ""),
-        (Sort::RingBuffer, "ring_buffers", "buffer", "created_ns", ""),
         (
-            Sort::Client,
+            HandleKind::Callback,
+            "callbacks",
+            "callback",
+            "created_ns",
+            "",
+        ),
+        (
+            HandleKind::RingBuffer,
+            "ring_buffers",
+            "buffer",
+            "created_ns",
+            "",
+        ),
+        (
+            HandleKind::Client,
             "clients",
             "rmw_client_handle",
             "created_ns",
             "",
         ),
         (
-            Sort::Service,
+            HandleKind::Service,
             "services",
             "rmw_service_handle",
             "created_ns",
             "",
         ),
         (
-            Sort::RmwPublisher,
+            HandleKind::RmwPublisher,
             "publisher_by_rmw",
             "rmw_publisher_handle",
             "since_ns",
             "publisher_id",
         ),
         (
-            Sort::RmwSubscription,
+            HandleKind::RmwSubscription,
             "subscription_by_rmw",
             "rmw_subscription_handle",
             "since_ns",
@@ -220,7 +232,7 @@ fn births<'a>(table: impl Fn(&str) -> Given<'a>) -> Vec<Birth> {
 
 /// All objects, and what addresses mean now.
 #[derive(Clone)]
-pub struct Known {
+pub struct Registry {
     /// Names of topics, nodes, ...
     pub names: Names,
     /// Publishers by number.
@@ -253,19 +265,19 @@ pub struct Known {
     pub loggers: HashSet<u32>,
     births: Vec<Birth>,
     born: usize,
-    meaning: HashMap<(Sort, u32, u64), (u32, i64)>,
+    meaning: HashMap<(HandleKind, u32, u64), (u32, i64)>,
 }
 
-impl Known {
+impl Registry {
     /// Objects by the name of their table, rows in the order of their numbers; `publisher_by_rmw`
     /// and `subscription_by_rmw` say what the middleware's addresses mean.
     #[must_use]
     pub fn new(tables: &HashMap<String, RecordBatch>) -> Self {
         let mut names = Names::default();
         let nothing = nothing();
-        let table = |name: &str| Given(tables.get(name).unwrap_or(&nothing));
+        let table = |name: &str| ObjectTable(tables.get(name).unwrap_or(&nothing));
         let births = births(table);
-        let mut endpoints = |of: &Given<'_>, name: &str| -> Vec<Endpoint> {
+        let mut endpoints = |of: &ObjectTable<'_>, name: &str| -> Vec<Endpoint> {
             let (topic, node) = (of.names(name, &mut names), of.names("node", &mut names));
             let (process, created) = (of.numbers("proc"), of.numbers("created_ns"));
             let (ended, depth) = (of.maybe("ended_ns"), of.numbers("queue_depth"));
@@ -336,7 +348,7 @@ impl Known {
     }
 
     /// From here on it is at least this time.
-    pub fn go_to(&mut self, time: i64) {
+    pub fn advance_to(&mut self, time: i64) {
         while let Some((since, sort, process, handle, number)) = self.births.get(self.born)
             && *since <= time
         {
@@ -348,7 +360,7 @@ impl Known {
 
     /// What an address of a process means now, if it has since a time; `NONE` where it is not known.
     #[must_use]
-    pub fn object(&self, sort: Sort, process: u32, handle: Option<u64>, since: i64) -> u32 {
+    pub fn object(&self, sort: HandleKind, process: u32, handle: Option<u64>, since: i64) -> u32 {
         let found = handle.and_then(|handle| self.meaning.get(&(sort, process, handle)));
         found.map_or(
             NONE,
@@ -357,7 +369,7 @@ impl Known {
     }
 }
 
-impl Known {
+impl Registry {
     /// A callback; one of which nothing is known where there is none of that number.
     #[must_use]
     pub fn callback(&self, number: u32) -> Callback {

@@ -1,0 +1,315 @@
+//! What became of a message: one function, and the rules by which it decides.
+//!
+//! `decide` is asked once for each row, when all that it needs is known: what the connection (a
+//! publisher and a subscription) took before and after, and where events may be missing. Rules apply in
+//! their order, and the first one that fits names the reason. docs/model.md has them in words.
+
+use ahash::{HashMap, HashSet};
+
+use crate::Model;
+use crate::connections::Flight;
+use crate::gaps::Place;
+use crate::intake::Kind;
+use crate::messages::{Join, Leg, Message};
+use crate::rows::{NEVER, NONE, plain};
+
+/// How long a message may be on its way where no other one of the subscription shows it, in ns.
+pub const USUAL_WAIT: i64 = 1_000_000_000;
+
+/// An enum with the words by which tables name its values, and what each of them means.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($value:ident $word:literal $meaning:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $(#[doc = $meaning] $value,)* }
+
+        impl $name {
+            /// The words, by number.
+            pub const WORDS: &[&str] = &[$($word,)*];
+            /// What each of them means.
+            pub const MEANINGS: &[&str] = &[$($meaning,)*];
+        }
+
+        plain!(enum $name [$($value),*]);
+    };
+}
+
+words! {
+    /// What became of a message.
+    Outcome {
+        Delivered "delivered" "Its callback ran.",
+        Taken "taken" "It was taken; no callback was seen.",
+        Overwritten "overwritten" "A later message took its place in a ring buffer, or the buffer was cleared.",
+        Lost "lost" "It was never taken, and could no longer come.",
+        Unknown "unknown" "The recording does not tell.",
+        Replayed "replayed" "It came to a subscription that was made after it was published.",
+        NoSubscriber "no_subscriber" "Its topic had no subscription.",
+        Replaced "replaced" "Later messages pushed it out of the subscription's history.",
+        NotMatched "not_matched" "No earlier message of its connection was taken: it may not have been matched yet.",
+    }
+}
+
+words! {
+    /// How a publication and a take were joined.
+    Match {
+        Exact "exact" "By a key, or by a place in a ring buffer.",
+        Approximate "approximate" "By time or order, or an event around it is missing.",
+        Ambiguous "ambiguous" "By order, of several of one key.",
+        Nothing "" "Not at all.",
+    }
+}
+
+words! {
+    /// The rule that decided.
+    Reason {
+        SameTimestamp "same_timestamp" "Topic and source timestamp of publication and take are equal.",
+        RingBuffer "ring_buffer" "It was taken from the place in a ring buffer into which it had been put.",
+        SharedTimestamp "shared_timestamp" "Several publications share topic and source timestamp; joined in order, or not known to be taken.",
+        NearestTimestamp "nearest_timestamp" "The publication holds no timestamp; the nearest one taken is its own.",
+        TimestampAlone "timestamp_alone" "The topic of one side is not known; no other publication has that timestamp.",
+        InOrder "in_order" "No take of the subscription was recorded; publications and callbacks fit one way only.",
+        FirstEventMissing "first_event_missing" "The publication lacks the event with which others of its publisher begin.",
+        OrderBroken "order_broken" "An event is missing there in one of the two processes, though no tracer tells of it.",
+        PublishedBeforeSubscription "published_before_subscription" "It was taken by a subscription that is younger than it.",
+        LateJoiner "late_joiner" "A publisher's history put it into the ring buffer of a new subscription.",
+        PublicationNotRecorded "publication_not_recorded" "It left a ring buffer, and who published it may not have been recorded.",
+        PlaceOverwritten "place_overwritten" "The ring buffer was full, and a later message took its place.",
+        BufferCleared "buffer_cleared" "The ring buffer was cleared.",
+        StillInBuffer "still_in_buffer" "No event tells what left its place in a ring buffer.",
+        NoSubscription "no_subscription" "No subscription of its topic existed.",
+        SubscriptionUnknown "subscription_unknown" "The init event of a subscription that could have taken it may be missing.",
+        TakesNotRecorded "takes_not_recorded" "The subscription takes in a way that was not recorded.",
+        PublisherUnknown "publisher_unknown" "The publisher's init event is missing: what it sent before and after is not known.",
+        NoTimestamp "no_timestamp" "It has no source timestamp, and its order among others does not tell.",
+        Gap "gap" "The tracer may have dropped its take.",
+        RecordingEnded "recording_ended" "The receiver's recording ended before it had to be taken.",
+        BeforeFirstTake "before_first_take" "The connection's first take came later: it may not have been matched yet.",
+        NeverTaken "never_taken" "Nothing of this connection was ever taken: it may never have been matched.",
+        PushedOut "pushed_out" "As many later messages as the history holds came before the next take.",
+        Overtaken "overtaken" "A later message of the connection was taken.",
+        ReceiverSeen "receiver_seen" "The receiver was seen until it could no longer come.",
+    }
+}
+
+/// What is said of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What became of it.
+    pub outcome: Outcome,
+    /// How it was joined.
+    pub how: Match,
+    /// By which rule.
+    pub reason: Reason,
+}
+
+/// What the rules ask of a whole recording.
+pub struct Judge<'a> {
+    /// Everything else.
+    pub model: &'a Model,
+    /// Of each subscription the longest that a message waited to be taken.
+    pub longest_wait: HashMap<u32, i64>,
+    /// Subscriptions whose takes were not recorded.
+    pub untaken: HashSet<u32>,
+    /// Topic and timestamp of several publications.
+    pub shared: HashSet<(u32, i64)>,
+    /// Publishers whose publications begin above rcl.
+    pub above: Vec<bool>,
+    /// Of each subscription when it first took a message of a known publication from a ring buffer.
+    pub ordinary: HashMap<u32, i64>,
+    /// Of each subscription when it took what nobody is known to have published.
+    pub alone: HashMap<u32, Vec<i64>>,
+}
+
+type Rule = (Reason, Outcome, fn(&Judge<'_>, &Flight) -> bool);
+
+/// What became of a message between processes that was never taken.
+const NEVER_TAKEN: &[Rule] = &[
+    (
+        Reason::TakesNotRecorded,
+        Outcome::Unknown,
+        |judge, flight| {
+            !judge.model.about.happened.has(Kind::RmwTake)
+                || judge.untaken.contains(&flight.row.subscription)
+        },
+    ),
+    (Reason::PublisherUnknown, Outcome::Unknown, |_, flight| {
+        flight.row.publisher == NONE
+    }),
+    (
+        Reason::SharedTimestamp,
+        Outcome::Unknown,
+        |judge, flight| judge.shared.contains(&(flight.topic, flight.stamp)),
+    ),
+    (Reason::NoTimestamp, Outcome::Unknown, |judge, flight| {
+        judge.has_no_proof(flight)
+    }),
+    (Reason::Gap, Outcome::Unknown, |judge, flight| {
+        let place = judge.place(flight.row.process);
+        let gaps = &judge.model.gaps;
+        gaps.overlap(place, flight.row.publish, flight.until())
+    }),
+    (Reason::OrderBroken, Outcome::Unknown, |judge, flight| {
+        let (row, gaps) = (&flight.row, &judge.model.gaps);
+        gaps.broken(row.process, row.publish, flight.until())
+    }),
+    (Reason::RecordingEnded, Outcome::Unknown, |judge, flight| {
+        let longest = judge.longest(flight).unwrap_or(USUAL_WAIT);
+        let end = judge.model.identity.end(flight.row.process);
+        flight.next == NEVER && flight.row.publish.saturating_add(longest) > end
+    }),
+    (Reason::BeforeFirstTake, Outcome::NotMatched, |_, flight| {
+        flight.before == NEVER && flight.next != NEVER
+    }),
+    (Reason::NeverTaken, Outcome::NotMatched, |_, flight| {
+        flight.before == NEVER
+    }),
+    (Reason::PushedOut, Outcome::Replaced, |judge, flight| {
+        judge.is_pushed_out(flight)
+    }),
+    (Reason::Overtaken, Outcome::Lost, |_, flight| {
+        flight.next != NEVER
+    }),
+    (Reason::ReceiverSeen, Outcome::Lost, |_, _| true),
+];
+
+impl Judge<'_> {
+    /// What became of a message.
+    #[must_use]
+    pub fn decide(&self, flight: &Flight) -> Decision {
+        let row = &flight.row;
+        let how = row.join.how();
+        let so = |outcome, how, reason| Decision {
+            outcome,
+            how,
+            reason,
+        };
+        match row.leg {
+            Leg::BeforeSubscription => {
+                so(Outcome::Replayed, how, Reason::PublishedBeforeSubscription)
+            }
+            Leg::LateJoiner if self.is_late_joiner(row) => {
+                so(Outcome::Replayed, how, Reason::LateJoiner)
+            }
+            Leg::LateJoiner | Leg::Unpublished => {
+                so(Outcome::Unknown, how, Reason::PublicationNotRecorded)
+            }
+            _ if row.execution != NONE => self.joined(Outcome::Delivered, flight),
+            _ if row.take != NONE => self.joined(Outcome::Taken, flight),
+            Leg::NoSubscription => so(Outcome::NoSubscriber, how, Reason::NoSubscription),
+            Leg::UnknownSubscription => so(Outcome::Unknown, how, Reason::SubscriptionUnknown),
+            Leg::Overwritten => so(Outcome::Overwritten, how, Reason::PlaceOverwritten),
+            Leg::Cleared => so(Outcome::Overwritten, how, Reason::BufferCleared),
+            Leg::Buffer => so(Outcome::Unknown, how, Reason::StillInBuffer),
+            Leg::Middleware => {
+                let mut rules = NEVER_TAKEN.iter();
+                let rule = rules.find(|(.., applies)| applies(self, flight));
+                let (reason, outcome) = rule.map_or(
+                    (Reason::ReceiverSeen, Outcome::Lost),
+                    |(reason, outcome, _)| (*reason, *outcome),
+                );
+                so(outcome, how, reason)
+            }
+        }
+    }
+
+    /// A message with a take or a callback.
+    fn joined(&self, outcome: Outcome, flight: &Flight) -> Decision {
+        let row = &flight.row;
+        let how = row.join.how();
+        let doubt = || {
+            let processes = [self.model.publishing_process(row.message), row.process];
+            let gaps = &self.model.gaps;
+            if flight.starts_below && self.above.get(row.publisher as usize) == Some(&true) {
+                Some(Reason::FirstEventMissing)
+            } else if processes
+                .iter()
+                .any(|process| gaps.broken(*process, row.publish, row.taken))
+            {
+                Some(Reason::OrderBroken)
+            } else {
+                None
+            }
+        };
+        let doubt = (how == Match::Exact).then(doubt).flatten();
+        Decision {
+            outcome,
+            how: doubt.map_or(how, |_| Match::Approximate),
+            reason: doubt.unwrap_or(row.join.reason()),
+        }
+    }
+
+    fn place(&self, process: u32) -> Place {
+        self.model.identity.place_of(process)
+    }
+
+    fn longest(&self, flight: &Flight) -> Option<i64> {
+        self.longest_wait.get(&flight.row.subscription).copied()
+    }
+
+    /// Whether a message without a publication can only come from a publisher's history.
+    fn is_late_joiner(&self, row: &Message) -> bool {
+        let until = if row.taken == NEVER {
+            i64::MAX
+        } else {
+            row.taken
+        };
+        let first = self.ordinary.get(&row.subscription);
+        let (gaps, place) = (&self.model.gaps, self.place(row.process));
+        self.model.about.enabled.has(Kind::IntraPublish)
+            && first.is_none_or(|first| row.taken <= *first)
+            && !gaps.overlap(place, i64::MIN, until.saturating_sub(1))
+            && !gaps.broken(row.process, i64::MIN, until.saturating_sub(1))
+    }
+
+    /// Whether it has no timestamp, and those before and after it do not tell that it is gone.
+    fn has_no_proof(&self, flight: &Flight) -> bool {
+        if flight.stamp != NEVER {
+            return false;
+        }
+        let alone = self.alone.get(&flight.row.subscription);
+        let alone = alone.map_or(&[][..], Vec::as_slice);
+        let next = alone.partition_point(|time| *time < flight.row.publish);
+        let claimed = alone.get(next).is_some_and(|time| *time <= flight.after);
+        !flight.by_middleware || flight.before == NEVER || flight.after == NEVER || claimed
+    }
+
+    /// Whether later messages have its place in the subscription's history.
+    fn is_pushed_out(&self, flight: &Flight) -> bool {
+        let row = &flight.row;
+        let sender = self.model.registry.publishers.get(row.publisher as usize);
+        let hosts = [sender.map_or(NONE, |of| of.process), row.process];
+        let hosts = hosts.map(|process| self.model.identity.place(process));
+        let wait = flight.full.saturating_sub(flight.push.max(flight.before));
+        let soon = self.longest(flight).is_some_and(|longest| wait <= longest);
+        hosts[0].is_some()
+            && hosts[0] == hosts[1]
+            && flight.full != NEVER
+            && flight.after != NEVER
+            && flight.full < flight.after
+            && (soon || self.model.registry.depth(row.subscription) > 1)
+    }
+}
+
+impl Join {
+    /// What tables say of it.
+    #[must_use]
+    pub const fn how(self) -> Match {
+        match self {
+            Self::Nothing => Match::Nothing,
+            Self::SameTimestamp | Self::RingBuffer => Match::Exact,
+            Self::SharedTimestamp => Match::Ambiguous,
+            Self::NearestTimestamp | Self::TimestampAlone | Self::InOrder => Match::Approximate,
+        }
+    }
+
+    const fn reason(self) -> Reason {
+        match self {
+            Self::Nothing | Self::SameTimestamp => Reason::SameTimestamp,
+            Self::RingBuffer => Reason::RingBuffer,
+            Self::SharedTimestamp => Reason::SharedTimestamp,
+            Self::NearestTimestamp => Reason::NearestTimestamp,
+            Self::TimestampAlone => Reason::TimestampAlone,
+            Self::InOrder => Reason::InOrder,
+        }
+    }
+}
