@@ -3,11 +3,11 @@
 //! Whichever comes first waits for the other. Takes of one publication are chained to it, the last
 //! one first; what several publications share is told apart after the pass, in order.
 //!
-//! A key that nobody asked for while many others came leaves. Should it come again (a message replayed
-//! to a late joiner), its timestamp is at most the largest one that left: then it is noted, and what
+//! Unmatched keys are evicted, the oldest first. Should one come again (a message replayed to a late
+//! joiner), its timestamp is at most the largest one of its topic that left: then it is noted, and what
 //! belongs to it is looked for among all rows in the end.
 
-use ahash::{HashMap, HashMapExt, HashSet};
+use ahash::{HashMap, HashSet};
 
 use crate::publications::Publication;
 use crate::registry::Registry;
@@ -29,10 +29,10 @@ type Waiting = HashMap<Key, Met>;
 /// What waits for its partner, or has it.
 #[derive(Clone)]
 pub struct Matches {
-    /// The keys of late, those before, and the largest timestamp that left.
+    /// The keys of late, those before, and of each topic the largest timestamp that left.
     young: Waiting,
     old: Waiting,
-    left: i64,
+    left: HashMap<u32, i64>,
     /// So many keys make a generation.
     most: usize,
     /// Keys that came again, or may have.
@@ -46,9 +46,9 @@ impl Matches {
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self {
-            young: Waiting::with_capacity(most),
+            young: Waiting::default(),
             old: Waiting::default(),
-            left: NEVER,
+            left: HashMap::default(),
             most,
             late: HashSet::default(),
             shared: HashMap::default(),
@@ -57,16 +57,17 @@ impl Matches {
 
     fn met(&mut self, key: Key) -> &mut Met {
         if self.young.len() >= self.most && !self.young.contains_key(&key) {
-            for (_, stamp) in self.old.keys() {
-                self.left = self.left.max(*stamp);
+            for (topic, stamp) in self.old.keys() {
+                let left = self.left.entry(*topic).or_insert(*stamp);
+                *left = (*left).max(*stamp);
             }
             self.old.clear();
             std::mem::swap(&mut self.young, &mut self.old);
         }
-        let (left, old, late) = (self.left, &mut self.old, &mut self.late);
+        let (left, old, late) = (&self.left, &mut self.old, &mut self.late);
         self.young.entry(key).or_insert_with(|| {
             old.remove(&key).unwrap_or_else(|| {
-                if key.1 <= left {
+                if left.get(&key.0).is_some_and(|left| key.1 <= *left) {
                     late.insert(key);
                 }
                 Met {

@@ -327,7 +327,7 @@ impl Pass {
     /// kind of rows only so many stay in memory, and the others lie in that file; so many messages
     /// at least wait for who takes them.
     #[new]
-    #[pyo3(signature = (objects, given, path=None, rows=1 << 18, keys=1 << 14))]
+    #[pyo3(signature = (objects, given, path=None, rows=1 << 18, keys=1 << 18))]
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn new(
         objects: HashMap<String, Bound<'_, PyAny>>,
