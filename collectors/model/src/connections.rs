@@ -78,8 +78,10 @@ pub struct Flight {
     pub push: i64,
     /// See `push`.
     pub by_middleware: bool,
-    /// Whether its first event is one of rcl or rmw.
+    /// Whether its first event is one of rcl or rmw; and whether there is a gap before that.
     pub starts_below: bool,
+    /// See `starts_below`.
+    pub cut: bool,
     /// When an earlier message of its connection was taken last.
     pub before: i64,
     /// When the next one of its connection was taken or, without a take, its callback began.
@@ -219,6 +221,7 @@ impl Model {
             by_middleware: sent.is_some_and(|of| of.rmw != NEVER),
             starts_below: row.intra != Some(true)
                 && sent.is_some_and(|of| of.publish == below(&of)),
+            cut: sent.is_some_and(|of| of.cut),
             before: connection.before,
             next: later.map_or(NEVER, |later| later.next),
             after: later.map_or(NEVER, |later| later.after),

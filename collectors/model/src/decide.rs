@@ -68,7 +68,8 @@ words! {
         NearestTimestamp "nearest_timestamp" "The publication holds no timestamp; the nearest one taken is its own.",
         TimestampAlone "timestamp_alone" "The topic of one side is not known; no other publication has that timestamp.",
         InOrder "in_order" "No take of the subscription was recorded; publications and callbacks fit one way only.",
-        FirstEventMissing "first_event_missing" "The publication lacks the event with which others of its publisher begin.",
+        FirstEventMissing "first_event_missing" "The publication lacks the event with which others of its publisher begin, or a gap lies before its first one.",
+        CallbackUnknown "callback_unknown" "What its callback serves was not recorded; it is the one that the take's thread began next.",
         OrderBroken "order_broken" "An event is missing there in one of the two processes, though no tracer tells of it.",
         PublishedBeforeSubscription "published_before_subscription" "It was taken by a subscription that is younger than it.",
         LateJoiner "late_joiner" "A publisher's history put it into the ring buffer of a new subscription.",
@@ -219,8 +220,17 @@ impl Judge<'_> {
         let doubt = || {
             let processes = [self.model.publishing_process(row.message), row.process];
             let gaps = &self.model.gaps;
-            if flight.starts_below && self.above.get(row.publisher as usize) == Some(&true) {
+            let above = || self.above.get(row.publisher as usize) == Some(&true);
+            if flight.cut || (flight.starts_below && above()) {
                 Some(Reason::FirstEventMissing)
+            } else if self
+                .model
+                .takes
+                .rows
+                .get(row.take)
+                .is_some_and(|take| take.guessed)
+            {
+                Some(Reason::CallbackUnknown)
             } else if processes
                 .iter()
                 .any(|process| gaps.broken(*process, row.publish, row.taken))

@@ -99,6 +99,13 @@ impl Gaps {
         from != NEVER && self.of(place).any(|gaps| gaps.between(from, until))
     }
 
+    /// Whether an event may be missing between one of a thread and the one before it, which is at
+    /// `NEVER` if there was none: then any gap that began before may hide one.
+    #[must_use]
+    pub fn before(&self, place: Place, last: i64, time: i64) -> bool {
+        self.of(place).any(|gaps| gaps.between(last, time))
+    }
+
     /// Whether events of a process may be missing from one time to another, both included.
     #[must_use]
     pub fn overlap(&self, place: Place, from: i64, until: i64) -> bool {

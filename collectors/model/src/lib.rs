@@ -212,7 +212,7 @@ impl Model {
         let place = identity.place_of(process);
         let of_ros = kind.of_ros();
         let seen = self.continuity.on_event(event.thread, of_ros, event.time);
-        if !self.gaps.is_empty() && self.gaps.between(place, seen.any, event.time) {
+        if !self.gaps.is_empty() && self.gaps.before(place, seen.any, event.time) {
             self.cut(event);
         }
         match kind {

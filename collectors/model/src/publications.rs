@@ -45,6 +45,8 @@ pub struct Publication {
     pub given: u32,
     /// Whether the timestamp is a guess.
     pub estimated: bool,
+    /// Whether an earlier event of it may be missing: there is a gap before its first one.
+    pub cut: bool,
 }
 
 plain!(Publication {
@@ -60,7 +62,8 @@ plain!(Publication {
     within,
     taken,
     given,
-    estimated
+    estimated,
+    cut
 });
 
 /// The last publish event of a thread.
@@ -96,7 +99,7 @@ pub struct Publications {
 }
 
 /// A publication of one event.
-fn begun(event: &Event, within: u32) -> Publication {
+fn begun(event: &Event, within: u32, cut: bool) -> Publication {
     Publication {
         publish: event.time,
         intra: NEVER,
@@ -111,6 +114,7 @@ fn begun(event: &Event, within: u32) -> Publication {
         taken: NONE,
         given: NONE,
         estimated: false,
+        cut,
     }
 }
 
@@ -154,9 +158,7 @@ impl Publications {
         }
         let (publisher, message) = (event.get(0), event.get(1));
         let before = self.last[place].take();
-        if !self.cut.is_empty() {
-            self.cut.remove(&event.thread);
-        }
+        let cut = !self.cut.is_empty() && self.cut.remove(&event.thread);
         let mut intra = None;
         let row = match (kind, before) {
             (Kind::RclcppPublish, Some(before)) if before.kind == Kind::IntraPublish => {
@@ -185,7 +187,8 @@ impl Publications {
                 if let Some(before) = before {
                     self.settle(&before);
                 }
-                self.rows.push(begun(event, within))
+                self.rows
+                    .push(begun(event, within, cut && kind != Kind::IntraPublish))
             }
         };
         let Some(of) = self.rows.edit(row) else {
@@ -248,7 +251,7 @@ impl Publications {
             joined.push((row, within));
             row
         } else {
-            self.rows.push(begun(event, within))
+            self.rows.push(begun(event, within, false))
         }
     }
 

@@ -33,6 +33,8 @@ pub struct Take {
     pub intra: bool,
     /// Whether a publication was found for it.
     pub matched: bool,
+    /// Whether nothing tells that its execution is of a callback of its subscription.
+    pub guessed: bool,
 }
 
 plain!(Take {
@@ -45,7 +47,8 @@ plain!(Take {
     execution,
     next,
     intra,
-    matched
+    matched,
+    guessed
 });
 
 /// What a thread took last, or tried to.
@@ -95,6 +98,7 @@ impl Takes {
             next: NONE,
             intra,
             matched: false,
+            guessed: false,
         })
     }
 
@@ -170,7 +174,7 @@ impl Takes {
         if execution.intra == Some(take.intra)
             && owner.is_none_or(|owner| owner == take.subscription)
         {
-            take.execution = number;
+            (take.execution, take.guessed) = (number, owner.is_none());
         }
     }
 }
