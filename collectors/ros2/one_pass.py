@@ -21,7 +21,7 @@ from roslens.collectors.ros2.types import NAME, TEXT
 from roslens.collectors.schema.tables import LOSSES, TABLES
 from roslens.tracing.recording.files import text_path
 
-_CONTEXT = ("time_ns", "host", "vpid", "vtid", PID_NS)
+_CONTEXT = ("time_ns", "host", "vpid", "vtid", "cpu_id", PID_NS)
 _STRETCH_NS = 2_000_000_000
 EVENTS: Mapping[str, Sequence[str]] = _native.model_events()
 """The events of the pass, by name without the provider, and the columns that it reads of them."""
@@ -189,10 +189,11 @@ def _about(
         ],
         "guesses": only_publishers(objects).rows(),
         "losses": [
-            (number[host], vpid, begin, end)
-            for host, vpid, begin, end in gaps.select(
+            (number[host], *where, begin, end)
+            for host, *where, begin, end in gaps.select(
                 "host",
                 process_of_stream(),
+                "cpu_id",
                 pl.col("begin_ns").fill_null(-(2**63)),
                 pl.col("end_ns").fill_null(2**63 - 1),
             ).iter_rows()

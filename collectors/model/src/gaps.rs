@@ -1,13 +1,20 @@
 //! When events may be missing, and of whom.
 //!
 //! A gap is what the trace itself tells of: events that the tracer discarded, packets or streams that
-//! are not there. What `LTTng` dropped may be of any thread of the host, as threads move between CPUs;
-//! what the native tracer dropped is of the process that wrote the file. A broken order is a place
-//! in a process where an event must be missing though no tracer says so.
+//! are not there. `LTTng` has a buffer per CPU, and what it dropped may be of any thread of the host, as
+//! threads move between CPUs; but not between two events of a thread on one other CPU that are closer
+//! than the time that it takes to move away and back. What the native tracer dropped is of the process
+//! that wrote the file. A broken order is a place in a process where an event must be missing though no
+//! tracer says so.
 
 use ahash::HashMap;
 
+use crate::intake::Event;
 use crate::rows::NEVER;
+
+/// A thread cannot move to another CPU, run there and move back in less, in ns: each way takes a
+/// switch on both CPUs, of a microsecond or more.
+const ROUND_TRIP: i64 = 5_000;
 
 /// Events may be missing after `begin` and before `end`.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +23,8 @@ pub struct Gap {
     pub host: u32,
     /// The only process of which something is missing, where there is one.
     pub vpid: Option<i32>,
+    /// The only CPU on which something is missing, where there is one.
+    pub cpu: Option<i32>,
     /// A recorded moment, or the first time there is.
     pub begin: i64,
     /// A recorded moment, or the last time there is.
@@ -57,6 +66,8 @@ pub type Place = (u32, i32);
 pub struct Gaps {
     /// By host, and by process where only that one lacks events.
     declared: HashMap<(u32, Option<i32>), Stretches>,
+    /// The same by CPU, where that is known.
+    on_cpu: HashMap<(u32, Option<i32>, Option<i32>), Stretches>,
     /// By process: begin and end of each, in the order in which they were found.
     broken: HashMap<u32, Vec<(i64, i64)>>,
     sorted: HashMap<u32, Stretches>,
@@ -70,8 +81,11 @@ impl Gaps {
         for gap in gaps {
             let of = found.declared.entry((gap.host, gap.vpid)).or_default();
             of.0.push((gap.end, gap.begin));
+            let of = found.on_cpu.entry((gap.host, gap.vpid, gap.cpu));
+            of.or_default().0.push((gap.end, gap.begin));
         }
         found.declared.values_mut().for_each(Stretches::sort);
+        found.on_cpu.values_mut().for_each(Stretches::sort);
         found
     }
 
@@ -99,11 +113,22 @@ impl Gaps {
         from != NEVER && self.of(place).any(|gaps| gaps.between(from, until))
     }
 
-    /// Whether an event may be missing between one of a thread and the one before it, which is at
-    /// `NEVER` if there was none: then any gap that began before may hide one.
+    /// Whether an event of a thread may be missing between this one and the one before it. Where
+    /// there was none before, any gap that began before may hide one.
     #[must_use]
-    pub fn before(&self, place: Place, last: i64, time: i64) -> bool {
-        self.of(place).any(|gaps| gaps.between(last, time))
+    pub fn before(&self, place: Place, last: LastSeen, now: &Event) -> bool {
+        let found = self.of(place).any(|gaps| gaps.between(last.any, now.time));
+        let stayed = now.cpu.is_some() && last.cpu == now.cpu;
+        if !found || !stayed || now.time.saturating_sub(last.any) > ROUND_TRIP {
+            return found;
+        }
+        let (host, vpid) = place;
+        let processes = [None, Some(vpid)].into_iter();
+        let mut keys = processes.flat_map(|of| [None, now.cpu].map(|cpu| (host, of, cpu)));
+        keys.any(|key| {
+            let gaps = self.on_cpu.get(&key);
+            gaps.is_some_and(|gaps| gaps.between(last.any, now.time))
+        })
     }
 
     /// Whether events of a process may be missing from one time to another, both included.
@@ -164,24 +189,27 @@ pub struct LastSeen {
     pub any: i64,
     /// Of ROS 2.
     pub ros: i64,
+    /// The CPU that recorded the last one, where that is known.
+    cpu: Option<i32>,
 }
 
 impl Continuity {
     /// An event of a thread; returns when it was seen before.
-    pub fn on_event(&mut self, thread: u32, of_ros: bool, time: i64) -> LastSeen {
-        let place = thread as usize;
+    pub fn on_event(&mut self, event: &Event, of_ros: bool) -> LastSeen {
+        let place = event.thread as usize;
         if self.0.len() <= place {
             let never = LastSeen {
                 any: NEVER,
                 ros: NEVER,
+                cpu: None,
             };
             self.0.resize(place + 1, never);
         }
         let last = &mut self.0[place];
         let before = *last;
-        last.any = time;
+        (last.any, last.cpu) = (event.time, event.cpu);
         if of_ros {
-            last.ros = time;
+            last.ros = event.time;
         }
         before
     }
@@ -189,21 +217,30 @@ impl Continuity {
 
 #[cfg(test)]
 mod tests {
-    use super::{Gap, Gaps};
+    use super::{Continuity, Event, Gap, Gaps, ROUND_TRIP};
 
-    fn gap(vpid: Option<i32>, begin: i64, end: i64) -> Gap {
+    fn gap(vpid: Option<i32>, cpu: Option<i32>, begin: i64, end: i64) -> Gap {
         Gap {
             host: 0,
             vpid,
+            cpu,
             begin,
             end,
+        }
+    }
+
+    fn event(time: i64, cpu: i32) -> Event {
+        Event {
+            time,
+            cpu: Some(cpu),
+            ..Event::default()
         }
     }
 
     /// By hand: a long gap that began first, and a short one within it.
     #[test]
     fn a_gap_is_found_behind_a_shorter_one() {
-        let gaps = Gaps::new(&[gap(None, 10, 100), gap(None, 30, 40)]);
+        let gaps = Gaps::new(&[gap(None, None, 10, 100), gap(None, None, 30, 40)]);
         assert!(gaps.between((0, 1), 50, 60));
         assert!(!gaps.between((0, 1), 100, 200));
         assert!(gaps.overlap((0, 1), 100, 200));
@@ -214,8 +251,26 @@ mod tests {
     /// By hand: what the native tracer dropped is of one process.
     #[test]
     fn a_gap_of_one_process_is_not_another_ones() {
-        let gaps = Gaps::new(&[gap(Some(7), 10, 20)]);
+        let gaps = Gaps::new(&[gap(Some(7), None, 10, 20)]);
         assert!(gaps.between((0, 7), 0, 15));
         assert!(!gaps.between((0, 8), 0, 15));
+    }
+
+    /// By hand: a gap on CPU 1 hides what a thread did there between two events on CPU 0, unless it
+    /// could not have been there and back.
+    #[test]
+    fn a_thread_needs_time_to_move_to_another_cpu_and_back() {
+        let gaps = Gaps::new(&[gap(None, Some(1), 0, 1_000_000)]);
+        let mut seen = Continuity::default();
+        let mut missing = |time, cpu| {
+            let now = event(time, cpu);
+            let last = seen.on_event(&now, true);
+            gaps.before((0, 7), last, &now)
+        };
+        assert!(missing(1_000, 0));
+        assert!(!missing(1_000 + ROUND_TRIP, 0));
+        assert!(missing(1_001 + 2 * ROUND_TRIP, 0));
+        assert!(missing(1_002 + 2 * ROUND_TRIP, 1));
+        assert!(missing(1_003 + 2 * ROUND_TRIP, 1));
     }
 }

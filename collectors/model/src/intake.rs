@@ -104,13 +104,15 @@ pub type Batches = Box<dyn Iterator<Item = Result<Batch, ArrowError>> + Send>;
 const MOST: usize = 5;
 
 /// One event: what is asked of it lies together.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Event {
     /// Its time.
     pub time: i64,
     fields: [u64; MOST],
     /// The number of its thread.
     pub thread: u32,
+    /// The CPU that recorded it, where that was asked for and is known.
+    pub cpu: Option<i32>,
     /// A bit for each field that it has.
     there: u8,
 }
@@ -239,13 +241,14 @@ impl Batch {
     #[must_use]
     pub fn new(batch: &RecordBatch, fields: &[&str]) -> Self {
         let of = |name: &str| Ints::of(batch, name);
-        let time = of("time_ns");
+        let (time, cpu) = (of("time_ns"), of("cpu_id"));
         let fields: Vec<Ints> = fields.iter().copied().map(of).collect();
         let event = |row: usize| {
             let mut event = Event {
                 time: time.values[row].cast_signed(),
                 fields: [0; MOST],
                 thread: u32::MAX,
+                cpu: cpu.get(row).map(narrow),
                 there: 0,
             };
             for (place, field) in fields.iter().enumerate() {

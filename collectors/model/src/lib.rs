@@ -185,8 +185,9 @@ impl Model {
     #[must_use]
     pub fn context(&self) -> Vec<&'static str> {
         let several = (self.identity.hosts().len() != 1).then_some("host");
+        let cpu = (!self.gaps.is_empty()).then_some("cpu_id");
         let always = ["time_ns", "vpid", "vtid", "ctx_pid_ns"];
-        always.into_iter().chain(several).collect()
+        always.into_iter().chain(several).chain(cpu).collect()
     }
 
     /// Nothing that a thread had begun goes on: what ended it, and what began the next one, may be
@@ -210,9 +211,8 @@ impl Model {
     fn on(&mut self, kind: Kind, event: &Event, process: u32, identity: &Identity) {
         self.registry.advance_to(event.time);
         let place = identity.place_of(process);
-        let of_ros = kind.of_ros();
-        let seen = self.continuity.on_event(event.thread, of_ros, event.time);
-        if !self.gaps.is_empty() && self.gaps.before(place, seen.any, event.time) {
+        let seen = self.continuity.on_event(event, kind.of_ros());
+        if !self.gaps.is_empty() && self.gaps.before(place, seen, event) {
             self.cut(event);
         }
         match kind {

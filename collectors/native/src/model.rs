@@ -26,8 +26,8 @@ use roslens_parquet::{Order, TableWriter};
 use crate::failure::raised;
 use crate::given::stream_of;
 
-/// Host, process where only that one is concerned, begin and end.
-type Loss = (u32, Option<i32>, i64, i64);
+/// Host, process and CPU where only these are concerned, begin and end.
+type Loss = (u32, Option<i32>, Option<i32>, i64, i64);
 /// Two hosts; times, and by how much their clocks may be apart there.
 type Apart = (u32, u32, Vec<(i64, i64)>);
 
@@ -360,9 +360,10 @@ impl Pass {
                 (process, since, topic, publisher.unwrap_or(NONE))
             });
         let gaps = given.losses.iter();
-        let gaps = gaps.map(|&(host, vpid, begin, end)| Gap {
+        let gaps = gaps.map(|&(host, vpid, cpu, begin, end)| Gap {
             host,
             vpid,
+            cpu,
             begin,
             end,
         });
