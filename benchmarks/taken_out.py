@@ -309,7 +309,7 @@ class Judge:
             self._message(row)
         for name, known in (
             ("service_calls", self.truth.calls),
-            ("action_goals", self.truth.goals),
+            *((("action_goals", self.truth.goals),) if self.all_kinds else ()),
         ):
             for row in self.tables[name].iter_rows(named=True):
                 self._by_times(name, row, known)

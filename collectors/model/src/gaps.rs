@@ -230,11 +230,9 @@ mod tests {
     }
 
     fn event(time: i64, cpu: i32) -> Event {
-        Event {
-            time,
-            cpu: Some(cpu),
-            ..Event::default()
-        }
+        let mut event = Event::default();
+        (event.time, event.cpu) = (time, Some(cpu));
+        event
     }
 
     /// By hand: a long gap that began first, and a short one within it.

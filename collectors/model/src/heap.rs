@@ -15,9 +15,9 @@ use crate::rows::{NEVER, NONE, Rows, plain};
 pub struct Block {
     /// Its size.
     pub size: i64,
-    /// When it was returned, and freed, `NEVER` where it was not.
+    /// When it was returned.
     pub begin: i64,
-    /// As above.
+    /// When it was freed, `NEVER` where it was not.
     pub end: i64,
     /// The process.
     pub process: u32,

@@ -114,14 +114,14 @@ pub struct Event {
     /// The CPU that recorded it, where that was asked for and is known.
     pub cpu: Option<i32>,
     /// A bit for each field that it has.
-    there: u8,
+    validity: u8,
 }
 
 impl Event {
     /// A field, by its place in the list of its kind.
     #[must_use]
     pub fn get(&self, field: usize) -> Option<u64> {
-        (self.there >> field & 1 == 1).then(|| self.fields[field])
+        (self.validity >> field & 1 == 1).then(|| self.fields[field])
     }
 
     /// The same of a signed one.
@@ -249,12 +249,12 @@ impl Batch {
                 fields: [0; MOST],
                 thread: u32::MAX,
                 cpu: cpu.get(row).map(narrow),
-                there: 0,
+                validity: 0,
             };
             for (place, field) in fields.iter().enumerate() {
                 if let Some(value) = field.get(row) {
                     event.fields[place] = value;
-                    event.there |= 1 << place;
+                    event.validity |= 1 << place;
                 }
             }
             event

@@ -28,6 +28,7 @@
 
 mod approximate;
 mod callbacks;
+mod columns;
 mod connections;
 mod decide;
 mod gaps;

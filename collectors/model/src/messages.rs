@@ -74,11 +74,11 @@ plain!(Decision {
 /// What a publication is of, once all is known.
 #[derive(Clone, Copy)]
 pub struct Source {
-    /// Its publisher, topic and node, or `NONE`.
+    /// Its publisher, or `NONE`.
     pub publisher: u32,
-    /// As above.
+    /// Its topic, as a name, or `NONE`.
     pub topic: u32,
-    /// As above.
+    /// Its node, as a name, or `NONE`.
     pub node: u32,
 }
 
@@ -197,10 +197,9 @@ pub struct Messages {
     pub rows: Rows<Message>,
     /// Publications that share their key with another one.
     pub ambiguous: u64,
-    /// Publications without a topic: those of which rclcpp alone told, and others of which not even
-    /// the publisher is known.
+    /// Publications without a topic of which rclcpp alone told.
     pub unnamed: u64,
-    /// As above.
+    /// Other publications without a topic, of which not even the publisher is known.
     pub unknown_publishers: u64,
     /// Takes without a subscription and a topic.
     pub unknown_subscriptions: u64,

@@ -8,9 +8,9 @@ const BLOCK: i64 = 1_000_000_000;
 /// What hosts stamped in one block of time.
 #[derive(Clone)]
 pub struct Offset {
-    /// The host, and the number of the block.
+    /// The host.
     pub host: u32,
-    /// As above.
+    /// The number of the block.
     pub block: i64,
     /// How far the system clock was ahead.
     pub median: i64,

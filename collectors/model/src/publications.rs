@@ -21,13 +21,13 @@ use crate::rows::{NEVER, NONE, Rows, plain};
 pub struct Publication {
     /// Its first event.
     pub publish: i64,
-    /// The four events, `NEVER` where absent.
+    /// `rclcpp_intra_publish`, or `NEVER`.
     pub intra: i64,
-    /// As above.
+    /// `rclcpp_publish`, or `NEVER`.
     pub rclcpp: i64,
-    /// As above.
+    /// `rcl_publish`, or `NEVER`.
     pub rcl: i64,
-    /// As above.
+    /// `rmw_publish`, or `NEVER`.
     pub rmw: i64,
     /// What the middleware stamped it with.
     pub stamp: i64,
@@ -84,9 +84,9 @@ struct Last {
 pub struct Publications {
     /// In the order of their first events, but for those that were taken apart.
     pub rows: Rows<Publication>,
-    /// Whether some were; and of those with a stamp which row has it now.
+    /// Whether some were taken apart.
     pub disordered: bool,
-    /// As above.
+    /// Of those taken apart that have a timestamp: from which row to which it went.
     pub moved: Vec<(u32, u32)>,
     /// How many the middleware told a timestamp of.
     pub stamped: u32,

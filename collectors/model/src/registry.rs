@@ -97,13 +97,13 @@ fn small(number: i64) -> u32 {
 pub struct Endpoint {
     /// Its process.
     pub process: u32,
-    /// Its topic and node, as names.
+    /// Its topic, as a name.
     pub topic: u32,
-    /// As above.
+    /// Its node, as a name.
     pub node: u32,
-    /// When it was made, and when its address was given to the next one.
+    /// When it was made.
     pub created: i64,
-    /// As above; the last time there is where it never was.
+    /// When its address was given to the next one, the last time there is if it never was.
     pub ended: i64,
     /// How many messages its history holds, `NEVER` where not known.
     pub depth: i64,
@@ -112,13 +112,13 @@ pub struct Endpoint {
 /// A callback object.
 #[derive(Clone, Copy, Debug)]
 pub struct Callback {
-    /// What it serves, its own name, that of its node and of its function, as names.
+    /// What it serves, as a name.
     pub kind: u32,
-    /// As above.
+    /// Its topic or service, or its period, as a name.
     pub name: u32,
-    /// As above.
+    /// Its node, as a name.
     pub node: u32,
-    /// As above.
+    /// Its function, as a name.
     pub symbol: u32,
     /// The number of its owner, by kind.
     pub owner: u32,
@@ -241,9 +241,9 @@ pub struct Registry {
     pub subscriptions: Vec<Endpoint>,
     /// Callbacks by number.
     pub callbacks: Vec<Callback>,
-    /// Clients and services by number; their names are topics.
+    /// Clients by number; a service's name is the topic.
     pub clients: Vec<Endpoint>,
-    /// As above.
+    /// Services by number; a service's name is the topic.
     pub services: Vec<Endpoint>,
     /// The first 16 bytes of the gids of clients.
     pub gids: Vec<[Option<u64>; 2]>,
@@ -251,15 +251,15 @@ pub struct Registry {
     pub periods: Vec<i64>,
     /// Ring buffers by number.
     pub ring_buffers: Vec<RingBuffer>,
-    /// The middleware's own topic, the topic of log messages, and what a callback may serve.
+    /// The name of the middleware's own topic.
     pub discovery: u32,
-    /// As above.
+    /// The name of the topic of log messages.
     pub rosout: u32,
-    /// As above.
+    /// What a callback serves, as a name: a subscription.
     pub subscription: u32,
-    /// As above.
+    /// What a callback serves, as a name: a service.
     pub service: u32,
-    /// As above.
+    /// What a callback serves, as a name: a timer.
     pub timer: u32,
     /// Processes that publish log messages.
     pub loggers: HashSet<u32>,

@@ -47,9 +47,9 @@ struct Joined {
 /// A call, as far as it is known.
 #[derive(Clone, Copy)]
 pub struct Call {
-    /// Its client and service, or `NONE`.
+    /// Its client, or `NONE`.
     pub client: u32,
-    /// As above.
+    /// Its service, or `NONE`.
     pub service: u32,
     /// The process of the service, else of the client, else of whoever told.
     pub process: u32,

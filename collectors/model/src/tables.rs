@@ -10,10 +10,11 @@ use arrow_schema::ArrowError;
 
 use crate::Model;
 use crate::callbacks::{Callbacks, Execution};
+use crate::columns::{Columns, Texts, columns};
 use crate::decide::{Decision, Match, Outcome, Reason};
 use crate::messages::{Message, Messages, Source};
 use crate::publications::Publication;
-use crate::rows::{Columns, NEVER, NONE, Plain, Rows, Texts, columns, flag};
+use crate::rows::{NEVER, NONE, Plain, Rows, flag};
 use crate::services::Call;
 use crate::takes::Take;
 use crate::timers::{Activation, activations};
@@ -179,8 +180,8 @@ impl Tables {
     ) {
         let identity = &self.model.identity;
         columns.host("host", processes.clone().map(|of| identity.host(of)));
-        columns.int("vpid", processes.clone().map(|of| identity.vpid(of)));
-        columns.number("proc", processes);
+        columns.int32("vpid", processes.clone().map(|of| identity.vpid(of)));
+        columns.id("proc", processes);
     }
 
     /// The same of threads.
@@ -188,8 +189,8 @@ impl Tables {
         let identity = &self.model.identity;
         let processes = threads.clone().map(|of| identity.process(of));
         self.of_processes(columns, processes);
-        columns.int("vtid", threads.clone().map(|of| identity.vtid(of)));
-        columns.long("thread", threads.map(|of| identity.number(of)));
+        columns.int32("vtid", threads.clone().map(|of| identity.vtid(of)));
+        columns.int64("thread", threads.map(|of| identity.number(of)));
     }
 
     fn execution(&self, number: u32) -> Option<Execution> {
@@ -209,17 +210,17 @@ impl Tables {
         self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
         let of = |row: &Execution| self.model.registry.callback(row.callback);
         columns!(columns, rows, |(number, row)|
-            number "callback_instance_id" *number;
-            number "callback_id" row.callback;
+            id "callback_instance_id" *number;
+            id "callback_id" row.callback;
             name "kind" of(row).kind;
-            number "owner_id" of(row).owner;
+            id "owner_id" of(row).owner;
             name "name" of(row).name;
             name "node" of(row).node;
             name "symbol" of(row).symbol;
-            long "start_ns" row.start;
-            long "end_ns" row.end;
-            long "duration_ns" Callbacks::duration(row).unwrap_or(NEVER);
-            truth "intra_process" row.intra;
+            int64 "start_ns" row.start;
+            int64 "end_ns" row.end;
+            int64 "duration_ns" Callbacks::duration(row).unwrap_or(NEVER);
+            boolean "intra_process" row.intra;
         );
         columns
     }
@@ -229,20 +230,20 @@ impl Tables {
         let sources: Vec<Source> = rows.iter().map(|(_, row)| self.model.source(row)).collect();
         self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
         columns!(columns, sources, |of|
-            number "publisher_id" of.publisher;
+            id "publisher_id" of.publisher;
             name "topic" of.topic;
             name "node" of.node;
         );
         let within = |row: &Publication| self.model.callbacks.enclosing(row.within, row.publish);
         columns!(columns, rows, |(number, row)|
-            number "message_id" *number;
-            long "publish_ns" row.publish;
-            long "rclcpp_publish_ns" row.rclcpp;
-            long "intra_publish_ns" row.intra;
-            long "rcl_publish_ns" row.rcl;
-            long "rmw_publish_ns" row.rmw;
-            long "source_timestamp_ns" if row.estimated { NEVER } else { row.stamp };
-            number "callback_instance_id" within(row);
+            id "message_id" *number;
+            int64 "publish_ns" row.publish;
+            int64 "rclcpp_publish_ns" row.rclcpp;
+            int64 "intra_publish_ns" row.intra;
+            int64 "rcl_publish_ns" row.rcl;
+            int64 "rmw_publish_ns" row.rmw;
+            int64 "source_timestamp_ns" if row.estimated { NEVER } else { row.stamp };
+            id "callback_instance_id" within(row);
         );
         columns
     }
@@ -251,16 +252,16 @@ impl Tables {
         let rows = some(&self.model.takes.rows, range);
         self.of_threads(&mut columns, rows.iter().map(|(_, row)| row.thread));
         columns!(columns, rows, |(number, row)|
-            number "take_id" *number;
-            number "subscription_id" row.subscription;
+            id "take_id" *number;
+            id "subscription_id" row.subscription;
             name "topic" self.model.take_topic(row);
             name "node" self.node_at(row.subscription);
-            long "take_ns" row.time;
-            long "rcl_take_ns" row.rcl;
-            long "rclcpp_take_ns" row.rclcpp;
-            long "source_timestamp_ns" row.stamp;
-            truth "intra_process" Some(row.intra);
-            number "callback_instance_id" row.execution;
+            int64 "take_ns" row.time;
+            int64 "rcl_take_ns" row.rcl;
+            int64 "rclcpp_take_ns" row.rclcpp;
+            int64 "source_timestamp_ns" row.stamp;
+            boolean "intra_process" Some(row.intra);
+            id "callback_instance_id" row.execution;
         );
         columns
     }
@@ -333,39 +334,39 @@ impl Tables {
             _ => NEVER,
         };
         columns!(columns, rows, |of|
-            number "message_id" of.row.message;
+            id "message_id" of.row.message;
             name "topic" topic(of);
-            number "publisher_id" of.source.publisher;
-            number "subscription_id" of.row.subscription;
+            id "publisher_id" of.source.publisher;
+            id "subscription_id" of.row.subscription;
             name "publisher_node" of.source.node;
             name "subscription_node" self.node_at(of.row.subscription);
             host "host" host(of);
             host "publisher_host" identity.host(publisher(of));
-            int "publisher_vpid" identity.vpid(publisher(of));
+            int32 "publisher_vpid" identity.vpid(publisher(of));
             host "subscription_host" identity.host(of.row.process);
-            int "subscription_vpid" identity.vpid(of.row.process);
-            truth "intra_process" of.row.intra;
-            long "publish_ns" sent(of, |row| row.publish);
-            long "rcl_publish_ns" sent(of, |row| row.rcl);
-            long "rmw_publish_ns" sent(of, |row| row.rmw);
-            long "source_timestamp_ns" sent(of, |row| row.stamp);
-            long "take_ns" take(of, |row| row.time);
-            long "rclcpp_take_ns" take(of, |row| row.rclcpp);
-            long "callback_start_ns" ran(of, |row| row.start);
-            long "callback_end_ns" ran(of, |row| row.end);
-            long "latency_ns" latency(of);
-            long "clock_bound_ns" bound(of);
-            number "callback_instance_id" of.row.execution;
+            int32 "subscription_vpid" identity.vpid(of.row.process);
+            boolean "intra_process" of.row.intra;
+            int64 "publish_ns" sent(of, |row| row.publish);
+            int64 "rcl_publish_ns" sent(of, |row| row.rcl);
+            int64 "rmw_publish_ns" sent(of, |row| row.rmw);
+            int64 "source_timestamp_ns" sent(of, |row| row.stamp);
+            int64 "take_ns" take(of, |row| row.time);
+            int64 "rclcpp_take_ns" take(of, |row| row.rclcpp);
+            int64 "callback_start_ns" ran(of, |row| row.start);
+            int64 "callback_end_ns" ran(of, |row| row.end);
+            int64 "latency_ns" latency(of);
+            int64 "clock_bound_ns" bound(of);
+            id "callback_instance_id" of.row.execution;
         );
         let decided = || rows.iter().map(|of| of.decision);
-        columns.word(
+        columns.category(
             "outcome",
             decided().map(|of| of.outcome as u8),
             Outcome::WORDS,
         );
         let joined = &Match::WORDS[..Match::Nothing as usize];
-        columns.word("match", decided().map(|of| of.how as u8), joined);
-        columns.word("reason", decided().map(|of| of.reason as u8), Reason::WORDS);
+        columns.category("match", decided().map(|of| of.how as u8), joined);
+        columns.category("reason", decided().map(|of| of.reason as u8), Reason::WORDS);
         columns
     }
 
@@ -439,22 +440,22 @@ impl Tables {
         };
         self.of_threads(&mut columns, rows.iter().map(|(_, take, ..)| take.thread));
         columns!(columns, rows, |(number, take, offset, latency, _)|
-            number "take_id" *number;
+            id "take_id" *number;
             name "topic" model.take_topic(take);
-            number "subscription_id" take.subscription;
+            id "subscription_id" take.subscription;
             name "subscription_node" self.node_at(take.subscription);
-            truth "publisher_recorded" recorded(take);
-            long "source_timestamp_ns" take.stamp;
-            long "take_ns" take.time;
-            number "callback_instance_id" take.execution;
-            long "callback_start_ns" self.start(take.execution);
-            long "callback_end_ns" self.end(take.execution);
-            long "clock_offset_ns" *offset;
-            long "latency_ns" *latency;
+            boolean "publisher_recorded" recorded(take);
+            int64 "source_timestamp_ns" take.stamp;
+            int64 "take_ns" take.time;
+            id "callback_instance_id" take.execution;
+            int64 "callback_start_ns" self.start(take.execution);
+            int64 "callback_end_ns" self.end(take.execution);
+            int64 "clock_offset_ns" *offset;
+            int64 "latency_ns" *latency;
             name "synchronisation" model.about.synchronisation;
         );
         let outcomes = &["delivered", "taken", "replayed"];
-        columns.word("outcome", rows.iter().map(|row| row.4), outcomes);
+        columns.category("outcome", rows.iter().map(|row| row.4), outcomes);
         columns
     }
 
@@ -464,18 +465,18 @@ impl Tables {
         let rows: Vec<_> = rows.map(|(_, row)| (row, callbacks.of(&row))).collect();
         self.of_threads(&mut columns, rows.iter().map(|(row, _)| row.thread));
         let states = &["wait", "busy"];
-        columns.word(
+        columns.category(
             "state",
             rows.iter().map(|(row, _)| u8::from(!row.wait)),
             states,
         );
         columns!(columns, rows, |(row, (end, executed, covered))|
-            long "begin_ns" row.begin;
-            long "end_ns" end.unwrap_or(NEVER);
-            long "duration_ns" end.map_or(NEVER, |end| end.wrapping_sub(row.begin));
-            long "timeout_ns" row.timeout;
-            long "executed" *executed;
-            long "callback_ns" *covered;
+            int64 "begin_ns" row.begin;
+            int64 "end_ns" end.unwrap_or(NEVER);
+            int64 "duration_ns" end.map_or(NEVER, |end| end.wrapping_sub(row.begin));
+            int64 "timeout_ns" row.timeout;
+            int64 "executed" *executed;
+            int64 "callback_ns" *covered;
         );
         columns
     }
@@ -525,17 +526,17 @@ impl Tables {
             name "service" name(row);
             name "client_node" client(row).map_or(NONE, |of| of.node);
             name "server_node" service(row).map_or(NONE, |of| of.node);
-            number "client_id" row.client;
-            number "service_id" row.service;
-            long "sequence_number" row.sequence;
-            long "request_sent_ns" row.times[0];
-            long "request_taken_ns" row.times[1];
-            long "callback_start_ns" self.start(row.execution);
-            long "callback_end_ns" self.end(row.execution);
-            long "response_sent_ns" row.times[2];
-            long "response_taken_ns" row.times[3];
-            number "callback_instance_id" row.execution;
-            number "client_callback_instance_id"
+            id "client_id" row.client;
+            id "service_id" row.service;
+            int64 "sequence_number" row.sequence;
+            int64 "request_sent_ns" row.times[0];
+            int64 "request_taken_ns" row.times[1];
+            int64 "callback_start_ns" self.start(row.execution);
+            int64 "callback_end_ns" self.end(row.execution);
+            int64 "response_sent_ns" row.times[2];
+            int64 "response_taken_ns" row.times[3];
+            id "callback_instance_id" row.execution;
+            id "client_callback_instance_id"
                 model.callbacks.enclosing(row.within, row.times[0]);
         );
         columns
@@ -574,17 +575,17 @@ impl Tables {
         };
         self.of_threads(&mut columns, rows.iter().map(|(_, row, ..)| row.thread));
         columns!(columns, rows, |(number, row, timer, of)|
-            number "callback_instance_id" *number;
-            number "timer_id" *timer;
+            id "callback_instance_id" *number;
+            id "timer_id" *timer;
             name "node" known.callback(row.callback).node;
-            long "period_ns" period(*timer);
-            long "start_ns" row.start;
-            long "interval_ns" of.interval;
-            long "jitter_ns" jitter(*timer, of.interval);
-            long "release_ns" of.release;
-            long "lateness_ns" of.lateness;
-            long "drift_ns" of.drift;
-            long "skipped" of.skipped;
+            int64 "period_ns" period(*timer);
+            int64 "start_ns" row.start;
+            int64 "interval_ns" of.interval;
+            int64 "jitter_ns" jitter(*timer, of.interval);
+            int64 "release_ns" of.release;
+            int64 "lateness_ns" of.lateness;
+            int64 "drift_ns" of.drift;
+            int64 "skipped" of.skipped;
         );
         columns
     }
@@ -649,19 +650,19 @@ impl Tables {
         let of = |row: &HeapRow| self.model.registry.callback(row.callback);
         if of_callbacks {
             columns!(columns, rows, |row|
-                number "callback_id" row.callback;
+                id "callback_id" row.callback;
                 name "kind" of(row).kind;
                 name "name" of(row).name;
                 name "node" of(row).node;
             );
         }
         columns!(columns, rows, |row|
-            long "time_ns" row.time;
-            long "peak_bytes" row.peak;
-            long "live_bytes" row.bytes;
-            long "live_blocks" row.blocks;
-            long "allocated_bytes" row.allocated;
-            long "allocations" row.allocations;
+            int64 "time_ns" row.time;
+            int64 "peak_bytes" row.peak;
+            int64 "live_bytes" row.bytes;
+            int64 "live_blocks" row.blocks;
+            int64 "allocated_bytes" row.allocated;
+            int64 "allocations" row.allocations;
         );
         columns
     }
@@ -695,18 +696,18 @@ impl Tables {
         let of = |row: &Execution| model.registry.callback(row.callback);
         self.of_threads(&mut columns, rows.iter().map(|(_, row, _)| row.thread));
         columns!(columns, rows, |(number, row, sums)|
-            number "callback_instance_id" *number;
-            number "callback_id" row.callback;
+            id "callback_instance_id" *number;
+            id "callback_id" row.callback;
             name "kind" of(row).kind;
             name "name" of(row).name;
             name "node" of(row).node;
-            long "start_ns" row.start;
-            long "end_ns" row.end;
-            long "allocations" sums[0];
-            long "allocated_bytes" sums[1];
-            long "frees" sums[2];
-            long "freed_bytes" sums[3];
-            long "kept_bytes" sums[4];
+            int64 "start_ns" row.start;
+            int64 "end_ns" row.end;
+            int64 "allocations" sums[0];
+            int64 "allocated_bytes" sums[1];
+            int64 "frees" sums[2];
+            int64 "freed_bytes" sums[3];
+            int64 "kept_bytes" sums[4];
         );
         columns
     }
@@ -725,7 +726,7 @@ impl Tables {
         columns!(columns, rows, |(publish, of)|
             name "topic" of.topic;
             name "node" of.node;
-            long "publish_ns" *publish;
+            int64 "publish_ns" *publish;
         );
         columns
     }
@@ -735,10 +736,10 @@ impl Tables {
         let mut rows: Vec<_> = self.messages.connections.iter().collect();
         rows.sort_unstable_by_key(|(_, connection)| connection.first);
         columns!(columns, rows, |((publisher, subscription), connection)|
-            number "publisher_id" *publisher;
-            number "subscription_id" *subscription;
-            truth "never_taken" Some(connection.count == connection.never_taken);
-            long "len" connection.count;
+            id "publisher_id" *publisher;
+            id "subscription_id" *subscription;
+            boolean "never_taken" Some(connection.count == connection.never_taken);
+            int64 "len" connection.count;
         );
         columns
     }
@@ -764,9 +765,9 @@ impl Tables {
         let rows = self.model.offsets.all();
         columns!(columns, rows, |of|
             host "host" of.host;
-            long "block" of.block;
-            long "offset" of.median;
-            long "len" of.count;
+            int64 "block" of.block;
+            int64 "offset" of.median;
+            int64 "len" of.count;
         );
         columns
     }
@@ -776,8 +777,8 @@ impl Tables {
         let rows = self.model.gaps.all_broken();
         columns!(columns, rows, |(process, begin, end)|
             host "host" self.model.identity.host(*process);
-            long "begin_ns" *begin;
-            long "end_ns" *end;
+            int64 "begin_ns" *begin;
+            int64 "end_ns" *end;
         );
         columns
     }

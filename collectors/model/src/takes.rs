@@ -15,9 +15,9 @@ use crate::rows::{NEVER, NONE, Rows, flag, plain};
 pub struct Take {
     /// `rmw_take`, or the dequeue.
     pub time: i64,
-    /// `rcl_take`, `rclcpp_take`, or `NEVER`.
+    /// `rcl_take`, or `NEVER`.
     pub rcl: i64,
-    /// As above.
+    /// `rclcpp_take`, or `NEVER`.
     pub rclcpp: i64,
     /// What the publishing middleware stamped the message with.
     pub stamp: i64,

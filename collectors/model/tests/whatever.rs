@@ -22,8 +22,8 @@ use arrow_array::{
     ArrayRef, Int32Array, Int64Array, PrimitiveArray, RecordBatch, StringArray, UInt64Array,
 };
 use roslens_model::{
-    About, Batch, Batches, Disk, Gap, Gaps, Identity, KINDS, Known, Model, NONE, Process, Tables,
-    guesses,
+    About, Batch, Batches, Disk, Gap, Gaps, Identity, KINDS, Kinds, Model, NONE, Process, Registry,
+    Tables, guesses,
 };
 
 /// An event: time, vpid, vtid, fields; and those of a kind.
@@ -291,25 +291,32 @@ fn made(seed: u64, wild: bool, disk: Option<Disk>, keys: usize) -> Model {
         end: chance.time(wild),
     });
     let identity = Identity::new(&["one".into(), "two".into()], processes.collect());
-    let known = Known::new(&objects(&mut chance, wild));
+    let registry = Registry::new(&objects(&mut chance, wild));
+    let mut kinds = |rare: u64| {
+        let names = KINDS.iter().filter(|_| !chance.once_in(rare));
+        Kinds::named(
+            &names
+                .map(|(_, name, _)| (*name).to_owned())
+                .collect::<Vec<_>>(),
+        )
+    };
     let about = About {
+        enabled: kinds(4),
+        happened: kinds(4),
         synchronisation: NONE,
-        rcl_publish: chance.once_in(2),
-        rcl_take: chance.once_in(2),
-        rmw_take: !chance.once_in(4),
         guesses: guesses([(1, 0, 0, 0), (2, chance.time(wild), 3, 77)].into_iter()),
-        gaps: Gaps::new(&[Gap {
-            host: 0,
-            vpid: chance.once_in(2).then_some(1),
-            cpu: chance.once_in(2).then_some(0),
-            begin: chance.time(wild),
-            end: chance.time(wild),
-        }]),
         clocks: [((0, 1), vec![(chance.time(wild), chance.time(wild))])]
             .into_iter()
             .collect(),
     };
-    Model::new(identity, known, about, disk, keys)
+    let gaps = Gaps::new(&[Gap {
+        host: 0,
+        vpid: chance.once_in(2).then_some(1),
+        cpu: chance.once_in(2).then_some(0),
+        begin: chance.time(wild),
+        end: chance.time(wild),
+    }]);
+    Model::new(identity, registry, about, gaps, disk, keys)
 }
 
 fn one(seed: u64, most: u64) -> Told {

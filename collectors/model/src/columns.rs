@@ -1,0 +1,178 @@
+//! Columns of tables, made from values of rows.
+
+use std::sync::Arc;
+
+use arrow_array::types::UInt32Type;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
+    StringViewArray, UInt32Array,
+};
+use arrow_buffer::NullBuffer;
+use arrow_schema::ArrowError;
+
+use crate::rows::{NEVER, NONE};
+
+fn nulls<T: PartialEq + Copy>(values: &[T], nothing: T) -> Option<NullBuffer> {
+    // Most columns have none.
+    if !values.contains(&nothing) {
+        return None;
+    }
+    Some(values.iter().map(|value| *value != nothing).collect())
+}
+
+/// Texts that columns hold by number.
+#[derive(Clone)]
+pub struct Texts {
+    /// Names of topics, nodes, ...
+    pub names: Arc<StringViewArray>,
+    /// Labels of hosts.
+    pub hosts: Arc<StringViewArray>,
+}
+
+/// Columns of one table, as far as they are wanted.
+pub struct Columns<'a> {
+    texts: &'a Texts,
+    wanted: Option<&'a [String]>,
+    found: Vec<(&'static str, ArrayRef)>,
+}
+
+/// Columns of rows, each given by its kind, its name and its value of a row.
+macro_rules! columns {
+    ($columns:ident, $rows:expr, |$row:pat_param| $($kind:ident $name:literal $value:expr;)*) => {
+        $(#[allow(unused_variables, reason = "no column needs all of a row")]
+        { $columns.$kind($name, $rows.iter().map(|$row| $value)); })*
+    };
+}
+pub(crate) use columns;
+
+impl<'a> Columns<'a> {
+    /// None yet, of those with these names; of all there are where none are given.
+    #[must_use]
+    pub const fn new(texts: &'a Texts, wanted: Option<&'a [String]>) -> Self {
+        Self {
+            texts,
+            wanted,
+            found: Vec::new(),
+        }
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.wanted
+            .is_none_or(|wanted| wanted.iter().any(|wanted| wanted == name))
+    }
+
+    fn add(&mut self, name: &'static str, array: ArrayRef) {
+        self.found.push((name, array));
+    }
+
+    /// Times or numbers, null where `NEVER`.
+    pub fn int64(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
+        if !self.wants(name) {
+            return;
+        }
+        let values: Vec<i64> = values.collect();
+        let nulls = nulls(&values, NEVER);
+        self.add(name, Arc::new(Int64Array::new(values.into(), nulls)));
+    }
+
+    /// Numbers of objects and rows, null where `NONE`.
+    pub fn id(&mut self, name: &'static str, values: impl Iterator<Item = u32>) {
+        self.int64(
+            name,
+            values.map(|x| if x == NONE { NEVER } else { i64::from(x) }),
+        );
+    }
+
+    /// Numbers of processes and threads, null where -1.
+    pub fn int32(&mut self, name: &'static str, values: impl Iterator<Item = i32>) {
+        if !self.wants(name) {
+            return;
+        }
+        let values: Vec<i32> = values.collect();
+        let nulls = nulls(&values, -1);
+        self.add(name, Arc::new(Int32Array::new(values.into(), nulls)));
+    }
+
+    /// Names, null where there is none of that number.
+    pub fn name(&mut self, name: &'static str, values: impl Iterator<Item = u32>) {
+        let texts = Arc::clone(&self.texts.names);
+        self.text(name, values, texts);
+    }
+
+    /// Labels of hosts, likewise.
+    pub fn host(&mut self, name: &'static str, values: impl Iterator<Item = u32>) {
+        let texts = Arc::clone(&self.texts.hosts);
+        self.text(name, values, texts);
+    }
+
+    /// One of a few words, null beyond their number.
+    pub fn category(
+        &mut self,
+        name: &'static str,
+        values: impl Iterator<Item = u8>,
+        words: &[&str],
+    ) {
+        let texts = Arc::new(StringViewArray::from_iter_values(words));
+        self.text(name, values.map(u32::from), texts);
+    }
+
+    fn text(
+        &mut self,
+        name: &'static str,
+        values: impl Iterator<Item = u32>,
+        texts: Arc<StringViewArray>,
+    ) {
+        if !self.wants(name) {
+            return;
+        }
+        let there = u32::try_from(texts.len()).unwrap_or(NONE);
+        let mut values: Vec<u32> = values
+            .map(|value| if value < there { value } else { NONE })
+            .collect();
+        let nulls = nulls(&values, NONE);
+        if nulls.is_some() {
+            // What is null has a number of its own all the same.
+            for value in values.iter_mut().filter(|value| **value == NONE) {
+                *value = 0;
+            }
+        }
+        let texts = if there == 0 {
+            Arc::new(StringViewArray::from_iter_values([""]))
+        } else {
+            texts
+        };
+        let keys = UInt32Array::new(values.into(), nulls);
+        if let Ok(array) = DictionaryArray::<UInt32Type>::try_new(keys, texts) {
+            self.add(name, Arc::new(array));
+        }
+    }
+
+    /// Truths.
+    pub fn boolean(&mut self, name: &'static str, values: impl Iterator<Item = Option<bool>>) {
+        if self.wants(name) {
+            self.add(name, Arc::new(values.collect::<BooleanArray>()));
+        }
+    }
+
+    /// All that are wanted, in the order in which they are; every column has one value per row.
+    ///
+    /// # Errors
+    ///
+    /// There is none of a name.
+    pub fn batch(self) -> Result<RecordBatch, ArrowError> {
+        let Some(wanted) = self.wanted else {
+            let columns = self.found.into_iter();
+            let columns = columns.map(|(name, array)| (name, array, true));
+            return RecordBatch::try_from_iter_with_nullable(columns);
+        };
+        let columns = wanted.iter().map(|name| {
+            let mut found = self.found.iter();
+            let found = found.find(|(of, _)| of == name);
+            let missing = || ArrowError::SchemaError(format!("no column {name}"));
+            let (_, array) = found.ok_or_else(missing)?;
+            Ok((name, Arc::clone(array), true))
+        });
+        let columns: Vec<_> = columns.collect::<Result<_, ArrowError>>()?;
+        RecordBatch::try_from_iter_with_nullable(columns)
+    }
+}
