@@ -50,10 +50,13 @@ class Walk:
             step(event)
 
     def _cut_before(self, event: Event) -> None:
+        proc, now = event["proc"], event["time_ns"]
         dropped, since = self.gaps.before(event), self.orders.broken_since(event)
-        if since is not None:
-            self.gaps.broken.append((event["proc"], since, event["time_ns"]))
-        if dropped or since is not None:
+        # What the tracer told of is not missing without a word.
+        broken = since is not None and not self.gaps.between(proc, since, now)
+        if broken:
+            self.gaps.broken.append((proc, since, now))
+        if dropped or broken:
             for part in self.parts:
                 if hasattr(part, "on_gap"):
                     part.on_gap(event)

@@ -299,6 +299,8 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: disordered(replayed(), 500, 600), None, {UNTOLD}),
     (after_an_ordinary_one, None, {UNTOLD}),
     (left_out, None, {UNTOLD}),
+    # What the tracer told of is no broken order: the publication of its thread goes on.
+    (lambda: lost_before(left_out(), 1500, 1600), 2000, {("unknown", "still_in_buffer", None)}),
     (unheard, 1000, {("no_subscriber", "no_subscription", None)}),
     (lambda: unheard(gap=True), 1000, {("unknown", "subscription_unknown", None)}),
     (full_buffer, 1000, {("overwritten", "place_overwritten", "exact")}),
