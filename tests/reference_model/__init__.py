@@ -16,9 +16,8 @@ from typing import Any
 
 from reference_model import actions, timers
 from reference_model.callbacks import Callbacks
-from reference_model.doubts import Doubts
+from reference_model.clocks import BoundsOf
 from reference_model.events import in_order
-from reference_model.evidence import BoundsOf
 from reference_model.executors import Executors
 from reference_model.gaps import Gaps
 from reference_model.heap import Heap
@@ -27,9 +26,9 @@ from reference_model.links import Links
 from reference_model.messages import Messages
 from reference_model.objects import Objects, Row
 from reference_model.one_sided import one_sided
+from reference_model.orders import Orders
 from reference_model.publications import Publications, python_processes
 from reference_model.ring_buffers import RingBuffers
-from reference_model.sequence import Succession
 from reference_model.services import Services
 from reference_model.takes import Takes
 from reference_model.walk import Walk
@@ -85,36 +84,20 @@ def tables(
     gaps = Gaps(losses)
     buffers = RingBuffers(objects, publications, takes, gaps)
     services = Services(objects, callbacks)
-    executors, lifecycle, links = Executors(gaps), Lifecycle(objects), Links(objects)
+    executors, lifecycle, links = Executors(callbacks), Lifecycle(objects), Links(objects)
     heap = Heap(callbacks)
     parts = (
         objects, callbacks, publications, takes, buffers, services, executors, lifecycle, links,
         heap,
     )  # fmt: skip
-    sequence = Succession(objects, callbacks, executors)
-    doubts = Doubts(objects, callbacks, takes, buffers, sequence)
-    Walk(*parts, doubts, gaps=gaps, sequence=sequence).through(events)
-    missing = gaps.rows + sequence.rows()
-
-    def make_messages() -> Messages:
-        return Messages(
-            objects, publications=publications.rows, takes=takes.rows, enqueues=buffers.rows,
-            instances=callbacks.instances, losses=missing + sequence.suspects(),
-            happened={e["event"] for e in events},
-            orphans=takes.orphans, bounds_of=bounds_of, broken=sequence.broken,
-        )  # fmt: skip
-
-    doubts.decide(publications)
-    if sequence.broken:
-        for part in (objects, callbacks, publications, takes):
-            part.finish()
-        doubts.decide_unseen(make_messages().takes_alone, publications)
+    Walk(*parts, gaps=gaps, orders=Orders(objects, callbacks)).through(events)
     for part in parts:
-        if part is executors:
-            executors.finish(callbacks.instances)
-        else:
-            part.finish()
-    messages = make_messages()
+        part.finish()
+    messages = Messages(
+        objects, publications=publications.rows, takes=takes.rows, enqueues=buffers.rows,
+        instances=callbacks.instances, gaps=gaps, happened={e["event"] for e in events},
+        bounds_of=bounds_of,
+    )  # fmt: skip
     alone = one_sided(messages.takes_alone, publications.rows, objects, synchronisation)
     found = {
         "processes": list(objects.processes.values()),
@@ -126,8 +109,8 @@ def tables(
         "messages": messages.rows,
         "one_sided_messages": alone,
         "service_calls": services.rows,
-        "action_goals": actions.goals(objects, services.rows, publications.rows, missing),
-        "timer_activations": timers.activations(callbacks.instances),
+        "action_goals": actions.goals(objects, services.rows, publications.rows, gaps.everywhere()),
+        "timer_activations": timers.activations(callbacks.instances, gaps),
         "executor_intervals": executors.rows,
         "lifecycle_states": lifecycle.rows,
         "message_links": links.rows,

@@ -38,10 +38,6 @@ class Callbacks:
         self.instances: list[Row] = []
         self.ends_alone = 0
         self.latest: dict[Any, Row] = {}
-        self.left: Row | None = None
-        """The execution without end that the last start told of."""
-        self.start_missing = False
-        """Whether the last end is of a start that was not recorded."""
         self._open: dict[Any, Stack] = defaultdict(lambda: None)
 
     def on_callback_start(self, e: Event) -> None:
@@ -62,7 +58,6 @@ class Callbacks:
     def _abandon(self, e: Event) -> None:
         """Leave out of the stack those of the same callback."""
         others = []
-        self.left = None
         stack = self._open[e["thread"]]
         while stack is not None:
             others.append(stack[0])
@@ -70,8 +65,6 @@ class Callbacks:
         for other in reversed(others):
             if other["_address"] != e["callback"]:
                 stack = (other, stack)
-            else:
-                self.left = other
         self._open[e["thread"]] = stack
 
     def on_callback_end(self, e: Event) -> None:
@@ -80,7 +73,6 @@ class Callbacks:
         while stack is not None and stack[0]["_address"] != e["callback"]:
             above.append(stack[0])
             stack = stack[1]
-        self.start_missing = stack is None
         if stack is None:
             self.ends_alone += 1
             return
@@ -91,8 +83,15 @@ class Callbacks:
             stack = (instance, stack)
         self._open[e["thread"]] = stack
 
-    def on_gap(self, thread: Any) -> None:
-        stack = self._open[thread]
+    def is_open(self, e: Event) -> bool:
+        """Whether an execution of the event's callback is open on its thread."""
+        stack = self._open[e["thread"]]
+        while stack is not None and stack[0]["_address"] != e["callback"]:
+            stack = stack[1]
+        return stack is not None
+
+    def on_gap(self, e: Event) -> None:
+        stack = self._open[e["thread"]]
         while stack is not None:
             stack[0]["_cut"] = True
             stack = stack[1]

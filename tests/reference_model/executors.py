@@ -14,8 +14,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from reference_model.callbacks import Callbacks
 from reference_model.events import Event
-from reference_model.gaps import Gaps
 from reference_model.objects import Row
 from reference_model.walk import place
 
@@ -23,8 +23,8 @@ from reference_model.walk import place
 class Executors:
     """Stretches of the threads of executors."""
 
-    def __init__(self, gaps: Gaps) -> None:
-        self.gaps = gaps
+    def __init__(self, callbacks: Callbacks) -> None:
+        self.callbacks = callbacks
         self.rows: list[Row] = []
         self.current: dict[Any, Row] = {}
 
@@ -38,11 +38,11 @@ class Executors:
         self._busy(e)
         self.current[e["thread"]]["executed"] += 1
 
-    def on_gap(self, thread: Any) -> None:
+    def on_gap(self, e: Event) -> None:
         """What the thread was in ends nobody knows when."""
-        current = self.current.get(thread)
+        current = self.current.get(e["thread"])
         if current is not None and current["_cut"] is None:
-            current["_cut"] = self.gaps.cut[thread]
+            current["_cut"] = e["time_ns"]
 
     def _busy(self, e: Event) -> None:
         current = self.current.get(e["thread"])
@@ -65,9 +65,9 @@ class Executors:
         self.current[e["thread"]] = row
         self.rows.append(row)
 
-    def finish(self, instances: Iterable[Row]) -> None:
+    def finish(self) -> None:
         ran = defaultdict(list)
-        for instance in instances:
+        for instance in self.callbacks.instances:
             if instance["end_ns"] is not None:
                 ran[instance["_thread"]].append((instance["start_ns"], instance["end_ns"]))
         merged = {thread: _merged(spans) for thread, spans in ran.items()}
@@ -84,9 +84,9 @@ class Executors:
                 if start >= until:
                     break
                 row["callback_ns"] += int(min(stop, until)) - max(start, begin)
-        self.split(instances)
+        self._split(self.callbacks.instances)
 
-    def split(self, instances: Iterable[Row]) -> None:
+    def _split(self, instances: Iterable[Row]) -> None:
         """Cut busy stretches where another thread of the executor waited and nothing was run."""
         ran = defaultdict(list)
         for instance in instances:

@@ -1,11 +1,7 @@
-"""What the tracer dropped of the events of programs, and whose events may be missing.
+"""Where events of programs may be missing: what the tracer dropped, and where an order is broken.
 
-* A loss with a CPU is of threads that ran there: those of which the event before or the one after
-  was recorded on that CPU, or one of these two somewhere that is not known.
-* A loss in a file of the native tracer is of the process that wrote it.
-* Any other one may be of any thread of the host.
-
-A loss lies between two times that were recorded: events at these are not missing.
+What the native tracer dropped is of the process that wrote the file; any other loss may be of any
+process of its host. A broken order (`orders`) tells of its own process alone.
 """
 
 from __future__ import annotations
@@ -14,50 +10,49 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reference_model.events import Event
+from reference_model.events import Event, Proc
 
+FOREVER = 2**63
 _FILE = re.compile(r"ros2_(?:names_)?(\d+)_[0-9a-f]+_\d+(?:_before)?")
 
 
 class Gaps:
-    """All losses but the kernel's; `rows` are these."""
+    """All losses but the kernel's (`rows`), and the stretches of `broken` orders."""
 
     def __init__(self, losses: Iterable[Mapping[str, Any]]) -> None:
         self.rows = [x for x in losses if "kernel" not in (x.get("trace") or "").split("/")]
-        self.last: dict[Any, Event] = {}
-        """Of each thread its last event."""
-        self.cut: dict[Any, int] = {}
-        """When something was missing before an event of it the last time."""
+        self.broken: list[tuple[Proc, int, int]] = []
+        self._losses = [
+            (x["host"], _writer(x), x["begin_ns"] or 0, (x["end_ns"], FOREVER)[x["end_ns"] is None])
+            for x in self.rows
+        ]
+        self._last: dict[Any, int] = {}
 
     def before(self, e: Event) -> bool:
-        """Whether something may be missing before an event, which is its thread's last one now."""
-        last = self.last.get(e["thread"])
-        self.last[e["thread"]] = e
-        return last is not None and self.of_thread(last, e)
+        """Whether events of its thread may have been dropped since the one before this."""
+        last = self._last.get(e["thread"])
+        self._last[e["thread"]] = e["time_ns"]
+        return last is not None and self.between(e["proc"], last, e["time_ns"])
 
-    def of_thread(self, last: Event, now: Event) -> bool:
-        """Whether events of a thread between these two may be missing."""
-        ran_on = {last.get("cpu_id"), now.get("cpu_id")}
+    def between(self, proc: Proc, begin: int, end: int) -> bool:
+        """`dropped`, where what happened at these two times was recorded."""
+        return self.dropped(proc, begin + 1, end - 1)
+
+    def dropped(self, proc: Proc, begin: int, end: int) -> bool:
+        """Whether events of a process may have been dropped from one time to another."""
         return any(
-            loss["cpu_id"] is None or None in ran_on or loss["cpu_id"] in ran_on
-            for loss in self._of(now, last["time_ns"])
+            host == proc[0] and writer in {None, proc[2]} and b <= end and e >= begin
+            for host, writer, b, e in self._losses
         )
 
-    def since(self, thread: Any, since: int, e: Event) -> bool:
-        """Whether events of a thread may be missing between a time and another thread's event."""
-        last = self.last.get(thread)
-        return self.cut.get(thread, since) > since or (
-            last is not None and self.of_thread(last, last | {"time_ns": e["time_ns"]})
-        )
+    def disordered(self, proc: Proc, begin: int, end: int) -> bool:
+        """Whether an order of a process was broken from one time to another."""
+        return any(of == proc and b <= end and e >= begin for of, b, e in self.broken)
 
-    def _of(self, e: Event, since: int) -> list[Mapping[str, Any]]:
-        return [
-            loss
-            for loss in self.rows
-            if loss["host"] == e["host"]
-            and (loss["end_ns"] is None or loss["end_ns"] > since)
-            and (loss["begin_ns"] or 0) < e["time_ns"]
-            and _writer(loss) in {None, e.get("vpid")}
+    def everywhere(self) -> list[Mapping[str, Any]]:
+        """All of them, as rows of losses."""
+        return self.rows + [
+            {"host": proc[0], "begin_ns": begin, "end_ns": end} for proc, begin, end in self.broken
         ]
 
 

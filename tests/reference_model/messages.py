@@ -4,59 +4,52 @@ All of it is decided at the end, over what the walk left.
 
 * A message is of a publication and of a subscription of its topic that existed when it was
   published; not of one whose process had gone, more than a second and more than one publication
-  before.
+  before, if nothing may have been dropped of it since.
 * Between processes a publication and a take are the same message where topic and source timestamp
-  are equal: ``exact``. Where several publications share both, the first of them goes with the
-  first take of a subscription, and so on: ``ambiguous``. Where the topic of one side is not known,
-  a timestamp that no other publication has joins alone: ``approximate``.
+  are equal: `SAME`. Where several publications share both, the first of them goes with the first
+  take of a subscription, and so on: `SHARED`. Where the topic of one side is not known, a timestamp
+  that no other publication has joins alone: `ALONE`.
 * Publications without timestamp (up to Iron) get the one that was taken soonest after them:
-  ``approximate``.
-* Within a process the ring buffer tells: ``exact``. A subscription that gets a message so drops the
+  `NEAREST`.
+* Within a process the ring buffer tells: `BUFFER`. A subscription that gets a message so drops the
   copy that comes through the middleware as well.
 * A subscription whose executions were recorded and whose takes were not is joined by order:
-  ``approximate``.
-* What was taken by a subscription that did not exist when it was published is ``replayed``.
-* Where no subscription of the topic existed there is ``no_subscriber``, but ``unknown`` if anything
-  was taken by a subscription of which nobody knows the topic, or if something may be missing
+  `IN_ORDER`.
+* What would be exact is not where the publication lacks the event that others of its publisher
+  begin with (`FIRST_MISSING`), or where an order of one of the two processes was broken from its
+  publication to its take (`BROKEN`).
+* What was taken by a subscription that did not exist when it was published is replayed.
+* Where no subscription of the topic existed there is no subscriber; but nobody knows if anything
+  was taken by a subscription of which nobody knows the topic, or if something may have been dropped
   before it since before the last subscription was made: that may have been one.
 
-What was never taken is ``lost``, but ``unknown`` where
-
-* no later message of that publisher was taken by that subscription, and the receiver's last event
-  came sooner after the publication than the longest that a message of the subscription waited
-  (1 s where none did);
-* something may be missing at the receiver before the next message was taken, or before that
-  longest wait was over; of a known publisher `evidence` tells when a take can be;
-* nothing was stamped, no take was recorded, several publications share the timestamp and fewer
-  were taken, it was in a ring buffer still, or in one that nobody knows.
-
-`evidence` then says what the order of a publisher's messages at a subscription proves.
+`evidence` tells the outcomes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from reference_model.evidence import (
-    BoundsOf,
-    apart,
-    bound_clocks,
-    missing,
-    out_of_buffers,
-    partial,
-    weigh,
-)
+from reference_model.clocks import BoundsOf, bound_clocks
+from reference_model.evidence import NO_SUBSCRIBER, NOBODY_KNOWN, Known, decide, taken
+from reference_model.gaps import FOREVER, Gaps
 from reference_model.objects import DISCOVERY, Objects, Row
-from reference_model.ring_buffers import CLEARED, OVERWRITTEN, PENDING, UNTOLD
+from reference_model.ring_buffers import PENDING, REPLAYED
 
-GRACE_NS = USUAL_WAIT_NS = 10**9
+GRACE_NS = 10**9
 TOLERANCE_NS = 10**7
-FOREVER = 2**63
+SAME, BUFFER, SHARED = "same_timestamp", "ring_buffer", "shared_timestamp"
+NEAREST, ALONE, IN_ORDER = "nearest_timestamp", "timestamp_alone", "in_order"
+FIRST_MISSING, BROKEN = "first_event_missing", "order_broken"
+MATCH = {SAME: "exact", BUFFER: "exact", SHARED: "ambiguous"} | dict.fromkeys(
+    (NEAREST, ALONE, IN_ORDER, FIRST_MISSING, BROKEN), "approximate"
+)
+"""How certain it is what was joined, by how it was."""
 _LINKS = ("take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
-_EMPTY: Row = dict.fromkeys((*_LINKS, "_callback_instance", "match", "_fate"))
+_EMPTY: Row = dict.fromkeys((*_LINKS, "_callback_instance", "_how", "_fate"))
 
 
 class Messages:
@@ -70,17 +63,11 @@ class Messages:
         takes: Sequence[Row],
         enqueues: Iterable[Row],
         instances: Iterable[Row],
-        losses: Iterable[Row],
+        gaps: Gaps,
         happened: set[str],
-        orphans: Iterable[tuple[Any, int]],
         bounds_of: BoundsOf,
-        broken: bool,
     ) -> None:
-        self.broken = broken
-        self.objects = objects
-        self.bounds_of = bounds_of
-        self.losses = list(losses)
-        self.blind = "rmw_take" not in happened
+        self.objects, self.gaps, self.bounds_of = objects, gaps, bounds_of
         self.calls = sorted(
             (call for call in publications if call["topic"] != DISCOVERY),
             key=lambda call: call["publish_ns"],
@@ -92,21 +79,16 @@ class Messages:
             i for i in instances
             if i["kind"] == "subscription" and not i["intra_process"] and i["_owner"] is not None
         ]  # fmt: skip
-        taken = {id(take["_subscription"]) for take in takes if not take["intra_process"]}
-        linked = {id(take["_callback_instance"]) for take in takes}
+        took = {id(take["_subscription"]) for take in takes if not take["intra_process"]}
+        self.untaken = {id(i["_owner"]) for i in self.ran} - took
+        self.blind = "rmw_take" not in happened
         self.nameless = any(take["topic"] is None for take in takes)
         made = max((s["created_ns"] for s in objects.rows["subscriptions"]), default=-1)
-        begin = min((loss["begin_ns"] or 0 for loss in self.losses), default=FOREVER)
+        begin = min((loss["begin_ns"] or 0 for loss in gaps.rows), default=FOREVER)
         self.unseen_since = begin if begin <= made else FOREVER
-        self.untaken = {id(i["_owner"]) for i in self.ran} - taken
-        without = {s["_proc"] for s in objects.rows["subscriptions"] if id(s) in self.untaken}
-        self.hints = [
-            (id(i["_owner"]), i["start_ns"])
-            for i in self.ran
-            if id(i) not in linked and id(i["_owner"]) not in self.untaken
-        ] + [(proc, time) for proc, time in orphans if proc not in without]
         self._stamp()
         self._matched = self._by_timestamp()
+        self._ends = {proc: process["end_ns"] for proc, process in objects.processes.items()}
         self._pairs = self._existing()
         self._matched += self._by_order()
         self.rows = self._settle(self._rows())
@@ -149,8 +131,8 @@ class Messages:
         for (topic, stamp, _), takes in received.items():
             calls = sent.get((topic, stamp), [])
             for call, take in zip(calls, takes, strict=False):
-                how = "approximate" if call["_estimated"] else "exact"
-                matched.append(_joined(call, take, "ambiguous" if len(calls) > 1 else how))
+                how = NEAREST if call["_estimated"] else SAME
+                matched.append(_joined(call, take, SHARED if len(calls) > 1 else how))
         done = {id(row["_take"]) for row in matched}
         alone = [take for take in self.inter if id(take) not in done]
         stamped = defaultdict(list)
@@ -161,7 +143,7 @@ class Messages:
             calls = stamped[take["source_timestamp_ns"]]
             known = take["source_timestamp_ns"] is not None and len(calls) == 1
             if known and None in {take["topic"], calls[0]["topic"]}:
-                matched.append(_joined(calls[0], take, "approximate"))
+                matched.append(_joined(calls[0], take, ALONE))
             else:
                 self.takes_alone.append(take)
         return matched
@@ -181,17 +163,14 @@ class Messages:
                 ended = FOREVER if s["ended_ns"] is None else s["ended_ns"]
                 if not s["created_ns"] <= now < ended:
                     continue
-                gone = self._end(s["_proc"])
-                if gone is not None and now > gone:
-                    first = first_after.setdefault(id(s), now)
-                    if now > max(first, gone + GRACE_NS):
-                        continue
+                gone = self._ends.get(s["_proc"], now)
+                first = first_after.setdefault(id(s), now) if now > gone else now
+                if now > max(first, gone + GRACE_NS) and not self.gaps.dropped(
+                    s["_proc"], gone, now
+                ):
+                    continue
                 pairs.append((call, s))
         return pairs
-
-    def _end(self, proc: Any) -> int | None:
-        process = self.objects.processes.get(proc)
-        return process and process["end_ns"]
 
     def _by_order(self) -> list[Row]:
         """Join what a subscription of which no take was recorded ran, in order."""
@@ -217,7 +196,7 @@ class Messages:
                 found = [calls[p] for p in places]
             matched += [
                 _EMPTY | {
-                    "_call": call, "_subscription": subscription, "match": "approximate",
+                    "_call": call, "_subscription": subscription, "_how": IN_ORDER,
                     "callback_start_ns": i["start_ns"], "callback_end_ns": i["end_ns"],
                     "_callback_instance": i, "_take": None,
                 }
@@ -245,12 +224,12 @@ class Messages:
             pair = {"_call": call, "_subscription": subscription}
             if _pair(pair) not in within:
                 row = _EMPTY | by_pair.get(_pair(pair), pair)
-                if row["match"] is None and id(call) in nowhere:
+                if row["_how"] is None and id(call) in nowhere:
                     row["_fate"] = PENDING
                 between.append(row)
         paired = within | {_pair(row) for row in between}
         late = [
-            _EMPTY | row | {"_fate": "replayed" if row["_subscription"] else None}
+            _EMPTY | row | {"_fate": REPLAYED if row["_subscription"] else None}
             for row in self._matched
             if row["_subscription"] is None or _pair(row) not in paired
         ]
@@ -258,7 +237,7 @@ class Messages:
         nobody = [
             _EMPTY | {
                 "_call": call, "_subscription": None,
-                "_fate": PENDING if self._unheard(call) else "no_subscriber",
+                "_fate": NOBODY_KNOWN if self._unheard(call) else NO_SUBSCRIBER,
             }
             for call in self.calls
             if id(call) not in told
@@ -272,13 +251,13 @@ class Messages:
             "_call": call,
             "_subscription": buffer and buffer["_subscription"],
             "intra_process": True,
-            "_fate": enqueue["_whose"] if call is None else enqueue["_fate"],
+            "_fate": enqueue["_fate"],
             "_sub_proc": enqueue["_proc"] if call is None else None,
         }
         if take is not None:
             row |= {name: take[name] for name in (*_LINKS, "_callback_instance")}
         if call is not None and enqueue["_fate"] != PENDING:
-            row["match"] = "exact"
+            row["_how"] = BUFFER
         return row
 
     # ------------------------------------------------------------ outcomes
@@ -287,44 +266,63 @@ class Messages:
         for row in rows:
             self._fill(row)
         rows.sort(key=lambda r: (_last(r["publish_ns"]), _last(r["take_ns"])))
-        shared = {
-            (row["topic"], row["_call"]["_key"]) for row in rows if row["match"] == "ambiguous"
-        }
-        longest: dict[int, int] = {}
+        self._weaken(rows)
+        known = self._known(rows)
         ways = defaultdict(list)
         for row in rows:
-            ways[id(row["_publisher"]), id(row["_subscription"])].append(row)
-            taken = _first(row["take_ns"], row["callback_start_ns"])
-            if None in {taken, row["publish_ns"]} or row["_subscription"] is None:
-                continue
-            if row["_fate"] != "replayed":
-                key = id(row["_subscription"])
-                waited = taken - row["publish_ns"]
-                longest[key] = max(longest.get(key, waited), waited)
-        for way in ways.values():
-            after = None
-            for row in reversed(way):
-                taken = _first(row["take_ns"], row["callback_start_ns"])
-                after = after if taken is None else taken
-                row["_next_ns"] = after
+            if not row["intra_process"] and row["_fate"] != REPLAYED:
+                ways[_way(row)].append(row)
         for row in rows:
-            longest_ns = longest.get(id(row["_subscription"]), USUAL_WAIT_NS)
-            row["_until_ns"] = _first(row["_next_ns"], FOREVER)
-            row["outcome"] = self._outcome(row, longest_ns, shared)
-        out_of_buffers(rows)
-        weigh(
-            rows, self.takes_alone, self.losses, longest, self.hints,
-            spacing=apart(self.inter), broken=self.broken,
-        )  # fmt: skip
-        partial(rows)
+            row["outcome"], row["reason"] = decide(row, ways[_way(row)], known)
+            row["match"] = MATCH.get(row["_how"])
         bound_clocks(rows, self.bounds_of)
         return rows
+
+    def _known(self, rows: Iterable[Row]) -> Known:
+        times = Counter((call["topic"], call["_key"]) for call in self.calls)
+        longest: dict[int, int] = {}
+        for row in rows:
+            of, then = id(row["_subscription"]), taken(row)
+            counts = row["_subscription"] is not None and row["_fate"] != REPLAYED
+            if counts and then is not None and row["publish_ns"] is not None:
+                waited = then - row["publish_ns"]
+                longest[of] = max(longest.get(of, waited), waited)
+        strays = defaultdict(list)
+        for take in self.takes_alone:
+            strays[id(take["_subscription"])].append(take["take_ns"])
+        subscriptions = self.objects.rows["subscriptions"]
+        return Known(
+            gaps=self.gaps,
+            ends=self._ends,
+            untaken={id(s) for s in subscriptions} if self.blind else self.untaken,
+            shared={key for key, count in times.items() if count > 1 and None not in key},
+            longest=longest,
+            strays=strays,
+        )
+
+    def _weaken(self, rows: Iterable[Row]) -> None:
+        """Tell the joined rows that would be exact, but for events that are missing."""
+        begins = {
+            id(row["_publisher"])
+            for row in rows
+            if _above(row) is not None and row["publish_ns"] < _above(row)
+        }
+        for row in rows:
+            first, until = row["publish_ns"], taken(row)
+            of_rclcpp = row["_publisher"] is not None and id(row["_publisher"]) in begins
+            if row["_how"] == SAME and of_rclcpp and first == _above(row):
+                row["_how"] = FIRST_MISSING
+            if row["_how"] in {SAME, BUFFER} and until is not None and any(
+                self.gaps.disordered(proc, first, until)
+                for proc in {row["_call"]["_proc"], row["_sub_proc"]}
+            ):  # fmt: skip
+                row["_how"] = BROKEN
 
     def _fill(self, row: Row) -> None:
         call, subscription = row["_call"] or {}, row["_subscription"]
         created = subscription and subscription["created_ns"]
         publish = row["publish_ns"] = call.get("publish_ns")
-        if row["_fate"] == "replayed" and None not in {publish, created} and publish >= created:
+        if row["_fate"] == REPLAYED and None not in {publish, created} and publish >= created:
             # Of a publisher that is not known: it was no late joiner.
             row["_fate"] = None
         row["rcl_publish_ns"] = call.get("rcl_publish_ns")
@@ -347,34 +345,18 @@ class Messages:
         start = row["callback_start_ns"]
         row["latency_ns"] = None if None in {start, publish} else start - publish
 
-    def _outcome(self, row: Row, longest_ns: int, shared: set[Any]) -> str:
-        fate = row["_fate"]
-        if fate in {"replayed", UNTOLD}:
-            return "replayed" if fate == "replayed" else "unknown"
-        if row["callback_start_ns"] is not None:
-            return "delivered"
-        if row["take_ns"] is not None:
-            return "taken"
-        if fate == "no_subscriber":
-            return "no_subscriber"
-        if fate in {OVERWRITTEN, CLEARED}:
-            return "overwritten"
-        return "unknown" if fate == PENDING or self._unknown(row, longest_ns, shared) else "lost"
-
-    def _unknown(self, row: Row, longest_ns: int, shared: set[Any]) -> bool:
-        key, publish, after = row["_call"]["_key"], row["publish_ns"], row["_next_ns"]
-        end = self._end(row["_sub_proc"])
-        if self.blind or key is None or id(row["_subscription"]) in self.untaken:
-            return True
-        if (row["topic"], key) in shared:
-            return True
-        if after is None and end is not None and publish + longest_ns > end:
-            return True
-        return row["_publisher"] is None and missing(row, self.losses, publish, row["_until_ns"])
-
 
 def _pair(row: Row) -> tuple[int, int]:
     return id(row["_call"]), id(row["_subscription"])
+
+
+def _way(row: Row) -> tuple[int, int]:
+    return id(row["_publisher"]), id(row["_subscription"])
+
+
+def _above(row: Row) -> int | None:
+    """The first event below rclcpp's."""
+    return _first(row["rcl_publish_ns"], row["rmw_publish_ns"])
 
 
 def _joined(call: Row, take: Row, how: str) -> Row:
@@ -383,7 +365,7 @@ def _joined(call: Row, take: Row, how: str) -> Row:
         "_take": take,
         "_subscription": take["_subscription"],
         "_callback_instance": take["_callback_instance"],
-        "match": how,
+        "_how": how,
         **{name: take[name] for name in _LINKS},
     }
 

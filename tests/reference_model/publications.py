@@ -116,18 +116,18 @@ class Publications:
         goes_on = before and before["event"] == "rcl_publish" and _same_message(before, e)
         self._event(e, call if goes_on else None)
 
-    def on_gap(self, thread: Any) -> None:
-        self._decide(None, thread)
-        self.last.pop(thread, None)
-        self.cut.add(thread)
+    def on_gap(self, e: Event) -> None:
+        self._decide({"thread": e["thread"]})
+        self.last.pop(e["thread"], None)
+        self.cut.add(e["thread"])
 
-    def _decide(self, e: Event | None, thread: Any = None) -> None:
+    def _decide(self, e: Event) -> None:
         """Whether the rclcpp event before this one goes on with the intra one before it."""
-        intra = self._undecided.pop(e["thread"] if e else thread, None)
+        intra = self._undecided.pop(e["thread"], None)
         if intra is None:
             return
-        rclcpp, call = self.last[e["thread"] if e else thread]
-        if e is not None and e["event"] == "rcl_publish":
+        rclcpp, call = self.last[e["thread"]]
+        if e.get("event") == "rcl_publish":
             goes_on = intra["_handles"][INTRA] == e["publisher_handle"]
         else:
             goes_on = intra["_message"] is not None and intra["_message"] == rclcpp["message"]
@@ -169,7 +169,7 @@ class Publications:
 
     def finish(self) -> None:
         for thread in list(self._undecided):
-            self._decide(None, thread)
+            self._decide({"thread": thread})
         self.rows = [call for call in self.rows if not call["_joined"]]
         publishers = defaultdict(list)
         for publisher in self.objects.rows["publishers"]:

@@ -67,14 +67,11 @@ class Services:
         if request is not None:
             request["_first"] = self.callbacks.latest[e["thread"]]
 
-    def on_gap(self, thread: Any) -> None:
-        self._request.pop(thread, None)
+    def on_gap(self, e: Event) -> None:
+        self._request.pop(e["thread"], None)
 
-    def _over(self, e: Event) -> None:
-        self.on_gap(e["thread"])
-
-    on_callback_end = on_rclcpp_executor_wait_for_work = _over
-    on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = _over
+    on_callback_end = on_rclcpp_executor_wait_for_work = on_gap
+    on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = on_gap
 
     def on_rmw_send_response(self, e: Event) -> None:
         service = self._service(e)
@@ -82,7 +79,7 @@ class Services:
 
     def on_rmw_take_response(self, e: Event) -> None:
         client = self._client(e)
-        self.on_gap(e["thread"])
+        self.on_gap(e)
         if e["taken"]:
             gid = client and client["gid"]
             self._tell(e, "response_taken_ns", gid, _stamp=e["source_timestamp"])

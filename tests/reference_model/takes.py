@@ -30,9 +30,6 @@ class Takes:
         self.objects, self.callbacks = objects, callbacks
         self.rows: list[Row] = []
         self._current: dict[Any, Row] = {}
-        self._above: list[Event] = []
-        self.orphans: list[tuple[Any, int]] = []
-        """Process and time of what rcl or rclcpp took, and no take that is known."""
 
     def on_rmw_take(self, e: Event) -> None:
         handle = e["rmw_subscription_handle"]
@@ -58,7 +55,6 @@ class Takes:
             "intra_process": intra,
             "_message": None,
             "_first": None,
-            "_doubted": None,
         }
         self._current[e["thread"]] = take
         return take
@@ -74,20 +70,16 @@ class Takes:
         self._follow(e, "rclcpp_take_ns")
 
     def _follow(self, e: Event, column: str) -> None:
-        self._above.append(e)
         take = self._current.get(e["thread"])
         if take and take[column] is None and take["_message"] == e["message"] is not None:
             take[column] = e["time_ns"]
 
-    def on_gap(self, thread: Any) -> None:
-        self._current.pop(thread, None)
+    def on_gap(self, e: Event) -> None:
+        self._current.pop(e["thread"], None)
 
-    def _over(self, e: Event) -> None:
-        self.on_gap(e["thread"])
-
-    on_callback_end = on_rclcpp_executor_wait_for_work = _over
-    on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = _over
-    on_rmw_take_request = on_rmw_take_response = _over
+    on_callback_end = on_rclcpp_executor_wait_for_work = on_gap
+    on_rclcpp_executor_get_next_ready = on_rclcpp_executor_execute = on_gap
+    on_rmw_take_request = on_rmw_take_response = on_gap
 
     def on_callback_start(self, e: Event) -> None:
         take = self._current.get(e["thread"])
@@ -95,16 +87,6 @@ class Takes:
             take["_first"] = self.callbacks.latest[e["thread"]]
 
     def finish(self) -> None:
-        known = {
-            (take["_thread"], take[name])
-            for take in self.rows
-            for name in ("rcl_take_ns", "rclcpp_take_ns")
-        }
-        self.orphans = [
-            (e["proc"], e["time_ns"])
-            for e in self._above
-            if (e["thread"], e["time_ns"]) not in known
-        ]
         for take in self.rows:
             if take["intra_process"]:
                 buffer = take["_buffer"]
@@ -112,7 +94,6 @@ class Takes:
             subscription, instance = take["_subscription"], take["_first"]
             fits = (
                 instance is not None
-                and instance is not take["_doubted"]
                 and instance["intra_process"] == take["intra_process"]
                 and (
                     instance["_owner"] is None

@@ -5,7 +5,8 @@ a timer once however late it is, and goes on with the next point of its grid. Th
 timer's period; its phase, which nothing tells, is such that the least late of the 101 activations
 around touches it. Which of two points of the grid an activation belongs to is decided by where
 the activations around lie on the circle of one period: none is earlier than their mean by more
-than twice their circular standard deviation (within 1/32 and 1/2 of the period).
+than twice their circular standard deviation (within 1/32 and 1/2 of the period). Where activations
+may be missing between two of them, the later one begins anew, as that of another timer would.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
+from reference_model.gaps import Gaps
 from reference_model.objects import Row
 
 AROUND = 50
@@ -24,7 +26,7 @@ _ONE = 2**40
 _GRID = ("release_ns", "lateness_ns", "drift_ns", "skipped")
 
 
-def activations(instances: Iterable[Row]) -> list[Row]:
+def activations(instances: Iterable[Row], gaps: Gaps) -> list[Row]:
     """A row per execution of a timer's callback."""
     by_timer: dict[int, list[Row]] = defaultdict(list)
     for instance in instances:
@@ -33,8 +35,17 @@ def activations(instances: Iterable[Row]) -> list[Row]:
             row = {**instance, "_timer": timer, "_callback_instance": instance}
             by_timer[id(timer)].append(row | {"period_ns": timer["period_ns"]})
     for rows in by_timer.values():
-        _of_one(sorted(rows, key=lambda row: row["start_ns"]), rows[0]["period_ns"])
+        rows.sort(key=lambda row: row["start_ns"])
+        anew = [n for n, (a, b) in enumerate(pairwise(rows), 1) if _apart(a, b, gaps)]
+        for begin, end in pairwise([0, *anew, len(rows)]):
+            _of_one(rows[begin:end], rows[0]["period_ns"])
     return [row for rows in by_timer.values() for row in rows]
+
+
+def _apart(one: Row, other: Row, gaps: Gaps) -> bool:
+    """Whether activations may be missing between these two."""
+    proc, begin, end = other["_proc"], one["start_ns"], other["start_ns"]
+    return gaps.between(proc, begin, end) or gaps.disordered(proc, begin + 1, end - 1)
 
 
 def _of_one(rows: list[Row], period: int) -> None:

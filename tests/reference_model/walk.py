@@ -15,7 +15,7 @@ from reference_model.events import INIT, Event
 
 if TYPE_CHECKING:
     from reference_model.gaps import Gaps
-    from reference_model.sequence import Succession
+    from reference_model.orders import Orders
 
 ABOUT_OBJECTS = frozenset({*INIT, "rcl_lifecycle_transition"})
 
@@ -23,12 +23,12 @@ ABOUT_OBJECTS = frozenset({*INIT, "rcl_lifecycle_transition"})
 class Walk:
     """The way of events through the parts of a model.
 
-    Nothing that a thread had begun goes on where events of it may be missing, or are seen to be:
-    all parts that have a method ``on_gap`` are told.
+    Nothing that a thread had begun goes on where events of it may have been dropped, or an order is
+    broken: all parts that have a method ``on_gap`` are told before the next event.
     """
 
-    def __init__(self, *parts: Any, gaps: Gaps, sequence: Succession) -> None:
-        self.parts, self.gaps, self.sequence = parts, gaps, sequence
+    def __init__(self, *parts: Any, gaps: Gaps, orders: Orders) -> None:
+        self.parts, self.gaps, self.orders = parts, gaps, orders
         self._steps_of_all = sum(hasattr(part, "on_event") for part in parts)
         self._steps: dict[str, list[Callable[[Event], None]]] = {}
 
@@ -44,21 +44,22 @@ class Walk:
                 if hasattr(part, method)
             ]
         counts = name not in ABOUT_OBJECTS and len(self._steps[name]) > self._steps_of_all
-        in_turn = counts and not name.startswith("lttng_ust_libc:")
-        if counts and self.gaps.before(event):
-            self._cut(event)
-        if in_turn and self.sequence.before(event):
-            self._cut(event)
+        if counts:
+            self._cut_before(event)
         for step in self._steps[name]:
             step(event)
-        if in_turn and self.sequence.after(event):
-            self._cut(event)
 
-    def _cut(self, event: Event) -> None:
-        self.gaps.cut[event["thread"]] = event["time_ns"]
-        for part in self.parts:
-            if hasattr(part, "on_gap"):
-                part.on_gap(event["thread"])
+    def _cut_before(self, event: Event) -> None:
+        proc, now = event["proc"], event["time_ns"]
+        dropped, since = self.gaps.before(event), self.orders.broken_since(event)
+        # What the tracer told of is not missing without a word.
+        broken = since is not None and not self.gaps.between(proc, since, now)
+        if broken:
+            self.gaps.broken.append((proc, since, now))
+        if dropped or broken:
+            for part in self.parts:
+                if hasattr(part, "on_gap"):
+                    part.on_gap(event)
 
     def through(self, events: Iterable[Event]) -> None:
         """Go on by all of them."""

@@ -93,11 +93,12 @@ def test_where_the_tracer_dropped_events_a_message_is_not_lost(
 
 def test_loss_on_another_host_does_not_matter() -> None:
     trace = talker_and_listener()
-    trace.publish(100, PUB)
-    trace.publish(200, PUB)
+    for us in (50, 100, 200):
+        trace.publish(us, PUB)
+    trace.receive(60, SUB, CALLBACK, stamp=at(52), pid=2)
     trace.receive(250, SUB, CALLBACK, stamp=at(202), pid=2)
     trace.lose(90, 190, 3, host="h1")
-    assert trace.tables()["messages"]["outcome"].to_list() == ["lost", "delivered"]
+    assert trace.tables()["messages"]["outcome"].to_list() == ["delivered", "lost", "delivered"]
 
 
 def test_one_publication_for_two_subscriptions_and_one_made_too_late() -> None:
@@ -396,8 +397,13 @@ def test_both_ways_at_once_are_one_row_per_subscription() -> None:
 
 
 def test_messages_from_the_publishers_history_have_no_publication() -> None:
-    """A late joiner's buffer is filled on the thread that published last, before its first."""
+    """A late joiner's buffer is filled on the thread that published last, before its first.
+
+    What the publisher keeps for it is in a buffer of the publisher's own.
+    """
     trace = one_process()
+    trace.emit(21, "rclcpp_construct_ring_buffer", buffer=0x700, capacity=1)
+    trace.emit(22, "rclcpp_buffer_to_ipb", buffer=0x700, ipb=0x702)
     intra_publish(trace, 100, 0)
     intra_receive(trace, 110, 0)
     late = 0x1300

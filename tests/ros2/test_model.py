@@ -198,7 +198,7 @@ def test_what_the_kernel_dropped_leaves_messages_alone() -> None:
     trace.lose(120, 190, 7)
     assert trace.tables()["messages"]["outcome"].to_list() == ["unknown", "delivered"]
     trace.losses[0] |= {"trace": "kernel", "stream": "kchan_0"}
-    assert trace.tables()["messages"]["outcome"].to_list() == ["lost", "delivered"]
+    assert trace.tables()["messages"]["outcome"].to_list() == ["not_matched", "delivered"]
 
 
 def _busy(seed: int) -> Trace:

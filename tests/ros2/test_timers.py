@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ros2_trace import Trace, findings, rows
+from ros2_trace import Trace, at, findings, rows
 
 NODE, TIMER, CALLBACK = 0x10, 0x20, 0x30
 
@@ -125,3 +125,40 @@ def test_no_drift_without_a_grid() -> None:
     trace = timer(0)
     trace.run(100, CALLBACK)
     assert trace.tables()["timer_activations"]["drift_ns"].to_list() == [None]
+
+
+@pytest.mark.parametrize(
+    ("loss", "apart"),
+    [
+        ((320, 380, "h0"), True),
+        ((320, 380, "h1"), False),
+        ((200, 300, "h0"), False),
+        ((900, 950, "h0"), False),
+    ],
+)
+def test_over_a_gap_a_timer_begins_anew(loss: tuple[float, float, str], apart: bool) -> None:
+    """Period 100; by hand: 400, 500 and 600 are missing, which the gap may have dropped, and 700 is
+    10 late. The grid of what comes after it has its own least late activation.
+
+    A gap that ends with one start, or begins with the last, is not between two.
+    """
+    trace = timer(100)
+    for us in (200, 300, 710, 800, 900):
+        trace.run(us, CALLBACK)
+    begin, end, host = loss
+    trace.lose(begin, end, 3, host=host)
+    assert found(trace)[2:4] == [
+        (710, None, None, 700, 10_000, 0) if apart else (710, 410_000, 310_000, 400, 310_000, 3),
+        (800, 90_000, -10_000, 800, 0, 0),
+    ]
+
+
+def test_over_a_broken_order_a_timer_begins_anew() -> None:
+    """By hand: the end at 405 has no start, so that something is missing since 305."""
+    trace = timer(100)
+    for us in (200, 300, 400, 500, 600):
+        trace.run(us, CALLBACK)
+    trace.rows = [
+        row for row in trace.rows if (row[0], row[1]["time_ns"]) != ("callback_start", at(400))
+    ]
+    assert [row[1] for row in found(trace)] == [None, 100_000, None, 100_000]

@@ -1,0 +1,29 @@
+"""How far latencies between hosts may be wrong; those that are no longer than that are not told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from reference_model.objects import Row
+
+BoundsOf = Callable[[Sequence[tuple[str, str, int, int]]], Mapping[tuple[str, str], int]]
+"""Of two hosts, from host, host, sent, taken of messages: how far their clocks may be apart."""
+
+
+def bound_clocks(rows: Sequence[Row], bounds_of: BoundsOf) -> None:
+    """Tell ``clock_bound_ns`` of each message, and no latency that it could explain."""
+    between = [
+        (row["publisher_host"], row["subscription_host"], row["rmw_publish_ns"], row["take_ns"])
+        for row in rows
+        if row["match"] == "exact" and row["publisher_host"] != row["subscription_host"]
+    ]
+    bounds = bounds_of([row for row in between if None not in row])
+    for row in rows:
+        row["clock_bound_ns"] = None
+        if row["latency_ns"] is None:
+            continue
+        one, other = row["publisher_host"], row["_callback_instance"]["host"]
+        if one != other:
+            bound = row["clock_bound_ns"] = bounds.get((one, other))
+            if bound is None or row["latency_ns"] <= bound:
+                row["latency_ns"] = None

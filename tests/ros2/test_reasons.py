@@ -1,0 +1,381 @@
+"""Each reason for which a message has its outcome, in both models.
+
+Each trace is made after a rule in docs/model.md, and what it says of one message was worked out by
+hand. Unless a case says something else, /talker of process 1 publishes /data at 1000, 2000, ... us,
+and /listener of process 2, which keeps 10 messages, takes what it takes 50 us later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+import pytest
+import reference_model
+from ros2_trace import Trace, at
+from test_evidence import listener, publish_as_in_humble
+from test_messages import (
+    CALLBACK,
+    NODE,
+    PUB,
+    SUB,
+    intra_publish,
+    intra_receive,
+    one_process,
+    only_callbacks,
+)
+
+from roslens.collectors.ros2 import build_tables
+
+OTHER = 0x1200
+SECOND = 1_000_000
+
+Said = tuple[str, str, str | None]
+"""Outcome, reason, match."""
+
+
+def by_tables(trace: Trace) -> list[dict[str, Any]]:
+    losses = pl.DataFrame(trace.losses) if trace.losses else None
+    return build_tables(trace.frames(), losses)["messages"].to_dicts()
+
+
+def by_reference(trace: Trace) -> list[dict[str, Any]]:
+    recorded = {name: frame.to_dicts() for name, frame in trace.frames().items()}
+    return reference_model.tables(recorded, trace.losses)["messages"]
+
+
+MODELS = {"tables": by_tables, "reference": by_reference}
+
+
+def said(rows: list[dict[str, Any]], us: float | None) -> set[Said]:
+    """What is said of the message published then; None: of the one without publication."""
+    published = None if us is None else at(us)
+    return {
+        (row["outcome"], row["reason"], row["match"])
+        for row in rows
+        if row["publish_ns"] == published
+    }
+
+
+def spoken(published: int, *taken: int, depth: int = 10, host: str = "h0") -> Trace:
+    """Messages at 1000, ..., `published` us, of which those of `taken` are taken 50 us later."""
+    trace = listener(depth=depth, host=host)
+    trace.take(500, SUB, stamp=0, taken=0, pid=2, host=host)
+    for us in range(1000, published + 1, 1000):
+        trace.publish(us, PUB)
+        if us in taken:
+            trace.receive(us + 50, SUB, CALLBACK, stamp=at(us + 2), pid=2, host=host)
+    return trace
+
+
+def disordered(trace: Trace, begin: float, end: float, **where: Any) -> Trace:
+    """In a thread of its own, a callback's end has no start: something is missing in between."""
+    trace.run(begin - 5, 0x77, lasts=5, tid=99, **where)
+    trace.emit(end, "callback_end", callback=0x77, tid=99, **where)
+    return trace
+
+
+def in_a_file_of(trace: Trace, pid: int, begin: float, end: float) -> Trace:
+    """What the native tracer dropped in one process."""
+    trace.lose(begin, end, 3)
+    trace.losses[-1] |= {"stream": f"ros2_{pid}_5f_0", "cpu_id": None}
+    return trace
+
+
+def until(trace: Trace, us: float) -> Trace:
+    """The listener goes on with something else until then."""
+    trace.run(us - 5, 0x77, lasts=5, pid=2)
+    return trace
+
+
+# Joined
+
+
+def shared(*taken: int) -> Trace:
+    """Two publications have one timestamp."""
+    trace = spoken(0)
+    trace.publisher(25, OTHER, "/data", node=NODE)
+    for us, publisher in ((1000, PUB), (1010, OTHER)):
+        trace.publish(us, publisher, stamp=at(1020), tid=publisher)
+    for us in taken:
+        trace.receive(us, SUB, CALLBACK, stamp=at(1020), pid=2)
+    return until(trace, 3 * SECOND)
+
+
+def humble(*taken: int) -> Trace:
+    """Four messages 20 ms apart without timestamps; taken ones were stamped 3 us after rmw."""
+    trace = listener()
+    for ms in (20, 40, 60, 80):
+        publish_as_in_humble(trace, 1000 * ms)
+        if ms in taken:
+            trace.receive(1000 * ms + 50, SUB, CALLBACK, stamp=at(1000 * ms + 5), pid=2)
+    return trace
+
+
+def without_init() -> Trace:
+    trace = Trace()
+    trace.publish(1000, PUB)
+    trace.receive(1050, SUB, CALLBACK, stamp=at(1002), pid=2)
+    return trace
+
+
+def rclcpp_event_missing() -> Trace:
+    trace = spoken(2000, 1000, 2000)
+    trace.rows.remove(next(r for r in trace.rows if r[0] == "rclcpp_publish"))
+    return trace
+
+
+def callbacks_alone(*begun: int) -> Trace:
+    trace = only_callbacks()
+    for us in (1000, 2000):
+        trace.emit(us, "rclcpp_publish", message=0x9000)
+    for us in begun:
+        trace.run(us, CALLBACK, tid=2)
+    return trace
+
+
+# Replayed, and who listens
+
+
+def late_joiner() -> Trace:
+    """Taken by a subscription made afterwards."""
+    trace = spoken(1000, 1000)
+    trace.subscription(1500, 0x1300, "/data", node=NODE + 8, callback=0x1400, pid=2)
+    trace.receive(1600, 0x1300, 0x1400, stamp=at(1002), pid=2)
+    return trace
+
+
+def replayed(*, history: bool = True, declared: bool = True) -> Trace:
+    """Something nobody published comes into the ring buffer of a new subscription, and is taken."""
+    trace = one_process()
+    if history:
+        trace.emit(21, "rclcpp_construct_ring_buffer", buffer=0x700, capacity=1)
+        trace.emit(22, "rclcpp_buffer_to_ipb", buffer=0x700, ipb=0x702)
+    if declared:
+        trace.declared.add("rclcpp_intra_publish")
+    trace.subscription(1000, 0x1300, "/data", node=NODE, callback=0x1400)
+    trace.ring_buffer(1010, 0x1500, subscription=0x1300, callback=0x1600)
+    trace.emit(1020, "rclcpp_ring_buffer_enqueue", buffer=0x1500, index=0, size=1, overwritten=0)
+    trace.emit(1030, "rclcpp_ring_buffer_dequeue", buffer=0x1500, index=0, size=0, tid=2)
+    trace.run(1031, 0x1600, intra=1, tid=2)
+    return trace
+
+
+def lost_before(trace: Trace, begin: float, end: float) -> Trace:
+    trace.lose(begin, end, 3)
+    return trace
+
+
+def after_an_ordinary_one() -> Trace:
+    """Nobody's message comes after the subscription took one that was published."""
+    trace = replayed()
+    trace.rows = [row for row in trace.rows if row[1]["time_ns"] < at(1020)]
+    trace.emit(1100, "rclcpp_intra_publish", publisher_handle=PUB, message=0x9000)
+    for us, index, tid in ((1101, 0, 1), (1200, 1, 3)):
+        where = {"buffer": 0x1500, "index": index, "size": 1}
+        trace.emit(us, "rclcpp_ring_buffer_enqueue", overwritten=0, tid=tid, **where)
+        trace.emit(us + 5, "rclcpp_ring_buffer_dequeue", tid=2, **where)
+    return trace
+
+
+def unheard(*, gap: bool = False) -> Trace:
+    """A topic without subscription."""
+    trace = spoken(0)
+    trace.publisher(25, OTHER, "/nobody", node=NODE)
+    trace.publish(1000, OTHER)
+    return lost_before(trace, 5, 10) if gap else trace
+
+
+# In ring buffers
+
+
+def full_buffer() -> Trace:
+    """Two places: the message of 3000 takes that of 1000; 2000 and 3000 stay inside."""
+    trace = one_process()
+    for us, index, overwritten in ((1000, 0, 0), (2000, 1, 0), (3000, 0, 1)):
+        intra_publish(trace, us, index, overwritten=overwritten)
+    return trace
+
+
+def cleared_buffer() -> Trace:
+    trace = one_process()
+    intra_publish(trace, 1000, 0)
+    trace.emit(1500, "rclcpp_ring_buffer_clear", buffer=0x500)
+    return trace
+
+
+def through_a_buffer() -> Trace:
+    trace = one_process()
+    intra_publish(trace, 1000, 0)
+    intra_receive(trace, 1050, 0)
+    return trace
+
+
+def left_out() -> Trace:
+    """Of three places the second was left out, so nobody knows whose message the third has."""
+    trace = one_process(capacity=3)
+    intra_publish(trace, 1000, 0)
+    intra_publish(trace, 2000, 2)
+    return trace
+
+
+def unknown_buffer() -> Trace:
+    """The init events of one buffer are missing: its subscription may be the known one."""
+    trace = one_process()
+    trace.rows = [row for row in trace.rows if "buffer" not in row[1] and "ipb" not in row[1]]
+    intra_publish(trace, 1000, 0)
+    intra_receive(trace, 1050, 0)
+    return trace
+
+
+# Never taken
+
+
+def two_publishers_of_a_topic() -> Trace:
+    """Only rclcpp told of the publication: it may be of either."""
+    trace = spoken(0)
+    trace.publisher(25, OTHER, "/data", node=NODE)
+    trace.emit(1000, "rclcpp_publish", message=0x9000)
+    return until(trace, 3 * SECOND)
+
+
+def strayed(us: float) -> Trace:
+    """Something that nobody published, as far as is known, is taken as well."""
+    trace = humble(20, 60)
+    trace.take(us, SUB, stamp=at(15_000), pid=2)
+    return trace
+
+
+def pushed_out(*, next_ms: float, depth: int = 3, host: str = "h0") -> Trace:
+    """1000 is taken; 2000 is not; the next one, 3000, is taken after 5000 was published, or not."""
+    trace = listener(depth=depth, host=host)
+    for us in (1000, 2000, 3000, 4000, 5000):
+        trace.publish(us, PUB)
+    trace.receive(1050, SUB, CALLBACK, stamp=at(1002), pid=2, host=host)
+    trace.receive(1000 * next_ms, SUB, CALLBACK, stamp=at(3002), pid=2, host=host)
+    return trace
+
+
+GAP = ("unknown", "gap", None)
+OVERTAKEN = ("lost", "overtaken", None)
+UNTOLD = ("unknown", "publication_not_recorded", None)
+
+CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
+    (lambda: spoken(1000, 1000), 1000, {("delivered", "same_timestamp", "exact")}),
+    (through_a_buffer, 1000, {("delivered", "ring_buffer", "exact")}),
+    (lambda: shared(1100, 1200), 1010, {("delivered", "shared_timestamp", "ambiguous")}),
+    (lambda: humble(20), 20_000, {("delivered", "nearest_timestamp", "approximate")}),
+    (without_init, 1000, {("delivered", "timestamp_alone", "approximate")}),
+    (lambda: callbacks_alone(1010, 2010), 1000, {("delivered", "in_order", "approximate")}),
+    (rclcpp_event_missing, 1001, {("delivered", "first_event_missing", "approximate")}),
+    # In the receiver's process, in the publisher's, in another one; before, and up to its begin.
+    *(
+        (lambda p=pid, b=begin, e=end: disordered(spoken(1000, 1000), b, e, pid=p), 1000, {what})
+        for joined in [("delivered", "order_broken", "approximate")]
+        for exact in [("delivered", "same_timestamp", "exact")]
+        for pid, begin, end, what in (
+            (2, 1010, 1020, joined),
+            (1, 1010, 1020, joined),
+            (3, 1010, 1020, exact),
+            (2, 900, 999, exact),
+            (2, 900, 1000, joined),
+            (2, 1050, 1100, joined),
+            (2, 1051, 1100, exact),
+        )
+    ),
+    (
+        late_joiner, 1000,
+        {
+            ("delivered", "same_timestamp", "exact"),
+            ("replayed", "published_before_subscription", "exact"),
+        },
+    ),
+    (replayed, None, {("replayed", "late_joiner", None)}),
+    (lambda: replayed(history=False), None, {UNTOLD}),
+    (lambda: replayed(declared=False), None, {UNTOLD}),
+    (lambda: lost_before(replayed(), 500, 600), None, {UNTOLD}),
+    (lambda: lost_before(replayed(), 1030, 1040), None, {("replayed", "late_joiner", None)}),
+    (lambda: disordered(replayed(), 500, 600), None, {UNTOLD}),
+    (after_an_ordinary_one, None, {UNTOLD}),
+    (left_out, None, {UNTOLD}),
+    # What the tracer told of is no broken order: the publication of its thread goes on.
+    (lambda: lost_before(left_out(), 1500, 1600), 2000, {("unknown", "still_in_buffer", None)}),
+    (unheard, 1000, {("no_subscriber", "no_subscription", None)}),
+    (lambda: unheard(gap=True), 1000, {("unknown", "subscription_unknown", None)}),
+    (full_buffer, 1000, {("overwritten", "place_overwritten", "exact")}),
+    (full_buffer, 2000, {("unknown", "still_in_buffer", None)}),
+    (lambda: lost_before(full_buffer(), 1500, 1600), 1000, {("unknown", "still_in_buffer", None)}),
+    (lambda: disordered(full_buffer(), 1500, 1600), 1000, {("unknown", "still_in_buffer", None)}),
+    (cleared_buffer, 1000, {("overwritten", "buffer_cleared", "exact")}),
+    (
+        unknown_buffer, 1000,
+        {("delivered", "ring_buffer", "exact"), ("unknown", "still_in_buffer", None)},
+    ),
+    # 1
+    (lambda: callbacks_alone(2010, 2020, 2030), 1000, {("unknown", "takes_not_recorded", None)}),
+    (callbacks_alone, 1000, {("unknown", "takes_not_recorded", None)}),
+    (two_publishers_of_a_topic, 1000, {("unknown", "publisher_unknown", None)}),
+    (lambda: shared(1100), 1010, {("unknown", "shared_timestamp", None)}),
+    # 2
+    (lambda: humble(20, 60), 40_000, {OVERTAKEN}),
+    (lambda: humble(60), 40_000, {("unknown", "no_timestamp", None)}),
+    (lambda: humble(20), 40_000, {("unknown", "no_timestamp", None)}),
+    (lambda: strayed(39_000), 40_000, {OVERTAKEN}),
+    (lambda: strayed(50_000), 40_000, {("unknown", "no_timestamp", None)}),
+    (lambda: strayed(70_000), 40_000, {OVERTAKEN}),
+    # 3: from the publication at 2000 to the take at 3050, these included
+    *(
+        (lambda b=begin, e=end: lost_before(spoken(3000, 1000, 3000), b, e), 2000, {what})
+        for begin, end, what in (
+            (1100, 1999, OVERTAKEN),
+            (1100, 2000, GAP),
+            (2500, 2600, GAP),
+            (3050, 4000, GAP),
+            (3051, 4000, OVERTAKEN),
+        )
+    ),
+    (lambda: in_a_file_of(spoken(3000, 1000, 3000), 2, 2500, 2600), 2000, {GAP}),
+    (lambda: in_a_file_of(spoken(3000, 1000, 3000), 1, 2500, 2600), 2000, {OVERTAKEN}),
+    (lambda: lost_before(spoken(3000, 1000, 3000, host="h1"), 2500, 2600), 2000, {OVERTAKEN}),
+    (lambda: lost_before(until(spoken(2000, 1000), SECOND), 9000, 9100), 2000, {GAP}),
+    *(
+        (lambda p=pid: disordered(spoken(3000, 1000, 3000), 2500, 2600, pid=p), 2000, {what})
+        for pid, what in ((2, ("unknown", "order_broken", None)), (1, OVERTAKEN))
+    ),
+    (
+        lambda: lost_before(disordered(spoken(3000, 1000, 3000), 2500, 2600, pid=2), 2700, 2800),
+        2000,
+        {GAP},
+    ),
+    # 4: the one that was taken waited 50 us
+    (lambda: until(spoken(2000, 1000), 2049), 2000, {("unknown", "recording_ended", None)}),
+    (lambda: until(spoken(2000, 1000), 2050), 2000, {("lost", "receiver_seen", None)}),
+    (lambda: until(spoken(1000), SECOND), 1000, {("unknown", "recording_ended", None)}),
+    # 5
+    (lambda: spoken(2000, 2000), 1000, {("not_matched", "before_first_take", None)}),
+    (lambda: until(spoken(1000), 2 * SECOND), 1000, {("not_matched", "never_taken", None)}),
+    # 6
+    (lambda: pushed_out(next_ms=5.1), 2000, {("replaced", "pushed_out", None)}),
+    (lambda: pushed_out(next_ms=4.9), 2000, {OVERTAKEN}),
+    (lambda: pushed_out(next_ms=5.1, depth=4), 2000, {OVERTAKEN}),
+    (lambda: pushed_out(next_ms=5.1, depth=0), 2000, {OVERTAKEN}),
+    (lambda: pushed_out(next_ms=5.1, host="h1"), 2000, {OVERTAKEN}),
+    # Of one place only what came within 50 us of it, or within the 2100 us that 3000 waited.
+    (lambda: spoken(3000, 1000, 3000, depth=1), 2000, {OVERTAKEN}),
+    (lambda: pushed_out(next_ms=5.1, depth=1), 2000, {("replaced", "pushed_out", None)}),
+    # 7
+    (lambda: spoken(3000, 1000, 3000), 2000, {OVERTAKEN}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("make", "us", "expected"),
+    CASES,
+    ids=[f"{n}-{'-'.join(sorted(reason for _, reason, _ in c[2]))}" for n, c in enumerate(CASES)],
+)
+def test_each_reason(
+    make: Callable[[], Trace], us: float | None, expected: set[Said], model: str
+) -> None:
+    assert said(MODELS[model](make()), us) == expected
