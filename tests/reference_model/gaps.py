@@ -1,7 +1,8 @@
 """Where events of programs may be missing: what the tracer dropped, and where an order is broken.
 
 What the native tracer dropped is of the process that wrote the file; any other loss may be of any
-process of its host. A broken order (`orders`) tells of its own process alone.
+process of its host, as threads move between CPUs. Between two events of a thread on one CPU that are at
+most `ROUND_TRIP_NS` apart nothing is missing that was lost on another CPU. A broken order (`orders`) tells of its own process alone.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from reference_model.events import Event, Proc
 
 FOREVER = 2**63
+ROUND_TRIP_NS = 5_000
 _FILE = re.compile(r"ros2_(?:names_)?(\d+)_[0-9a-f]+_\d+(?:_before)?")
 
 
@@ -23,27 +25,34 @@ class Gaps:
         self.rows = [x for x in losses if "kernel" not in (x.get("trace") or "").split("/")]
         self.broken: list[tuple[Proc, int, int]] = []
         self._losses = [
-            (x["host"], _writer(x), x["begin_ns"] or 0, (x["end_ns"], FOREVER)[x["end_ns"] is None])
+            (
+                x["host"], _writer(x), x["cpu_id"],
+                (x["begin_ns"], -FOREVER)[x["begin_ns"] is None],
+                (x["end_ns"], FOREVER)[x["end_ns"] is None],
+            )
             for x in self.rows
-        ]
-        self._last: dict[Any, int] = {}
+        ]  # fmt: skip
+        self._last: dict[Any, tuple[int, int | None]] = {}
 
     def before(self, e: Event) -> bool:
-        """Whether events of its thread may have been dropped since the one before this."""
-        last = self._last.get(e["thread"])
-        self._last[e["thread"]] = e["time_ns"]
-        return last is not None and self.between(e["proc"], last, e["time_ns"])
+        """Whether events of its thread may have been dropped since the one before this, if any."""
+        last, ran_on = self._last.get(e["thread"], (-FOREVER, None))
+        now, cpu = e["time_ns"], e.get("cpu_id")
+        self._last[e["thread"]] = now, cpu
+        stayed = cpu is not None and ran_on == cpu and now - last <= ROUND_TRIP_NS
+        return self.between(e["proc"], last, now, cpu if stayed else None)
 
-    def between(self, proc: Proc, begin: int, end: int) -> bool:
+    def between(self, proc: Proc, begin: int, end: int, cpu: int | None = None) -> bool:
         """`dropped`, where what happened at these two times was recorded."""
-        return self.dropped(proc, begin + 1, end - 1)
+        return self.dropped(proc, begin + 1, end - 1, cpu)
 
-    def dropped(self, proc: Proc, begin: int, end: int) -> bool:
-        """Whether events of a process may have been dropped from one time to another."""
+    def dropped(self, proc: Proc, begin: int, end: int, cpu: int | None = None) -> bool:
+        """Whether events of a process, on a CPU if one is given, may have been dropped then."""
         return any(
             host == proc[0] and writer in {None, proc[2]} and b <= end and e >= begin
-            for host, writer, b, e in self._losses
-        )
+            and (cpu is None or lost_on in {None, cpu})
+            for host, writer, lost_on, b, e in self._losses
+        )  # fmt: skip
 
     def disordered(self, proc: Proc, begin: int, end: int) -> bool:
         """Whether an order of a process was broken from one time to another."""

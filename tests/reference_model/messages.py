@@ -44,12 +44,13 @@ TOLERANCE_NS = 10**7
 SAME, BUFFER, SHARED = "same_timestamp", "ring_buffer", "shared_timestamp"
 NEAREST, ALONE, IN_ORDER = "nearest_timestamp", "timestamp_alone", "in_order"
 FIRST_MISSING, BROKEN = "first_event_missing", "order_broken"
+NEXT_CALLBACK = "callback_unknown"
 MATCH = {SAME: "exact", BUFFER: "exact", SHARED: "ambiguous"} | dict.fromkeys(
-    (NEAREST, ALONE, IN_ORDER, FIRST_MISSING, BROKEN), "approximate"
+    (NEAREST, ALONE, IN_ORDER, FIRST_MISSING, NEXT_CALLBACK, BROKEN), "approximate"
 )
 """How certain it is what was joined, by how it was."""
 _LINKS = ("take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
-_EMPTY: Row = dict.fromkeys((*_LINKS, "_callback_instance", "_how", "_fate"))
+_EMPTY: Row = dict.fromkeys((*_LINKS, "_callback_instance", "_how", "_fate", "_next"))
 
 
 class Messages:
@@ -255,7 +256,7 @@ class Messages:
             "_sub_proc": enqueue["_proc"] if call is None else None,
         }
         if take is not None:
-            row |= {name: take[name] for name in (*_LINKS, "_callback_instance")}
+            row |= {name: take[name] for name in (*_LINKS, "_callback_instance", "_next")}
         if call is not None and enqueue["_fate"] != PENDING:
             row["_how"] = BUFFER
         return row
@@ -310,8 +311,11 @@ class Messages:
         for row in rows:
             first, until = row["publish_ns"], taken(row)
             of_rclcpp = row["_publisher"] is not None and id(row["_publisher"]) in begins
-            if row["_how"] == SAME and of_rclcpp and first == _above(row):
+            starts_late = of_rclcpp and first == _above(row)
+            if row["_how"] == SAME and (starts_late or row["_call"]["_cut"]):
                 row["_how"] = FIRST_MISSING
+            if row["_how"] in {SAME, BUFFER} and row["_next"]:
+                row["_how"] = NEXT_CALLBACK
             if row["_how"] in {SAME, BUFFER} and until is not None and any(
                 self.gaps.disordered(proc, first, until)
                 for proc in {row["_call"]["_proc"], row["_sub_proc"]}
@@ -365,6 +369,7 @@ def _joined(call: Row, take: Row, how: str) -> Row:
         "_take": take,
         "_subscription": take["_subscription"],
         "_callback_instance": take["_callback_instance"],
+        "_next": take["_next"],
         "_how": how,
         **{name: take[name] for name in _LINKS},
     }

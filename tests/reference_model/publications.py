@@ -139,9 +139,11 @@ class Publications:
 
     def _event(self, e: Event, call: Row | None) -> None:
         kind = KINDS[e["event"]]
+        cut = e["thread"] in self.cut and kind != INTRA
         self.cut.discard(e["thread"])
         if call is None:
             call = {
+                "_cut": cut,
                 **place(e),
                 "publish_ns": e["time_ns"],
                 **dict.fromkeys(KINDS.values()),

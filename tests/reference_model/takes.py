@@ -8,7 +8,8 @@ first ``rcl_take`` and the first ``rclcpp_take`` of the same message belong to i
 execution.
 
 Decided at the end: that execution counts only if it may be one of the take's subscription, and
-came the same way (within the process or not). A take that has no rcl event, of a subscription that
+came the same way (within the process or not). Where nothing tells whose callback it is, or of which
+subscription the take, it is the thread's next one (``_next``). A take that has no rcl event, of a subscription that
 is not known, is the middleware's own; one that has is not, even if of its subscription only the
 event of rmw is known.
 """
@@ -102,6 +103,7 @@ class Takes:
                 )
             )
             take["_callback_instance"] = instance if fits else None
+            take["_next"] = fits and (instance["_owner"] is None or subscription is None)
             take["callback_start_ns"] = instance["start_ns"] if fits else None
             take["callback_end_ns"] = instance["end_ns"] if fits else None
             take["topic"] = subscription and subscription["topic"]

@@ -69,7 +69,7 @@ words! {
         TimestampAlone "timestamp_alone" "The topic of one side is not known; no other publication has that timestamp.",
         InOrder "in_order" "No take of the subscription was recorded; publications and callbacks fit one way only.",
         FirstEventMissing "first_event_missing" "The publication lacks the event with which others of its publisher begin, or a gap lies before its first one.",
-        CallbackUnknown "callback_unknown" "What its callback serves was not recorded; it is the one that the take's thread began next.",
+        CallbackUnknown "callback_unknown" "What its callback serves, or of which subscription the take is, was not recorded; it is the one that the take's thread began next.",
         OrderBroken "order_broken" "An event is missing there in one of the two processes, though no tracer tells of it.",
         PublishedBeforeSubscription "published_before_subscription" "It was taken by a subscription that is younger than it.",
         LateJoiner "late_joiner" "A publisher's history put it into the ring buffer of a new subscription.",
