@@ -354,9 +354,9 @@ impl Recording {
             .push(format!("{place}: {}; {how_many}", lost.what));
         let before = lost.after.map(|at| &self.packets[first + at]);
         let after = lost.until.map(|at| &self.packets[first + at]);
-        let sequence = |packet: Option<&Packet>| packet.and_then(|p| p.head.sequence);
-        // A gap in the numbers of packets tells the same.
-        let numbered = sequence(before).is_some() && sequence(after).is_some();
+        // A gap in the numbers of packets, which begin at 0, tells the same.
+        let has_number = |packet: &Packet| packet.head.sequence.is_some();
+        let numbered = before.is_none_or(has_number) && after.is_some_and(has_number);
         if numbered || lost.packets == Some(0) {
             return;
         }
