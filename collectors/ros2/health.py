@@ -505,7 +505,8 @@ def _processes(model: Facts) -> Iterator[Finding]:
             "vpid_used_again",
             "info",
             1,
-            "a process ended and another one of another name got its number: they are two",
+            "a process ended and another one got its number, as its name tells, or that it "
+            "initialised ROS and used nothing that was made before: they are two",
             where=f"process {boundary.vpid}",
             host=boundary.host,
         )
