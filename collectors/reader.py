@@ -240,7 +240,7 @@ class Trace:
 
     @property
     def losses(self) -> pl.DataFrame:
-        """The table `losses`: what the tracer dropped, and what cannot be read."""
+        """The table `losses`: what the tracer dropped, what cannot be read or is not there."""
         return self.info().losses
 
     def read(

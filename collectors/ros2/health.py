@@ -24,7 +24,7 @@ Finding: TypeAlias = dict[str, object]
 _STEP_NS = 1_000_000
 _BENT = (
     "every table may lack rows of that time, messages without a take in it are 'unknown', and "
-    "starts may lack ends (enlarge the buffers or record fewer events)"
+    "starts may lack ends"
 )
 _LOST_BY_KERNEL = (
     "events of the kernel are missing: its buffers were full, or it left out switches by itself, "
@@ -149,10 +149,16 @@ def _losses(model: Facts) -> Iterator[Finding]:
         .iter_rows(named=True)
     )
     texts = {
-        "discarded_events": "the tracer discarded events because its buffers were full",
+        "discarded_events": "the tracer discarded events because its buffers were full (enlarge "
+        "them or record fewer events)",
         "lost_packets": "whole packets are missing (overwrite mode, a slow consumer, or a stream "
         "file that was cut or not copied)",
         "truncated": "the stream ends in the middle of a packet; everything before was read",
+        "missing_head": "packets before the first one of a stream are missing: what a snapshot or "
+        "a rotation of files had overwritten before, or a file whose beginning was cut off",
+        "missing_tail": "a stream ends before its session was stopped: its file was cut or not "
+        "copied to the end, or a process was killed while it wrote an event",
+        "missing_stream": "a whole stream is missing: its file was emptied or not copied",
     }
     origin = model.events.processes["begin_ns"].min()
     for row in grouped:
@@ -489,7 +495,8 @@ def _processes(model: Facts) -> Iterator[Finding]:
             "vpid_used_again",
             "info",
             1,
-            "a process ended and another one of another name got its number: they are two",
+            "a process ended and another one got its number, as its name tells, or that it "
+            "initialised ROS and used nothing that was made before: they are two",
             where=f"process {boundary.vpid}",
             host=boundary.host,
         )

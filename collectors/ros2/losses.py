@@ -1,4 +1,4 @@
-"""What the tracer dropped, and when."""
+"""What the tracer dropped or is missing of its files, and when."""
 
 from __future__ import annotations
 

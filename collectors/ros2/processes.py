@@ -3,7 +3,8 @@
 A process is a number on a host, in the pid namespace where the context ``pid_ns`` was recorded.
 Numbers are given again when processes end, and two namespaces give the same ones. Where the main
 threads of one number have different names one after the other, these are two processes; where
-they take turns, nothing tells the events apart.
+they take turns, nothing tells the events apart. A number that initialises ROS again is that of
+another process, unless something made before is used afterwards without being made again.
 """
 
 from __future__ import annotations
@@ -15,11 +16,31 @@ from typing import TypeAlias, TypeVar
 
 import polars as pl
 
-from roslens.collectors.ros2.types import I32, I64, NOTHING, TEXT
+from roslens.collectors.ros2.sessions import recorded_once
+from roslens.collectors.ros2.types import I32, I64, NOTHING, TEXT, U64
 
 KEY = ("host", "pid_ns", "vpid", "part")
 PID_NS = "ctx_pid_ns"
 _FEW = 8
+_INIT = "ros2:rcl_init"
+_MADE = {
+    "rcl_node_init": "node_handle",
+    "rmw_publisher_init": "rmw_publisher_handle",
+    "rcl_publisher_init": "publisher_handle",
+    "rmw_subscription_init": "rmw_subscription_handle",
+    "rcl_subscription_init": "subscription_handle",
+    "rclcpp_subscription_init": "subscription",
+    "rclcpp_subscription_callback_added": "callback",
+    "rcl_service_init": "rmw_service_handle",
+    "rclcpp_service_callback_added": "callback",
+    "rcl_client_init": "rmw_client_handle",
+    "rcl_timer_init": "timer_handle",
+    "rclcpp_timer_callback_added": "callback",
+    "rclcpp_callback_register": "callback",
+    "rcl_lifecycle_state_machine_init": "state_machine",
+    "rclcpp_construct_ring_buffer": "buffer",
+}
+"""The address that an init event gives to what it makes."""
 
 Span: TypeAlias = tuple[int | None, int | None]
 """A stretch of time: its begin, and its end, which is excluded; None where it is open."""
@@ -127,6 +148,7 @@ def find_processes(
         The only host; None if there may be several.
     """
     boundaries, collisions = _reuse(raw, init, host)
+    boundaries += _restarts(raw, boundaries, collisions, host)
     table = (
         _counted(raw, boundaries, host)
         .sort("begin_ns", maintain_order=True)
@@ -265,3 +287,62 @@ def _still_there(
         for frame in raw.values()
     )
     return any(count.collect(engine="streaming").item() for count in found)
+
+
+def _restarts(
+    raw: Mapping[str, pl.LazyFrame],
+    boundaries: list[Boundary],
+    collisions: Collection[tuple[str, int]],
+    host: str | None,
+) -> list[Boundary]:
+    """Where a number of one name initialised ROS again and used nothing that it had made before."""
+    if _INIT not in raw:
+        return []
+    columns = raw[_INIT].collect_schema().names()
+    own = [column for column in ("trace", "context_handle") if column in columns]
+    found = _with_part(
+        raw[_INIT].select("time_ns", *identified(columns, host), *own), boundaries, host
+    ).collect()
+    # Snapshots repeat init events, and so do sessions at the same time.
+    found = found.sort("time_ns").unique(["time_ns", *KEY], keep="first", maintain_order=True)
+    if "trace" in own:
+        found = recorded_once(found, [*KEY, *own[1:]])
+    again = found.filter(~pl.struct(KEY).is_first_distinct())
+    return [
+        Boundary(at, namespace, vpid, time)
+        for time, at, namespace, vpid in again.select("time_ns", *KEY[:3]).iter_rows()
+        if (at, vpid) not in collisions
+        and not _goes_on(raw, Boundary(at, namespace, vpid, time), host)
+    ]
+
+
+def _goes_on(raw: Mapping[str, pl.LazyFrame], of: Boundary, host: str | None) -> bool:
+    """Whether something made before is used afterwards, and was not made again meanwhile."""
+
+    def addresses(name: str, field_of: str) -> pl.LazyFrame:
+        frame = raw[name].filter(pl.col("vpid") == of.vpid)
+        names = identified(frame.collect_schema().names(), host)
+        return frame.select(
+            "time_ns",
+            *names,
+            pl.lit(field_of).alias("field"),
+            pl.col(field_of).cast(U64).alias("at"),
+        ).filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
+
+    makers = {f"ros2:{name}": made for name, made in _MADE.items() if f"ros2:{name}" in raw}
+    if not makers:
+        return False
+    key = ["field", "at"]
+    made = pl.concat(pl.collect_all(addresses(*maker) for maker in makers.items())).lazy()
+    later = pl.col("time_ns") >= of.time_ns
+    again = made.filter(later).group_by(key).agg(pl.col("time_ns").min().alias("again_ns"))
+    old = made.filter(~later).select(key).unique().join(again, on=key, how="left").collect().lazy()
+    uses = (
+        addresses(name, used).filter(later).join(old, on=key)
+        .filter(pl.col("again_ns").is_null() | (pl.col("time_ns") < pl.col("again_ns")))
+        .select(pl.len())
+        for name, frame in raw.items() if name.startswith("ros2:")
+        for used in sorted(set(_MADE.values()) & set(frame.collect_schema()))
+        if makers.get(name) != used
+    )  # fmt: skip
+    return any(count.collect(engine="streaming").item() for count in uses)

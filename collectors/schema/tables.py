@@ -734,7 +734,7 @@ CALLBACK_ALLOCATIONS = Table(
 
 LOSSES = Table(
     "losses",
-    "a stretch of one stream in which the tracer dropped something",
+    "a stretch of one stream of which something is missing",
     (
         _HOST,
         Column("trace", "string", "CTF trace, as a path relative to the recording's traces"),
@@ -743,13 +743,20 @@ LOSSES = Table(
         Column(
             "kind",
             "string",
-            "what was dropped",
+            "what is missing. discarded_events: events for which the tracer had no room. "
+            "lost_packets: packets between two that are there, or that an index tells of. "
+            "truncated: the rest of a packet that cannot be read to its end. missing_head: all "
+            "before the first packet, as in a snapshot. missing_tail: all after the last packet, "
+            "where the session went on. missing_stream: the whole stream",
             nullable=False,
-            values=("discarded_events", "lost_packets", "truncated"),
+            values=(
+                *("discarded_events", "lost_packets", "truncated"),
+                *("missing_head", "missing_tail", "missing_stream"),
+            ),
         ),
         Column("count", "int64", "events or packets; null when it cannot be known"),
-        _time("begin_ns", "after this time"),
-        _time("end_ns", "before this time"),
+        _time("begin_ns", "after this time; null where nothing tells"),
+        _time("end_ns", "before this time; null where nothing tells"),
     ),
 )
 

@@ -79,7 +79,8 @@ def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | No
     if excerpt is not None:
         text = escape(excerpt["text"])
         console.print(f"[yellow]Only part of the recording is here: {text}.[/]", soft_wrap=True)
-    packets = sum(row["count"] or 0 for row in info.loss_rows if row["kind"] == "lost_packets")
+    gone = ("lost_packets", "missing_stream")
+    packets = sum(row["count"] or 0 for row in info.loss_rows if row["kind"] in gone)
     if info.discarded_events:
         console.print(f"[bold red]The tracer discarded {info.discarded_events:,} events.[/]")
     if packets:

@@ -145,7 +145,9 @@ def test_a_damaged_head_costs_its_packet_only(tmp_path, packet):
     assert numbers == [n for n in range(PACKETS * PER_PACKET) if n // PER_PACKET != packet]
     assert len(info.warnings) == 1 + (packet == 0)
     assert "not a CTF packet" in info.warnings[0]
-    assert info.losses.select("kind", "count").rows() == [("lost_packets", 1)]
+    # Of the first one, the numbers of the others tell.
+    kind = "lost_packets" if packet else "missing_head"
+    assert info.losses.select("kind", "count").rows() == [(kind, 1)]
     begin, end = info.losses.select("begin_ns", "end_ns").row(0)
     # Between the events before and after; at the end of the file, the index tells the time.
     first, last = 1_000 + 30 * packet, 1_020 + 30 * packet
@@ -229,7 +231,7 @@ def two_streams(root: Path) -> Path:
     return root
 
 
-def test_a_stream_file_that_is_missing_is_lost_packets(tmp_path):
+def test_a_stream_file_that_is_missing_is_told_of(tmp_path):
     """Counted and dated by its index: from the first packet's begin to the last one's end."""
     root = two_streams(tmp_path)
     assert read(root)[1].losses.height == 0
@@ -238,7 +240,9 @@ def test_a_stream_file_that_is_missing_is_lost_packets(tmp_path):
     assert numbers == [100, 101]
     first, last = make().entries[0], make().entries[-1]
     columns = ("stream", "kind", "count", "begin_ns", "end_ns")
-    assert info.losses.select(columns).rows() == [("s", "lost_packets", PACKETS, first[3], last[4])]
+    assert info.losses.select(columns).rows() == [
+        ("s", "missing_stream", PACKETS, first[3], last[4])
+    ]
     assert info.warnings == [
         f"s: this stream file is not there; its index tells of {PACKETS} packets, all of them lost"
     ]
@@ -269,4 +273,4 @@ def test_an_index_that_is_damaged_still_tells_that_its_stream_is_missing(tmp_pat
     assert len(info.warnings) == 1
     assert "s: this stream file is not there; its index is no use" in info.warnings[0]
     columns = ("stream", "kind", "count", "begin_ns", "end_ns")
-    assert info.losses.select(columns).rows() == [("s", "lost_packets", None, None, None)]
+    assert info.losses.select(columns).rows() == [("s", "missing_stream", None, None, None)]

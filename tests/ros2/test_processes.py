@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
 from ros2_trace import TYPES, Trace, at, findings, rows
 
+from roslens.collectors.decoding import read_raw
 from roslens.collectors.ros2 import build_tables
+from roslens.collectors.ros2.processes import _MADE
+from roslens.tracing.recording import Recording
+
+_TIMES = {"time_ns", "timestamp", "source_timestamp"}
+TOLD = ("delivered", "lost", "replaced", "overwritten", "replayed")
+SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
+_ADDRESSES = {*_MADE.values(), "rcl_handle", "rmw_handle", "service_handle", "client_handle", "ipb"}
 
 
 def renamed(trace: Trace, first: int, name: str) -> None:
@@ -85,10 +97,66 @@ def test_a_number_given_to_the_next_process() -> None:
     assert findings(tables) == {"vpid_used_again": 1, "events_before_init": 1}
 
 
-def test_ros_initialised_twice() -> None:
+@pytest.mark.parametrize("is_made_again", [True, False])
+def test_a_program_started_again_with_its_number(is_made_again: bool) -> None:
+    """As in a container: the same name; the same addresses, or others."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
-    talker(trace, 500, "one", "/one")
+    trace.emit(1000, "rcl_init", context_handle=1, version="8.6.0")
+    address = 0x200 if is_made_again else 0x900
+    trace.node(1001, address - 0x100, "one")
+    trace.publisher(1005, address, "/one", node=address - 0x100)
+    trace.publish(1050, address)
+    tables = build_tables(trace.frames())
+    assert rows(tables["processes"], "process_id", "begin_ns", "end_ns") == [
+        (0, 100, 152), (1, 1000, 1052),
+    ]  # fmt: skip
+    assert rows(tables["publications"], "publisher_id", "topic", "publish_ns") == [
+        (0, "/one", 150), (1, "/one", 1050),
+    ]  # fmt: skip
+    assert findings(tables) == {"vpid_used_again": 1}
+
+
+@pytest.mark.parametrize("distance", [0, 1 << 40])
+def test_a_recording_that_happens_again_with_the_same_numbers(distance: int) -> None:
+    """Truth: the recording itself, twice; the second time all addresses may be others."""
+    raw = read_raw(Recording.at(SAMPLE)).events
+    frames = {name: frame.lazy().collect() for name, frame in raw.items()}
+    ends = [frame["time_ns"].max() for frame in frames.values() if frame.height]
+    begins = [frame["time_ns"].min() for frame in frames.values() if frame.height]
+    later = max(ends) - min(begins) + 2_000_000_000
+    twice = {
+        name: pl.concat([
+            frame,
+            frame.with_columns(
+                *(pl.col(x) + later for x in _TIMES & set(frame.columns)),
+                *(pl.col(x) + distance for x in _ADDRESSES & set(frame.columns)),
+            ),
+        ])
+        for name, frame in frames.items()
+    }  # fmt: skip
+    once, both = build_tables(frames), build_tables(twice)
+    assert both["processes"].height == 2 * once["processes"].height
+    counted = [
+        x["messages"]
+        .filter(pl.col("outcome").is_in(TOLD))
+        .group_by("topic", "outcome")
+        .len()
+        .sort("topic", "outcome")
+        for x in (once, both)
+    ]
+    assert_frame_equal(counted[0].with_columns(pl.col("len") * 2), counted[1])
+
+
+def test_ros_initialised_twice() -> None:
+    """The first context goes on: its publisher publishes after the second one began."""
+    trace = Trace()
+    talker(trace, 100, "one", "/one")
+    trace.emit(500, "rcl_init", context_handle=2, version="8.6.0")
+    trace.node(501, 0x300, "two")
+    trace.publisher(505, 0x400, "/two", node=0x300)
+    trace.publish(550, 0x400)
+    trace.publish(560, 0x200)
     tables = trace.tables()
     assert tables["processes"].height == 1
     assert rows(tables["contexts"], "context_id", "created_ns") == [(0, 100), (1, 500)]

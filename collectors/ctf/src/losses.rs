@@ -1,6 +1,6 @@
-//! What the tracer says it dropped, from the heads of a stream's packets.
+//! What is missing of streams, from the heads of their packets.
 
-/// What was dropped.
+/// What is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossKind {
     /// Events for which there was no room.
@@ -9,6 +9,12 @@ pub enum LossKind {
     LostPackets,
     /// What was in a packet beyond the point where it can be read.
     Truncated,
+    /// All before the first packet that is there: a snapshot or a rotation of files left it out.
+    MissingHead,
+    /// All after the last packet, where the session went on.
+    MissingTail,
+    /// A whole stream: other CPUs have theirs, or its index is there.
+    MissingStream,
 }
 
 impl LossKind {
@@ -19,6 +25,9 @@ impl LossKind {
             Self::DiscardedEvents => "discarded_events",
             Self::LostPackets => "lost_packets",
             Self::Truncated => "truncated",
+            Self::MissingHead => "missing_head",
+            Self::MissingTail => "missing_tail",
+            Self::MissingStream => "missing_stream",
         }
     }
 }
@@ -36,7 +45,7 @@ pub struct Account {
     pub discarded: Option<(u64, u32)>,
 }
 
-/// Something dropped in a stream between two times.
+/// Something missing of a stream between two times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
     /// Packet that revealed it, as index into the packets given.
@@ -55,8 +64,7 @@ pub struct Loss {
 ///
 /// The count of discarded events is cumulative and may wrap. Where it goes back by a little, which
 /// `LTTng` does in overwrite mode, nothing was discarded since. A packet that occurs twice (two
-/// snapshots hold it) counts once. Packets missing before the first are no loss of the tracer: a
-/// snapshot or a rotation of files left them out.
+/// snapshots hold it) counts once. `LTTng` numbers packets from 0 on.
 #[must_use]
 pub fn losses(packets: &[Account]) -> Vec<Loss> {
     let mut found = Vec::new();
@@ -67,6 +75,15 @@ pub fn losses(packets: &[Account]) -> Vec<Loss> {
             && now <= before
         {
             continue;
+        }
+        if let (None, Some(count @ 1..)) = (before, packet.sequence) {
+            found.push(Loss {
+                packet: at,
+                kind: LossKind::MissingHead,
+                count,
+                begin_ns: None,
+                end_ns: packet.begin_ns,
+            });
         }
         if let (Some(last), Some(now)) = (before.and_then(|b| b.sequence), packet.sequence)
             && now - last > 1
@@ -99,6 +116,19 @@ pub fn losses(packets: &[Account]) -> Vec<Loss> {
         before = Some(*packet);
     }
     found
+}
+
+/// How much earlier than the last one a stream may end.
+///
+/// `LTTng` ends all streams of a session one after the other when it is stopped. In 281 recordings
+/// the first and the last end are at most 1.8 ms apart (median 0.03 ms).
+const SPREAD_NS: i64 = 10_000_000;
+
+/// Which streams of a session end before it was stopped, and by how much, by when each ends.
+pub fn ended_early(ends: &[i64]) -> impl Iterator<Item = (usize, i64)> {
+    let last = ends.iter().copied().max().unwrap_or(i64::MIN);
+    let early = ends.iter().map(move |end| last.saturating_sub(*end));
+    early.enumerate().filter(|(_, by)| *by > SPREAD_NS)
 }
 
 #[cfg(test)]
@@ -138,10 +168,27 @@ mod tests {
 
     #[test]
     fn a_gap_in_the_numbers_is_lost_packets() {
-        let found = losses(&[packet(5, 0, 64), packet(9, 0, 64)]);
+        let found = losses(&[packet(0, 0, 64), packet(4, 0, 64)]);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].kind, found[0].count), (LossKind::LostPackets, 3));
-        assert_eq!((found[0].begin_ns, found[0].end_ns), (Some(590), Some(900)));
+        assert_eq!((found[0].begin_ns, found[0].end_ns), (Some(90), Some(400)));
+    }
+
+    #[test]
+    fn what_lies_before_the_first_packet_is_missing() {
+        let found = losses(&[packet(5, 0, 64), packet(6, 0, 64)]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].kind, found[0].count), (LossKind::MissingHead, 5));
+        assert_eq!((found[0].begin_ns, found[0].end_ns), (None, Some(500)));
+    }
+
+    #[test]
+    fn streams_of_a_session_end_together() {
+        let early = |ends: &[i64]| ended_early(ends).collect::<Vec<_>>();
+        assert!(early(&[]).is_empty());
+        assert!(early(&[SPREAD_NS, 0]).is_empty());
+        let by = SPREAD_NS + 1;
+        assert_eq!(early(&[0, by + 1, 1]), [(0, by + 1), (2, by)]);
     }
 
     #[test]

@@ -481,6 +481,87 @@ fn what_snapshots_repeat_is_read_once() {
     assert_eq!(times(&read["p:a"]), [0, 5, 10, 15, 20, 25]);
 }
 
+/// A session of LTTng with three CPUs, stopped at 1 s; what is not wanted of a CPU is left out.
+fn session(folder: &Folder, domain: &str, wanted: impl Fn(u32, u64) -> bool) -> Vec<LossRow> {
+    let ms = |x: u64| x * 1_000_000;
+    let packet = |cpu: u32, n: u64| {
+        Packet::of(
+            cpu,
+            n,
+            vec![
+                (ms(500 * n), 0, 1),
+                (ms(500 * n + 499) + u64::from(cpu), 0, 2),
+            ],
+        )
+    };
+    let all = (0..3).flat_map(|cpu| (0..2).map(move |n| (cpu, n)));
+    let packets: Vec<Packet> = all
+        .filter(|(cpu, n)| wanted(*cpu, *n))
+        .map(|(cpu, n)| packet(cpu, n))
+        .collect();
+    let path = folder.trace("s", "host", &packets);
+    let text = METADATA.replace("HOST", "host");
+    fs::write(
+        path.join("metadata"),
+        text.replace("domain = \"ust\";", domain),
+    )
+    .unwrap();
+    open(&path).unwrap().losses.clone()
+}
+
+const PER_USER: &str =
+    r#"domain = "ust"; tracer_name = "lttng-ust"; tracer_buffering_scheme = "uid";"#;
+const PER_PROCESS: &str =
+    r#"domain = "ust"; tracer_name = "lttng-ust"; tracer_buffering_scheme = "pid";"#;
+const KERNEL: &str = r#"domain = "kernel"; tracer_name = "lttng-modules";"#;
+
+#[test]
+fn a_session_tells_what_is_missing_of_its_streams() {
+    let folder = Folder::new("session");
+    let told = |domain, wanted: &dyn Fn(u32, u64) -> bool| {
+        let _ = fs::remove_dir_all(folder.0.join("s"));
+        let rows = session(&folder, domain, wanted);
+        let row = |row: LossRow| (row.kind, row.stream, row.cpu, row.begin_ns, row.end_ns);
+        rows.into_iter().map(row).collect::<Vec<_>>()
+    };
+    let tail = |cpu: u32| {
+        let end = 499_000_000 + i64::from(cpu);
+        let cpu_of = Some(u64::from(cpu));
+        (
+            LossKind::MissingTail,
+            format!("ch_{cpu}"),
+            cpu_of,
+            Some(end),
+            None,
+        )
+    };
+    let gone = |cpu: u64| {
+        (
+            LossKind::MissingStream,
+            format!("ch_{cpu}"),
+            Some(cpu),
+            None,
+            None,
+        )
+    };
+    for domain in [PER_USER, KERNEL, PER_PROCESS, ""] {
+        assert!(told(domain, &|_, _| true).is_empty());
+        let ends = matches!(domain, PER_USER | KERNEL);
+        let expected: Vec<_> = ends.then(|| tail(1)).into_iter().collect();
+        assert_eq!(told(domain, &|cpu, n| (cpu, n) != (1, 1)), expected);
+    }
+    let head = told(PER_USER, &|cpu, n| (cpu, n) != (2, 0));
+    assert_eq!(head.len(), 1);
+    assert_eq!(
+        (head[0].0, head[0].3, head[0].4),
+        (LossKind::MissingHead, None, Some(500_000_000))
+    );
+    // The kernel has no buffers for CPUs that are off.
+    assert!(told(KERNEL, &|cpu, _| cpu != 1).is_empty());
+    assert_eq!(told(PER_USER, &|cpu, _| cpu != 1), [gone(1)]);
+    assert_eq!(told(PER_USER, &|cpu, _| cpu == 2), [gone(0), gone(1)]);
+}
+
 #[test]
 fn clocks_of_hosts_are_set() {
     let folder = Folder::new("hosts");

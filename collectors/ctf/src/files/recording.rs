@@ -1,6 +1,6 @@
 //! Metadata and packets of all stream files, found by reading their heads from the files themselves.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::catalog::{Catalog, Member};
 use crate::error::Place;
-use crate::losses::{Account, LossKind, losses};
+use crate::losses::{Account, LossKind, ended_early, losses};
 use crate::lttng_index;
 use crate::metadata;
 use crate::packet::Head;
@@ -59,7 +59,7 @@ pub struct LossRow {
     pub stream: String,
     /// CPU.
     pub cpu: Option<u64>,
-    /// What was dropped.
+    /// What is missing.
     pub kind: LossKind,
     /// How many, if that can be known.
     pub count: Option<u64>,
@@ -354,9 +354,9 @@ impl Recording {
             .push(format!("{place}: {}; {how_many}", lost.what));
         let before = lost.after.map(|at| &self.packets[first + at]);
         let after = lost.until.map(|at| &self.packets[first + at]);
-        let sequence = |packet: Option<&Packet>| packet.and_then(|p| p.head.sequence);
-        // A gap in the numbers of packets tells the same.
-        let numbered = sequence(before).is_some() && sequence(after).is_some();
+        // A gap in the numbers of packets, which begin at 0, tells the same.
+        let has_number = |packet: &Packet| packet.head.sequence.is_some();
+        let numbered = before.is_none_or(has_number) && after.is_some_and(has_number);
         if numbered || lost.packets == Some(0) {
             return;
         }
@@ -389,7 +389,9 @@ impl Recording {
             Ok(entries @ [first, ..]) => {
                 let (last, count) = (entries.last().unwrap_or(first), entries.len() as u64);
                 let what = format!("its index tells of {count} packets, all of them lost");
-                (Some(count), ns(first.begin), ns(last.end), what)
+                let begins = first.instance_and_sequence.is_some_and(|(_, n)| n == 0);
+                let begin = ns(first.begin).filter(|_| begins);
+                (Some(count), begin, ns(last.end), what)
             }
             Err(error) => (None, None, None, format!("its index is no use: {error}")),
         };
@@ -400,7 +402,7 @@ impl Recording {
             member,
             stream: name.to_owned(),
             cpu: None,
-            kind: LossKind::LostPackets,
+            kind: LossKind::MissingStream,
             count,
             begin_ns,
             end_ns,
@@ -496,7 +498,7 @@ impl Recording {
             };
             streams.entry(key).or_default().push(number);
         }
-        for mut numbers in streams.into_values() {
+        for numbers in streams.values_mut() {
             numbers.sort_by_key(|n| (self.packets[*n].begin_ns, *n));
             let accounts: Vec<Account> = numbers
                 .iter()
@@ -532,6 +534,124 @@ impl Recording {
                     end_ns: loss.end_ns,
                 });
             }
+        }
+        self.compare(streams.into_values());
+    }
+
+    /// Tell of streams that end before their session was stopped, and of those that are gone, given
+    /// the packets of each stream that is there, in the order of time.
+    ///
+    /// `LTTng` has a stream for each CPU in each channel, and ends them all with a packet when the
+    /// session is stopped; but for buffers of single processes, which end with these.
+    fn compare(&mut self, streams: impl Iterator<Item = Vec<usize>>) {
+        // What is ended together; CPUs by channel, each with the last packet that is there.
+        let mut sessions: BTreeMap<_, BTreeMap<_, BTreeMap<u64, usize>>> = BTreeMap::new();
+        for numbers in streams {
+            let Some(&last) = numbers.last() else {
+                continue;
+            };
+            let Packet { file, head, .. } = &self.packets[last];
+            let Member { trace, host, .. } = &self.catalog.members[self.files[*file].member];
+            let of_kernel = trace.env("domain") == Some("kernel");
+            let by_cpu = head.cpu.filter(|_| head.cpu == head.instance);
+            let is_lttng = trace
+                .env("tracer_name")
+                .is_some_and(|x| x.starts_with("lttng"));
+            let is_whole = of_kernel || trace.env("tracer_buffering_scheme") == Some("uid");
+            if let (Some(cpu), true) = (by_cpu, is_lttng && is_whole) {
+                let channels = sessions.entry((host.clone(), of_kernel)).or_default();
+                let channel = (trace.uuid, trace.streams[head.stream].id);
+                channels.entry(channel).or_default().insert(cpu, last);
+            }
+        }
+        for ((_, of_kernel), channels) in sessions {
+            let there = channels.values().flat_map(BTreeMap::keys).copied();
+            // User space has buffers for all CPUs that may come; the kernel for those that are on.
+            let cpus: BTreeSet<u64> = if of_kernel {
+                there.collect()
+            } else {
+                (0..=there.max().unwrap_or(0)).collect()
+            };
+            for of in channels.values() {
+                self.gone(of, &cpus);
+            }
+            let mut together: BTreeMap<_, Vec<(usize, i64)>> = BTreeMap::new();
+            for ((uuid, _), of) in channels {
+                let ends = of
+                    .into_values()
+                    .filter_map(|last| Some((last, self.end(last)?)));
+                together.entry(uuid).or_default().extend(ends);
+            }
+            for ends in together.into_values() {
+                self.early(&ends);
+            }
+        }
+    }
+
+    /// When a stream ends of which this is the last packet, as its packets or its index say; none if
+    /// what is missing at its end is told of already.
+    fn end(&self, last: usize) -> Option<i64> {
+        let packet = &self.packets[last];
+        let file = &self.files[packet.file];
+        let told = self.losses.iter().filter(|row| {
+            row.member == file.member
+                && row.stream == file.name
+                && row.kind != LossKind::MissingHead
+        });
+        told.map(|row| row.end_ns)
+            .try_fold(packet.end_ns?, |last, end| Some(last.max(end?)))
+    }
+
+    /// Tell which of the streams that are ended together end early, by their last packets and ends.
+    fn early(&mut self, ends: &[(usize, i64)]) {
+        let times: Vec<i64> = ends.iter().map(|(_, end)| *end).collect();
+        for (at, by) in ended_early(&times) {
+            let packet = &self.packets[ends[at].0];
+            let file = &self.files[packet.file];
+            let place = self.place(file.member, &file.name);
+            let ms = by / 1_000_000;
+            self.warnings.push(format!(
+                "{place}: ends {ms} ms before other streams of its session; what came then is missing"
+            ));
+            self.losses.push(LossRow {
+                member: file.member,
+                stream: file.name.clone(),
+                cpu: packet.head.cpu,
+                kind: LossKind::MissingTail,
+                count: None,
+                begin_ns: Some(times[at]),
+                end_ns: None,
+            });
+        }
+    }
+
+    /// Tell of the streams of a channel that are not there, given the last packets of those that
+    /// are, by CPU.
+    fn gone(&mut self, there: &BTreeMap<u64, usize>, cpus: &BTreeSet<u64>) {
+        let Some((own, last)) = there.first_key_value() else {
+            return;
+        };
+        let StreamFile { name, member, .. } = self.files[self.packets[*last].file].clone();
+        let channel = name.rsplit_once(&format!("_{own}")).map_or(&*name, |x| x.0);
+        for cpu in cpus.iter().filter(|cpu| !there.contains_key(cpu)) {
+            let stream = format!("{channel}_{cpu}");
+            let mut rows = self.losses.iter();
+            if rows.any(|row| row.member == member && row.stream == stream) {
+                continue; // its index has told
+            }
+            let place = self.place(member, &stream);
+            self.warnings.push(format!(
+                "{place}: no packet of this stream is there, though there are some of other CPUs"
+            ));
+            self.losses.push(LossRow {
+                member,
+                stream,
+                cpu: Some(*cpu),
+                kind: LossKind::MissingStream,
+                count: None,
+                begin_ns: None,
+                end_ns: None,
+            });
         }
     }
 }

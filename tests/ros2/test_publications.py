@@ -1,0 +1,52 @@
+"""What a process could publish on. Truth: the definition, every publisher with every moment."""
+
+from __future__ import annotations
+
+import random
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from polars.testing import assert_frame_equal
+
+from roslens.collectors.ros2.objects import DISCOVERY, ROSOUT
+from roslens.collectors.ros2.publications import INTERNAL, only_publishers
+
+TOPICS = ("/a", "/b", "/c", *INTERNAL, None)
+
+
+def by_definition(publishers: pl.DataFrame) -> pl.DataFrame:
+    """Of each moment at which a process makes a publisher, all that it has made until then."""
+    rows = publishers.filter(~pl.col("topic").is_in([ROSOUT, DISCOVERY])).rows(named=True)
+    found = []
+    for proc, since in {(row["proc"], row["created_ns"]) for row in rows}:
+        there = [x for x in rows if x["proc"] == proc and x["created_ns"] <= since]
+        there = [x for x in there if x["topic"] not in INTERNAL] or there
+        topics = {x["topic"] for x in there}
+        topic = topics.pop() if len(topics) == 1 else None
+        found.append((proc, since, topic, there[0]["publisher_id"] if len(there) == 1 else None))
+    columns = ("proc", "created_ns", "topic", "publisher_id")
+    schema = {name: publishers.schema[name] for name in columns}
+    return pl.DataFrame(found, schema, orient="row").rename(
+        {"created_ns": "since_ns", "topic": "guess_topic", "publisher_id": "guess_id"}
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_a_process_could_publish_on(seed):
+    draw = random.Random(seed)
+    topics = TOPICS[: draw.randint(1, len(TOPICS))] if seed % 2 else TOPICS[2:]
+    rows = [
+        (draw.randrange(3), number, draw.randrange(8), draw.choice(topics))
+        for number in range(draw.randrange(25))
+    ]
+    schema = {
+        "proc": pl.Int32(), "publisher_id": pl.Int64(), "created_ns": pl.Int64(),
+        "topic": pl.String(),
+    }  # fmt: skip
+    publishers = pl.DataFrame(rows, schema, orient="row")
+    assert_frame_equal(
+        only_publishers(SimpleNamespace(publishers=publishers)),
+        by_definition(publishers),
+        check_row_order=False,
+    )
