@@ -132,7 +132,7 @@ def _chosen(
     begin, end = line["time_ns"][0], line["time_ns"][-1]
 
     def some_time() -> int:
-        return begin + round((end - begin) * rng.random())
+        return begin + round((end - begin) * rng.uniform(0.05, 0.95))
 
     if way == "bursts":
         return _bursts(line, rng)

@@ -80,6 +80,7 @@ def _rules(row: Row, way: Sequence[Row], known: Known) -> tuple[tuple[Any, str, 
     then, longest = [*after, FOREVER][0], known.longest.get(of, USUAL_WAIT_NS)
     strayed = any(published <= time <= then for time in known.strays.get(of, ()))
     unseen = published + longest > known.ends.get(proc, FOREVER)
+    sent = row["rmw_publish_ns"] is not None
     depth = row["_subscription"]["queue_depth"]
     here = depth and row["publisher_host"] == proc[0]
     later = way[place + min(depth or MOST, MOST) :]
@@ -89,7 +90,8 @@ def _rules(row: Row, way: Sequence[Row], known: Known) -> tuple[tuple[Any, str, 
         (publisher is None, "unknown", "publisher_unknown"),
         ((row["topic"], stamp) in known.shared, "unknown", "shared_timestamp"),
         # 2
-        (stamp is None and not (before and after and not strayed), "unknown", "no_timestamp"),
+        (stamp is None and not (sent and before and after and not strayed),
+         "unknown", "no_timestamp"),
         # 3
         (known.gaps.dropped(proc, published, then), "unknown", "gap"),
         (known.gaps.disordered(proc, published, then), "unknown", "order_broken"),

@@ -37,6 +37,7 @@ from reference_model.clocks import BoundsOf, bound_clocks
 from reference_model.evidence import NO_SUBSCRIBER, NOBODY_KNOWN, Known, decide, taken
 from reference_model.gaps import FOREVER, Gaps
 from reference_model.objects import DISCOVERY, Objects, Row
+from reference_model.publications import KINDS
 from reference_model.ring_buffers import PENDING, REPLAYED
 
 GRACE_NS = 10**9
@@ -83,6 +84,7 @@ class Messages:
         took = {id(take["_subscription"]) for take in takes if not take["intra_process"]}
         self.untaken = {id(i["_owner"]) for i in self.ran} - took
         self.blind = "rmw_take" not in happened
+        self.happened = happened
         self.nameless = any(take["topic"] is None for take in takes)
         made = max((s["created_ns"] for s in objects.rows["subscriptions"]), default=-1)
         begin = min((loss["begin_ns"] or 0 for loss in gaps.rows), default=FOREVER)
@@ -312,7 +314,7 @@ class Messages:
             first, until = row["publish_ns"], taken(row)
             of_rclcpp = row["_publisher"] is not None and id(row["_publisher"]) in begins
             starts_late = of_rclcpp and first == _above(row)
-            if row["_how"] == SAME and (starts_late or row["_call"]["_cut"]):
+            if row["_how"] == SAME and (starts_late or self._may_lack_its_first(row["_call"])):
                 row["_how"] = FIRST_MISSING
             if row["_how"] in {SAME, BUFFER} and row["_next"]:
                 row["_how"] = NEXT_CALLBACK
@@ -321,6 +323,12 @@ class Messages:
                 for proc in {row["_call"]["_proc"], row["_sub_proc"]}
             ):  # fmt: skip
                 row["_how"] = BROKEN
+
+    def _may_lack_its_first(self, call: Row) -> bool:
+        """Whether events were lost before its first one, and one that comes before that happens."""
+        kinds = list(KINDS)
+        first = next(n for n, kind in enumerate(kinds) if call[KINDS[kind]] is not None)
+        return call["_cut"] and not self.happened.isdisjoint(kinds[:first])
 
     def _fill(self, row: Row) -> None:
         call, subscription = row["_call"] or {}, row["_subscription"]

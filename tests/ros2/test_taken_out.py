@@ -31,16 +31,18 @@ TRIALS = 2
 @pytest.mark.recording
 @pytest.mark.parametrize("run", RUNS)
 @pytest.mark.parametrize(
-    ("ways", "unknown"), [(("init", "declared", "head", "tail"), 0.05), (("stream",), 0.6)]
+    ("ways", "unknown"),
+    [
+        (("init", "late", "kind", "snapshot", "restart"), 0.4),
+        (("bursts", "cut_head", "cut_tail", "packets"), 0.6),
+    ],
 )
 def test_what_was_dropped_makes_no_row_wrong(
     run: str, ways: tuple[str, ...], unknown: float
 ) -> None:
-    """Init events, declared bursts, the head, the tail; and a stream for a part of the time, in
-    which most of the messages are not known.
-    """
+    """What tells of no gap, or of one at the begin; and gaps that the reader tells of."""
     found = Count()
-    for _, _, of in trials(Recording.at(ROOT / "data" / "samples" / run), TRIALS, 1, ways):
+    for _, of in trials(Recording.at(ROOT / "data" / "samples" / run), TRIALS, 1, ways):
         found.add(of)
     assert found.removed > 50
     assert found.rows > 1000
@@ -49,13 +51,13 @@ def test_what_was_dropped_makes_no_row_wrong(
 
 
 @pytest.mark.recording
-@pytest.mark.parametrize("way", ["random", "burst", "declared", "stream"])
+@pytest.mark.parametrize("way", ["silent", "bursts", "packets", "cut_head", "cut_tail"])
 @pytest.mark.parametrize("run", [RUNS[0], "lifecycle/000_r0_cell"])
 def test_what_is_left_means_the_same_to_the_reference_model(run: str, way: str) -> None:
     raw = read_raw(Recording.at(ROOT / "data" / "samples" / run))
     frames = {name: frame.sort("time_ns") for name, frame in raw.events.items()}
-    left, losses, removed = without(frames, way, random.Random(f"{run} {way}"), 0.05)
-    assert removed > 100
+    left, losses, removed = without(frames, way, random.Random(f"{run} {way}"))
+    assert removed > 20
     assert differences(left, losses) == {}
 
 

@@ -78,9 +78,9 @@ pub struct Flight {
     pub push: i64,
     /// See `push`.
     pub by_middleware: bool,
-    /// Whether its first event is one of rcl or rmw; and whether there is a gap before that.
+    /// Whether its first event is one of rcl or rmw.
     pub starts_below: bool,
-    /// See `starts_below`.
+    /// Whether a gap before its first event may hide an earlier one.
     pub cut: bool,
     /// When an earlier message of its connection was taken last.
     pub before: i64,
@@ -221,13 +221,24 @@ impl Model {
             by_middleware: sent.is_some_and(|of| of.rmw != NEVER),
             starts_below: row.intra != Some(true)
                 && sent.is_some_and(|of| of.publish == below(&of)),
-            cut: sent.is_some_and(|of| of.cut),
+            cut: sent.is_some_and(|of| self.may_lack_its_first(&of)),
             before: connection.before,
             next: later.map_or(NEVER, |later| later.next),
             after: later.map_or(NEVER, |later| later.after),
             full: later.map_or(NEVER, |later| later.full),
             row,
         }
+    }
+
+    /// Whether there is a gap before its first event, and one that comes before that happens at all.
+    fn may_lack_its_first(&self, of: &Publication) -> bool {
+        let above = [
+            (Kind::IntraPublish, of.intra),
+            (Kind::RclcppPublish, of.rclcpp),
+            (Kind::RclPublish, of.rcl),
+        ];
+        let mut before = above.iter().take_while(|(_, time)| *time == NEVER);
+        of.cut && before.any(|(kind, _)| self.about.happened.has(*kind))
     }
 
     /// The process that published a message, or `NONE`.

@@ -408,7 +408,7 @@ impl Model {
                 model: self,
                 longest_wait: HashMap::new(),
                 untaken: untaken.iter().copied().collect(),
-                shared: HashSet::default(),
+                shared: self.keys_of(&shared),
                 above: Vec::new(),
                 ordinary: HashMap::new(),
                 alone: self.taken_alone(&alone),
@@ -428,6 +428,15 @@ impl Model {
         };
         self.all_rows(&mut making, &more, &shared);
         self.settle(making)
+    }
+
+    /// Topic and timestamp of publications.
+    fn keys_of(&self, messages: &HashSet<u32>) -> HashSet<(u32, i64)> {
+        let rows = messages
+            .iter()
+            .filter_map(|number| self.publications.rows.get(*number));
+        rows.map(|row| (self.source(&row).topic, row.stamp))
+            .collect()
     }
 
     /// Since when a subscription may have been made that nothing tells of: while others were.
@@ -655,14 +664,6 @@ impl Model {
                 let longest = &mut making.judge.longest_wait;
                 let longest = longest.entry(row.subscription).or_insert(i64::MIN);
                 *longest = row.taken.wrapping_sub(row.publish).max(*longest);
-            }
-            if row.join == Join::SharedTimestamp
-                && let Some(of) = self.publications.rows.get(row.message)
-            {
-                making
-                    .judge
-                    .shared
-                    .insert((self.source(&of).topic, of.stamp));
             }
             making.made.rows.push(row);
         }

@@ -594,7 +594,10 @@ impl Tables {
     fn is_missing_between(&self, thread: u32, from: i64, until: i64) -> bool {
         let (model, process) = (&self.model, self.model.process(thread));
         let place = model.identity.place_of(process);
-        model.gaps.between(place, from, until) || model.gaps.broken(process, from, until)
+        model.gaps.between(place, from, until)
+            || model
+                .gaps
+                .broken(process, from.saturating_add(1), until.saturating_sub(1))
     }
 
     /// The live blocks of each process, or of each of its callbacks, in steps of time.
