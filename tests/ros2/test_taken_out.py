@@ -56,7 +56,7 @@ def test_what_was_dropped_makes_no_row_wrong(
 def test_what_is_left_means_the_same_to_the_reference_model(run: str, way: str) -> None:
     raw = read_raw(Recording.at(ROOT / "data" / "samples" / run))
     frames = {name: frame.sort("time_ns") for name, frame in raw.events.items()}
-    left, losses, removed = without(frames, way, random.Random(f"{run} {way}"))
+    left, losses, removed = without(frames, way, random.Random(f"{way} of {run}"))
     assert removed > 20
     assert differences(left, losses) == {}
 
