@@ -17,7 +17,7 @@ from roslens.analysis.reports.base import count_of_runs
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run, cells_of, constant_factors
-from roslens.analysis.statistics.over_runs import least_told
+from roslens.analysis.statistics.fractions import least_told
 
 _MOST_ROWS = 60
 

@@ -286,118 +286,10 @@ def percentile_over_runs(
     )
 
 
-def fraction_over_runs(
-    metric: Metric,
-    cell: Cell,
-    events: Sequence[int],
-    totals: Sequence[int],
-    level: float = 0.95,
-) -> Estimate:
-    """Mean over runs of a fraction, such as messages lost of messages sent.
-
-    Student t over the runs' fractions, its bounds kept within 0..1. Where every run has none
-    (or all), runs do not differ and t has nothing to go by: then the far bound is the exact
-    binomial one of Clopper and Pearson (1934, Biometrika 26) over the pooled counts, which
-    assumes independent events, and `method` says so.
-
-    Parameters
-    ----------
-    events, totals
-        Per run; a run with total 0 is left out and named in `method`.
-    """
-    pairs = [(e, n) for e, n in zip(events, totals, strict=True) if n > 0]
-    left_out = _left_out(len(totals) - len(pairs))
-    fractions = [e / n for e, n in pairs]
-    total = sum(n for _, n in pairs)
-    interval = student_t(fractions, level)
-    method = "fraction per run, Student t over runs, bounds within 0..1" + left_out
-    low, high = interval.low, interval.high
-    if low is not None and high is not None:
-        bound = least_told(total, level)
-        if set(fractions) in ({0.0}, {1.0}):
-            none = fractions[0] == 0
-            interval = Interval(0.0, 0.0, bound) if none else Interval(1.0, 1.0 - bound, 1.0)
-            method = (
-                "fraction per run; the same in every run, so the bound is the exact binomial one "
-                "over pooled counts, which assumes independence" + left_out
-            )
-        else:
-            interval = Interval(interval.value, max(0.0, low), min(1.0, high))
-    return estimate_of(
-        metric,
-        cell,
-        interval,
-        level,
-        runs=len(pairs),
-        samples=total,
-        effective=None,
-        method=method,
-        per_run=fractions,
-    )
-
-
-def bounded_fraction_over_runs(
-    metric: Metric,
-    cell: Cell,
-    events: Sequence[int],
-    totals: Sequence[int],
-    *,
-    unknown: Sequence[int],
-    level: float = 0.95,
-) -> Estimate:
-    """`fraction_over_runs` where of some nobody knows whether they are events.
-
-    The interval reaches from that of no unknown one being an event to that of all of them (the
-    identification region of Horowitz and Manski, 2000, Journal of the American Statistical
-    Association 95, section 3, for missing binary outcomes). Where the unknown ones weigh more
-    than chance, there is neither value nor interval: `refused` tells the bounds.
-
-    Parameters
-    ----------
-    totals
-        Known ones, per run; `unknown` come on top.
-    """
-    known = fraction_over_runs(metric, cell, events, totals, level)
-    if not sum(unknown):
-        return known
-    alls = [n + u for n, u in zip(totals, unknown, strict=True)]
-    most = [e + u for e, u in zip(events, unknown, strict=True)]
-    low, high = (fraction_over_runs(metric, cell, of, alls, level) for of in (events, most))
-    total = sum(alls)
-    text = f"; of {sum(unknown):,} of {total:,} it is not known"
-    assert low.value is not None
-    assert high.value is not None
-    chance = least_told(total, level)
-    if known.low is not None and known.high is not None:
-        chance = max(chance, known.high - known.low)
-    if known.value is None or high.value - low.value > chance:
-        return replace(
-            known,
-            value=None,
-            low=None,
-            high=None,
-            samples=total,
-            per_run=(),
-            method=known.method + text,
-            refused=f"of {sum(unknown):,} of {total:,} messages nobody can say whether they "
-            f"arrived: the fraction lies between {100 * low.value:.3g} % and "
-            f"{100 * high.value:.3g} %; `health` says which events are missing",
-        )
-    known = replace(known, per_run=(), method=known.method + text)
-    if known.low is None or known.high is None or low.low is None or high.high is None:
-        return known
-    return replace(known, low=min(known.low, low.low), high=max(known.high, high.high))
-
-
-def least_told(total: int, level: float = 0.95) -> float:
-    """The largest fraction that none of `total` leaves possible (Clopper and Pearson)."""
-    return float(-np.expm1(np.log((1 - level) / 2) / total)) if total else 1.0
-
-
 def _with_samples(runs: Sequence[ArrayLike]) -> tuple[list[Floats], str]:
     arrays = [np.asarray(run, dtype=np.float64).ravel() for run in runs]
     kept = [array for array in arrays if array.size]
-    return kept, _left_out(len(arrays) - len(kept))
+    return kept, without_samples(len(arrays) - len(kept))
 
 
 def _tick(metric: Metric, samples: Sequence[Floats]) -> float:
@@ -416,7 +308,8 @@ def _mean(x: Floats) -> float:
     return mean if math.isfinite(mean) or np.isinf(x).any() else math.nan
 
 
-def _left_out(count: int) -> str:
+def without_samples(count: int) -> str:
+    """What `method` says of runs that are left out."""
     return f"; {count} run{'s' if count > 1 else ''} without samples left out" if count else ""
 
 

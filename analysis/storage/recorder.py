@@ -9,7 +9,7 @@ from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run, by_cell
-from roslens.analysis.statistics.over_runs import fraction_over_runs
+from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.collectors.results.storage_recorder import RecorderFacts
 
 BY_MIDDLEWARE = Metric(

@@ -23,11 +23,8 @@ from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.latency.report import LatencyReport
 from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
 from roslens.analysis.statistics.factorial import Observation
-from roslens.analysis.statistics.over_runs import (
-    fraction_over_runs,
-    percentile_over_runs,
-    value_over_runs,
-)
+from roslens.analysis.statistics.fractions import fraction_over_runs
+from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
 from roslens.analysis.statistics.ratio import Effect, Spread
 from roslens.analysis.verdicts.comparison import (
     Comparisons,
@@ -112,13 +109,17 @@ def test_spread_comes_back_out_of_an_interval(values: list[float], level: float)
 
 
 def test_spread_of_a_fraction_whose_bound_was_cut_off() -> None:
-    # 0, 0, 3 %: mean 1 %, s = 1.732 %; the lower bound would be negative.
-    estimate = fraction_over_runs(LOSS, {}, [0, 0, 3], [100, 100, 100])
-    assert estimate.low == 0
+    # .1, .2, .3 %: mean .2 %, s = .1 %, which is more than binomial; three messages of 1,000 are
+    # too few for a lower bound.
+    estimate = fraction_over_runs(LOSS, {}, [10, 20, 30], [10_000] * 3)
     found = spread_of(estimate)
     assert isinstance(found, Spread)
-    assert found.deviation == pytest.approx(0.01732051, abs=1e-7)
-    wide = fraction_over_runs(LOSS, {}, [0, 50, 100], [100, 100, 100])
+    assert found.deviation == pytest.approx(0.001, abs=1e-9)
+    few = fraction_over_runs(LOSS, {}, [1, 2, 3], [1000] * 3)
+    assert few.low == 0
+    # Binomial: sqrt(.002 .998 / 3000) sqrt 3 = .001413.
+    assert spread_of(few).deviation == pytest.approx(0.00141280, abs=1e-7)  # type: ignore[union-attr]
+    wide = fraction_over_runs(LOSS, {}, [0, 2, 4], [4, 4, 4])
     assert spread_of(wide) == "its interval is all of 0..1: more runs are needed"
 
 
@@ -129,17 +130,18 @@ def loss(lost: Sequence[int], sent: int = 1000) -> Estimate:
 def test_nothing_lost_on_either_side() -> None:
     found = compare(loss([0, 0, 0]), loss([0, 0, 0]))
     assert (found.verdict, found.ratio, found.p) == ("no_difference", None, 1)
-    # Clopper-Pearson over 3,000: 1 - .025 ** (1 / 3000) = .123 %.
-    assert found.notes == ("zero in every run of both sides, with 95 % certainty at most 0.12 %",)
+    assert found.notes == ("zero in every run of both sides, none of 3,000",)
 
 
 def test_loss_where_there_was_none() -> None:
-    # NEW at least 20 - 2.484 of 1,000 (s = 1, k = 3), BASE at most .123 %.
+    # Of NEW the error is the binomial sqrt(.02 .98 / 3000), more than that of s = 1 / 1000;
+    # BASE at most .123 % (Clopper and Pearson of 3,000).
     found = compare(loss([0, 0, 0]), loss([19, 20, 21]))
     assert found.verdict == "regression"
     assert found.ratio == math.inf
     bound = 1 - 0.025 ** (1 / 3000)
-    assert found.low == pytest.approx((0.020 - 0.002484) / bound, rel=1e-3)
+    h = 4.302653 * math.sqrt(0.02 * 0.98 / 3000) / 0.02
+    assert found.low == pytest.approx(0.02 * math.exp(-h) / bound, rel=1e-5)
     # A single lost message proves nothing.
     assert compare(loss([0, 0, 0]), loss([0, 0, 1])).verdict == "not_enough_evidence"
     assert compare(loss([19, 20, 21]), loss([0, 0, 0])).verdict == "improvement"

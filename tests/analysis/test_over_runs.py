@@ -15,7 +15,6 @@ from scipy import signal
 
 from roslens.analysis.estimate import Estimate, Metric, Scale
 from roslens.analysis.statistics.over_runs import (
-    fraction_over_runs,
     mean_over_runs,
     over_runs,
     percentile_over_runs,
@@ -212,31 +211,6 @@ def test_lost_messages_make_a_percentile_infinite() -> None:
     p90 = percentile_over_runs(METRIC, {}, runs, 0.9)
     assert p90.value is not None
     assert math.isfinite(p90.value)
-
-
-def test_fraction_by_hand_and_within_its_limits() -> None:
-    # Fractions .01, .02, .03: mean .02, s = .01; the lower bound would be -.0048.
-    estimate = fraction_over_runs(METRIC, {}, [1, 4, 3], [100, 200, 100])
-    assert estimate.value == pytest.approx(0.02)
-    low, high = bounds(estimate)
-    assert low == 0
-    assert high == pytest.approx(0.02 + 0.02484138, abs=1e-8)
-    assert estimate.samples == 400
-
-
-def test_no_loss_in_any_run_is_bounded_by_the_binomial() -> None:
-    # Clopper-Pearson for 0 of 1000: 1 - .025^(1/1000) = .0036821
-    estimate = fraction_over_runs(METRIC, {}, [0, 0, 0], [300, 300, 400])
-    assert bounds(estimate) == (0, pytest.approx(0.0036821, abs=1e-7))
-    assert "assumes independence" in estimate.method
-    all_lost = fraction_over_runs(METRIC, {}, [300, 300, 400], [300, 300, 400])
-    assert bounds(all_lost) == (pytest.approx(1 - 0.0036821, abs=1e-7), 1)
-
-
-def test_fraction_of_nothing_is_refused() -> None:
-    estimate = fraction_over_runs(METRIC, {}, [0, 0], [0, 0])
-    assert estimate.value is None
-    assert estimate.refused is not None
 
 
 def test_coverage_where_runs_differ_and_samples_are_correlated() -> None:
