@@ -18,7 +18,7 @@ from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.statistics import positive
 from roslens.analysis.statistics.autocorrelation import (
     effective_samples,
-    effective_samples_of_quantile,
+    effective_samples_of_quantiles,
 )
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
 from roslens.analysis.statistics.resolution import resolution
@@ -227,8 +227,8 @@ def percentile_over_runs(
     """Percentile of a run, averaged over runs.
 
     Refused unless each run has `EXCEEDANCES` / (1 - q) effective samples (for q below one half
-    the lower tail counts: / q), and without even a value where a run has fewer samples than the
-    least that enclose the percentile at all.
+    the lower tail counts: / q), by the correlation of all runs together, and without even a value
+    where a run has fewer samples than the least that enclose the percentile at all.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def percentile_over_runs(
     if any(_no_number(s).any() for s in samples):
         interval = student_t([math.nan if _no_number(s).any() else 0.0 for s in samples], level)
     else:
-        each = [effective_samples_of_quantile(s, q) for s in samples]
+        each = effective_samples_of_quantiles(samples, q)
         effective = sum(each)
         values = [quantile(s, q) for s in samples]
         interval, how = over_runs(metric, values, level, _tick(metric, samples))
@@ -317,16 +317,15 @@ def _too_few_effective(
     samples: Sequence[Floats], each: Sequence[float], q: float, rate_hz: float | None
 ) -> str | None:
     needed = math.ceil(round(EXCEEDANCES / min(q, 1 - q), 6))
-    worst = min(range(len(each)), key=lambda i: each[i])
+    effective, size = min(each), min(s.size for s in samples)
     # An estimate itself, and said without decimals.
-    if round(each[worst]) >= needed:
+    if round(effective) >= needed:
         return None
-    size = samples[worst].size
     # Longer runs of the same kind keep the same correlation.
-    wanted = math.ceil(needed * size / each[worst])
+    wanted = math.ceil(needed * size / effective)
     seconds = f", {wanted / rate_hz:,.3g} s" if rate_hz else ""
     return (
-        f"{each[worst]:,.0f} effective of {size:,} samples in the weakest run; "
+        f"{effective:,.0f} effective of {size:,} samples in the shortest run; "
         f"{percentile_name(q)} needs {needed:,}: about {wanted:,} samples{seconds} per run"
     )
 

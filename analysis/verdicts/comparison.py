@@ -541,7 +541,8 @@ def _with_zero(upper: Estimate, lower: Estimate) -> tuple[Effect, str]:
     """Ratio upper / lower where one of them is zero in every run.
 
     A zero is only known up to a bound, its worst case: that of its interval, and of a fraction what
-    its messages alone leave possible, for runs that differ are what the test allows for.
+    its messages alone leave possible; then 1 is left out only where the test of no difference,
+    which knows how much runs differ, rejects it.
     """
     top, bottom = spread_of(upper), spread_of(lower)
     assert isinstance(top, Spread)
@@ -550,9 +551,11 @@ def _with_zero(upper: Estimate, lower: Estimate) -> tuple[Effect, str]:
     if bottom.mean == 0:
         low, bound = _bounds(upper)[0], _bounds(lower)[1]
         least = low / bound if bound > 0 else (math.inf if low > 0 else 0.0)
+        least = least if p < 1 - LEVEL else min(least, 1.0)
         return Effect(math.inf, least, math.inf, p), f"zero in every run{_of(lower)}"
     low = _bounds(lower)[0]
     largest = _bounds(upper)[1] / low if low > 0 else math.inf
+    largest = largest if p < 1 - LEVEL else max(largest, 1.0)
     return Effect(0.0, 0.0, largest, p), f"zero in every run{_of(upper)}"
 
 

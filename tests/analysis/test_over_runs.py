@@ -325,3 +325,29 @@ def test_anything_gives_an_estimate_or_a_refusal(runs: list[list[float]], q: flo
         assert estimate.value is None or not math.isnan(estimate.value)
         json = estimate.to_json()
         assert Estimate.from_json(json).refused == estimate.refused
+
+
+def refused_p99(runs: int, count: int) -> float:
+    """How often P99 of 600 independent samples a run, of which 500 are needed, is refused."""
+    rng = np.random.default_rng(runs)
+    found = [
+        percentile_over_runs(METRIC, {}, list(rng.exponential(1e6, (runs, 600))), 0.99)
+        for _ in range(count)
+    ]
+    return sum(e.refused is not None for e in found) / count
+
+
+def test_more_runs_do_not_refuse_more() -> None:
+    """The correlation is that of all runs together, not the worst of ever more guesses."""
+    few, many = refused_p99(3, 100), refused_p99(20, 50)
+    assert few <= 0.12
+    assert many == 0
+
+
+def test_runs_that_are_truly_correlated_are_refused() -> None:
+    """AR(1) with phi = 0.9 leaves the mean of 600 samples 600 (1 - .9) / (1 + .9) = 32."""
+    rng = np.random.default_rng(5)
+    z = signal.lfilter([1], [1, -0.9], rng.standard_normal((20, 800)), axis=-1)[:, 200:]
+    found = percentile_over_runs(SIGNED, {}, list(np.exp(z)), 0.99)
+    assert found.refused is not None
+    assert "in the shortest run; P99 needs 500" in found.refused
