@@ -8,7 +8,8 @@ import numpy as np
 
 from roslens.analysis.calibration.results import Result, Section
 from roslens.analysis.calibration.series import autoregressive, generator
-from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.leaks.leak import leak
+from roslens.analysis.leaks.series import Series
 
 TITLE = "Injected leaks"
 _RATE_HZ = 500

@@ -16,7 +16,9 @@ from roslens.analysis.statistics.fractions import WORSE, fraction_over_runs
 
 TITLE = "Loss over runs"
 COVERED, AT_THE_BORDER = 0.93, 0.05
-RUNS, MESSAGES, PARTS = (3, 5, 10, 20), (300, 1000, 10_000), (0.001, 0.005, 0.02, 0.1)
+RUNS, MESSAGES, PARTS = (3, 5, 10, 20), (300, 3000), (0.001, 0.005, 0.05)
+LEAST = 200
+"""Experiments from which on a fraction of them is shown."""
 RARE = 0.1
 EVIDENT = 20
 """Lost messages from which on ten runs or more are never refused."""
@@ -90,12 +92,9 @@ def _truth(kind: str, part: float) -> float:
 
 
 def loss(count: int) -> Section:
-    """Coverage, refusals, width, and what check says at the border: a fifth of `count` each."""
-    count = max(1, count // 5)
+    """Coverage, refusals, width, and what check says at the border."""
     results = []
     for kind, part, messages, runs in product({**KINDS, **BEYOND}, PARTS, MESSAGES, RUNS):
-        if "bad run" in kind and part > RARE / 2:
-            continue
         low, high, truth, lost = simulated(kind, part, messages, runs, count)
         given = np.isfinite(low)
         evident = (runs >= 10) & (lost.sum(axis=1) >= EVIDENT)
@@ -110,14 +109,14 @@ def loss(count: int) -> Section:
             width = float(np.median((high - low)[given])) / truth
             cell["median width"] = f"{width:.3g} times"
         barred = kind in KINDS
-        if given.sum() >= count / 50:
+        if given.sum() >= LEAST:
             bar = COVERED if barred else None
             results.append(Result(TITLE, cell, "coverage", held, int(given.sum()), bar))
         within = int((high[given] < truth).sum())
         bar = AT_THE_BORDER if barred else None
         results.append(Result(TITLE, cell, "within at the border", within, count, None, bar))
         results.append(Result(TITLE, cell, "refused", int((~given).sum()), count))
-        if evident.any():
+        if evident.sum() >= LEAST:
             refused = int((~given & evident).sum())
             results.append(
                 Result(TITLE, cell, "refused of evident", refused, int(evident.sum()), None, 0.0)

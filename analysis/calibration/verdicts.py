@@ -13,7 +13,8 @@ from roslens.analysis.calibration.intervals import SYMMETRIC_UP_TO, on_logs, pos
 from roslens.analysis.calibration.results import Result, Section
 from roslens.analysis.calibration.series import Floats, autoregressive, generator
 from roslens.analysis.estimate import Metric
-from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.leaks.leak import leak
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.comparison import Side, compare_sides
 

@@ -14,8 +14,9 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.leaks.allocations import KEPT, kept_by_callback, with_traced_heap
 from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid, verdict_text
-from roslens.analysis.leaks.leak import SLOPE, Leak, Series, refused
+from roslens.analysis.leaks.leak import SLOPE, Leak, refused
 from roslens.analysis.leaks.parameters import LeaksParameters
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.sites import GROWTH, growth_of_sites
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.reports.base import Part, Report, Section

@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
-from roslens.analysis.leaks.leak import Leak, Series
+from roslens.analysis.leaks.leak import Leak
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
 

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roslens.analysis.estimate import Metric
-from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.leaks.leak import leak
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics import autocorrelation, flags, fractions, over_runs, ranks, trends
