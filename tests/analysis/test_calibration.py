@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from roslens.analysis.calibration import intervals, verdicts, zoo
+from roslens.analysis.calibration import intervals, losses, verdicts, zoo
 from roslens.analysis.calibration.parameters import CalibrationParameters
 from roslens.analysis.calibration.recorded import pools
 from roslens.analysis.calibration.report import CalibrationReport
@@ -177,7 +177,7 @@ def test_stored_results_hold_every_bar_and_are_those_of_the_page() -> None:
     stored = from_csv(ROOT / "data" / "calibration" / "results.csv")
     assert not [r for r in stored if r.holds is False]
     # Enough simulations; block bootstraps that are refused count for nothing.
-    # Shapes of memory take longer, and more of them are shown; of losses what is not refused counts.
+    # Shapes of memory take longer, and more of them are shown; of losses those not refused count.
     held = [r for r in stored if r.holds is not None]
     assert min(r.count for r in held if r.section not in (zoo.TITLE, losses.TITLE)) >= 5000
     assert min(r.count for r in held) >= 200
