@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from roslens.analysis.estimate import not_none
 from roslens.analysis.leaks.series import Floats, Series
 from roslens.analysis.leaks.shapes import (
     PATIENCE,
@@ -176,8 +177,8 @@ def _by_slope(parts: Sequence[Series], terms: Terms, flat: Verdict = "stable") -
     bend, bend_s, last = _after_bends(parts, begin, end, terms)
     if bend is not None:
         rise = student_t([_rise(part, bend) for part in parts], terms.level)
-        rose = rise.low is not None and rise.low > 0 and rise.high is not None
-        if rose and (rise.high or 0.0) >= terms.margin * (end - begin):
+        rose = rise.low is not None and rise.high is not None and rise.low > 0
+        if rose and not_none(rise.high) >= terms.margin * (end - begin):
             early = bend - begin <= START * (end - begin)
             flat = "steep_start_then_stable" if early else "levels_off"
     since = "" if bend is None else f", after the bend at {bend:.3g} s"
@@ -197,7 +198,7 @@ def _doubt(parts: Sequence[Series], segment: Segment, terms: Terms) -> str | Non
         return _may_end(parts, since_s if segment.since else None, terms)
     if verdict == "not_enough_evidence":
         needed_s = longer(interval, terms.margin, end - begin)
-        if needed_s is None or (interval.high or 0.0) <= 0:
+        if needed_s is None or not_none(interval.high) <= 0:
             return None
         return f"runs of about {needed_s:,.0f} s would probably tell"
     if verdict != "stable" and segment.since and since_s < (end - begin) / 3:

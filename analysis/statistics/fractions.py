@@ -127,6 +127,7 @@ def bounded_fraction_over_runs(
             high=None,
             samples=total,
             per_run=(),
+            bounds=(low.value, high.value),
             method=known.method + text,
             refused=f"of {sum(unknown):,} of {total:,} messages nobody can say whether they "
             f"arrived: the fraction lies between {100 * low.value:.3g} % and "

@@ -101,7 +101,7 @@ def recorder_table(runs: Sequence[RecorderRun], level: float) -> ReportTable:
     for members in by_cell(runs):
         facts = [found.facts for found in members]
         losses = _losses(members, level)
-        if any(loss.value for loss in losses):
+        if any(loss.value is not None and loss.value > 0 for loss in losses):
             marked.add(len(rows))
         sent = sum(f.published * f.message_bytes for f in facts)
         rows.append(

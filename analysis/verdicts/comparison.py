@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
-from roslens.analysis.estimate import Cell, Estimate, cell_label
+from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.factorial import BY_BLOCK, Observation, effects
@@ -369,7 +369,7 @@ def _within_blocks(
     threshold: float,
 ) -> Comparison:
     """The same comparison by blocks; as it is where that cannot be."""
-    if c.ratio is None or not c.base.value or not c.new.value:
+    if c.ratio is None or 0 in (c.base.value, c.new.value):
         return c
     against = levels[0] if c.base.better == "lower" else levels[1]
     found = effects(observed, references={factor: against}, level=c.level) if observed else []
@@ -379,7 +379,7 @@ def _within_blocks(
     assert e.value is not None
     assert e.low is not None
     assert e.high is not None
-    effect = Effect(e.value, e.low, e.high, e.p or 0.0)
+    effect = Effect(e.value, e.low, e.high, not_none(e.p))
     out = f"; {e.left_out} incomplete ones are left out" if e.left_out else ""
     return replace(
         c,
