@@ -71,6 +71,8 @@ class Estimate:
         Why there is no interval, and what would be needed; None when there is one.
     minimum_detectable
         The smallest effect that would have been found, where a test was made.
+    bounds
+        Where unknown ones forbid a value: what it lies between, whatever they are.
     per_run
         The value of each run that went into it, where it was computed here; not in
         metrics.json.
@@ -92,12 +94,23 @@ class Estimate:
     verdict: str | None = None
     refused: str | None = None
     minimum_detectable: float | None = None
+    bounds: tuple[float, float] | None = None
     per_run: tuple[float, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def finding(self) -> Known | Bounds | Unknown:
+        """What is known: an estimate with its interval, bounds, or why neither."""
+        if self.refused is None and None not in (self.value, self.low, self.high):
+            return Known(not_none(self.value), not_none(self.low), not_none(self.high))
+        needed = self.refused or "it has no interval"
+        return Unknown(needed, self.value) if self.bounds is None else Bounds(*self.bounds, needed)
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; what is not finite becomes null, for JSON has no infinity."""
         data = asdict(self)
         del data["per_run"]
+        if self.bounds is None:
+            del data["bounds"]
         data["cell"] = dict(self.cell)
         for name, value in data.items():
             if isinstance(value, float) and not math.isfinite(value):
@@ -114,10 +127,75 @@ class Estimate:
             Fields are missing or unknown.
         """
         known = {f.name for f in fields(cls)} - {"per_run"}
-        if set(data) != known:
-            missing, unknown = sorted(known - set(data)), sorted(set(data) - known)
+        missing, unknown = sorted(known - {"bounds"} - set(data)), sorted(set(data) - known)
+        if missing or unknown:
             raise ValueError(f"fields missing: {missing}, unknown: {unknown}")
-        return cls(**data)
+        bounds = data.get("bounds")
+        return cls(**{**data, "bounds": None if bounds is None else (bounds[0], bounds[1])})
+
+
+@dataclass(frozen=True)
+class Known:
+    """A value with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What the value lies between, whatever the unknown ones are; no interval, and no value.
+
+    Attributes
+    ----------
+    needed
+        Why there is no interval, and what would be needed.
+    """
+
+    low: float
+    high: float
+    needed: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """No interval.
+
+    Attributes
+    ----------
+    needed
+        Why, and what would be needed.
+    seen
+        The value of these runs, which says nothing of others; None where there is none.
+    """
+
+    needed: str
+    seen: float | None = None
+
+
+Finding = Known | Bounds | Unknown
+
+
+def not_none(number: float | None) -> float:
+    """A number that must be there.
+
+    No number is ever asked for its truth: a zero would be taken for none, or none for a zero.
+
+    Raises
+    ------
+    ValueError
+        There is none.
+    """
+    if number is None:
+        raise ValueError("a number is used that was refused")
+    return number
+
+
+def largest_first(estimate: Estimate) -> tuple[bool, float]:
+    """Key that sorts by value, the largest first, and last what has none."""
+    value = estimate.value
+    return (True, 0.0) if value is None else (False, -value)
 
 
 def cell_label(cell: Cell) -> str:

@@ -28,7 +28,8 @@ from rich.console import Console
 from roslens.analysis.calibration.results import from_csv
 from roslens.analysis.estimate import Metric
 from roslens.analysis.metrics import Metrics, write_metrics
-from roslens.analysis.statistics.over_runs import fraction_over_runs, value_over_runs
+from roslens.analysis.statistics.fractions import fraction_over_runs
+from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.budgets import check_budgets, read_budgets
 from roslens.analysis.verdicts.comparison import compare_sides
 from roslens.check import checks_table

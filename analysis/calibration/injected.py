@@ -8,7 +8,9 @@ import numpy as np
 
 from roslens.analysis.calibration.results import Result, Section
 from roslens.analysis.calibration.series import autoregressive, generator
-from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.estimate import not_none
+from roslens.analysis.leaks.leak import leak
+from roslens.analysis.leaks.series import Series
 
 TITLE = "Injected leaks"
 _RATE_HZ = 500
@@ -62,7 +64,7 @@ def _levelled(count: int, phi: float) -> tuple[int, int]:
     for _ in range(count):
         noise = 30e3 * autoregressive(rng, (5, seconds.size), phi)
         found = leak("rss", {}, [Series(seconds, shape + row) for row in noise])
-        bend = math.nan if found.bend_s is None else found.bend_s.value or math.nan
+        bend = math.nan if found.bend_s is None else not_none(found.bend_s.value)
         called += found.verdict == "levels_off"
         placed += found.verdict == "levels_off" and abs(bend - _BEND_S) <= _WITHIN_S
     return called, placed

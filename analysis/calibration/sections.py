@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from roslens.analysis.calibration import designs, injected, intervals, verdicts, zoo
+from roslens.analysis.calibration import designs, injected, intervals, losses, verdicts, zoo
 from roslens.analysis.calibration.results import Section
 
 SECTIONS: Mapping[str, Callable[[int], Section]] = {
@@ -16,6 +16,7 @@ SECTIONS: Mapping[str, Callable[[int], Section]] = {
     "one_run": intervals.one_run,
     "ratios": intervals.ratios,
     "positive_ratios": intervals.positive_ratios,
+    "losses": losses.loss,
     "factors": designs.factors,
     "comparisons": verdicts.comparisons,
     "unequal": verdicts.unequal,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -12,8 +11,9 @@ from numpy.typing import NDArray
 from roslens.analysis.calibration.intervals import SYMMETRIC_UP_TO, on_logs, positive_values
 from roslens.analysis.calibration.results import Result, Section
 from roslens.analysis.calibration.series import Floats, autoregressive, generator
-from roslens.analysis.estimate import Metric
-from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.estimate import Metric, not_none
+from roslens.analysis.leaks.leak import leak
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.comparison import Side, compare_sides
 
@@ -237,5 +237,5 @@ def _climbing(seconds: Floats, phi: float, slope: float, count: int) -> tuple[in
         runs = [Series(seconds, 5e7 + slope * seconds + row) for row in noise]
         found = leak("heap", {}, runs, margin=1.0)
         hits += found.verdict == "climbs"
-        stated += found.per_second.minimum_detectable or math.nan
+        stated += not_none(found.per_second.minimum_detectable)
     return hits, stated / count

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roslens.analysis.calibration.results import Result, Section
 from roslens.analysis.calibration.series import Floats, autoregressive, generator
-from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.leaks.leak import leak
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.verdicts.statement import Verdict
 
 TITLE = "Shapes of memory"
-RUNS, LENGTH, STEP = 5, 600.0, 2.0
+RUNS, LENGTH = 5, 600.0
 MB = 1e6
 
 Shape = Callable[[Floats, np.random.Generator], NDArray[np.floating[Any]]]
@@ -66,6 +68,10 @@ def _uneven_saw(period: float, size: float) -> Shape:
 
 def _warm(size: float, tau: float, slope: float = 0) -> Shape:
     return lambda t, _: size * (1 - np.exp(-t / tau)) + slope * t
+
+
+def _warm_saw(t: Floats, _: np.random.Generator) -> NDArray[np.floating[Any]]:
+    return 20 * MB * (1 - np.exp(-t / 30)) + 10 * MB * (t % 250) / 250
 
 
 def _some_runs(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
@@ -126,29 +132,98 @@ SHAPES: Mapping[str, tuple[str, Shape]] = {
 }
 """By name: what is true of it, and the shape."""
 
+
+class Other(NamedTuple):
+    """A shape of runs of another length.
+
+    Attributes
+    ----------
+    kind, shape
+        As in `SHAPES`.
+    length, hz
+        Seconds that a run takes, and samples per second.
+    runs
+        How many.
+    only
+        How many of them are of the shape; the others do nothing.
+    """
+
+    kind: str
+    shape: Shape
+    length: float
+    hz: float = 0.5
+    runs: int = RUNS
+    only: int = 1000
+
+
+def _trim(slope: float, size: float, at: float) -> Shape:
+    """A leak of which a part is given back once."""
+    return lambda t, _: slope * t - size * (t > at)
+
+
+def _two_stages(t: Floats, _: np.random.Generator) -> NDArray[np.floating[Any]]:
+    return 40 * MB * (1 - np.exp(-t / 2)) + 10 * MB * (1 - np.exp(-t / 20))
+
+
+def _in_each_run(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
+    return rng.uniform(40, 80) * MB * (1 - np.exp(-t / rng.uniform(2, 5)))
+
+
+OTHERS: Sequence[tuple[str, Other]] = (
+    # Short runs of a program that starts.
+    *(
+        (f"warm-up of 60 MB, tau {tau:g} s", Other("settles", _warm(60 * MB, tau), length, hz))
+        for tau, length, hz in product((2.0, 3.0, 5.0, 10.0, 20.0), (60.0, 120.0), (1.0, 2.0))
+    ),
+    ("warm-up of 60 MB, tau 20 s", Other("settles", _warm(60 * MB, 20), 300, 1)),
+    ("warm-up of 20 MB, tau 2 s", Other("settles", _warm(20 * MB, 2), 30, 2)),
+    ("warm-up of 20 MB, tau 5 s", Other("settles", _warm(20 * MB, 5), 30, 2)),
+    ("warm-up of 60 MB, tau 2 s", Other("settles", _warm(60 * MB, 2), 30, 1)),
+    ("warm-up in two stages", Other("settles", _two_stages, 120, 2)),
+    ("warm-ups that differ", Other("settles", _in_each_run, 60, 2)),
+    ("60 MB in 10 s", Other("settles", lambda t, _: 6 * MB * np.minimum(t, 10), 60, 2)),
+    ("warm-up of 60 MB, tau 5 s, and 20 kB/s", Other("leak", _warm(60 * MB, 5, 20e3), 120, 2)),
+    ("nothing", Other("flat", lambda t, _: 0 * t, 30, 2)),
+    ("20 kB/s", Other("leak", lambda t, _: 20e3 * t, 30, 2)),
+    ("100 kB/s", Other("leak", lambda t, _: 100e3 * t, 30, 5)),
+    # Leaks of which a part is given back, and leaks of one run.
+    ("20 kB/s, 6 MB back at 300 s", Other("leak", _trim(20e3, 6 * MB, 300), 600)),
+    ("20 kB/s, 3 MB back at 300 s", Other("leak", _trim(20e3, 3 * MB, 300), 600)),
+    ("50 kB/s, 10 MB back at 400 s", Other("leak", _trim(50e3, 10 * MB, 400), 600)),
+    ("warm-up of 20 MB, tau 30 s, and saw of 10 MB, 250 s", Other("settles", _warm_saw, 600)),
+    ("100 kB/s in one run of five", Other("leak", lambda t, _: 100e3 * t, 600, only=1)),
+    ("20 kB/s in one run of ten", Other("leak", lambda t, _: 20e3 * t, 600, runs=10, only=1)),
+    ("100 kB/s in one run of ten", Other("leak", lambda t, _: 100e3 * t, 600, runs=10, only=1)),
+    ("100 kB/s in one run of ten", Other("leak", lambda t, _: 100e3 * t, 120, 1, 10, 1)),
+    ("100 kB/s in one run of twenty", Other("leak", lambda t, _: 100e3 * t, 600, runs=20, only=1)),
+)
+"""Shapes by name, of runs of other lengths; those of the same name differ in that."""
+
 NOISE = (30e3, 300e3)
 PHI = 0.9
 
 
-def simulated(name: str, rng: np.random.Generator, noise: float) -> list[Series]:
-    """Five runs of a shape, with stationary AR(1) noise of this deviation, in whole pages."""
-    seconds = np.arange(0, LENGTH, STEP)
-    _, shape = SHAPES[name]
-    rows = noise * autoregressive(rng, (RUNS, seconds.size), PHI)
-    return [
-        Series(seconds, np.floor((5e7 + shape(seconds, rng) + row) / 4096) * 4096) for row in rows
-    ]
+def simulated(shape: Other, rng: np.random.Generator, noise: float) -> list[Series]:
+    """Runs of a shape, with stationary AR(1) noise of this deviation, in whole pages."""
+    seconds = np.arange(0, shape.length, 1 / shape.hz)
+    rows = 5e7 + noise * autoregressive(rng, (shape.runs, seconds.size), PHI)
+    for i in range(min(shape.only, shape.runs)):
+        rows[i] += shape.shape(seconds, rng)
+    return [Series(seconds, np.floor(row / 4096) * 4096) for row in rows]
 
 
 def shapes(count: int) -> Section:
     """What the verdict is of each shape, and how often it is wrong: one 25th of `count` each."""
     results = []
     count = max(1, count // 25)
-    for name, (kind, _) in SHAPES.items():
+    same = [(name, Other(kind, shape, LENGTH)) for name, (kind, shape) in SHAPES.items()]
+    for name, of in (*same, *OTHERS):
+        kind = of.kind
         for noise in NOISE:
-            rng = generator("shape", name, noise)
-            found = [leak("rss", {}, simulated(name, rng, noise)).verdict for _ in range(count)]
-            cell = {"shape": name, "is": kind, "noise": f"{noise / 1e3:g} kB"}
+            rng = generator("shape", name, noise, *([] if of[2:] == same[0][1][2:] else of[2:]))
+            found = [leak("rss", {}, simulated(of, rng, noise)).verdict for _ in range(count)]
+            runs = f"{of.runs} of {of.length:g} s at {of.hz:g} Hz"
+            cell = {"shape": name, "is": kind, "runs": runs, "noise": f"{noise / 1e3:g} kB"}
             right = ("not_enough_evidence", *_RIGHT[kind])
             wrong = sum(verdict not in right for verdict in found)
             results.append(Result(TITLE, cell, "wrong", wrong, count, None, 0.05))
@@ -157,8 +232,8 @@ def shapes(count: int) -> Section:
                 for verdict in _VERDICTS
             ]
     text = (
-        f"{count:,} simulations of each. {RUNS} runs of {LENGTH:g} s, read every {STEP:g} s in "
-        f"whole pages, AR(1) noise (phi {PHI:g}), margin 1,024 B/s. Wrong is a verdict that is not "
+        f"{count:,} simulations of each. Runs are read in whole pages, with AR(1) noise (phi "
+        f"{PHI:g}), margin 1,024 B/s. Wrong is a verdict that is not "
         "true of the shape: a leak that is said to be stable or over, anything else that is said "
         "to climb, a rise invented; every verdict where one rise leaves all open. A tooth longer "
         "than the runs is a leak, as far as they go. What is missing to 1 is not enough evidence, "

@@ -14,8 +14,8 @@ from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.flow.chains import ChainInstances
 from roslens.analysis.measures.latency import within_clocks
 from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import (
-    fraction_over_runs,
     maximum_over_runs,
     mean_over_runs,
     percentile_over_runs,

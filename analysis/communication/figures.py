@@ -10,7 +10,7 @@ import polars as pl
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.estimate import Estimate, cell_label, not_none
 from roslens.analysis.figures.style import (
     FAINT,
     LOUD,
@@ -180,7 +180,7 @@ def _group(
 
 
 def _interval(axes: Axes, x: float, estimate: Estimate, shade: str) -> None:
-    value = (estimate.value or 0.0) / 1e6
+    value = not_none(estimate.value) / 1e6
     if estimate.low is None or estimate.high is None:
         axes.plot([x], [value], "s", ms=5, mfc="white", mec=shade)
         return

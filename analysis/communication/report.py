@@ -47,7 +47,7 @@ from roslens.analysis.communication.tables import (
     published_table,
 )
 from roslens.analysis.communication.traffic import Traffic, traffic
-from roslens.analysis.estimate import Estimate, cell_label, short_labels
+from roslens.analysis.estimate import Estimate, cell_label, not_none, short_labels
 from roslens.analysis.figures.distributions import SIDE_BY_SIDE, distribution_plots
 from roslens.analysis.figures.grid import value_grid
 from roslens.analysis.figures.plot import Plot
@@ -58,6 +58,7 @@ from roslens.analysis.reports.front import with_interval
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table, statements_table
+from roslens.analysis.reports.words import loss_sentence
 from roslens.analysis.runs import Run, cells_of, constant_factors
 from roslens.analysis.statistics.factorial import Observation
 
@@ -156,20 +157,14 @@ class CommunicationReport(Report[CommunicationParameters]):
         if not means:
             return ["No message with a latency was delivered: nothing can be said of it."]
         of_all = dict(zip(short_labels([e.cell for e in means]), means, strict=True))
-        slow = max(of_all, key=lambda name: of_all[name].value or 0)
-        fast = min(of_all, key=lambda name: of_all[name].value or 0)
+        slow = max(of_all, key=lambda name: not_none(of_all[name].value))
+        fast = min(of_all, key=lambda name: not_none(of_all[name].value))
         said = [f"Messages take {with_interval(of_all[fast])} on average"]
         if len(of_all) > 1:
             said[0] += f" with {fast}, and {with_interval(of_all[slow])} with {slow}"
         said[0] += "."
-        losses = [e for e in self._of("loss") if e.value]
-        if losses:
-            most = max(losses, key=lambda e: e.value or 0)
-            names = dict(zip(map(cell_label, (e.cell for e in means)), of_all, strict=True))
-            label = names.get(cell_label(most.cell), cell_label(most.cell))
-            said.append(f"Lost were up to {with_interval(most)} of the messages ({label}).")
-        else:
-            said.append("No message was lost.")
+        names = dict(zip(map(cell_label, (e.cell for e in means)), of_all, strict=True))
+        said.append(loss_sentence(self.samples, self._of("loss"), names))
         return [*said, *(warning.text for warning in self._backlog_warnings()[:1])]
 
     def picture(self) -> Plot | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from roslens.analysis.communication.published import published_cell, way_of
-from roslens.analysis.estimate import cell_label
+from roslens.analysis.estimate import cell_label, not_none
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, pairs
@@ -104,8 +104,8 @@ def _judged(claim: str, found: Sequence[Pair], wanted: Verdict) -> Statement:
     because = f"of {len(found)} pairs {', '.join(told)}"
     known = [p for p in found if p.ratio is not None and p.low is not None and p.high is not None]
     if known:
-        worst = max(known, key=lambda p: (p.verdict in against, abs((p.ratio or 1) - 1)))
-        ratio, low, high = (significant(x or 0, 3) for x in (worst.ratio, worst.low, worst.high))
+        worst = max(known, key=lambda p: (p.verdict in against, abs(not_none(p.ratio) - 1)))
+        ratio, low, high = (significant(x, 3) for x in (worst.ratio, worst.low, worst.high))
         because += (
             f"; {worst.level} is {ratio} [{low}, {high}] times {worst.reference} "
             f"({cell_label(worst.conditions)})"

@@ -17,7 +17,7 @@ from roslens.analysis.reports.base import count_of_runs
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run, cells_of, constant_factors
-from roslens.analysis.statistics.over_runs import least_told
+from roslens.analysis.statistics.fractions import least_told
 
 _MOST_ROWS = 60
 
@@ -173,7 +173,7 @@ def backlog_table(
         depths = {b.queue_depth for run in members if (b := backlogs.get(run.name)) is not None}
         depth = next(iter(depths)) if len(depths) == 1 else None
         product = ratio = None
-        if period is not None and period.value:
+        if period is not None and period.value is not None and period.value > 0:
             product = depth * period.value / 1e6 if depth else None
             if latency is not None and latency.value is not None:
                 ratio = latency.value / period.value
@@ -321,8 +321,9 @@ def published_table(
         full = depth is not None and depth.verdict == FULL
         period, latency = of.get("publisher_period"), of.get("latency_mean")
         periods = None
-        if period is not None and latency is not None and period.value and latency.value:
-            periods = latency.value / period.value
+        apart, takes = (None if e is None else e.value for e in (period, latency))
+        if takes is not None and apart is not None and apart > 0:
+            periods = takes / apart
         if full:
             marked.add(len(rows))
         rows.append(

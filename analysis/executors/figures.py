@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from roslens.analysis.estimate import Estimate, cell_label
+from roslens.analysis.estimate import Estimate, cell_label, not_none
 from roslens.analysis.figures.grid import column_headings
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.style import (
@@ -141,7 +141,7 @@ def _lines(
         span = loads[-1] - loads[0] if loads else 0.0
         nudge = 0.0 if wide else 0.02 * (index - 1) * (span or 1.0)
         xs = [x * aside + nudge for x, _ in points]
-        ys = [(e.value or 0) * scale for _, e in points]
+        ys = [not_none(e.value) * scale for _, e in points]
         axes.plot(xs, ys, "-", lw=1, color=colour(index), alpha=0.7)
         for x, y, (_, e) in zip(xs, ys, points, strict=True):
             known = e.low is not None and e.high is not None
@@ -176,7 +176,8 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
     rows = every[:most_rows]
     farthest: dict[tuple[str, str], float] = {}
     for p in found:
-        farthest[column(p)] = max(farthest.get(column(p), 0.0), abs(math.log(p.ratio or 1)))
+        apart = 0.0 if p.ratio is None else abs(math.log(p.ratio))
+        farthest[column(p)] = max(farthest.get(column(p), 0.0), apart)
     kept = sorted(farthest, key=lambda c: -farthest[c])[:_MOST_PAIRS]
     columns = [c for c in dict.fromkeys(column(p) for p in sorted(found, key=column)) if c in kept]
     intervals = len(columns) <= _WITH_INTERVAL
@@ -249,8 +250,8 @@ def effects_plot(found: Sequence[FactorEffect], metric: str) -> Plot:
     for y, e in enumerate(known):
         clear = e.p_holm is not None and e.p_holm <= 0.05
         shade = LOUD if clear else colour(0)
-        axes.plot([e.low or 0, e.high or 0], [y, y], "-", lw=2, color=shade)
-        axes.plot([e.value or 0], [y], "o" if len(e.factors) == 1 else "D", ms=5, color=shade)
+        axes.plot([not_none(e.low), not_none(e.high)], [y, y], "-", lw=2, color=shade)
+        axes.plot([not_none(e.value)], [y], "o" if len(e.factors) == 1 else "D", ms=5, color=shade)
     axes.axvline(1, color="black", lw=0.8)
     axes.set_xscale("log")
     plain_numbers(axes)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import polars as pl
 
-from roslens.analysis.estimate import Cell, Estimate, cell_label, telling_factors
+from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none, telling_factors
 from roslens.analysis.executors.agreement import EXPLANATION, agreement
 from roslens.analysis.executors.busy import busy_estimates, busy_per_run, callbacks_per_run
 from roslens.analysis.executors.entities import COUNT, ENTITY, entity_estimates
@@ -180,9 +180,11 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     def _headline_pairs(self) -> list[Pair]:
         """Pairs of medians and of CPU, the largest sure difference first."""
         found = [p for members in self.pairs.values() for p in members
-                 if not p.metric.endswith(_TAILS) and p.ratio]  # fmt: skip
+                 if not p.metric.endswith(_TAILS) and p.ratio is not None]  # fmt: skip
         sure = ("more", "less")
-        return sorted(found, key=lambda p: (p.verdict not in sure, -abs(math.log(p.ratio or 1))))
+        return sorted(
+            found, key=lambda p: (p.verdict not in sure, -abs(math.log(not_none(p.ratio))))
+        )
 
     def sentences(self) -> list[str]:
         """Which executor is slower or takes more CPU, by how much; else why none can be said."""
@@ -199,11 +201,10 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         said = []
         for metric in dict.fromkeys(p.metric for p in found):
             pair = next(p for p in found if p.metric == metric)
-            if pair.verdict in ("more", "less") and pair.ratio and pair.low and pair.high:
+            if pair.verdict in ("more", "less"):
                 where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""
-                more, less, how = larger_first(
-                    str(pair.level), str(pair.reference), (pair.ratio, pair.low, pair.high)
-                )
+                bounds = not_none(pair.ratio), not_none(pair.low), not_none(pair.high)
+                more, less, how = larger_first(str(pair.level), str(pair.reference), bounds)
                 said.append(
                     f"{_NAMES.get(metric, metric)} of {more} is {how.relation} of {less}: "
                     f"{how.numbers}{where}."
@@ -222,7 +223,8 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         Without any the medians of all cells.
         """
         if not self._headline_pairs:
-            medians = [e for e in self.work_estimates if e.metric.endswith("_p50") and e.value]
+            of_work = [e for e in self.work_estimates if e.metric.endswith("_p50")]
+            medians = [e for e in of_work if e.value is not None]
             first = [e for e in medians if e.metric == medians[0].metric]
             return (
                 value_grid(first, first[0].metric.replace("_p50", ", median").replace("_", " "))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roslens.analysis.estimate import Cell, cell_label
+from roslens.analysis.estimate import Cell, cell_label, not_none
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.statistics.factorial import FactorEffect
@@ -35,18 +35,16 @@ def cpu_statement(
         return Statement(content, "not_in_these_recordings", "no two executors with CPU samples")
     clear = [e for e in main_effects if _matters(e, threshold)]
     if clear:
-        told = "; ".join(
-            f"{e.label}: {e.value or 0:.2f} [{e.low or 0:.2f}, {e.high or 0:.2f}]" for e in clear
-        )
+        told = "; ".join(f"{e.label}: {e.value:.2f} [{e.low:.2f}, {e.high:.2f}]" for e in clear)
         return Statement(content, "refuted", f"over all conditions {told}")
     differ = [p for p in cpu_pairs if p.verdict in {"more", "less"}]
     same = [p for p in cpu_pairs if p.verdict == "no_difference"]
     told = f"{len(differ)} of {len(cpu_pairs)} pairs differ, {len(same)} are alike"
     if differ:
-        worst = max(differ, key=lambda p: abs((p.ratio or 1) - 1))
+        worst = max(differ, key=lambda p: abs(not_none(p.ratio) - 1))
         told += (
-            f"; the largest: {worst.level} takes {worst.ratio or 0:.2f} "
-            f"[{worst.low or 0:.2f}, {worst.high or 0:.2f}] times what {worst.reference} does "
+            f"; the largest: {worst.level} takes {worst.ratio:.2f} "
+            f"[{worst.low:.2f}, {worst.high:.2f}] times what {worst.reference} does "
             f"({cell_label(worst.conditions)})"
         )
     verdict = borne_out(all_for=len(same) == len(cpu_pairs), any_against=bool(differ))

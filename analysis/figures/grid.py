@@ -124,11 +124,11 @@ def value_grid(estimates: Sequence[Estimate], title: str) -> Plot:
     axes = figure.subplots()
     for e in estimates:
         x, y = grid.place(e.cell)
-        known = e.value is not None and math.isfinite(e.value)
-        share = float(norm((e.value or 0) * scale)) if known else 0.0
-        shade = mpl.colormaps["Blues"](0.08 + 0.72 * share) if known else "#eeeeee"
+        known = None if e.value is None or not math.isfinite(e.value) else e.value * scale
+        share = 0.0 if known is None else float(norm(known))
+        shade = "#eeeeee" if known is None else mpl.colormaps["Blues"](0.08 + 0.72 * share)
         axes.add_patch(Rectangle((x, y), 0.96, 0.92, color=shade, lw=0))
-        text = significant((e.value or 0) * scale, 3) if known else "refused"
+        text = "refused" if known is None else significant(known, 3)
         if intervals and e.low is not None and e.high is not None:
             bounds = (significant(bound * scale, 3) for bound in (e.low, e.high))
             text += f"\n[{', '.join(bounds)}]"

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from roslens.analysis.estimate import Estimate, cell_label, short_labels
+from roslens.analysis.estimate import Estimate, cell_label, not_none, short_labels
 from roslens.analysis.figures.style import (
     FAINT,
     Plot,
@@ -58,7 +58,7 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
             label = cell_label({k: v for k, v in e.cell.items() if k != "topic"})
             if label in of_cell:
                 _interval(axes, labels.index(label), e, _per_run(name, of_cell[label]))
-        if not any(math.isfinite(e.value or 0) for e in shown):
+        if not any(math.isfinite(not_none(e.value)) for e in shown):
             # An axis would show numbers that mean nothing.
             axes.set_xticks([])
             axes.text(0.5, 0.5, "refused", transform=axes.transAxes, ha="center", color=FAINT)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
-from roslens.analysis.estimate import Estimate, short_labels
+from roslens.analysis.estimate import Estimate, not_none, short_labels
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.measures.callbacks import (
@@ -38,6 +38,7 @@ from roslens.analysis.reports.tables import (
     runs_table,
     worst_table,
 )
+from roslens.analysis.reports.words import loss_sentence
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.flags import OUTLIER, outlying, same_series, warm_up
@@ -134,7 +135,7 @@ class LatencyReport(Report[LatencyParameters]):
         effect = effect_sentence(self._effects, f"The median latency{on}")
         by_metric = {
             name: [e for e in self.main_estimates if e.metric == name and e.value is not None]
-            for name in ("latency_p50", "latency_p99", "loss")
+            for name in ("latency_p50", "latency_p99")
         }
         cells = short_labels([e.cell for e in by_metric["latency_p50"]])
         if effect:
@@ -145,23 +146,14 @@ class LatencyReport(Report[LatencyParameters]):
             tail = f", P99 {with_interval(p99[0])}" if p99 else ""
             said.append(f"Messages{on} take {with_interval(*of_all.values())} at the median{tail}.")
         elif of_all:
-            slow = max(of_all, key=lambda name: of_all[name].value or 0)
-            fast = min(of_all, key=lambda name: of_all[name].value or 0)
+            slow = max(of_all, key=lambda name: not_none(of_all[name].value))
+            fast = min(of_all, key=lambda name: not_none(of_all[name].value))
             said.append(
                 f"At the median messages{on} take from {with_interval(of_all[fast])} ({fast}) to "
                 f"{with_interval(of_all[slow])} ({slow})."
             )
-        outcomes = outcomes_by_cell(self.samples)
-        missed, sent = int(outcomes["missed"].sum()), int(outcomes["sent"].sum())
-        unknown = sum(s.unknown for s in self.samples)
-        told = f"{missed:,} of {sent:,} messages did not arrive" if missed else ""
-        if not missed:
-            told = (
-                f"None of {sent:,} messages is known to be lost"
-                if unknown
-                else (f"All {sent:,} messages arrived")
-            )
-        said.append(told + (f"; of {unknown:,} more nobody can say." if unknown else "."))
+        losses = [e for e in self.main_estimates if e.metric == "loss"]
+        said.append(loss_sentence(self.samples, losses))
         return said
 
     def picture(self) -> Plot | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.estimate import Estimate, Metric, largest_first
 from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
@@ -52,7 +52,7 @@ def kept_by_callback(
             values = part["kept"].to_list()
             samples = int(part["executions"].sum())
             found.append(value_over_runs(KEPT, cell, values, samples, level))
-    return sorted(found, key=lambda e: -(e.value or 0.0))
+    return sorted(found, key=largest_first)
 
 
 def with_traced_heap(resources: pl.LazyFrame, heap: pl.LazyFrame) -> pl.LazyFrame:

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from roslens.analysis.estimate import Estimate
-from roslens.analysis.leaks.leak import MARGIN, PUBLICATION, SLOPE, Leak, Series, leak, refused
+from roslens.analysis.leaks.leak import MARGIN, SLOPE, Leak, leak, refused
+from roslens.analysis.leaks.series import PUBLICATION, Series
 from roslens.analysis.measures.samples import DISCOVERY, INFRASTRUCTURE
 from roslens.analysis.runs import Run, cells_of
 from roslens.collectors.work_log import WorkLog

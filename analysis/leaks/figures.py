@@ -23,7 +23,8 @@ from roslens.analysis.figures.style import (
     styled,
     wrapped,
 )
-from roslens.analysis.leaks.leak import Leak, Series
+from roslens.analysis.leaks.leak import Leak
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.statistics.trends import least_squares
 

@@ -8,14 +8,22 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from roslens.analysis.estimate import Estimate, Metric, cell_label, shared_levels, short_labels
+from roslens.analysis.estimate import (
+    Estimate,
+    Metric,
+    cell_label,
+    not_none,
+    shared_levels,
+    short_labels,
+)
 from roslens.analysis.executors.statements import study_table
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.leaks.allocations import KEPT, kept_by_callback, with_traced_heap
 from roslens.analysis.leaks.by_cell import leaks_of, memory_series
 from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid, verdict_text
-from roslens.analysis.leaks.leak import SLOPE, Leak, Series, refused
+from roslens.analysis.leaks.leak import SLOPE, Leak, refused
 from roslens.analysis.leaks.parameters import LeaksParameters
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.sites import GROWTH, growth_of_sites
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.reports.base import Part, Report, Section
@@ -158,7 +166,7 @@ class LeaksReport(Report[LeaksParameters]):
         cells = f"{count} cell{'s' * (count != 1)}"
         said = []
         if climbing:
-            label, leak = max(climbing, key=lambda pair: pair[1].per_second.value or 0)
+            label, leak = max(climbing, key=lambda pair: not_none(pair[1].per_second.value))
             most = f"{with_interval(leak.per_second)}"
             if leak.per_message.low is not None:
                 most += f", {with_interval(leak.per_message)}"
@@ -247,7 +255,8 @@ class LeaksReport(Report[LeaksParameters]):
             label
             for label, leak in zip(labels, self.leaks, strict=True)
             if leak.verdict == "climbs"
-            and (leak.per_second.value or 0) * (leak.looked_at_s[1] - leak.looked_at_s[0]) <= held
+            and not_none(leak.per_second.value) * (leak.looked_at_s[1] - leak.looked_at_s[0])
+            <= held
         ]
         if not small:
             return []

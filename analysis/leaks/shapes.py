@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from roslens.analysis.statistics.over_runs import Interval, student_t
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, student_t
+from roslens.analysis.statistics.student import t_quantile
 
 Floats = NDArray[np.float64]
 
@@ -28,6 +29,12 @@ STEPS = 3
 
 PATIENCE = 3.0
 """Steps are over where none came for so many times as long as they took."""
+
+SLOWER = 0.7
+"""Growth slows down where what follows is less than this part of what came before."""
+
+PROBABLY = 0.8
+"""Level at which growth must be told from growth that dies down."""
 
 AGAIN = 1 / 3
 """Part of its range by which memory must fall in all runs alike, to be said to go up and down."""
@@ -53,10 +60,17 @@ def steps(seconds: Floats, values: Floats, least: float) -> Steps:
         return Steps(np.empty(0), np.empty(0))
     # Over two samples, for one may have been taken in the middle of the step.
     change = values[2:] - values[:-2]
-    # What goes on beside it is no step: the beginning of a warm-up is steep everywhere.
-    around = np.lib.stride_tricks.sliding_window_view(np.pad(change, 6, mode="reflect"), 13)
-    change = change - np.median(around[:, [0, 1, 2, 3, 4, 8, 9, 10, 11, 12]], axis=1)
-    usual = 1.4826 * float(np.median(np.abs(change - np.median(change))))
+    # What goes on beside it is no step, before it nor after it: a warm-up is steep everywhere, and
+    # steepest before the first sample.
+    padded = np.concatenate([np.full(6, np.copysign(np.inf, change[0])), change, change[:-7:-1]])
+    around = np.lib.stride_tricks.sliding_window_view(padded, 13)
+    before, after = np.median(around[:, :5], axis=1), np.median(around[:, 8:], axis=1)
+    beside = np.median(around[:, [0, 1, 2, 3, 4, 8, 9, 10, 11, 12]], axis=1)
+    own = change - np.where(np.isfinite(beside), beside, after)
+    usual = 1.4826 * float(np.median(np.abs(own - np.median(own))))
+    up = np.minimum(change - before, change - after)
+    down = np.minimum(before - change, after - change)
+    change = np.where(up > 0, up, np.where(down > 0, -down, 0.0))
     high = np.abs(change) >= max(SHARP * usual, least)
     found: list[int] = []
     for i in np.flatnonzero(high):
@@ -70,13 +84,15 @@ def steps(seconds: Floats, values: Floats, least: float) -> Steps:
     return Steps(seconds[at[up] + 1], seconds[at[~up] + 1])
 
 
-def floor(seconds: Floats, values: Floats, falls: Floats) -> tuple[Floats, Floats]:
-    """The lowest of the first samples after each fall, as many of each: when, and how much."""
+def floor(seconds: Floats, values: Floats, falls: Floats) -> NDArray[np.intp]:
+    """Places of the lowest of the first samples after each fall, as many of each."""
+    if not falls.size:
+        return np.empty(0, np.intp)
     edges = np.append(np.searchsorted(seconds, falls), seconds.size)
     width = min(5, max(1, int(np.median(np.diff(edges)))))
     whole = edges[:-1][np.diff(edges) >= width]
     lowest = [begin + int(np.argmin(values[begin : begin + width])) for begin in whole]
-    return seconds[lowest], values[lowest]
+    return np.array(lowest, dtype=np.intp)
 
 
 def falls_again(rows: Floats) -> bool:
@@ -96,10 +112,30 @@ def falls_again(rows: Floats) -> bool:
 
 
 def slows_down(before: Sequence[float], last: Sequence[float], level: float) -> bool:
-    """Whether slopes of the last third are less than half of those before, in all runs alike."""
+    """Whether the last slopes are less than `SLOWER` of those before, in all runs alike."""
     apart = student_t(np.asarray(last) - np.asarray(before), level)
-    slower = float(np.mean(last)) < float(np.mean(before)) / 2
-    return slower and apart.high is not None and apart.high < 0
+    slower = float(np.mean(last)) < SLOWER * float(np.mean(before))
+    return bool(slower and apart.high is not None and apart.high < 0)
+
+
+def goes_on(before: Sequence[float], last: Sequence[float]) -> bool:
+    """Whether the last slopes are probably (`PROBABLY`) more than half of those before."""
+    more = student_t(np.asarray(last) - np.asarray(before) / 2, PROBABLY)
+    return more.low is not None and more.low > 0
+
+
+def stands_out(slopes: Sequence[float]) -> bool:
+    """Whether the largest is none of the kind of the others, at a level of 1 %.
+
+    Its deleted residual against Student's t, corrected for having been chosen among all (the
+    outlier test of Cook and Weisberg 1982, "Residuals and Influence in Regression", section 2.2).
+    """
+    k = len(slopes)
+    if k <= MINIMUM_RUNS:
+        return False
+    *others, largest = sorted(slopes)
+    error = float(np.std(others, ddof=1)) * np.sqrt(1 + 1 / (k - 1))
+    return bool(largest - float(np.mean(others)) > t_quantile(1 - 0.01 / k, k - 2) * error)
 
 
 def over_in(found: Sequence[Steps], begin: float, end: float) -> bool:

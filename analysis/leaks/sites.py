@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from roslens.analysis.estimate import Cell, Estimate, Metric
-from roslens.analysis.leaks.leak import Leak, Series
+from roslens.analysis.estimate import Cell, Estimate, Metric, largest_first
+from roslens.analysis.leaks.leak import Leak
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
 
@@ -68,7 +69,7 @@ def growth_of_sites(
                 (int(frame["time_ns"].to_numpy()[-1]) - begin) / 1e9 for begin, frame in known
             )
             found += _of_cell(cell, known, looked_at.get(str(cell), (0.0, longest)), level)
-    return sorted(found, key=lambda e: -(e.value or 0.0))
+    return sorted(found, key=largest_first)
 
 
 def _of_cell(
@@ -95,7 +96,7 @@ def _of_cell(
         }
         samples = sum(x.values.size for x in seen)
         found.append(value_over_runs(GROWTH, {**cell, **about}, slopes, samples, level))
-    return [e for e in found if (e.value or 0.0) > 0]
+    return [e for e in found if e.value is not None and e.value > 0]
 
 
 def short_name(function: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roslens.analysis.estimate import Estimate
+from roslens.analysis.estimate import Estimate, not_none
 from roslens.analysis.leaks.leak import Leak
 from roslens.analysis.verdicts.statement import Statement, borne_out
 
@@ -92,6 +92,11 @@ def _services(leaks: Sequence[Leak]) -> Statement:
     )
 
 
+def _megabytes(e: Estimate) -> str:
+    value, low, high = (not_none(x) / 1e6 for x in (e.value, e.low, e.high))
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
 def _baseline(baselines: Sequence[Estimate]) -> Statement:
     content = "The multi-threaded executor begins with more memory than the single-threaded one."
     pairs = []
@@ -106,13 +111,9 @@ def _baseline(baselines: Sequence[Estimate]) -> Statement:
     known = [(m, s) for m, s in pairs if None not in (m.low, m.high, s.low, s.high)]
     if not known:
         return Statement(content, "not_in_these_recordings", "no such pair of cells")
-    because = "; ".join(
-        f"{(m.value or 0) / 1e6:.2f} [{(m.low or 0) / 1e6:.2f}, {(m.high or 0) / 1e6:.2f}] against "
-        f"{(s.value or 0) / 1e6:.2f} [{(s.low or 0) / 1e6:.2f}, {(s.high or 0) / 1e6:.2f}] MB"
-        for m, s in known
-    )
+    because = "; ".join(f"{_megabytes(m)} against {_megabytes(s)} MB" for m, s in known)
     verdict = borne_out(
-        all_for=all((m.low or 0) > (s.high or 0) for m, s in known),
-        any_against=any((m.high or 0) < (s.low or 0) for m, s in known),
+        all_for=all(not_none(m.low) > not_none(s.high) for m, s in known),
+        any_against=any(not_none(m.high) < not_none(s.low) for m, s in known),
     )
     return Statement(content, verdict, because)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.samples import RunSamples, TopicGroup
 from roslens.analysis.runs import cells_of
+from roslens.analysis.statistics.fractions import bounded_fraction_over_runs
 from roslens.analysis.statistics.omission import CorrectedRun
 from roslens.analysis.statistics.over_runs import (
-    bounded_fraction_over_runs,
     mean_over_runs,
     percentile_over_runs,
     value_over_runs,

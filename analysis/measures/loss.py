@@ -10,7 +10,7 @@ import polars as pl
 
 from roslens.analysis.measures.samples import ARRIVED, LOST, RunSamples
 from roslens.analysis.runs import Run, cells_of
-from roslens.analysis.statistics.over_runs import least_told
+from roslens.analysis.statistics.fractions import least_told
 
 _SEVERITIES = ("error", "warning", "info")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations, pairwise
 
-from roslens.analysis.estimate import Estimate
+from roslens.analysis.estimate import Estimate, not_none
 from roslens.analysis.micro_ros.slopes import Slope
 from roslens.analysis.micro_ros.statements import ABOUT
 from roslens.analysis.verdicts.statement import Statement, Verdict
@@ -113,9 +113,10 @@ def _follows(known: _Known, reliability: str) -> Statement:
         trip = known.get(("rtt_p50", name))
         if rate is not None and trip is not None:
             both.append((name, rate, trip))
-    both.sort(key=lambda x: -(x[1].value or 0))
+    both.sort(key=lambda x: -not_none(x[1].value))
     said = ", ".join(
-        f"{name} {(rate.value or 0) / 1e3:,.1f} kB/s and {_ms(trip)}" for name, rate, trip in both
+        f"{name} {not_none(rate.value) / 1e3:,.1f} kB/s and {_ms(trip)}"
+        for name, rate, trip in both
     )
     subject = reliability.replace("_", " ")
     # Of each two of which it is known which has more.

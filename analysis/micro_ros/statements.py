@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from roslens.analysis.estimate import not_none
 from roslens.analysis.micro_ros.slopes import HISTORY, Slope
 from roslens.analysis.verdicts.statement import Statement, Verdict
 
@@ -35,7 +36,7 @@ def memory_statements(claims: pl.DataFrame, slopes: Sequence[Slope]) -> list[Sta
         because = f"{estimate.value:,.1f} [{low:,.1f}, {high:,.1f}] B per {unit}"
         if exact:
             holds = low <= stated <= high
-            note = f": {(estimate.value or 0) - stated:+,.1f} B per slot" if not holds else ""
+            note = f": {not_none(estimate.value) - stated:+,.1f} B per slot" if not holds else ""
         else:
             holds = stated * (1 - ABOUT) <= low and high <= stated * (1 + ABOUT)
             note = f" (within {100 * ABOUT:g} %)" if holds else ""

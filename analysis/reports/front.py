@@ -9,7 +9,7 @@ from html import escape
 from math import inf, log
 from typing import NamedTuple
 
-from roslens.analysis.estimate import Estimate
+from roslens.analysis.estimate import Estimate, not_none
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.loss import TracerLoss
@@ -153,7 +153,7 @@ def effect_sentence(found: Sequence[FactorEffect], what: str) -> str | None:
         for e in found
         if len(e.factors) == 1
         and e.scale == "ratio"
-        and e.value
+        and e.value is not None
         and e.low is not None
         and e.high is not None
         and (e.low > 1 or e.high < 1)
@@ -161,7 +161,7 @@ def effect_sentence(found: Sequence[FactorEffect], what: str) -> str | None:
     ]
     if not sure:
         return None
-    e = max(sure, key=lambda x: abs(log(x.value or 1)))
+    e = max(sure, key=lambda x: abs(log(not_none(x.value))))
     assert e.value is not None
     assert e.low is not None
     assert e.high is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -54,7 +56,10 @@ def integrated_autocorrelation_time(series: ArrayLike) -> float:
     -------
     At least 1: an anticorrelated series is not credited with more than its samples.
     """
-    rho = autocorrelation(series)
+    return _time(autocorrelation(series))
+
+
+def _time(rho: Floats) -> float:
     pairs = rho[: rho.size - rho.size % 2].reshape(-1, 2).sum(axis=1)
     if pairs.size == 0:
         return 1.0
@@ -79,10 +84,21 @@ def effective_samples_of_quantile(series: ArrayLike, q: float) -> float:
     J. Multivariate Analysis 2), so it is the indicator's autocorrelation that counts, as in the
     quantile ESS of Vehtari et al. (2021, Bayesian Analysis 16). Infinite values are allowed.
     """
-    x = np.asarray(series, dtype=np.float64)
-    if x.size == 0:
-        return 0.0
-    ordered = np.sort(x)
+    return effective_samples_of_quantiles([series], q)[0]
+
+
+def effective_samples_of_quantiles(runs: Sequence[ArrayLike], q: float) -> list[float]:
+    """`effective_samples_of_quantile` of each of several runs of one kind.
+
+    The autocorrelation is that of all runs together, each by its own quantile (the sums of
+    products over all runs over the sums of squares): of one run alone it is so uncertain that the
+    least of many says little, and the less the more runs there are.
+    """
+    arrays = [np.asarray(run, dtype=np.float64) for run in runs]
     # The order statistic at or below the quantile: no interpolation, so infinities are fine.
-    quantile = ordered[min(int(q * (x.size - 1)), x.size - 1)]
-    return effective_samples(x > quantile)
+    above = [x > np.sort(x)[int(q * (x.size - 1))] for x in arrays if x.size]
+    together = np.zeros(max((x.size for x in above), default=0))
+    for x in above:
+        together[: x.size] += x.size * x.var() * autocorrelation(x)
+    tau = _time(together / together[0]) if together.any() else 1.0
+    return [x.size / tau for x in arrays]

@@ -18,7 +18,7 @@ from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.statistics import positive
 from roslens.analysis.statistics.autocorrelation import (
     effective_samples,
-    effective_samples_of_quantile,
+    effective_samples_of_quantiles,
 )
 from roslens.analysis.statistics.quantiles import least_samples, percentile_name, quantile
 from roslens.analysis.statistics.resolution import resolution
@@ -227,8 +227,8 @@ def percentile_over_runs(
     """Percentile of a run, averaged over runs.
 
     Refused unless each run has `EXCEEDANCES` / (1 - q) effective samples (for q below one half
-    the lower tail counts: / q), and without even a value where a run has fewer samples than the
-    least that enclose the percentile at all.
+    the lower tail counts: / q), by the correlation of all runs together, and without even a value
+    where a run has fewer samples than the least that enclose the percentile at all.
 
     Parameters
     ----------
@@ -249,7 +249,7 @@ def percentile_over_runs(
     if any(_no_number(s).any() for s in samples):
         interval = student_t([math.nan if _no_number(s).any() else 0.0 for s in samples], level)
     else:
-        each = [effective_samples_of_quantile(s, q) for s in samples]
+        each = effective_samples_of_quantiles(samples, q)
         effective = sum(each)
         values = [quantile(s, q) for s in samples]
         interval, how = over_runs(metric, values, level, _tick(metric, samples))
@@ -286,118 +286,10 @@ def percentile_over_runs(
     )
 
 
-def fraction_over_runs(
-    metric: Metric,
-    cell: Cell,
-    events: Sequence[int],
-    totals: Sequence[int],
-    level: float = 0.95,
-) -> Estimate:
-    """Mean over runs of a fraction, such as messages lost of messages sent.
-
-    Student t over the runs' fractions, its bounds kept within 0..1. Where every run has none
-    (or all), runs do not differ and t has nothing to go by: then the far bound is the exact
-    binomial one of Clopper and Pearson (1934, Biometrika 26) over the pooled counts, which
-    assumes independent events, and `method` says so.
-
-    Parameters
-    ----------
-    events, totals
-        Per run; a run with total 0 is left out and named in `method`.
-    """
-    pairs = [(e, n) for e, n in zip(events, totals, strict=True) if n > 0]
-    left_out = _left_out(len(totals) - len(pairs))
-    fractions = [e / n for e, n in pairs]
-    total = sum(n for _, n in pairs)
-    interval = student_t(fractions, level)
-    method = "fraction per run, Student t over runs, bounds within 0..1" + left_out
-    low, high = interval.low, interval.high
-    if low is not None and high is not None:
-        bound = least_told(total, level)
-        if set(fractions) in ({0.0}, {1.0}):
-            none = fractions[0] == 0
-            interval = Interval(0.0, 0.0, bound) if none else Interval(1.0, 1.0 - bound, 1.0)
-            method = (
-                "fraction per run; the same in every run, so the bound is the exact binomial one "
-                "over pooled counts, which assumes independence" + left_out
-            )
-        else:
-            interval = Interval(interval.value, max(0.0, low), min(1.0, high))
-    return estimate_of(
-        metric,
-        cell,
-        interval,
-        level,
-        runs=len(pairs),
-        samples=total,
-        effective=None,
-        method=method,
-        per_run=fractions,
-    )
-
-
-def bounded_fraction_over_runs(
-    metric: Metric,
-    cell: Cell,
-    events: Sequence[int],
-    totals: Sequence[int],
-    *,
-    unknown: Sequence[int],
-    level: float = 0.95,
-) -> Estimate:
-    """`fraction_over_runs` where of some nobody knows whether they are events.
-
-    The interval reaches from that of no unknown one being an event to that of all of them (the
-    identification region of Horowitz and Manski, 2000, Journal of the American Statistical
-    Association 95, section 3, for missing binary outcomes). Where the unknown ones weigh more
-    than chance, there is neither value nor interval: `refused` tells the bounds.
-
-    Parameters
-    ----------
-    totals
-        Known ones, per run; `unknown` come on top.
-    """
-    known = fraction_over_runs(metric, cell, events, totals, level)
-    if not sum(unknown):
-        return known
-    alls = [n + u for n, u in zip(totals, unknown, strict=True)]
-    most = [e + u for e, u in zip(events, unknown, strict=True)]
-    low, high = (fraction_over_runs(metric, cell, of, alls, level) for of in (events, most))
-    total = sum(alls)
-    text = f"; of {sum(unknown):,} of {total:,} it is not known"
-    assert low.value is not None
-    assert high.value is not None
-    chance = least_told(total, level)
-    if known.low is not None and known.high is not None:
-        chance = max(chance, known.high - known.low)
-    if known.value is None or high.value - low.value > chance:
-        return replace(
-            known,
-            value=None,
-            low=None,
-            high=None,
-            samples=total,
-            per_run=(),
-            method=known.method + text,
-            refused=f"of {sum(unknown):,} of {total:,} messages nobody can say whether they "
-            f"arrived: the fraction lies between {100 * low.value:.3g} % and "
-            f"{100 * high.value:.3g} %; `health` says which events are missing",
-        )
-    known = replace(known, per_run=(), method=known.method + text)
-    if known.low is None or known.high is None or low.low is None or high.high is None:
-        return known
-    return replace(known, low=min(known.low, low.low), high=max(known.high, high.high))
-
-
-def least_told(total: int, level: float = 0.95) -> float:
-    """The largest fraction that none of `total` leaves possible (Clopper and Pearson)."""
-    return float(-np.expm1(np.log((1 - level) / 2) / total)) if total else 1.0
-
-
 def _with_samples(runs: Sequence[ArrayLike]) -> tuple[list[Floats], str]:
     arrays = [np.asarray(run, dtype=np.float64).ravel() for run in runs]
     kept = [array for array in arrays if array.size]
-    return kept, _left_out(len(arrays) - len(kept))
+    return kept, without_samples(len(arrays) - len(kept))
 
 
 def _tick(metric: Metric, samples: Sequence[Floats]) -> float:
@@ -416,7 +308,8 @@ def _mean(x: Floats) -> float:
     return mean if math.isfinite(mean) or np.isinf(x).any() else math.nan
 
 
-def _left_out(count: int) -> str:
+def without_samples(count: int) -> str:
+    """What `method` says of runs that are left out."""
     return f"; {count} run{'s' if count > 1 else ''} without samples left out" if count else ""
 
 
@@ -424,16 +317,15 @@ def _too_few_effective(
     samples: Sequence[Floats], each: Sequence[float], q: float, rate_hz: float | None
 ) -> str | None:
     needed = math.ceil(round(EXCEEDANCES / min(q, 1 - q), 6))
-    worst = min(range(len(each)), key=lambda i: each[i])
+    effective, size = min(each), min(s.size for s in samples)
     # An estimate itself, and said without decimals.
-    if round(each[worst]) >= needed:
+    if round(effective) >= needed:
         return None
-    size = samples[worst].size
     # Longer runs of the same kind keep the same correlation.
-    wanted = math.ceil(needed * size / each[worst])
+    wanted = math.ceil(needed * size / effective)
     seconds = f", {wanted / rate_hz:,.3g} s" if rate_hz else ""
     return (
-        f"{each[worst]:,.0f} effective of {size:,} samples in the weakest run; "
+        f"{effective:,.0f} effective of {size:,} samples in the shortest run; "
         f"{percentile_name(q)} needs {needed:,}: about {wanted:,} samples{seconds} per run"
     )
 

@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 
 from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.runs import Run, by_cell
-from roslens.analysis.statistics.over_runs import (
-    fraction_over_runs,
-    percentile_over_runs,
-    value_over_runs,
-)
+from roslens.analysis.statistics.fractions import fraction_over_runs
+from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
 from roslens.analysis.storage.throughput import mean_of_ratios, overall
 from roslens.collectors.results.storage_runs import StorageRun
 from roslens.collectors.results.storage_study import DIGEST_SCHEMA

@@ -9,7 +9,7 @@ from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run, by_cell
-from roslens.analysis.statistics.over_runs import fraction_over_runs
+from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.collectors.results.storage_recorder import RecorderFacts
 
 BY_MIDDLEWARE = Metric(
@@ -101,7 +101,7 @@ def recorder_table(runs: Sequence[RecorderRun], level: float) -> ReportTable:
     for members in by_cell(runs):
         facts = [found.facts for found in members]
         losses = _losses(members, level)
-        if any(loss.value for loss in losses):
+        if any(loss.value is not None and loss.value > 0 for loss in losses):
             marked.add(len(rows))
         sent = sum(f.published * f.message_bytes for f in facts)
         rows.append(

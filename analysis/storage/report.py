@@ -426,7 +426,10 @@ class StorageReport(Report[StorageParameters]):
         factors = [
             (e.value / r.value, e)
             for e in biased
-            if (r := right.get(str(e.cell))) is not None and e.value and r.value
+            if (r := right.get(str(e.cell))) is not None
+            and e.value is not None
+            and r.value is not None
+            and r.value > 0
         ]
         if not factors:
             return Section(Sentence("No throughput was estimated."))

@@ -9,11 +9,11 @@ import polars as pl
 
 from roslens.analysis.estimate import Better, Cell, Estimate, Metric
 from roslens.analysis.runs import cells_of
+from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.one_run import mean_of_one_run, percentile_of_one_run
 from roslens.analysis.statistics.over_runs import (
     Interval,
     estimate_of,
-    fraction_over_runs,
     mean_over_runs,
     percentile_over_runs,
     value_over_runs,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label
-from roslens.analysis.statistics import positive
+from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.ratio import MOST_RUNS, Spread, least_runs
 from roslens.analysis.statistics.student import t_two_sided
@@ -330,7 +330,7 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     if verdict == "not_enough_evidence" and 0 < spread.deviation < MOST_RUNS * away:
         needed = least_runs((spread.deviation / away) ** 2, 1.0, estimate.level, 0.8, sides=1)
     elif verdict == "not_enough_evidence" and spread.mean == 0 and 0 < limit < 1:
-        messages = math.ceil(math.log((1 - estimate.level) / 2) / math.log1p(-limit))
+        messages = fractions.messages_for_none(limit, estimate.level)
         notes = (f"none in {estimate.samples:,}; {messages:,} over all runs would do",)
     return replace(
         result, verdict=verdict, p=_p(estimate, spread, limit), runs_needed=needed, notes=notes
@@ -338,6 +338,8 @@ def check(budget: Budget, estimate: Estimate) -> Check:
 
 
 def _p(estimate: Estimate, spread: Spread, limit: float) -> float:
+    if fractions.METHOD in estimate.method:
+        return fractions.p_of(estimate, spread, limit)
     if positive.METHOD in estimate.method:
         return positive.p_of(spread.mean, spread.deviation, spread.runs, limit)
     if spread.deviation == 0:

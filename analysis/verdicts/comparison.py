@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
-from roslens.analysis.estimate import Cell, Estimate, cell_label
-from roslens.analysis.statistics import positive
+from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
+from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.factorial import BY_BLOCK, Observation, effects
 from roslens.analysis.statistics.multiplicity import holm
@@ -369,7 +369,7 @@ def _within_blocks(
     threshold: float,
 ) -> Comparison:
     """The same comparison by blocks; as it is where that cannot be."""
-    if c.ratio is None or not c.base.value or not c.new.value:
+    if c.ratio is None or 0 in (c.base.value, c.new.value):
         return c
     against = levels[0] if c.base.better == "lower" else levels[1]
     found = effects(observed, references={factor: against}, level=c.level) if observed else []
@@ -379,7 +379,7 @@ def _within_blocks(
     assert e.value is not None
     assert e.low is not None
     assert e.high is not None
-    effect = Effect(e.value, e.low, e.high, e.p or 0.0)
+    effect = Effect(e.value, e.low, e.high, not_none(e.p))
     out = f"; {e.left_out} incomplete ones are left out" if e.left_out else ""
     return replace(
         c,
@@ -507,8 +507,11 @@ def spread_of(estimate: Estimate) -> Spread | str:
     """Mean and deviation over runs behind an estimate, or why there is none.
 
     The deviation is worked out of the interval, half = t(k - 1) s / sqrt(k), by the wider half
-    where a fraction's other bound was cut off at 0 or 1; of positive quantities as `positive` says.
+    where the other bound was cut off at 0 or 1; of fractions as `fractions`, of positive quantities
+    as `positive` says.
     """
+    if fractions.METHOD in estimate.method:
+        return fractions.spread_behind(estimate)
     if estimate.refused is not None:
         return estimate.refused
     if estimate.value is None or estimate.low is None or estimate.high is None:
@@ -523,51 +526,53 @@ def spread_of(estimate: Estimate) -> Spread | str:
     critical = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
     if not 0 < critical < math.inf:
         return f"its interval is of the level {estimate.level:g}, which tells no deviation"
-    # The same in every run: then a fraction's bound is binomial, and runs do not differ.
-    same = estimate.unit == "1" and estimate.value in (0.0, 1.0)
     half = max(estimate.high - estimate.value, estimate.value - estimate.low)
-    if estimate.unit == "1" and not same and estimate.low == 0 and estimate.high == 1:
+    if estimate.unit == "1" and estimate.low == 0 and estimate.high == 1:
         return "its interval is all of 0..1: more runs are needed"
     if positive.METHOD in estimate.method and estimate.value > 0:
         behind = positive.deviation_behind(
             estimate.value, estimate.low, estimate.high, estimate.runs, estimate.level
         )
         return Spread(estimate.value, behind, estimate.runs)
-    deviation = 0.0 if same else half * math.sqrt(estimate.runs) / critical
-    return Spread(estimate.value, deviation, estimate.runs)
+    return Spread(estimate.value, half * math.sqrt(estimate.runs) / critical, estimate.runs)
 
 
 def _with_zero(upper: Estimate, lower: Estimate) -> tuple[Effect, str]:
     """Ratio upper / lower where one of them is zero in every run.
 
-    A zero is only known up to the bound of its interval (of a fraction, the exact binomial one);
-    that bound is its worst case.
+    A zero is only known up to a bound, its worst case: that of its interval, and of a fraction what
+    its messages alone leave possible; then 1 is left out only where the test of no difference,
+    which knows how much runs differ, rejects it.
     """
     top, bottom = spread_of(upper), spread_of(lower)
     assert isinstance(top, Spread)
     assert isinstance(bottom, Spread)
     p = p_of_difference(top, bottom)
     if bottom.mean == 0:
-        low = max(0.0, upper.low or 0.0)
-        bound = lower.high or 0.0
+        low, bound = _bounds(upper)[0], _bounds(lower)[1]
         least = low / bound if bound > 0 else (math.inf if low > 0 else 0.0)
-        return Effect(math.inf, least, math.inf, p), f"zero in every run, with {_surely(lower)}"
-    low = max(0.0, lower.low or 0.0)
-    largest = (upper.high or 0.0) / low if low > 0 else math.inf
-    return Effect(0.0, 0.0, largest, p), f"zero in every run, with {_surely(upper)}"
+        least = least if p < 1 - LEVEL else min(least, 1.0)
+        return Effect(math.inf, least, math.inf, p), f"zero in every run{_of(lower)}"
+    low = _bounds(lower)[0]
+    largest = _bounds(upper)[1] / low if low > 0 else math.inf
+    largest = largest if p < 1 - LEVEL else max(largest, 1.0)
+    return Effect(0.0, 0.0, largest, p), f"zero in every run{_of(upper)}"
 
 
 def _both_zero(base: Estimate, new: Estimate) -> str:
-    return f"zero in every run of both sides, with {_surely(max((base, new), key=_high))}"
+    return f"zero in every run of both sides{_of(min((base, new), key=lambda e: e.samples))}"
 
 
-def _surely(zero: Estimate) -> str:
-    most = f"{100 * _high(zero):.2g} %" if zero.unit == "1" else f"{_high(zero):g} {zero.unit}"
-    return f"{100 * zero.level:g} % certainty at most {most}"
+def _of(zero: Estimate) -> str:
+    return f", none of {zero.samples:,}" if fractions.METHOD in zero.method else ""
 
 
-def _high(estimate: Estimate) -> float:
-    return estimate.high or 0.0
+def _bounds(estimate: Estimate) -> tuple[float, float]:
+    if fractions.METHOD in estimate.method and estimate.value in (0.0, 1.0):
+        return fractions.bounds_of_the_same(estimate)
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return max(0.0, estimate.low), estimate.high
 
 
 def _corrected(compared: Sequence[Comparison]) -> list[Comparison]:

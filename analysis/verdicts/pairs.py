@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
-from roslens.analysis.estimate import Cell
+from roslens.analysis.estimate import Cell, not_none
 from roslens.analysis.statistics.factorial import Observation, effects
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
@@ -98,7 +98,7 @@ def pairs(
                 effect = replace(effect, low=None, high=None, p=None, refused=reason)
             verdict: Verdict = "not_enough_evidence"
             if effect.value is not None and effect.low is not None and effect.high is not None:
-                ratio = Effect(effect.value, effect.low, effect.high, effect.p or 0.0)
+                ratio = Effect(effect.value, effect.low, effect.high, not_none(effect.p))
                 judged = verdict_of(ratio, threshold)
                 verdict = _NEUTRAL.get(judged, judged)
             found.append(

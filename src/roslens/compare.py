@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roslens.analysis.estimate import Cell, Estimate, cell_label
+from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
 from roslens.analysis.reports.numbers import counted, shown_unit, value_and_interval
 from roslens.analysis.reports.table import ReportTable
@@ -403,7 +403,7 @@ def summary(found: Comparisons) -> str:
         parts.append(f"{len(found.unmatched)} unmatched")
     if found.by is not None:
         sure = [c for c in found.compared if c.confirmed]
-        most = max(sure, key=lambda c: abs(math.log(c.ratio or 1)), default=None)
+        most = max(sure, key=lambda c: abs(math.log(not_none(c.ratio))), default=None)
         told = "no pair surely differs" if most is None else f"most differs {label_of(most)}"
         change = "" if most is None else f", worse by {_with_unit(most)}"
         return f"compare by {found.by}: {told}{change}; {made}: {', '.join(parts)}"
@@ -428,13 +428,17 @@ def _with_unit(comparison: Comparison) -> str:
     return change if change == "from 0" else f"{change} %"
 
 
+def _bounded(low: float | None, high: float | None) -> bool:
+    return low is not None and high is not None and low > 0 and high <= NO_BOUND
+
+
 def _all_notes(comparison: Comparison) -> list[str]:
     notes = list(comparison.notes)
     if comparison.runs_needed is not None and comparison.runs_needed <= _WITHIN_REACH:
         notes.append(f"about {comparison.runs_needed} runs on each side would probably do")
-    elif comparison.low and comparison.high and comparison.high <= NO_BOUND:
+    elif _bounded(comparison.low, comparison.high):
         # A change is found with a probability of 0.8 from 1.43 half widths of the interval on.
-        least = (comparison.high / comparison.low) ** (_POWER / 2) - 1
+        least = (not_none(comparison.high) / not_none(comparison.low)) ** (_POWER / 2) - 1
         notes.append(f"these runs can show a change from about {100 * least:.2g} % on")
     return notes
 

@@ -14,10 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roslens.analysis.estimate import Metric
-from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.leaks.leak import leak
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.runs import Run
-from roslens.analysis.statistics import autocorrelation, flags, over_runs, ranks, trends
+from roslens.analysis.statistics import autocorrelation, flags, fractions, over_runs, ranks, trends
 from roslens.analysis.statistics.bootstrap import bootstrap_of_one_run
 from roslens.analysis.statistics.detection import least_detectable
 from roslens.analysis.statistics.distributions import distribution, tail_limit
@@ -67,7 +68,7 @@ ONE: dict[str, Callable[[Values], object]] = {
     "percentile": lambda x: over_runs.percentile_over_runs(METRIC, {}, [x] * 3, 0.5),
     "P99": lambda x: over_runs.percentile_over_runs(METRIC, {}, [x] * 3, 0.99),
     "value": lambda x: over_runs.value_over_runs(METRIC, {}, x, len(x)),
-    "fraction": lambda x: over_runs.fraction_over_runs(METRIC, {}, counts(x), [6] * len(x)),
+    "fraction": lambda x: fractions.fraction_over_runs(METRIC, {}, counts(x), [6] * len(x)),
     "student": over_runs.student_t,
     "percentile of one run": lambda x: percentile_of_one_run(METRIC, {}, x, 0.5),
     "mean of one run": lambda x: mean_of_one_run(METRIC, {}, x),

@@ -9,7 +9,7 @@ from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.latency import latency_estimates
 from roslens.analysis.measures.samples import RunSamples, TopicGroup
 from roslens.analysis.runs import Run
-from roslens.analysis.statistics.over_runs import bounded_fraction_over_runs, fraction_over_runs
+from roslens.analysis.statistics.fractions import bounded_fraction_over_runs, fraction_over_runs
 from roslens.analysis.verdicts.budgets import check, parse_budget
 from roslens.analysis.verdicts.comparison import compare
 

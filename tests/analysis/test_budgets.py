@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from roslens.analysis.estimate import Estimate, Metric
-from roslens.analysis.statistics.over_runs import fraction_over_runs, value_over_runs
+from roslens.analysis.statistics.fractions import fraction_over_runs
+from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.budgets import check, check_budgets, parse_budget, read_budgets
 from roslens.analysis.verdicts.comparison import Side
 from roslens.tracing.recording import UsageError
@@ -63,14 +64,18 @@ def test_runs_needed() -> None:
 
 
 def test_no_loss_seen_is_not_no_loss() -> None:
-    estimate = fraction_over_runs(LOSS, {}, [0, 0, 0], [1000] * 3)
-    # Clopper-Pearson: at most .1229 % of 3,000.
-    assert check(parse_budget("loss < 0.13 %"), estimate).verdict == "within"
-    found = check(parse_budget("loss < 0.1 %"), estimate)
+    three = fraction_over_runs(LOSS, {}, [0, 0, 0], [1000] * 3)
+    found = check(parse_budget("loss < 50 %"), three)
     assert (found.verdict, found.runs_needed) == ("not_enough_evidence", None)
-    # ln .025 / ln .999 = 3687.03
-    assert found.notes == ("none in 3,000; 3,688 over all runs would do",)
-    assert check(parse_budget("loss <= 0"), estimate).verdict == "not_enough_evidence"
+    assert "29 runs are needed" in found.notes[0]
+    # .9 ** 29 < .05; 29,000 messages are 2,900 bursts of ten: at most .1271 %.
+    many = fraction_over_runs(LOSS, {}, [0] * 29, [1000] * 29)
+    assert check(parse_budget("loss < 0.13 %"), many).verdict == "within"
+    found = check(parse_budget("loss < 0.1 %"), many)
+    assert (found.verdict, found.runs_needed) == ("not_enough_evidence", None)
+    # 10 ln .025 / ln .999 = 36,870.3
+    assert found.notes == ("none in 29,000; 36,871 over all runs would do",)
+    assert check(parse_budget("loss <= 0"), many).verdict == "not_enough_evidence"
 
 
 def test_refused_estimates_lack_evidence() -> None:

@@ -23,7 +23,8 @@ from roslens.analysis.executors.statements import (
     saving_statement,
 )
 from roslens.analysis.executors.work import CALL, GOAL, work_estimates, work_of_runs
-from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.leaks.leak import leak
+from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.reports.table import ReportTable, Sentence

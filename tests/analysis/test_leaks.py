@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import signal
 
-from roslens.analysis.leaks.leak import Series, leak
+from roslens.analysis.calibration import zoo
+from roslens.analysis.leaks.leak import leak
+from roslens.analysis.leaks.segments import verdict_of
+from roslens.analysis.leaks.series import Series
+from roslens.analysis.statistics.over_runs import Interval
+from roslens.analysis.verdicts.statement import Verdict
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 SECONDS = np.arange(0, 600, 2.0)
@@ -225,3 +233,84 @@ def test_how_long_it_would_take_is_said() -> None:
     assert found.verdict == "not_enough_evidence"
     assert found.why == f"runs of about {seconds:,.0f} s would probably tell"
     assert found.why in found.per_second.method
+
+
+def of_shape(shape: zoo.Other, count: int = 8) -> list[str]:
+    rng = np.random.default_rng(1)
+    return [leak("rss", {}, zoo.simulated(shape, rng, 30e3)).verdict for _ in range(count)]
+
+
+@pytest.mark.parametrize("length", [60.0, 120.0])
+@pytest.mark.parametrize("hz", [1.0, 2.0])
+@pytest.mark.parametrize("tau", [2.0, 5.0, 10.0])
+def test_a_start_of_short_runs_is_no_leak(length: float, hz: float, tau: float) -> None:
+    """60 MB with this time constant, which levels off by definition; five runs."""
+    shape = zoo.Other("settles", lambda t, _: 60e6 * (1 - np.exp(-t / tau)), length, hz)
+    assert "climbs" not in of_shape(shape)
+
+
+def test_a_leak_of_which_a_part_is_given_back_climbs() -> None:
+    """50 kB/s for 600 s, of which 10 MB are given back at 400 s; all of it may be a tooth."""
+    part = zoo.Other("leak", lambda t, _: 50e3 * t - 10e6 * (t > 400), 600)
+    assert set(of_shape(part)) == {"climbs"}
+    everything = zoo.Other("leak", lambda t, _: 50e3 * t - 15e6 * (t > 300), 600)
+    assert set(of_shape(everything)) == {"not_enough_evidence"}
+
+
+@pytest.mark.parametrize("slope", [3e3, 20e3, 100e3])
+def test_one_run_of_ten_that_leaks_is_no_stability(slope: float) -> None:
+    one = zoo.Other("leak", lambda t, _: slope * t, 600, runs=10, only=1)
+    assert set(of_shape(one)) == {"not_enough_evidence"}
+
+
+bounds = st.floats(-1e7, 1e7)
+
+
+@given(bounds, bounds, st.floats(0, 1e6), st.sampled_from(["stable", "levels_off"]))
+def test_the_verdict_is_a_function_of_the_interval(
+    a: float, b: float, margin: float, flat: Verdict
+) -> None:
+    low, high = sorted((a, b))
+    verdict = verdict_of(Interval(None, low, high), margin, flat)
+    assert (verdict == "climbs") == (low > 0 and high >= margin)
+    assert (verdict == flat) == (-margin < low and high < margin and not low > 0 <= high - margin)
+
+
+@st.composite
+def memory(draw: st.DrawFn) -> list[Series]:
+    """Runs of steps, teeth, warm-ups and slopes, in any mixture."""
+    rng = np.random.default_rng(draw(st.integers(0, 10_000)))
+    length, hz = draw(st.sampled_from([30.0, 60, 120, 600])), draw(st.sampled_from([0.5, 1, 2]))
+    size, tau, slope = (draw(st.sampled_from(of)) for of in ([0, 5e6, 6e7], [2, 10, 60], [0, 2e4]))
+    tooth, period = draw(st.sampled_from([0, 1e7])), draw(st.sampled_from([20, 60, 250]))
+    step, at = draw(st.sampled_from([0, 8e6])), draw(st.floats(0, 600))
+    t = np.arange(0, length, 1 / hz)
+    shape = size * (1 - np.exp(-t / tau)) + slope * t + tooth * (t % period) / period
+    return [
+        Series(t, 5e7 + shape + step * (t > at) + 3e4 * rng.standard_normal(t.size), 50 * t)
+        for _ in range(draw(st.integers(1, 6)))
+    ]
+
+
+@given(memory(), st.sampled_from([1.0, 1024.0, 1e5]))
+@settings(max_examples=150, deadline=None)
+def test_no_verdict_contradicts_its_own_interval(series: list[Series], margin: float) -> None:
+    found = leak("rss", {}, series, margin=margin)
+    for estimate in (found.per_second, found.per_message):
+        if estimate.verdict == "climbs":
+            assert estimate.low is not None
+            assert estimate.low > 0
+    e = found.per_second
+    if found.verdict == "climbs":
+        assert e.high is not None
+        assert e.high >= margin
+    elif found.verdict != "not_enough_evidence":
+        assert e.low is not None
+        assert e.high is not None
+        assert -margin < e.low <= e.high < margin
+
+
+def test_a_leak_refuses_another_verdict_than_that_of_its_interval() -> None:
+    found = leak("rss", {}, runs(lambda t: 5000 * t))
+    with pytest.raises(AssertionError):
+        replace(found, verdict="stable")

@@ -15,7 +15,6 @@ from scipy import signal
 
 from roslens.analysis.estimate import Estimate, Metric, Scale
 from roslens.analysis.statistics.over_runs import (
-    fraction_over_runs,
     mean_over_runs,
     over_runs,
     percentile_over_runs,
@@ -214,31 +213,6 @@ def test_lost_messages_make_a_percentile_infinite() -> None:
     assert math.isfinite(p90.value)
 
 
-def test_fraction_by_hand_and_within_its_limits() -> None:
-    # Fractions .01, .02, .03: mean .02, s = .01; the lower bound would be -.0048.
-    estimate = fraction_over_runs(METRIC, {}, [1, 4, 3], [100, 200, 100])
-    assert estimate.value == pytest.approx(0.02)
-    low, high = bounds(estimate)
-    assert low == 0
-    assert high == pytest.approx(0.02 + 0.02484138, abs=1e-8)
-    assert estimate.samples == 400
-
-
-def test_no_loss_in_any_run_is_bounded_by_the_binomial() -> None:
-    # Clopper-Pearson for 0 of 1000: 1 - .025^(1/1000) = .0036821
-    estimate = fraction_over_runs(METRIC, {}, [0, 0, 0], [300, 300, 400])
-    assert bounds(estimate) == (0, pytest.approx(0.0036821, abs=1e-7))
-    assert "assumes independence" in estimate.method
-    all_lost = fraction_over_runs(METRIC, {}, [300, 300, 400], [300, 300, 400])
-    assert bounds(all_lost) == (pytest.approx(1 - 0.0036821, abs=1e-7), 1)
-
-
-def test_fraction_of_nothing_is_refused() -> None:
-    estimate = fraction_over_runs(METRIC, {}, [0, 0], [0, 0])
-    assert estimate.value is None
-    assert estimate.refused is not None
-
-
 def test_coverage_where_runs_differ_and_samples_are_correlated() -> None:
     """5 runs, within-run AR(1) with phi = 0.9, run-to-run deviation 0.2 of a sample's.
 
@@ -351,3 +325,29 @@ def test_anything_gives_an_estimate_or_a_refusal(runs: list[list[float]], q: flo
         assert estimate.value is None or not math.isnan(estimate.value)
         json = estimate.to_json()
         assert Estimate.from_json(json).refused == estimate.refused
+
+
+def refused_p99(runs: int, count: int) -> float:
+    """How often P99 of 600 independent samples a run, of which 500 are needed, is refused."""
+    rng = np.random.default_rng(runs)
+    found = [
+        percentile_over_runs(METRIC, {}, list(rng.exponential(1e6, (runs, 600))), 0.99)
+        for _ in range(count)
+    ]
+    return sum(e.refused is not None for e in found) / count
+
+
+def test_more_runs_do_not_refuse_more() -> None:
+    """The correlation is that of all runs together, not the worst of ever more guesses."""
+    few, many = refused_p99(3, 100), refused_p99(20, 50)
+    assert few <= 0.12
+    assert many == 0
+
+
+def test_runs_that_are_truly_correlated_are_refused() -> None:
+    """AR(1) with phi = 0.9 leaves the mean of 600 samples 600 (1 - .9) / (1 + .9) = 32."""
+    rng = np.random.default_rng(5)
+    z = signal.lfilter([1], [1, -0.9], rng.standard_normal((20, 800)), axis=-1)[:, 200:]
+    found = percentile_over_runs(SIGNED, {}, list(np.exp(z)), 0.99)
+    assert found.refused is not None
+    assert "in the shortest run; P99 needs 500" in found.refused

@@ -1,0 +1,421 @@
+"""Of which part of the runs a slope decides, and what speaks against that.
+
+A slope says how fast memory grows if it grows by a line. Where the runs show teeth, steps or a
+bend, the slope is that of the floor, of what follows the steps, or of what follows the bend; from
+that part come the interval and the verdict, and nothing else. What the shape leaves open is a
+doubt: then there is no verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roslens.analysis.estimate import not_none
+from roslens.analysis.leaks.series import Floats, Series
+from roslens.analysis.leaks.shapes import (
+    PATIENCE,
+    TEETH,
+    Steps,
+    enough,
+    falls_again,
+    floor,
+    go_on,
+    goes_on,
+    longer,
+    over_in,
+    slows_down,
+    stands_out,
+    steps,
+)
+from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, student_t
+from roslens.analysis.statistics.trends import best_bend, glsar, least_squares
+from roslens.analysis.verdicts.statement import Verdict
+
+BEND_GAIN = 0.65
+"""A bend that does away with so much of the squared error of one line is made: stationary noise
+with autocorrelation .97 has none like it in 99 % of five runs."""
+
+BEND_LEVEL = 0.999
+"""So is one after which the slope changes in all runs alike, by Student t at this level."""
+
+START = 0.25
+"""A rise that ends within this part of the time looked at is a steep start."""
+
+EARLY_LEVEL = 0.98
+"""Where what climbs without a bend rises less steeply after its first quarter, by Student t at this
+level, that rise may be all there is: what follows must climb by itself."""
+
+PAGES = 2 * 4096
+"""Resident memory grows by pages, in more than one place (heap, other arenas, stacks): a slope is
+not known better than two pages over the time, however alike the runs are."""
+
+TRUSTED_PHI = 0.9
+"""Up to this autocorrelation the interval of a single run holds (measured: 5.5 % of alarms)."""
+
+_GRID = 200
+_LEAST = 10
+"""Samples, for a slope."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What slopes are held against.
+
+    Attributes
+    ----------
+    name
+        Of the series, such as ``rss``.
+    margin
+        Bytes per second within which a slope is as good as none.
+    level
+        Nominal coverage of intervals.
+    """
+
+    name: str
+    margin: float
+    level: float
+
+    def interval(self, runs: Sequence[Series]) -> tuple[Interval, str, bool]:
+        """Interval of the slope per second, how it was made, and whether a verdict may rest on it.
+
+        Student t over the runs' Theil-Sen slopes; of a single run that of a line with AR(1) errors.
+        """
+        if len(runs) != 1:
+            found, trusted = student_t([run.slope for run in runs], self.level), True
+            method = "Theil-Sen slope per run, Student t over runs"
+        else:
+            line = glsar(runs[0].seconds, runs[0].values, self.level)
+            found = line.interval
+            trusted = found.refused is None and line.phi <= TRUSTED_PHI
+            method = (
+                f"line with AR(1) errors (phi {line.phi:.2f}) through one run, which says nothing "
+                "about how much runs differ"
+            )
+            if not trusted:
+                method += "; autocorrelation too strong for a verdict on one run"
+        length = min((run.length for run in runs), default=0.0)
+        return no_better_than_pages(found, self.name, length), method, trusted
+
+    def verdict(self, runs: Sequence[Series], flat: Verdict = "stable") -> Verdict:
+        """That of the interval of these."""
+        return verdict_of(self.interval(runs)[0], self.margin, flat)
+
+
+def verdict_of(interval: Interval, margin: float, flat: Verdict = "stable") -> Verdict:
+    """What an interval of a slope says, and nothing else; `flat` is how a flat one is called."""
+    low, high = interval.low, interval.high
+    if low is None or high is None:
+        return "not_enough_evidence"
+    if low > 0 and high >= margin:
+        return "climbs"
+    return flat if -margin < low and high < margin else "not_enough_evidence"
+
+
+def no_better_than_pages(interval: Interval, name: str, length: float) -> Interval:
+    """No slope is known better than `PAGES` (of a heap one byte) over its length."""
+    if interval.value is None or interval.low is None or interval.high is None:
+        return interval
+    least = (1 if name.startswith("heap") else PAGES) / length if length > 0 else math.inf
+    half = (interval.high - interval.low) / 2
+    if half >= least:
+        return interval
+    return replace(interval, low=interval.value - least, high=interval.value + least)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What a slope is of.
+
+    Attributes
+    ----------
+    runs
+        The samples that count, of each run.
+    since
+        Where they begin, in words; empty for the beginning.
+    bend_s
+        When memory levels off, with its interval over runs; None without a bend.
+    flat
+        How it is called where the slope is flat.
+    doubt
+        Why no verdict rests on it whatever the interval is; None where nothing speaks against one.
+    why
+        What the shape says beside the slope.
+    """
+
+    runs: Sequence[Series]
+    since: str = ""
+    bend_s: Interval | None = None
+    flat: Verdict = "stable"
+    doubt: str | None = None
+    why: str | None = None
+
+
+def segment_of(parts: Sequence[Series], terms: Terms) -> Segment:
+    """What decides of these runs, of which each has at least ten samples."""
+    begin, end = _looked_at(parts)
+    found = [steps(part.seconds, part.values, terms.margin * (end - begin)) for part in parts]
+    if 2 * sum(s.falls.size > 0 for s in found) >= len(parts):
+        return _with_teeth(parts, found, terms)
+    if any(s.rises.size for s in found):
+        return _with_steps(parts, found, terms)
+    return _by_slope(parts, terms)
+
+
+def _looked_at(parts: Sequence[Series]) -> tuple[float, float]:
+    begin = max(float(part.seconds[0]) for part in parts)
+    return begin, min(float(part.seconds[-1]) for part in parts)
+
+
+def _by_slope(parts: Sequence[Series], terms: Terms, flat: Verdict = "stable") -> Segment:
+    """All of the runs, or what follows the last bend."""
+    begin, end = _looked_at(parts)
+    bend, bend_s, last = _after_bends(parts, begin, end, terms)
+    if bend is not None:
+        rise = student_t([_rise(part, bend) for part in parts], terms.level)
+        rose = rise.low is not None and rise.high is not None and rise.low > 0
+        if rose and not_none(rise.high) >= terms.margin * (end - begin):
+            early = bend - begin <= START * (end - begin)
+            flat = "steep_start_then_stable" if early else "levels_off"
+    since = "" if bend is None else f", after the bend at {bend:.3g} s"
+    found = Segment(last, since, bend_s, flat)
+    return replace(found, doubt=_doubt(parts, found, terms))
+
+
+def _doubt(parts: Sequence[Series], segment: Segment, terms: Terms) -> str | None:
+    """What speaks against the verdict of the interval, or would be needed for one."""
+    begin, end = _looked_at(parts)
+    interval = terms.interval(segment.runs)[0]
+    verdict = verdict_of(interval, terms.margin, segment.flat)
+    since_s = end - float(segment.runs[0].seconds[0])
+    if verdict == "climbs":
+        if len(parts) < MINIMUM_RUNS:
+            return None
+        return _may_end(parts, since_s if segment.since else None, terms)
+    if verdict == "not_enough_evidence":
+        needed_s = longer(interval, terms.margin, end - begin)
+        if needed_s is None or not_none(interval.high) <= 0:
+            return None
+        return f"runs of about {needed_s:,.0f} s would probably tell"
+    if verdict != "stable" and segment.since and since_s < (end - begin) / 3:
+        needed = end + PATIENCE * (end - begin - since_s)
+        return (
+            f"flat for no more than the last {since_s:,.0f} s: runs of about {needed:,.0f} s "
+            "would tell"
+        )
+    slopes = [run.slope for run in segment.runs]
+    if max(slopes) >= terms.margin and stands_out(slopes):
+        return (
+            f"one of {len(slopes)} runs climbs by {max(slopes):,.0f} B/s, unlike all others: look "
+            "at it by itself, or record more runs"
+        )
+    return None
+
+
+def _may_end(parts: Sequence[Series], since_bend_s: float | None, terms: Terms) -> str | None:
+    """Why what climbs may not go on climbing; None where nothing speaks for that.
+
+    Parameters
+    ----------
+    since_bend_s
+        From the bend to the end; None without a bend.
+    """
+    begin, end = _looked_at(parts)
+    third = (end - begin) / 3
+    grid = np.linspace(begin, end, _GRID)
+    if falls_again(np.array([np.interp(grid, p.seconds, p.values) for p in parts])):
+        return (
+            "memory goes up and down in all runs alike: runs several times as long are needed, "
+            f"about {4 * (end - begin):,.0f} s"
+        )
+    before = _slopes(parts, begin + third, begin + 2 * third)
+    ending = _slopes(parts, begin + 2 * third, end)
+    if before and ending and slows_down(before, ending, terms.level):
+        rate, fraction = float(np.mean(ending)), float(np.mean(ending) / np.mean(before))
+        # Each third multiplies the slope by this, until it is as good as none.
+        ends = 0 < fraction < 1 and rate > terms.margin
+        thirds = math.log(terms.margin / rate) / math.log(fraction) if ends else 0.0
+        needed = end + third * (1 + thirds)
+        return (
+            f"the growth slows down ({rate:,.0f} B/s in the last third): runs of about "
+            f"{needed:,.0f} s would tell its end"
+        )
+    if since_bend_s is None:
+        return _only_at_first(parts, begin, end, terms)
+    # After a bend downwards what follows may bend on: its second half must climb by itself, and not
+    # by so much less than the first that it is probably the rest of what came before.
+    half_s = since_bend_s / 2
+    middle, half = _slopes(parts, end - 2 * half_s, end - half_s), _slopes(parts, end - half_s, end)
+    early = _slopes(parts, begin, end - since_bend_s)
+    since = student_t(half, terms.level)
+    if early and middle and half and np.mean(early) <= np.mean([*middle, *half]):
+        return None
+    climbs = verdict_of(since, terms.margin) == "climbs"
+    if climbs and middle and goes_on(middle, half):
+        return None
+    needed = end + 2 * (longer(since, terms.margin, half_s) or since_bend_s) - half_s
+    return (
+        "it grew faster before, and too little is seen of the end to tell whether it ends: runs of "
+        f"about {needed:,.0f} s would"
+    )
+
+
+def _only_at_first(parts: Sequence[Series], begin: float, end: float, terms: Terms) -> str | None:
+    """Why a rise without a bend may be no more than its first quarter (`START`)."""
+    first = START * (end - begin)
+    early, after = _slopes(parts, begin, begin + first), _slopes(parts, begin + first, end)
+    if not early or not after or not slows_down(early, after, EARLY_LEVEL):
+        return None
+    since = student_t(after, terms.level)
+    if verdict_of(since, terms.margin) == "climbs":
+        return None
+    needed = first + (longer(since, terms.margin, end - begin - first) or 2 * (end - begin))
+    return (
+        "most of the rise lies in the first quarter: runs of about "
+        f"{max(needed, end):,.0f} s would tell whether it goes on"
+    )
+
+
+def _slopes(parts: Sequence[Series], begin: float, end: float) -> list[float]:
+    """Of each run within these seconds; none where one has too few samples there."""
+    within = [part.part(begin, end) for part in parts]
+    return [p.slope for p in within] if all(p.length > 0 for p in within) else []
+
+
+def _with_teeth(parts: Sequence[Series], found: Sequence[Steps], terms: Terms) -> Segment:
+    """Memory that falls in steps (a garbage collector's, a trim) climbs where the floor does."""
+    fewest = min(s.falls.size for s in found)
+    lows = [floor(p.seconds, p.values, s.falls) for p, s in zip(parts, found, strict=True)]
+    if fewest >= TEETH and len(parts) >= MINIMUM_RUNS:
+        below = [part.at(low) for part, low in zip(parts, lows, strict=True)]
+        why = f"{fewest} falls or more in each run: judged by the floor below them"
+        return Segment(below, ", below the falls", why=why)
+    if fewest and len(parts) >= MINIMUM_RUNS:
+        kept = _kept(parts, found, lows, terms)
+        if kept is not None and all(terms.verdict(of) == "climbs" for of in kept):
+            why = "memory falls, less far than it rose before, and climbs again"
+            return Segment(kept[0], ", which falls do not take back", why=why)
+    whole = _by_slope(parts, terms)
+    if terms.verdict(whole.runs, whole.flat) in ("stable", "not_enough_evidence"):
+        return whole
+    seconds = max(part.length for part in parts) * (TEETH + 1) / max(1, fewest)
+    doubt = (
+        f"memory falls in steps, {fewest} in some run where {TEETH} are needed to see the floor: "
+        f"runs of about {seconds:,.0f} s would show it"
+    )
+    return replace(whole, doubt=doubt)
+
+
+def _kept(
+    parts: Sequence[Series],
+    found: Sequence[Steps],
+    lows: Sequence[NDArray[np.intp]],
+    terms: Terms,
+) -> tuple[list[Series], list[Series]] | None:
+    """What falls leave of each run's growth, and what follows the last fall.
+
+    Growth counts from a quarter of the time before the first fall: teeth above a steady floor have
+    risen above it by then, and a steep start is over. None where it is not, or too little is seen.
+    """
+    kept, after = [], []
+    early, late = [], []
+    for part, s, low in zip(parts, found, lows, strict=True):
+        first = int(np.searchsorted(part.seconds, s.falls[0]))
+        rest = part.part(float(np.nextafter(part.seconds[low[-1]], np.inf)), math.inf)
+        if first < 4 * _LEAST or rest.seconds.size < _LEAST or rest.length < part.length / 4:
+            return None
+        kept.append(part.at(np.array([first // 4, *low])))
+        after.append(rest)
+        places = np.arange(first // 4, first)
+        early.append(part.at(places[: places.size // 2]).slope)
+        late.append(part.at(places[places.size // 2 :]).slope)
+    return None if slows_down(early, late, terms.level) else (kept, after)
+
+
+def _with_steps(parts: Sequence[Series], found: Sequence[Steps], terms: Terms) -> Segment:
+    """Steps climb where they go on in every run, and are over where none came for long."""
+    begin, end = _looked_at(parts)
+    if go_on(found, begin, end):
+        ends = [part.at(np.array([0, part.seconds.size - 1])) for part in parts]
+        if terms.verdict(ends) == "climbs":
+            return Segment(ends, why="memory rises in steps, which go on in every run")
+    elif over_in(found, begin, end):
+        over = max(float(s.rises[-1]) for s in found if s.rises.size)
+        rest = [part.part(np.nextafter(over, end) + 0.01 * (end - begin), end) for part in parts]
+        if min(part.seconds.size for part in rest) >= _LEAST:
+            after = _by_slope(rest, terms, "steep_start_then_stable")
+            return replace(after, since=after.since or f", after the last step at {over:.3g} s")
+    doubt = (
+        "memory rises in steps, too few to tell whether they go on: runs of about "
+        f"{enough(found, begin, end):,.0f} s would"
+    )
+    return Segment(parts, doubt=doubt)
+
+
+def _after_bends(
+    parts: Sequence[Series], begin: float, end: float, terms: Terms
+) -> tuple[float | None, Interval | None, Sequence[Series]]:
+    """When it bends for the last time, over runs, and what follows; all where it does not.
+
+    One bend leaves much of an exponential warm-up behind it: where what follows still climbs, it is
+    looked for again, as long as a third of the time remains.
+    """
+    bend, bend_s, last = None, None, parts
+    while True:
+        start = begin if bend is None else bend
+        found, over_runs = _bend(last, start, end, terms.level)
+        if found is None:
+            return bend, bend_s, last
+        rest = [part.part(found, end) for part in parts]
+        if min(part.seconds.size for part in rest) < _LEAST or not _matters(
+            last, rest, terms.margin
+        ):
+            return bend, bend_s, last
+        if bend is not None and end - found < (end - begin) / 3:
+            return bend, bend_s, last
+        bend, bend_s, last = found, over_runs, rest
+        if terms.verdict(last) != "climbs":
+            return bend, bend_s, last
+
+
+def _bend(
+    parts: Sequence[Series], begin: float, end: float, level: float
+) -> tuple[float | None, Interval | None]:
+    grid = np.linspace(begin, end, _GRID)
+    rows = np.array([np.interp(grid, part.seconds, part.values) for part in parts])
+    found = best_bend(rows)
+    if found.gain < BEND_GAIN and not _slopes_change(grid, rows, found.index):
+        return None, None
+    each = [float(grid[best_bend(row).index]) for row in rows]
+    return float(grid[found.index]), student_t(each, level)
+
+
+def _slopes_change(grid: Floats, rows: Floats, index: int) -> bool:
+    changes = [
+        least_squares(grid[index:], row[index:]).slope
+        - least_squares(grid[:index], row[:index]).slope
+        for row in rows
+    ]
+    found = student_t(changes, BEND_LEVEL)
+    return found.low is not None and found.high is not None and found.low * found.high > 0
+
+
+def _matters(parts: Sequence[Series], last: Sequence[Series], margin: float) -> bool:
+    """Whether the last part's line misses the start by the margin times the time looked at."""
+    misses = []
+    for part, end in zip(parts, last, strict=True):
+        start = max(1, part.values.size // 20)
+        apart = float(np.median(end.seconds) - np.median(part.seconds[:start]))
+        before = float(np.median(end.values)) - end.slope * apart
+        misses.append(before - float(np.median(part.values[:start])))
+    return abs(float(np.mean(misses))) >= margin * min(part.length for part in parts)
+
+
+def _rise(part: Series, bend: float) -> float:
+    """From the level at the start to that after the bend."""
+    tenth = max(1, part.values.size // 20)
+    return float(np.median(part.values[part.seconds >= bend]) - np.median(part.values[:tenth]))

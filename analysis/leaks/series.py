@@ -1,0 +1,57 @@
+"""Memory of one run over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roslens.analysis.statistics.trends import theil_sen
+
+Floats = NDArray[np.float64]
+
+PUBLICATION = "publication on the work topic"
+
+
+@dataclass(frozen=True)
+class Series:
+    """Memory of one run over time.
+
+    Attributes
+    ----------
+    seconds
+        Since the first sample, increasing, shape (n,).
+    values
+        Bytes, shape (n,).
+    messages
+        Publications on the work topic (or what `work` says) until each moment, shape (n,); None
+        where not known.
+    work
+        What is counted in `messages`.
+    """
+
+    seconds: Floats
+    values: Floats
+    messages: Floats | None = None
+    work: str = PUBLICATION
+
+    def part(self, begin: float, end: float) -> Series:
+        """Samples with begin <= seconds <= end."""
+        return self.at((self.seconds >= begin) & (self.seconds <= end))
+
+    def at(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Series:
+        """The samples chosen, by a mask or by their places."""
+        messages = None if self.messages is None else self.messages[chosen]
+        return Series(self.seconds[chosen], self.values[chosen], messages, self.work)
+
+    @cached_property
+    def slope(self) -> float:
+        """Theil and Sen's slope, bytes per second."""
+        return theil_sen(self.seconds, self.values)
+
+    @property
+    def length(self) -> float:
+        """Seconds from the first to the last sample."""
+        return float(self.seconds[-1] - self.seconds[0]) if self.seconds.size else 0.0

@@ -1,0 +1,251 @@
+"""Fractions over runs, such as messages lost of messages sent.
+
+Losses come in bursts, runs differ, and now and then a run is bad, so that counts scatter more
+between runs than binomial ones do. With p the mean of the runs' fractions and e its standard error,
+Student's from the runs' own scatter (quasi-binomial: McCullagh and Nelder, "Generalized Linear
+Models", section 4.5) and never below the binomial one,
+
+    h = t(k - 1) e / p,  low = p exp(-h),  seen = p (1 + (1 + 1.2 / sqrt(k)) h)
+
+as `positive` has it for other skewed quantities. What k runs did not show may be there all the
+same: with certainty `level` a kind of run that was not met is at most the part
+u = 1 - (1 - level) ** (1 / k) of all. It is taken to lose up to `WORSE` times as much:
+
+    high = (1 - u) seen + u min(1, WORSE seen)
+
+Of a fraction above one half all of this holds of the other part. docs/calibration.md has the
+coverage.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.statistics.over_runs import (
+    MINIMUM_RUNS,
+    Interval,
+    estimate_of,
+    student_t,
+    without_samples,
+)
+from roslens.analysis.statistics.positive import wider_above
+from roslens.analysis.statistics.ratio import Spread
+from roslens.analysis.statistics.student import t_quantile, t_two_sided
+
+METHOD = "overdispersed fraction over runs"
+"""In the method of an estimate: its interval is of this form."""
+
+WORSE = 20.0
+"""How many times as much a kind of run may lose that was not met."""
+
+RARE = 0.1
+"""Where no run lost anything: runs of a kind that is so rare must probably have been met."""
+
+BURST = 10
+"""Messages that are lost together, where nothing tells how many."""
+
+
+def fraction_over_runs(
+    metric: Metric,
+    cell: Cell,
+    events: Sequence[int],
+    totals: Sequence[int],
+    level: float = 0.95,
+) -> Estimate:
+    """Mean over runs of a fraction, with the interval of this module.
+
+    Up to two bursts (`BURST`) over all runs say nothing of how little it may be: the bound is 0.
+    Where no run has any (or each has all), runs do not tell by how much they may differ: refused,
+    with the value, unless there are so many (`runs_for_none`) that a kind of run that one in ten is
+    would have been met; then the bound is the exact one (Clopper and Pearson 1934, Biometrika 26)
+    of as many bursts.
+
+    Parameters
+    ----------
+    events, totals
+        Per run; a run with total 0 is left out and named in `method`.
+    """
+    pairs = [(e, n) for e, n in zip(events, totals, strict=True) if n > 0]
+    per_run = [e / n for e, n in pairs]
+    return estimate_of(
+        metric,
+        cell,
+        _interval([e for e, _ in pairs], [n for _, n in pairs], level),
+        level,
+        runs=len(pairs),
+        samples=sum(n for _, n in pairs),
+        effective=None,
+        method=f"{METHOD}, never narrower than binomial{without_samples(len(totals) - len(pairs))}",
+        per_run=per_run,
+    )
+
+
+def bounded_fraction_over_runs(
+    metric: Metric,
+    cell: Cell,
+    events: Sequence[int],
+    totals: Sequence[int],
+    *,
+    unknown: Sequence[int],
+    level: float = 0.95,
+) -> Estimate:
+    """`fraction_over_runs` where of some nobody knows whether they are events.
+
+    The interval reaches from that of no unknown one being an event to that of all of them (the
+    identification region of Horowitz and Manski, 2000, Journal of the American Statistical
+    Association 95, section 3, for missing binary outcomes). Where the unknown ones weigh more
+    than chance, there is neither value nor interval: `refused` tells the bounds.
+
+    Parameters
+    ----------
+    totals
+        Known ones, per run; `unknown` come on top.
+    """
+    known = fraction_over_runs(metric, cell, events, totals, level)
+    if not sum(unknown):
+        return known
+    alls = [n + u for n, u in zip(totals, unknown, strict=True)]
+    most = [e + u for e, u in zip(events, unknown, strict=True)]
+    low, high = (fraction_over_runs(metric, cell, of, alls, level) for of in (events, most))
+    total = sum(alls)
+    text = f"; of {sum(unknown):,} of {total:,} it is not known"
+    assert low.value is not None
+    assert high.value is not None
+    chance = least_told(total, level)
+    if known.value is not None and known.low is not None:
+        chance = max(chance, 2 * (known.value - known.low))
+    if known.value is None or high.value - low.value > chance:
+        return replace(
+            known,
+            value=None,
+            low=None,
+            high=None,
+            samples=total,
+            per_run=(),
+            bounds=(low.value, high.value),
+            method=known.method + text,
+            refused=f"of {sum(unknown):,} of {total:,} messages nobody can say whether they "
+            f"arrived: the fraction lies between {100 * low.value:.3g} % and "
+            f"{100 * high.value:.3g} %; `health` says which events are missing",
+        )
+    known = replace(known, per_run=(), method=known.method + text)
+    if known.low is None or known.high is None or low.low is None or high.high is None:
+        return known
+    return replace(known, low=min(known.low, low.low), high=max(known.high, high.high))
+
+
+def _interval(events: Sequence[int], totals: Sequence[int], level: float) -> Interval:
+    found = student_t([e / n for e, n in zip(events, totals, strict=True)], level)
+    if found.value is None or found.low is None:
+        return found
+    if found.value > 0.5:
+        other = _interval([n - e for e, n in zip(events, totals, strict=True)], totals, level)
+        if other.low is None or other.high is None:
+            return replace(found, low=None, high=None, refused=other.refused)
+        return Interval(found.value, 1 - other.high, 1 - other.low)
+    k, p, total = len(totals), found.value, sum(totals)
+    if p == 0:
+        if k >= runs_for_none(level):
+            return Interval(0.0, 0.0, least_told(total / BURST, level))
+        return Interval(
+            0.0,
+            refused=f"the same in all {k} runs, {total:,} in all: of a kind of run that one in ten "
+            f"is, {k} runs meet none in {100 * (1 - RARE) ** k:.0f} %; {runs_for_none(level)} runs "
+            "are needed",
+        )
+    x = np.asarray(events) / np.asarray(totals)
+    binomial = p * (1 - p) * sum(1 / n for n in totals) / k**2
+    error = math.sqrt(max(float(x.var(ddof=1)) / k, binomial))
+    h = t_quantile((1 + level) / 2, k - 1) * error / p
+    low = 0.0 if sum(events) <= 2 * BURST else p * math.exp(-h)
+    return Interval(p, low, _not_met(p * (1 + wider_above(k) * h), k, level))
+
+
+def _part_not_met(runs: int, level: float) -> float:
+    return -math.expm1(math.log(1 - level) / runs)
+
+
+def _not_met(seen: float, runs: int, level: float) -> float:
+    part = _part_not_met(runs, level)
+    return min(1.0, (1 - part) * seen + part * min(1.0, WORSE * seen))
+
+
+def _seen(high: float, runs: int, level: float) -> float:
+    """The inverse of `_not_met`."""
+    part = _part_not_met(runs, level)
+    most = high / (1 - part + part * WORSE)
+    return most if WORSE * most <= 1 else (high - part) / (1 - part)
+
+
+def runs_for_none(level: float = 0.95) -> int:
+    """Runs that with certainty `level` meet one of a kind that is `RARE`: 29 at 0.95."""
+    return math.ceil(math.log(1 - level) / math.log1p(-RARE))
+
+
+def messages_for_none(limit: float, level: float = 0.95) -> int:
+    """Messages, none of them lost, after which a fraction is known to lie below `limit`."""
+    return math.ceil(BURST * math.log((1 - level) / 2) / math.log1p(-limit))
+
+
+def spread_behind(estimate: Estimate) -> Spread | str:
+    """Mean and deviation over runs from which the interval was made, or why there are none.
+
+    A fraction that is 0 or 1 in all of at least three runs has no deviation.
+    """
+    if estimate.value in (0.0, 1.0) and estimate.runs >= MINIMUM_RUNS:
+        return Spread(estimate.value, 0.0, estimate.runs)
+    if estimate.refused is not None or estimate.value is None:
+        return estimate.refused or "it has no value"
+    error = _relative_error(estimate)
+    if error is None:
+        return "its interval is all of 0..1: more runs are needed"
+    return Spread(estimate.value, error * math.sqrt(estimate.runs), estimate.runs)
+
+
+def _relative_error(estimate: Estimate) -> float | None:
+    """Standard error of the mean (in its own unit) behind a finite interval."""
+    assert estimate.value is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    p, low, high = estimate.value, estimate.low, estimate.high
+    if p > 0.5:
+        p, low, high = 1 - p, 1 - high, 1 - low
+    t = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)
+    if high < 1:
+        h = (_seen(high, estimate.runs, estimate.level) / p - 1) / wider_above(estimate.runs)
+        return p * max(0.0, h) / t
+    return p * math.log(p / low) / t if low > 0 else None
+
+
+def p_of(estimate: Estimate, spread: Spread, limit: float) -> float:
+    """Two-sided p of a fraction at `limit`: below 1 - level when the interval leaves it out."""
+    p, e, no_low = spread.mean, spread.deviation / math.sqrt(spread.runs), estimate.low == 0
+    if p > 0.5:
+        p, limit, no_low = 1 - p, 1 - limit, estimate.high == 1
+    if e == 0:
+        return 1.0 if limit == p else 0.0
+    if limit >= 1:
+        return 0.0
+    if limit <= p:
+        if limit <= 0 or no_low:
+            return 1.0
+        return float(t_two_sided(math.log(p / limit) * p / e, spread.runs - 1))
+    seen = _seen(limit, spread.runs, estimate.level)
+    far = max(0.0, seen - p) / wider_above(spread.runs)
+    return float(t_two_sided(far / e, spread.runs - 1))
+
+
+def bounds_of_the_same(estimate: Estimate) -> tuple[float, float]:
+    """Interval of a fraction that is 0 or 1 in every run, as if its messages were independent."""
+    bound = least_told(estimate.samples, estimate.level)
+    return (0.0, bound) if estimate.value == 0 else (1 - bound, 1.0)
+
+
+def least_told(total: float, level: float = 0.95) -> float:
+    """The largest fraction that none of `total` leaves possible (Clopper and Pearson)."""
+    return float(-np.expm1(np.log((1 - level) / 2) / total)) if total else 1.0

@@ -1,0 +1,132 @@
+"""What is known of a number is an estimate, bounds or unknown, and never a zero by mistake."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from roslens.analysis.estimate import Bounds, Estimate, Known, Metric, Unknown, not_none
+from roslens.analysis.measures.latency import latency_estimates
+from roslens.analysis.measures.samples import RunSamples, TopicGroup
+from roslens.analysis.reports.words import loss_sentence
+from roslens.analysis.runs import Run
+from roslens.analysis.statistics.over_runs import value_over_runs
+
+ROOT = Path(__file__).parents[2]
+NUMBERS = {"value", "low", "high", "ratio", "p", "p_holm", "minimum_detectable"}
+"""Attributes that are a number or None."""
+
+OF_TRUTH = {"bool", "any", "all", "filter"}
+
+
+def asked_for_truth(tree: ast.AST) -> Iterator[ast.Attribute]:
+    """Attributes of these names whose truth is asked for: `if x.value`, `x.value or 0`, ..."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
+            yield from _numbers(node.test)
+        elif isinstance(node, ast.BoolOp):
+            yield from (found for part in node.values[:-1] for found in _numbers(part))
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            yield from _numbers(node.operand)
+        elif isinstance(node, ast.comprehension):
+            yield from (found for part in node.ifs for found in _numbers(part))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in OF_TRUTH:
+            for part in node.args:
+                of = part.elt if isinstance(part, ast.GeneratorExp | ast.ListComp) else part
+                yield from _numbers(of)
+
+
+def _numbers(node: ast.AST) -> Iterator[ast.Attribute]:
+    if isinstance(node, ast.BoolOp):
+        yield from (found for part in node.values for found in _numbers(part))
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield from _numbers(node.operand)
+    elif isinstance(node, ast.NamedExpr):
+        yield from _numbers(node.value)
+    elif isinstance(node, ast.Attribute) and node.attr in NUMBERS:
+        yield node
+
+
+def test_it_finds_what_it_looks_for() -> None:
+    source = (
+        "[e for e in x if e.value]\nif not a.low: pass\ny = b.high or 0\nz = any(c.p for c in d)"
+    )
+    found = asked_for_truth(ast.parse(source))
+    assert {node.attr for node in found} == {"value", "low", "high", "p"}
+    assert not list(asked_for_truth(ast.parse("if e.value is not None and e.value > 0: pass")))
+
+
+@pytest.mark.parametrize("room", ["analysis", "src/roslens"])
+def test_no_number_is_asked_for_its_truth(room: str) -> None:
+    """A refused one is None, which is as false as a zero: say `is not None`, or `not_none`."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
+        for path in sorted((ROOT / room).rglob("*.py"))
+        for node in asked_for_truth(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert found == []
+
+
+def run(name: str, cell: str, **outcomes: int) -> RunSamples:
+    delivered = np.full(outcomes.get("delivered", 0), 5e6) + np.arange(outcomes["delivered"]) % 7
+    return RunSamples(Run(name, {"way": cell}), delivered, delivered, outcomes, seconds=10.0)
+
+
+def said(samples: list[RunSamples]) -> tuple[str, list[Estimate]]:
+    topics = {s.run.name: frozenset({"/t"}) for s in samples}
+    found = latency_estimates(samples, TopicGroup(None, "all", topics))
+    losses = [e for e in found if e.metric == "loss"]
+    return loss_sentence(samples, losses), losses
+
+
+def test_a_refused_loss_is_not_said_to_be_none() -> None:
+    """Of 252 of 591 messages of each run nobody can say: 0 to 42.6 % by hand."""
+    text, (loss,) = said([run(f"r{i}", "a", delivered=339, unknown=252) for i in range(3)])
+    assert loss.value is None
+    assert loss.bounds == (0, pytest.approx(252 / 591))
+    assert isinstance(loss.finding, Bounds)
+    assert text == (
+        "None of 1,017 messages is known to be lost; of 756 more nobody can say; "
+        "most between 0 % and 42.6 %."
+    )
+    assert Estimate.from_json(loss.to_json()).finding == loss.finding
+
+
+def test_a_refused_loss_of_one_cell_is_not_hidden_by_those_known() -> None:
+    samples = [run(f"r{i}", "a", delivered=990, lost=10) for i in range(3)]
+    samples += [run(f"s{i}", "b", delivered=500, unknown=500) for i in range(3)]
+    text, _ = said(samples)
+    assert text == (
+        "30 of 4,500 messages did not arrive; of 1,500 more nobody can say; "
+        "most with way=b: between 0 % and 50.0 %."
+    )
+
+
+def test_loss_in_words() -> None:
+    none, (loss,) = said([run(f"r{i}", "a", delivered=100) for i in range(3)])
+    assert none == "All 300 messages arrived."
+    assert isinstance(loss.finding, Unknown)
+    assert loss.finding.seen == 0
+    some, (loss,) = said([run(f"r{i}", "a", delivered=90, lost=10) for i in range(3)])
+    assert some == "30 of 300 messages did not arrive."
+    assert isinstance(loss.finding, Known)
+    assert loss_sentence([], []) == "No message was published: nothing can be said of loss."
+    only = run("r", "a", delivered=0, unknown=7)
+    assert loss_sentence([only], []) == "Of 7 messages nobody can say whether they arrived."
+
+
+def test_what_is_known_of_an_estimate() -> None:
+    metric = Metric("cpu", "d", "core")
+    assert isinstance(value_over_runs(metric, {}, [1, 2, 3], 3).finding, Known)
+    zero = value_over_runs(metric, {}, [0, 0, 0], 3).finding
+    assert zero == Known(0, 0, 0)
+    few = value_over_runs(metric, {}, [1, 2], 2).finding
+    assert isinstance(few, Unknown)
+    assert few.seen == 1.5
+    assert not_none(0.0) == 0
+    with pytest.raises(ValueError, match="refused"):
+        not_none(None)

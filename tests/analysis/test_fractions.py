@@ -1,0 +1,118 @@
+"""Fractions over runs: by hand, and by simulation of what losses are like."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roslens.analysis.calibration import losses
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.statistics.fractions import fraction_over_runs, p_of, spread_behind
+from roslens.analysis.statistics.ratio import Spread
+from roslens.analysis.verdicts.budgets import check, parse_budget
+
+LOSS = Metric("loss", "lost / sent", "1", scale="fraction")
+
+
+def bounds(estimate: Estimate) -> tuple[float, float]:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    return estimate.low, estimate.high
+
+
+def test_by_hand() -> None:
+    """Fractions .01, .02, .03: e = .01 / sqrt 3, more than binomial; t(2) = 4.302653, h = 1.242069.
+
+    Above: seen = .02 (1 + 1.692820 h) = .062052; a part 1 - .05 ** (1 / 3) = .631597 of the runs
+    may not have been met, and loses all: .368403 .062052 + .631597 = .654457.
+    """
+    found = fraction_over_runs(LOSS, {}, [100, 400, 300], [10_000, 20_000, 10_000])
+    assert (found.value, found.samples) == (pytest.approx(0.02), 40_000)
+    assert bounds(found) == (
+        pytest.approx(0.02 * math.exp(-1.242069), rel=1e-6),
+        pytest.approx(0.654457, rel=1e-5),
+    )
+
+
+def test_one_lost_in_each_run_is_no_certainty() -> None:
+    """The same in every run: the error is the binomial one, sqrt(.001 .999 / 3000)."""
+    low, high = bounds(fraction_over_runs(LOSS, {}, [1, 1, 1], [1000] * 3))
+    # Clopper and Pearson's interval of 3 of 3,000 is [.000206, .002919].
+    assert low < 0.000206
+    assert high > 0.002919
+
+
+def test_nothing_lost_needs_many_runs() -> None:
+    few = fraction_over_runs(LOSS, {}, [0] * 10, [1000] * 10)
+    assert (few.value, few.low, few.high) == (0, None, None)
+    # .9 ** 10 = .349; .9 ** 29 = .0471 is the first below .05.
+    assert few.refused is not None
+    assert "10 runs meet none in 35 %; 29 runs are needed" in few.refused
+    assert fraction_over_runs(LOSS, {}, [0] * 28, [1000] * 28).refused is not None
+    # Clopper and Pearson for 0 of 2,900 bursts of ten.
+    many = fraction_over_runs(LOSS, {}, [0] * 29, [1000] * 29)
+    assert bounds(many) == (0, pytest.approx(1 - 0.025 ** (1 / 2900)))
+
+
+counts = st.lists(st.tuples(st.integers(0, 2000), st.integers(1, 2000)), min_size=3, max_size=30)
+
+
+@given(counts)
+def test_of_the_other_part_it_is_the_mirror_image(runs: list[tuple[int, int]]) -> None:
+    events, totals = [min(e, n) for e, n in runs], [n for _, n in runs]
+    found = fraction_over_runs(LOSS, {}, events, totals)
+    rest = [n - e for e, n in zip(events, totals, strict=True)]
+    other = fraction_over_runs(LOSS, {}, rest, totals)
+    assert (found.low is None) == (other.low is None)
+    if found.value in (0.5, other.value) or found.low is None:
+        return
+    assert bounds(found) == pytest.approx((1 - bounds(other)[1], 1 - bounds(other)[0]), abs=1e-9)
+    assert 0 <= bounds(found)[0] <= (found.value or 0) + 1e-12
+    assert (found.value or 0) - 1e-12 <= bounds(found)[1] <= 1
+
+
+@given(counts, st.floats(0.0001, 0.9999))
+def test_p_and_interval_agree(runs: list[tuple[int, int]], limit: float) -> None:
+    estimate = fraction_over_runs(LOSS, {}, [min(e, n) for e, n in runs], [n for _, n in runs])
+    spread = spread_behind(estimate)
+    if estimate.low is None or isinstance(spread, str) or spread.deviation == 0:
+        return
+    low, high = bounds(estimate)
+    if min(abs(limit - low), abs(limit - high)) > 1e-6:
+        assert (p_of(estimate, spread, limit) >= 0.05) == (low <= limit <= high)
+
+
+@given(counts)
+def test_the_spread_comes_back_out_of_the_interval(runs: list[tuple[int, int]]) -> None:
+    """Against the mean and the standard error that the module's docstring names."""
+    events, totals = [min(e, n) for e, n in runs], [n for _, n in runs]
+    found = spread_behind(fraction_over_runs(LOSS, {}, events, totals))
+    x = [e / n for e, n in zip(events, totals, strict=True)]
+    mean, k = sum(x) / len(x), len(x)
+    if not isinstance(found, Spread) or mean in (0, 1):
+        return
+    variance = sum((v - mean) ** 2 for v in x) / (k - 1)
+    binomial = mean * (1 - mean) * sum(1 / n for n in totals) / k
+    assert found.deviation == pytest.approx(math.sqrt(max(variance, binomial)), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", losses.KINDS)
+@pytest.mark.parametrize("runs", [3, 10])
+def test_it_covers_bursts_runs_that_differ_and_bad_runs(kind: str, runs: int) -> None:
+    """0.5 % of 1,000 messages, 400 simulations: 2.6 Monte Carlo errors (of .013) below .93."""
+    low, high, truth, _ = losses.simulated(kind, 0.005, 1000, runs, 400)
+    given = np.isfinite(low)
+    assert ((low <= truth) & (truth <= high))[given].mean() >= 0.93 - 2.6 * 0.0128
+
+
+def test_check_at_the_border_is_rarely_within() -> None:
+    """A bad run of ten of 5 % makes 0.5 %; in 73 % of experiments three runs meet none."""
+    events = losses.drawn("bad run, others none", 0.005, 1000, 3, 200)
+    budget = parse_budget("loss < 0.5 %")
+    found = [fraction_over_runs(LOSS, {}, row, [1000] * 3) for row in events.tolist()]
+    said = [check(budget, estimate).verdict for estimate in found]
+    assert said.count("within") <= 0.05 * 200
