@@ -144,7 +144,7 @@ class ChainsReport(Report[ChainsParameters]):
     def sentences(self) -> list[str]:
         """The answer in words: what is required, the slowest chain, what did not arrive."""
         if not self.chains:
-            return ["No chain was found: no node publishes on its own what another one received."]
+            return ["No chain was found: no recorded node received what a recorded one published."]
         said = []
         checks = self.checks.checks
         if checks:

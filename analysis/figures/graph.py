@@ -9,7 +9,7 @@ import polars as pl
 
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.layers import layered
-from roslens.analysis.overview.graph_edges import INFRASTRUCTURE
+from roslens.analysis.measures.samples import INFRASTRUCTURE
 from roslens.analysis.reports.numbers import significant
 
 MOST_TOPICS = 40

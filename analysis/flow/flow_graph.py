@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from roslens.tracing.recording import UsageError
 
 INTERNAL = r"^/rosout$|^/parameter_events$|^ros_discovery_info$|/_action/"
 _MOST_CHAINS = 1000
+_Step = tuple[str, str]
 
 
 def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
@@ -82,40 +83,68 @@ def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
 
 
 def find_chains(tables: Tables, links: Sequence[Link] = ()) -> list[Chain]:
-    """Every chain from a publisher that nothing triggers to a node that publishes no further.
+    """Every chain from a publication that nothing recorded triggers to where it ends.
 
-    A cycle is followed once. In the order of their names.
+    It ends at a node whose further publications, if any, no recorded node received. Each hop that a
+    message took is in some chain. A cycle is followed once; one that nothing recorded enters
+    begins with the first of its nodes. In the order of their names.
 
     Raises
     ------
     UsageError
         There are more than 1,000: name those of interest.
     """
-    graph = flow_graph(tables, links)
-    receivers: dict[tuple[str, str], list[str]] = {}
+    receivers: dict[_Step, list[str]] = {}
     flows = flow_tables(tables)[0].select("publisher_node", "topic", "subscription_node")
     for publisher, topic, receiver in flows.drop_nulls().unique().sort(pl.all()).rows():
         receivers.setdefault((publisher, topic), []).append(receiver)
-    outlets: dict[tuple[str, str], list[str]] = {}
-    through = graph.filter(~pl.col("kind").is_in(["source", "sink"]))
-    for node, inlet, outlet in through.select("node", "inlet", "outlet").iter_rows():
-        outlets.setdefault((node, inlet), []).append(outlet)
-    sources = graph.filter(pl.col("kind") == "source").select("node", "outlet")
-    open_paths = [tuple(row) for row in sources.iter_rows()]
+    graph = flow_graph(tables, links).select("node", "inlet", "outlet", "kind").rows()
+    heard = [row for row in graph if (row[0], row[2]) in receivers]
+    outlets: dict[_Step, list[str]] = {}
+    for node, inlet, outlet, kind in heard:
+        if kind != "source":
+            outlets.setdefault((node, inlet), []).append(outlet)
+    reached = {(node, topic) for (_, topic), nodes in receivers.items() for node in nodes}
+    # Sources first, then what nothing recorded triggers, then cycles that nothing recorded enters.
+    begins = sorted(heard, key=lambda row: (row[3] != "source", row[:2] in reached))
     found: list[Chain] = []
+    followed: set[_Step] = set()
+    for node, _, outlet, kind in begins:
+        if kind == "source" or (node, outlet) not in followed:
+            for path in _paths((node, outlet), receivers, outlets, followed):
+                found.append(Chain(path))
+                if len(found) > _MOST_CHAINS:
+                    raise UsageError(
+                        f"there are more than {_MOST_CHAINS} chains; name those of interest, such "
+                        "as '/camera -> /image -> /detector'"
+                    )
+    return sorted(found, key=lambda chain: chain.path)
+
+
+def _paths(
+    begin: _Step,
+    receivers: Mapping[_Step, Sequence[str]],
+    outlets: Mapping[_Step, Sequence[str]],
+    followed: set[_Step],
+) -> Iterator[tuple[str, ...]]:
+    """Every path from a node and what it publishes; adds to `followed` what is on them.
+
+    Parameters
+    ----------
+    receivers
+        By node and topic published.
+    outlets
+        By node and topic received: what it publishes then and a node received.
+    """
+    open_paths: list[tuple[str, ...]] = [begin]
     while open_paths:
         path = open_paths.pop()
-        for receiver in receivers.get((path[-2], path[-1]), []):
-            visited = set(zip(path[1::2], path[2::2], strict=False))
-            further = outlets.get((receiver, path[-1]), [])
-            cycle = (path[-1], receiver) in visited
-            if cycle or not further:
-                found.append(Chain((*path, receiver)))
+        node, topic = path[-2:]
+        followed.add((node, topic))
+        visited = set(zip(path[1::2], path[2::2], strict=False))
+        for receiver in receivers[node, topic]:
+            further = outlets.get((receiver, topic), [])
+            if not further or (topic, receiver) in visited:
+                yield (*path, receiver)
             else:
                 open_paths += [(*path, receiver, outlet) for outlet in further]
-        if len(found) + len(open_paths) > _MOST_CHAINS:
-            raise UsageError(
-                f"there are more than {_MOST_CHAINS} chains; name those of interest, such as "
-                "'/camera -> /image -> /detector'"
-            )
-    return sorted(found, key=lambda chain: chain.path)

@@ -9,6 +9,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, not_none, short_labels
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.latency.headline import dropped, scope
 from roslens.analysis.latency.parameters import LatencyParameters
 from roslens.analysis.measures.callbacks import (
     callback_duration_estimates,
@@ -24,7 +25,13 @@ from roslens.analysis.measures.latency import (
 )
 from roslens.analysis.measures.loss import outcomes_by_cell
 from roslens.analysis.measures.resources import resource_estimates, usage_over_time, usage_per_run
-from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples, topic_groups
+from roslens.analysis.measures.samples import (
+    RunSamples,
+    TopicGroup,
+    run_samples,
+    topic_groups,
+    topic_traffic,
+)
 from roslens.analysis.measures.services import service_estimates, unanswered
 from roslens.analysis.reports.base import Part, Report, Section, Tables, count_of_runs
 from roslens.analysis.reports.front import effect_sentence, with_interval
@@ -72,6 +79,16 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     @cached_property
+    def traffic(self) -> pl.DataFrame:
+        """What became of the messages of each topic (`measures.samples.topic_traffic`)."""
+        return topic_traffic(self.messages, self.counting)
+
+    @cached_property
+    def _chosen(self) -> frozenset[str]:
+        """The topics that the headline speaks of."""
+        return frozenset().union(*self.groups[0].topics_of_run.values())
+
+    @cached_property
     def samples(self) -> list[RunSamples]:
         """Samples of the first topic, one entry per run that counts."""
         return self._samples(self.groups[0])
@@ -111,6 +128,11 @@ class LatencyReport(Report[LatencyParameters]):
         usage = usage_per_run(self.tables.resources, self.measured_parts, self.parameters.warm_up_s)
         return resource_estimates(usage, self.counting, self.level)
 
+    @cached_property
+    def _services(self) -> set[str]:
+        """The application's services that answered."""
+        return {str(e.cell["service"]) for e in self.service_estimates}
+
     @property
     def estimates(self) -> list[Estimate]:
         """All of them."""
@@ -126,10 +148,14 @@ class LatencyReport(Report[LatencyParameters]):
     # ------------------------------------------------------------ sections
 
     def sentences(self) -> list[str]:
-        """How long messages take, which factor changes it most, and what was lost."""
+        """What did not arrive at all, how long messages take, and what the others are like."""
+        first, of_all_topics = dropped(self.traffic), scope(self.traffic, self._chosen)
+        said = [first] if first and not self.parameters.topics else []
+        if said and self._services:
+            said.append(f"Calls of {counted(len(self._services), 'service')} are told of below.")
         if not self._delivered:
-            return ["No message with a latency was delivered: nothing can be said of it."]
-        said = []
+            nothing = "No message with a latency was delivered: nothing can be said of it."
+            return [*(said or [nothing]), *([of_all_topics] if of_all_topics else [])]
         topic = self.groups[0].topic
         on = f" on {topic}" if topic else ""
         effect = effect_sentence(self._effects, f"The median latency{on}")
@@ -152,6 +178,8 @@ class LatencyReport(Report[LatencyParameters]):
                 f"At the median messages{on} take from {with_interval(of_all[fast])} ({fast}) to "
                 f"{with_interval(of_all[slow])} ({slow})."
             )
+        if of_all_topics:
+            said.append(of_all_topics)
         losses = [e for e in self.main_estimates if e.metric == "loss"]
         said.append(loss_sentence(self.samples, losses))
         return said
@@ -182,6 +210,8 @@ class LatencyReport(Report[LatencyParameters]):
         if topic is None or count < 2:
             return []
         which = f"the {self.parameters.headline} of the application's"
+        if not self.traffic.filter("own")["topic"].is_in([topic]).any():
+            which = "as no topic of the application was recorded"
         if self.parameters.topics:
             which = "the first that was asked for"
         elif any(run.work_topic == topic for run in self.counting):
@@ -573,8 +603,9 @@ class LatencyReport(Report[LatencyParameters]):
         """Response times of services."""
         if not self.service_estimates:
             return Section(Sentence("No answered call of a service of the application was traced."))
-        names = {str(e.cell["service"]) for e in self.service_estimates}
-        calls = unanswered(self.service_calls).filter(pl.col("service").is_in(sorted(names)))
+        calls = unanswered(self.service_calls).filter(
+            pl.col("service").is_in(sorted(self._services))
+        )
         missing = int(calls["not_answered"].sum())
         text = f"{int(calls['requests'].sum()):,} requests, {missing:,} without a traced answer."
         return Section(

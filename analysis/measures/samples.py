@@ -22,8 +22,18 @@ INFRASTRUCTURE = ("/rosout", "/parameter_events")
 DISCOVERY = "ros_discovery_info"
 """What middlewares tell each other; no topic of anybody's."""
 
-SYSTEM_TOPICS = (*INFRASTRUCTURE, "/tf_static", "/clock")
+SYSTEM_TOPICS = (*INFRASTRUCTURE, DISCOVERY, "/tf_static", "/clock")
 """Topics that the application does not work by; looked at after its own."""
+
+
+def of_application(topic: str = "topic") -> pl.Expr:
+    """Whether a topic is the application's own: none of `SYSTEM_TOPICS`, and none that is hidden.
+
+    Hidden is a name with a token that begins with an underscore, such as ``/move/_action/status``
+    (ROS 2's design, "Topic and Service Names").
+    """
+    return ~(pl.col(topic).is_in(SYSTEM_TOPICS) | pl.col(topic).str.contains("(^|/)_"))
+
 
 LOST = ("lost", "replaced", "overwritten")
 ARRIVED = ("delivered", "taken")
@@ -113,6 +123,46 @@ class TopicGroup:
         return {**run.cell, **({} if self.topic is None else {"topic": self.topic})}
 
 
+def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
+    """What became of the messages of each topic, over all `runs`.
+
+    Parameters
+    ----------
+    messages
+        Columns ``run``, ``topic``, ``outcome`` and ``latency_ns``.
+
+    Returns
+    -------
+    ``topic``, ``own`` (the application's), ``run`` (names of those in which somebody subscribes,
+    or of all if nobody does in any), counts of rows: ``messages``, ``heard`` (that had a
+    subscription), ``delivered`` (with a latency), ``arrived``, ``lost``; ``latency_ns`` (median),
+    ``longest_ns``; null where nothing was delivered. The application's own first, those that were
+    delivered before others.
+    """
+    outcome, latency = pl.col("outcome"), pl.col("latency_ns")
+    heard = outcome != "no_subscriber"
+    known = pl.LazyFrame({"run": [run.name for run in runs]}, schema={"run": pl.String})
+    return (
+        messages.filter(pl.col("topic").is_not_null())
+        .join(known, on="run")
+        .group_by(pl.col("topic").cast(pl.String))
+        .agg(
+            pl.when(heard.any()).then(pl.col("run").filter(heard).unique().implode())
+            .otherwise(pl.col("run").unique().implode()).alias("run"),
+            messages=pl.len(),
+            heard=heard.sum(),
+            delivered=latency.count(),
+            arrived=outcome.is_in(ARRIVED).sum(),
+            lost=outcome.is_in(LOST).sum(),
+            latency_ns=latency.median(),
+            longest_ns=latency.max(),
+        )
+        .with_columns(own=of_application())
+        .sort(~pl.col("own"), pl.col("delivered") == 0, -pl.col("heard").cast(pl.Int64), "topic")
+        .collect()
+    )  # fmt: skip
+
+
 def topic_groups(
     messages: pl.LazyFrame,
     runs: Sequence[Run],
@@ -122,28 +172,21 @@ def topic_groups(
     """What is looked at, one topic after the other: topics are never pooled.
 
     First the work topic where every run's manifest names one; then the application's topics, those
-    that a manifest names before others, by `headline`; then those of the system. With `topics`,
-    only those. At least one, which may have no runs.
+    that a manifest names before others, those that were delivered before others, by `headline`;
+    then those of the system. Topics that nobody subscribes to are left out, unless the application
+    has no others: what was not heard of it is what there is to say. With `topics`, only those. At
+    least one, which may have no runs.
 
     Parameters
     ----------
     messages
         Columns ``run``, ``topic``, ``outcome`` and ``latency_ns``.
     """
-    known = pl.LazyFrame({"run": [run.name for run in runs]}, schema={"run": pl.String})
-    traffic = (
-        messages.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
-        .join(known, on="run")
-        .group_by("topic")
-        .agg(pl.len(), pl.col("latency_ns").median(), pl.col("run").unique())
-        .collect()
-    )
-    in_runs = {
-        str(topic): frozenset(names) for topic, names in traffic.select("topic", "run").rows()
-    }
     if topics:
         everywhere = {run.name for run in runs}
         return [_group_of(topic, everywhere) for topic in topics]
+    traffic = topic_traffic(messages, runs)
+    own_heard = not traffic.filter(pl.col("own") & (pl.col("heard") > 0)).is_empty()
     named = {run.work_topic for run in runs}
     groups = []
     if named and None not in named:
@@ -151,17 +194,18 @@ def topic_groups(
         groups.append(
             TopicGroup(None, "the work topic " + ", ".join(sorted(map(str, named))), of_run)
         )
-    measure = "len" if headline == "busiest" else "latency_ns"
-    order = traffic.sort(
-        pl.col("topic").is_in(SYSTEM_TOPICS),
+    measure = "heard" if headline == "busiest" else "latency_ns"
+    order = traffic.filter((pl.col("heard") > 0) | (pl.col("own") & (not own_heard))).sort(
+        ~pl.col("own"),
         pl.col("topic").is_in([topic for topic in named if topic]).not_(),
-        pl.col(measure).fill_null(-1).neg(),
+        pl.col("delivered") == 0,
+        pl.col(measure).cast(pl.Float64).fill_null(-1).neg(),
         "topic",
     )
     # As the work topic it has been looked at.
     done = {run.name: run.work_topic for run in runs} if groups else {}
-    for topic in order["topic"]:
-        beside = {name for name in in_runs[topic] if done.get(name) != topic}
+    for topic, in_runs in order.select("topic", "run").iter_rows():
+        beside = {name for name in in_runs if done.get(name) != topic}
         if beside:
             groups.append(_group_of(topic, beside))
     return groups or [TopicGroup(None, "there is no topic with a subscription", {})]

@@ -8,9 +8,6 @@ from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.measures.samples import rate_hz
 from roslens.analysis.statistics.quantiles import quantile_of
 
-INFRASTRUCTURE = ("/rosout", "/parameter_events")
-"""Topics that every node has: they say nothing of an application."""
-
 
 def graph_edges(messages: pl.LazyFrame) -> pl.DataFrame:
     """One row per edge of the graph, mean over runs.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from roslens.analysis.flow.chains import ChainInstances
-from roslens.analysis.overview.graph_edges import INFRASTRUCTURE
+from roslens.analysis.measures.samples import INFRASTRUCTURE
 from roslens.analysis.statistics.quantiles import quantile_of
 
 MOST_WORST = 100

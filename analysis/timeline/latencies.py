@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from roslens.analysis.measures.samples import LOST
-from roslens.analysis.overview.graph_edges import INFRASTRUCTURE
+from roslens.analysis.measures.samples import INFRASTRUCTURE, LOST
 from roslens.analysis.statistics.quantiles import quantile_of
 
 ROWS = 36

@@ -23,7 +23,8 @@ from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.latency.blame import briefly
 from roslens.analysis.latency.worst import culprits_of
 from roslens.analysis.measures.loss import health_findings
-from roslens.analysis.overview.graph_edges import INFRASTRUCTURE, graph_edges
+from roslens.analysis.measures.samples import INFRASTRUCTURE
+from roslens.analysis.overview.graph_edges import graph_edges
 from roslens.analysis.overview.in_range import chains_overview, worst_messages
 from roslens.analysis.overview.runs_and_topics import runs_overview, topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails

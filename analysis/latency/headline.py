@@ -1,0 +1,101 @@
+"""Of which messages a headline speaks, how many others there are, and what is worst in them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import polars as pl
+
+from roslens.analysis.reports.numbers import counted, milliseconds
+
+_NAMED = 3
+
+
+def dropped(traffic: pl.DataFrame) -> str | None:
+    """A sentence on the application's topics of which no message arrived; None: there are none.
+
+    Parameters
+    ----------
+    traffic
+        As of `roslens.analysis.measures.samples.topic_traffic`.
+    """
+    own = traffic.filter("own")
+    nothing = own.filter((pl.col("arrived") == 0) & (pl.col("delivered") == 0))
+    if own.is_empty():
+        return None if traffic.is_empty() else "No topic of the application is in the recordings."
+    if not own["heard"].sum():
+        return (
+            f"No message of the application was received where it was recorded: {_listed(own)} "
+            f"{'has' if own.height == 1 else 'have'} no recorded subscription."
+        )
+    silent = nothing.filter(pl.col("heard") > 0)
+    if silent.is_empty():
+        return None
+    of = f" of {own.height}" if own.height > 1 else ""
+    return (
+        f"No message is known to have arrived on {silent.height}{of} "
+        f"topic{'s' * (own.height > 1)} of the application: {_listed(silent, 'heard')}."
+    )
+
+
+def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
+    """A sentence on what share of the application `chosen` is, and on the worst of all of it.
+
+    Parameters
+    ----------
+    traffic
+        As of `roslens.analysis.measures.samples.topic_traffic`.
+    chosen
+        The topics that the headline speaks of.
+
+    Returns
+    -------
+    None where the application has no other topic.
+    """
+    own = traffic.filter("own")
+    spoken = own.filter(pl.col("topic").is_in(list(chosen)))
+    if own.is_empty() or own.height == spoken.height:
+        return None
+    name = " and ".join(sorted(chosen)[:_NAMED])
+    verb = "is" if len(chosen) == 1 else "are"
+    if spoken.is_empty():
+        said = [f"{name} {verb} none of the {counted(own.height, 'topic')} of the application"]
+    else:
+        percent = 100 * int(spoken["messages"].sum()) / int(own["messages"].sum())
+        share = f"{percent:.0f}" if percent >= 1 else "under 1"
+        of = f"{spoken.height} of {own.height} topics of the application"
+        said = [f"{name} {verb} {of}, with {share} % of its messages"]
+    if own["delivered"].sum() > spoken["delivered"].sum():
+        slow, long = _most(own, "latency_ns"), _most(own, "longest_ns")
+        said += [
+            "none of the others is slower at the median"
+            if slow["topic"] in chosen
+            else f"the slowest is {slow['topic']} with {milliseconds(slow['latency_ns'], 3)} ms at "
+            f"the median of {slow['delivered']:,}",
+            f"the longest latency is {milliseconds(long['longest_ns'], 3)} ms on {long['topic']}",
+        ]
+    known = own.with_columns(known=pl.col("lost") + pl.col("arrived"))
+    worst = _most(known.with_columns(loss=pl.col("lost") / pl.col("known")), "loss")
+    if worst["lost"]:
+        said.append(f"most is lost on {worst['topic']}, {worst['lost']:,} of {worst['known']:,}")
+    unheard = own.filter(pl.col("heard") == 0)
+    if unheard.height:
+        has = "has" if unheard.height == 1 else "have"
+        said.append(f"{_listed(unheard)} {has} no recorded subscription")
+    return "; ".join(said) + "."
+
+
+def _most(topics: pl.DataFrame, column: str) -> dict[str, Any]:
+    """The topic with the most of it; a name decides between equals."""
+    order = [pl.col(column).fill_nan(None), pl.col("topic")]
+    return topics.sort(order, descending=[True, False], nulls_last=True).row(0, named=True)
+
+
+def _listed(topics: pl.DataFrame, count: str = "messages") -> str:
+    """``/a (12 messages), /b (3) and 2 more``, those with the most messages first."""
+    rows = topics.sort(count, "topic", descending=[True, False]).select("topic", count).rows()
+    named = [f"{topic} ({number:,})" for topic, number in rows[:_NAMED]]
+    named[0] = named[0].replace(")", " messages)" if rows[0][1] != 1 else " message)")
+    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
+    return ", ".join(named) + more

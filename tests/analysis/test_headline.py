@@ -1,0 +1,138 @@
+"""Of which topic a report speaks first, and what it says of the others; counted by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+from synthetic import write_run
+
+import roslens as rl
+from roslens.analysis.latency.headline import dropped, scope
+from roslens.analysis.latency.parameters import LatencyParameters
+from roslens.analysis.latency.report import LatencyReport
+from roslens.analysis.measures.samples import of_application, topic_groups, topic_traffic
+from roslens.analysis.runs import Run
+
+RUN = [Run("r", {})]
+Rows = Sequence[tuple[str, str, int, int | None]]
+
+
+def messages(rows: Rows) -> pl.LazyFrame:
+    """Topic, outcome, how many, and their latency in us."""
+    return pl.LazyFrame(
+        [
+            {"run": "r", "topic": t, "outcome": o, "latency_ns": us if us is None else us * 1000}
+            for t, o, count, us in rows
+            for _ in range(count)
+        ],
+        schema={"run": pl.String, "topic": pl.String, "outcome": pl.String, "latency_ns": pl.Int64},
+    )
+
+
+UNHEARD = "No message of the application was received where it was recorded: "
+SILENT = "No message is known to have arrived on"
+DEFAULT = ("/parameter_events", "delivered", 700, 9000)
+
+
+@pytest.mark.parametrize(
+    ("topic", "own"),
+    [
+        ("/scan", True), ("/a_b", True), ("/rosout", False), ("/parameter_events", False),
+        ("ros_discovery_info", False), ("/clock", False), ("/move/_action/status", False),
+        ("/_hidden", False),
+    ],
+)  # fmt: skip
+def test_which_topics_are_the_applications_own(topic: str, *, own: bool) -> None:
+    assert pl.select(pl.lit(topic).alias("topic")).select(of_application()).item() is own
+
+
+@pytest.mark.parametrize(
+    ("rows", "first", "told"),
+    [
+        # Only a default topic arrived: what nobody heard of the application is the news.
+        (
+            [DEFAULT, ("/a", "no_subscriber", 1300, None), ("/b", "no_subscriber", 11, None)],
+            "/a",
+            f"{UNHEARD}/a (1,300 messages), /b (11) have no recorded subscription.",
+        ),
+        (
+            [DEFAULT, ("/a", "lost", 30, None), ("/a", "unknown", 2, None)],
+            "/a",
+            f"{SILENT} 1 topic of the application: /a (32 messages).",
+        ),
+        # Delivered before busier: the drop is told beside figures.
+        (
+            [DEFAULT, ("/a", "lost", 30, None), ("/b", "delivered", 3, 5)],
+            "/b",
+            f"{SILENT} 1 of 2 topics of the application: /a (30 messages).",
+        ),
+        ([DEFAULT], "/parameter_events", "No topic of the application is in the recordings."),
+        ([DEFAULT, ("/a", "delivered", 1, 5)], "/a", None),
+        # Without a callback in the trace it arrived all the same.
+        ([DEFAULT, ("/a", "taken", 1, None)], "/a", None),
+    ],
+)
+def test_a_default_topic_makes_no_headline_beside_one_of_the_application(
+    rows: Rows, first: str, told: str | None
+) -> None:
+    found = messages(rows)
+    assert topic_groups(found, RUN)[0].topic == first
+    assert dropped(topic_traffic(found, RUN)) == told
+
+
+def test_a_headline_says_its_share_and_the_worst() -> None:
+    """60 of 100 messages; /b's median is 7 us, /c's one message took 50 us and 3 of 4 were lost."""
+    found = messages(
+        [DEFAULT, ("/a", "delivered", 60, 5), ("/b", "delivered", 31, 7), ("/c", "lost", 3, None),
+         ("/c", "delivered", 1, 50), ("/d", "no_subscriber", 5, None)]
+    )  # fmt: skip
+    traffic = topic_traffic(found, RUN)
+    assert scope(traffic, {"/a"}) == (
+        "/a is 1 of 4 topics of the application, with 60 % of its messages; the slowest is /c with "
+        "0.0500 ms at the median of 1; the longest latency is 0.0500 ms on /c; most is lost on /c, "
+        "3 of 4; /d (5 messages) has no recorded subscription."
+    )
+    assert str(scope(traffic, {"/c"})).startswith(
+        "/c is 1 of 4 topics of the application, with 4 % of its messages; none of the others is "
+        "slower at the median;"
+    )
+    assert str(scope(traffic, {"/rosout"})).startswith(
+        "/rosout is none of the 4 topics of the application;"
+    )
+    assert scope(topic_traffic(messages([DEFAULT, ("/a", "lost", 1, None)]), RUN), {"/a"}) is None
+
+
+def test_the_report_of_a_recording_whose_application_nobody_heard(tmp_path: Path) -> None:
+    """1,311 messages of which nothing but 7 of /parameter_events was received."""
+    run = write_run(tmp_path / "r", latencies_ns=[1000] * 1318, resources=False)
+    path = run / "tables" / "messages.parquet"
+    number = pl.col("message_id")
+    default = number < 7
+    table = pl.read_parquet(path).with_columns(
+        pl.when(default)
+        .then(pl.lit("/parameter_events"))
+        .otherwise(pl.lit("/data"))
+        .alias("topic"),
+        pl.when(default).then("outcome").otherwise(pl.lit("no_subscriber")).alias("outcome"),
+        *(pl.when(default).then(c).alias(c) for c in ("latency_ns", "callback_start_ns")),
+    )
+    schema = pl.read_parquet(path).schema
+    table.cast(schema).write_parquet(path)
+    given = LatencyParameters.checked({"recordings": str(tmp_path)})
+    report = LatencyReport(rl.open(tmp_path, collect=False), given)
+    assert report.sentences() == [
+        f"{UNHEARD}/data (1,311 messages) has no recorded subscription.",
+        "Calls of 1 service are told of below.",
+    ]
+    assert report.picture() is None
+    assert "No delivered message" in repr(report.distributions())
+    assert "/parameter_events" in repr(report.further_topics())
+    asked = LatencyParameters.checked(
+        {"recordings": str(tmp_path), "topics": ["/parameter_events"]}
+    )
+    told = LatencyReport(rl.open(tmp_path, collect=False), asked).sentences()
+    assert told[0].startswith("Messages on /parameter_events take")
+    assert told[1].startswith("/parameter_events is none of the 1 topic of the application")
