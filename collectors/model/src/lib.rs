@@ -292,6 +292,18 @@ impl Model {
                 self.takes.on_other(event.thread);
                 self.services.on_take_request(event, &self.known, process);
             }
+            Kind::CallRequest => {
+                self.services
+                    .on_call(event, Sort::Client, &self.known, process);
+            }
+            Kind::CallResponse => {
+                self.services
+                    .on_call(event, Sort::Service, &self.known, process);
+            }
+            Kind::ClientCallback => {
+                self.services
+                    .on_client_callback(event, &self.known, process);
+            }
             Kind::SendRequest => {
                 let within = self.callbacks.around(event.thread);
                 self.services

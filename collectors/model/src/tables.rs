@@ -484,6 +484,8 @@ impl Tables {
                     process: model.process(row.thread),
                     sequence: NEVER,
                     times: [NEVER; 4],
+                    called: [NEVER; 2],
+                    received: NEVER,
                     within: NONE,
                     execution: number,
                 });
@@ -510,12 +512,15 @@ impl Tables {
             number "client_id" row.client;
             number "service_id" row.service;
             long "sequence_number" row.sequence;
+            long "request_called_ns" row.called[0];
             long "request_sent_ns" row.times[0];
             long "request_taken_ns" row.times[1];
             long "callback_start_ns" self.start(row.execution);
             long "callback_end_ns" self.end(row.execution);
+            long "response_called_ns" row.called[1];
             long "response_sent_ns" row.times[2];
             long "response_taken_ns" row.times[3];
+            long "response_received_ns" row.received;
             number "callback_instance_id" row.execution;
             number "client_callback_instance_id"
                 model.callbacks.enclosing(row.within, row.times[0]);
